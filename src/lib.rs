@@ -1,1 +1,4 @@
-//! placeholder
+//! wip
+pub mod jsonrpc;
+pub mod naming;
+pub mod policy;

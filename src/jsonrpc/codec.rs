@@ -1,0 +1,187 @@
+//! Newline framing: one message a line, as the MCP stdio transport and, for Unix sockets, MCP 2026-07-28 specify it.
+
+use std::io;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio_util::codec::Decoder;
+
+/// Splits a byte stream into lines of at most `max` bytes, in memory of the same order.
+#[derive(Debug)]
+pub struct NdJson {
+    max: usize,
+    /// How far the buffer has been searched for a newline.
+    searched: usize,
+    discarding: Option<Oversized>,
+}
+
+/// What the stream held.
+#[derive(Debug, PartialEq)]
+pub enum Line {
+    /// A line without its end; never empty.
+    Whole(Bytes),
+    /// A line over the cap; the stream goes on behind it.
+    Oversized(Oversized),
+}
+
+/// What is kept of a line over the cap.
+#[derive(Debug, Default, PartialEq)]
+pub struct Oversized {
+    /// Its first bytes.
+    pub head: Bytes,
+    /// Its last bytes.
+    pub tail: Bytes,
+}
+
+/// Enough for the envelope's own members before or behind the large one.
+const KEPT: usize = 1024;
+
+impl NdJson {
+    /// A decoder for lines of at most `max` bytes.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self { max, searched: 0, discarding: None }
+    }
+
+    fn finish(&mut self, mut line: BytesMut) -> Option<Line> {
+        if let Some(mut oversized) = self.discarding.take() {
+            oversized.keep_end(&line);
+            return Some(Line::Oversized(oversized));
+        }
+        if line.len() > self.max {
+            let mut oversized = Oversized::begin(&line);
+            oversized.keep_end(&line);
+            return Some(Line::Oversized(oversized));
+        }
+        if line.starts_with(b"\xef\xbb\xbf") {
+            line.advance(3);
+        }
+        if line.last() == Some(&b'\r') {
+            line.truncate(line.len() - 1);
+        }
+        (!line.trim_ascii().is_empty()).then(|| Line::Whole(line.freeze()))
+    }
+
+    fn discard(&mut self, buffer: &mut BytesMut) {
+        self.discarding.get_or_insert_with(|| Oversized::begin(buffer)).keep_end(buffer);
+        buffer.clear();
+        self.searched = 0;
+    }
+}
+
+impl Oversized {
+    fn begin(line: &[u8]) -> Self {
+        Self { head: Bytes::copy_from_slice(&line[..line.len().min(KEPT)]), tail: Bytes::new() }
+    }
+
+    fn keep_end(&mut self, more: &[u8]) {
+        let joined = [&self.tail[..], &more[more.len().saturating_sub(KEPT)..]].concat();
+        self.tail = Bytes::copy_from_slice(&joined[joined.len().saturating_sub(KEPT)..]);
+    }
+}
+
+impl Decoder for NdJson {
+    type Item = Line;
+    type Error = io::Error;
+
+    fn decode(&mut self, buffer: &mut BytesMut) -> io::Result<Option<Line>> {
+        while let Some(found) = memchr::memchr(b'\n', &buffer[self.searched..]) {
+            let line = buffer.split_to(self.searched + found);
+            buffer.advance(1);
+            self.searched = 0;
+            if let Some(line) = self.finish(line) {
+                return Ok(Some(line));
+            }
+        }
+        self.searched = buffer.len();
+        if self.discarding.is_some() || buffer.len() > self.max {
+            self.discard(buffer);
+        }
+        Ok(None)
+    }
+
+    /// Half a line at the end of the stream is no message: it is dropped.
+    fn decode_eof(&mut self, buffer: &mut BytesMut) -> io::Result<Option<Line>> {
+        let line = self.decode(buffer)?;
+        if line.is_none() {
+            buffer.clear();
+        }
+        Ok(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAX: usize = 3000;
+
+    fn lines(chunks: &[&[u8]]) -> Vec<Line> {
+        let (mut codec, mut buffer, mut lines) = (NdJson::new(MAX), BytesMut::new(), Vec::new());
+        for chunk in chunks {
+            buffer.extend_from_slice(chunk);
+            while let Some(line) = codec.decode(&mut buffer).expect("decoding has no errors") {
+                lines.push(line);
+            }
+            assert!(buffer.len() <= MAX, "held {} bytes", buffer.len());
+        }
+        lines
+    }
+
+    fn whole(text: &'static str) -> Line {
+        Line::Whole(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn line_ends_and_blank_lines_are_no_part_of_a_message() {
+        assert_eq!(lines(&[b"\n\r\n{}\r\n  \n\xef\xbb\xbf[]\nhalf"]), [whole("{}"), whole("[]")]);
+    }
+
+    #[test]
+    fn an_oversized_line_leaves_its_ends_and_the_next_line_whole() {
+        let long = [b"{\"id\":1,".as_slice(), &[b'x'; 5000], b"}"].concat();
+        let found = lines(&[&long[..1000], &long[1000..4000], &long[4000..], b"\n{}\n"]);
+        let [Line::Oversized(kept), next] = &found[..] else { panic!("{found:?}") };
+        assert!(kept.head.starts_with(b"{\"id\":1,") && kept.tail.ends_with(b"xx}"));
+        assert!(kept.tail.len() <= KEPT && kept.head.len() <= KEPT);
+        assert_eq!(*next, whole("{}"));
+    }
+
+    #[test]
+    fn the_cap_is_exact() {
+        let fits = [&[b'x'; MAX][..], b"\n"].concat();
+        let over = [&[b'x'; MAX + 1][..], b"\n"].concat();
+        assert!(matches!(&lines(&[&fits])[..], [Line::Whole(_)]));
+        assert!(matches!(&lines(&[&over])[..], [Line::Oversized(_)]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_the_bytes_gives_the_same_lines(
+            texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..20),
+            long in 0..5000usize,
+            cuts in prop::collection::vec(0..6000usize, 0..12),
+        ) {
+            let mut stream = texts.join(&b'\n');
+            stream.extend([vec![b'\n'], vec![b'y'; long], vec![b'\n']].concat());
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % (stream.len() + 1)).collect();
+            cuts.extend([0, stream.len()]);
+            cuts.sort_unstable();
+            let chunks: Vec<&[u8]> = cuts.windows(2).map(|w| &stream[w[0]..w[1]]).collect();
+            let whole_stream: Vec<&[u8]> = stream.split_inclusive(|b| *b == b'\n').collect();
+            let (split, whole) = (lines_unbounded(&chunks), lines_unbounded(&whole_stream));
+            prop_assert_eq!(split, whole);
+        }
+    }
+
+    fn lines_unbounded(chunks: &[&[u8]]) -> Vec<Line> {
+        let (mut codec, mut buffer, mut lines) = (NdJson::new(MAX), BytesMut::new(), Vec::new());
+        for chunk in chunks {
+            buffer.extend_from_slice(chunk);
+            while let Some(line) = codec.decode(&mut buffer).expect("decoding has no errors") {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+}

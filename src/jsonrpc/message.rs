@@ -1,0 +1,133 @@
+//! The envelope: what kind of message a line is, and where its parts are.
+
+use bytes::Bytes;
+
+use super::members::{members, text};
+
+/// A well-formed JSON-RPC message. Every part is a slice of the line it came in.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// Asks for exactly one response.
+    Request {
+        /// Raw JSON: `1` is not `"1"`.
+        id: Bytes,
+        /// Decoded text.
+        method: Bytes,
+        /// Raw JSON.
+        params: Option<Bytes>,
+    },
+    /// Wants no response.
+    Notification {
+        /// Decoded text.
+        method: Bytes,
+        /// Raw JSON.
+        params: Option<Bytes>,
+    },
+    /// Answers a request.
+    Response {
+        /// Raw JSON.
+        id: Bytes,
+        /// Raw JSON of the result, or of the error object.
+        outcome: Result<Bytes, Bytes>,
+    },
+}
+
+/// A line that is no message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Malformed {
+    /// Not JSON, or not UTF-8.
+    NotJson,
+    /// A JSON array: batches ended with MCP 2025-06-18.
+    Batch,
+    /// JSON, but no JSON-RPC 2.0 message.
+    NotAMessage {
+        /// Its id, if it has a usable one.
+        id: Option<Bytes>,
+    },
+}
+
+/// What `line` says.
+///
+/// # Errors
+/// See [`Malformed`].
+pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
+    let Ok(found) = members(line, ["jsonrpc", "id", "method", "params", "result", "error"]) else {
+        return Err(not_an_object(line));
+    };
+    let [version, id, method, params, result, error] = found;
+    let id = match id {
+        Some(id) if is_id(&id) => Some(id),
+        Some(_) => return Err(Malformed::NotAMessage { id: None }),
+        None => None,
+    };
+    let params = params.filter(|raw| raw[..] != b"null"[..]);
+    let versioned = version.is_some_and(|raw| raw[..] == b"\"2.0\""[..]);
+    match (versioned, id, method.as_ref().map(text), result, error) {
+        (true, Some(id), Some(Some(method)), None, None) => Ok(Message::Request { id, method, params }),
+        (true, None, Some(Some(method)), None, None) => Ok(Message::Notification { method, params }),
+        (true, Some(id), None, Some(result), None) => Ok(Message::Response { id, outcome: Ok(result) }),
+        (true, Some(id), None, None, Some(error)) => Ok(Message::Response { id, outcome: Err(error) }),
+        (_, id, ..) => Err(Malformed::NotAMessage { id }),
+    }
+}
+
+/// An id is a string or a number; MCP forbids `null`.
+fn is_id(raw: &[u8]) -> bool {
+    matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
+}
+
+fn not_an_object(line: &Bytes) -> Malformed {
+    let json = std::str::from_utf8(line).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok());
+    match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') if json => Malformed::Batch,
+        _ if json => Malformed::NotAMessage { id: None },
+        _ => Malformed::NotJson,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &'static str, expected: Result<Message, Malformed>) {
+        assert_eq!(parse(&Bytes::from_static(line.as_bytes())), expected, "{line}");
+    }
+
+    fn bytes(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    #[test]
+    fn tells_the_three_kinds_apart() {
+        let request = |id, params| Message::Request { id: bytes(id), method: bytes("ping"), params };
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, Ok(request("1", None)));
+        check(r#"{"method":"ping","id":"1","jsonrpc":"2.0","params":{}}"#, Ok(request("\"1\"", Some(bytes("{}")))));
+        check(r#"{"jsonrpc":"2.0","id":-1.0,"method":"ping","params":null}"#, Ok(request("-1.0", None)));
+        let notification = Message::Notification { method: bytes("a"), params: None };
+        check(r#"{"jsonrpc":"2.0","method":"a"}"#, Ok(notification));
+        let null_result = Message::Response { id: bytes("2"), outcome: Ok(bytes("null")) };
+        check(r#"{"jsonrpc":"2.0","id":2,"result":null}"#, Ok(null_result));
+        let error = Message::Response { id: bytes("2"), outcome: Err(bytes(r#"{"code":1}"#)) };
+        check(r#"{"jsonrpc":"2.0","id":2,"error":{"code":1}}"#, Ok(error));
+    }
+
+    #[test]
+    fn says_what_a_line_is_instead() {
+        check("npm notice", Err(Malformed::NotJson));
+        check("", Err(Malformed::NotJson));
+        check("{", Err(Malformed::NotJson));
+        check(r#" [{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Err(Malformed::Batch));
+        check("[", Err(Malformed::NotJson));
+        let nameless = || Err(Malformed::NotAMessage { id: None });
+        check("1", nameless());
+        check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, nameless());
+        check(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, nameless());
+        check(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, nameless());
+        let seven = || Err(Malformed::NotAMessage { id: Some(bytes("7")) });
+        check(r#"{"id":7,"method":"ping"}"#, seven());
+        check(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, seven());
+        check(r#"{"jsonrpc":"2.0","id":7,"method":3}"#, seven());
+        check(r#"{"jsonrpc":"2.0","id":7}"#, seven());
+        check(r#"{"jsonrpc":"2.0","id":7,"result":1,"error":{}}"#, seven());
+    }
+}

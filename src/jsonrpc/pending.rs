@@ -1,0 +1,109 @@
+//! Who is owed an answer: ids are minted here, and an answer is taken once.
+
+use std::collections::HashMap;
+
+/// Unanswered requests of one connection. Ids are small integers and never used twice.
+#[derive(Debug)]
+pub struct Pending<T> {
+    next: u64,
+    entries: HashMap<u64, T>,
+}
+
+/// Where a response belongs.
+#[derive(Debug, PartialEq)]
+pub enum Taken<T> {
+    /// To this request, which is pending no longer.
+    Owner(T),
+    /// To none: unknown, answered before, or given up.
+    Stray,
+}
+
+impl<T> Default for Pending<T> {
+    fn default() -> Self {
+        Self { next: 1, entries: HashMap::new() }
+    }
+}
+
+impl<T> Pending<T> {
+    /// Remembers `entry` under a fresh id.
+    pub fn register(&mut self, entry: T) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.entries.insert(id, entry);
+        id
+    }
+
+    /// The owner of a response whose raw id is `id`. Only the exact spelling that was sent counts.
+    pub fn take(&mut self, id: &[u8]) -> Taken<T> {
+        Self::minted(id).and_then(|id| self.entries.remove(&id)).map_or(Taken::Stray, Taken::Owner)
+    }
+
+    /// The entry whose id is spelled `id`, left pending.
+    pub fn get_mut(&mut self, id: &[u8]) -> Option<&mut T> {
+        self.entries.get_mut(&Self::minted(id)?)
+    }
+
+    /// Gives up every entry that `condition` holds for.
+    pub fn remove_where(&mut self, mut condition: impl FnMut(&T) -> bool) -> impl Iterator<Item = (u64, T)> {
+        self.entries.extract_if(move |_, entry| condition(entry))
+    }
+
+    /// Every pending entry.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.values()
+    }
+
+    /// How many are pending.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none is pending.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn minted(raw: &[u8]) -> Option<u64> {
+        let minted = matches!(raw, [b'1'..=b'9', ..]) && raw.iter().all(u8::is_ascii_digit);
+        minted.then(|| std::str::from_utf8(raw).ok()?.parse().ok()).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_response_is_taken_once_and_only_by_its_exact_id() {
+        let mut pending = Pending::default();
+        let id = pending.register("a").to_string();
+        for stray in ["2", "\"1\"", "1.0", "01", "-1", "1e0", "null", "", "99999999999999999999999"] {
+            assert_eq!(pending.take(stray.as_bytes()), Taken::Stray, "{stray}");
+        }
+        assert_eq!(pending.take(id.as_bytes()), Taken::Owner("a"));
+        assert_eq!(pending.take(id.as_bytes()), Taken::Stray);
+    }
+
+    proptest! {
+        #[test]
+        fn every_entry_ends_exactly_once(operations in prop::collection::vec((0..3u8, 0..20usize), 0..200)) {
+            let mut pending = Pending::default();
+            let (mut sent, mut ended) = (Vec::new(), Vec::new());
+            for (kind, index) in operations {
+                match kind {
+                    0 => { let n = sent.len(); sent.push(pending.register(n)); }
+                    1 => if let Some(id) = sent.get(index)
+                        && let Taken::Owner(n) = pending.take(id.to_string().as_bytes()) { ended.push(n); },
+                    _ => ended.extend(pending.remove_where(|n| *n == index).map(|(_, n)| n)),
+                }
+            }
+            ended.extend(pending.remove_where(|_| true).map(|(_, n)| n));
+            ended.sort_unstable();
+            prop_assert_eq!(ended, (0..sent.len()).collect::<Vec<_>>());
+            prop_assert!(pending.is_empty());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Replacing parts of a line and nothing else.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// A part of a line and what stands there instead.
+#[derive(Debug)]
+pub struct Edit<'a> {
+    /// A slice of the line.
+    pub part: &'a [u8],
+    /// Raw JSON.
+    pub replacement: &'a [u8],
+}
+
+/// `line` with each edit applied and a newline at its end, ready to be written. Edits may come in any order.
+///
+/// # Panics
+/// If a part is no slice of `line`, or two parts overlap.
+#[must_use]
+pub fn splice(line: &[u8], edits: &mut [Edit<'_>]) -> Bytes {
+    edits.sort_unstable_by_key(|edit| offset(line, edit.part));
+    let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
+    let mut spliced = BytesMut::with_capacity(line.len() + added + 1);
+    let mut copied = 0;
+    for edit in edits {
+        let start = offset(line, edit.part);
+        spliced.put_slice(&line[copied..start]);
+        spliced.put_slice(edit.replacement);
+        copied = start + edit.part.len();
+    }
+    spliced.put_slice(&line[copied..]);
+    spliced.put_u8(b'\n');
+    spliced.freeze()
+}
+
+fn offset(line: &[u8], part: &[u8]) -> usize {
+    (part.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_the_parts_change() {
+        let line = br#"{"id" : "a", "n": 1.10, "params":{"name":"x"}}"#;
+        let (id, name) = (&line[8..11], &line[41..44]);
+        let mut edits = [Edit { part: name, replacement: b"\"tool\"" }, Edit { part: id, replacement: b"7" }];
+        assert_eq!(&splice(line, &mut edits)[..], b"{\"id\" : 7, \"n\": 1.10, \"params\":{\"name\":\"tool\"}}\n");
+    }
+
+    proptest! {
+        #[test]
+        fn splicing_back_gives_the_line(line in "[a-z]{1,40}", cut in 0..40usize, with in "[0-9]{0,9}") {
+            let cut = cut % line.len();
+            let spliced = splice(line.as_bytes(), &mut [Edit { part: &line.as_bytes()[cut..=cut], replacement: with.as_bytes() }]);
+            let back = splice(&spliced[..spliced.len() - 1], &mut [
+                Edit { part: &spliced[cut..cut + with.len()], replacement: &line.as_bytes()[cut..=cut] },
+            ]);
+            prop_assert_eq!(&back[..back.len() - 1], line.as_bytes());
+        }
+    }
+}

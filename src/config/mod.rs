@@ -6,7 +6,7 @@
 //! only, so every rule is tested as a table.
 //!
 //! ```text
-//! file text ─ toml.rs / json.rs ─► tree::Node (values with spans) ─ read.rs ─► Config
+//! file text ─ toml.rs / json.rs ─► tree::Node (values with spans) ─ read.rs ─► Draft ─ load.rs ─► Config
 //!                                        └───────── every refusal ─────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
 //! ```
 
@@ -84,11 +84,9 @@ pub struct Launch {
 impl std::fmt::Debug for Launch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Launch")
-            .field("command", &self.command)
             .field("args", &self.args.len())
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("pass_env", &self.pass_env)
-            .field("cwd", &self.cwd)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,174 @@
+//! A complaint about a configuration, with its place, and how it is printed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use annotate_snippets::{
+    AnnotationKind, Group, Level as Severity, Origin, Renderer, Snippet, Title, normalize_untrusted_str,
+};
+
+use super::tree::Problem;
+
+/// Beyond this a line is not shown: laying it out costs time, and nobody reads it.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// Characters of a message that are shown.
+const LONGEST_MESSAGE: usize = 400;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// The configuration is refused.
+    Error,
+    /// Something is ignored; the rest holds.
+    Warning,
+}
+
+/// A file that was read. `Debug` shows its path alone, because the text may hold secrets.
+pub struct SourceFile {
+    /// As it was given on the command line.
+    pub path: PathBuf,
+    /// The whole text, without a byte order mark.
+    pub text: String,
+    /// Parts of the text that are never printed, because they are likely secrets.
+    pub(super) hidden: Vec<Range<usize>>,
+}
+
+impl fmt::Debug for SourceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SourceFile").field(&self.path).finish()
+    }
+}
+
+/// One complaint about one place.
+#[derive(Debug, Clone)]
+pub struct Diagnostic {
+    /// Whether it refuses the configuration.
+    pub level: Level,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// What is at the place, printed beside the carets.
+    pub label: Option<String>,
+    /// What to write instead.
+    pub help: Option<String>,
+    /// Where it is.
+    pub file: Arc<SourceFile>,
+    /// The bytes of the text it is about.
+    pub span: Range<usize>,
+}
+
+impl SourceFile {
+    /// Line and column of a byte of the text, counted from 1, columns in characters.
+    #[must_use]
+    pub fn place(&self, at: usize) -> (usize, usize) {
+        let before = &self.text[..self.boundary(at)];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = 1 + before.bytes().filter(|&byte| byte == b'\n').count();
+        (line, 1 + before[line_start..].chars().count())
+    }
+
+    /// `FILE:LINE:COLUMN`.
+    pub(super) fn address(&self, at: usize) -> String {
+        let (line, column) = self.place(at);
+        format!("{}:{line}:{column}", self.shown_path())
+    }
+
+    fn boundary(&self, at: usize) -> usize {
+        (0..=at.min(self.text.len())).rev().find(|&index| self.text.is_char_boundary(index)).unwrap_or(0)
+    }
+
+    /// A file name may hold anything, but what is printed must not move the cursor of a terminal.
+    fn shown_path(&self) -> String {
+        normalize_untrusted_str(&self.path.to_string_lossy()).replace('\n', "␊")
+    }
+
+    /// The bytes of the line around `at`, without its line ending.
+    fn line(&self, at: usize) -> Range<usize> {
+        let start = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let end = self.text[at..].find('\n').map_or(self.text.len(), |newline| at + newline);
+        let cut = usize::from(end > at && self.text[at..end].ends_with('\r'));
+        start..end - cut
+    }
+
+    /// A line as it may be printed: as many bytes as in the file, so that spans still fit.
+    fn shown_line(&self, line: &Range<usize>) -> Cow<'_, str> {
+        let mut shown = Cow::Borrowed(&self.text[line.clone()]);
+        for hidden in &self.hidden {
+            let (from, to) = (hidden.start.max(line.start), hidden.end.min(line.end));
+            if from < to {
+                shown.to_mut().replace_range(from - line.start..to - line.start, &"*".repeat(to - from));
+            }
+        }
+        shown
+    }
+}
+
+impl Diagnostic {
+    pub(super) fn new(level: Level, file: &Arc<SourceFile>, problem: Problem) -> Self {
+        let Problem { span, message, label, help } = problem;
+        Self { level, message: shortened(message), label, help: help.map(shortened), file: Arc::clone(file), span }
+    }
+
+    /// Line and column, counted from 1, columns in characters.
+    #[must_use]
+    pub fn place(&self) -> (usize, usize) {
+        self.file.place(self.span.start)
+    }
+
+    /// The complaint with its `FILE:LINE:COLUMN`, the line and what to write instead; no newline at the end.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let start = self.file.boundary(self.span.start);
+        let line = self.file.line(start);
+        let mut group = if line.len() > LONGEST_LINE { self.without_line() } else { self.with_line(start, &line) };
+        if let Some(help) = &self.help {
+            group = group.element(Severity::HELP.message(help));
+        }
+        renderer.render(&[group])
+    }
+
+    fn title(&self) -> Title<'_> {
+        match self.level {
+            Level::Error => Severity::ERROR.primary_title(&self.message),
+            Level::Warning => Severity::WARNING.primary_title(&self.message),
+        }
+    }
+
+    /// Only the first line of a span is shown: it is where the eye goes, however long a table is.
+    fn with_line(&self, start: usize, line: &Range<usize>) -> Group<'_> {
+        let end = self.file.boundary(self.span.end).clamp(start, line.end.max(start));
+        let mut annotation = AnnotationKind::Primary.span(start - line.start..end - line.start);
+        if let Some(label) = &self.label {
+            annotation = annotation.label(label);
+        }
+        let snippet = Snippet::source(self.file.shown_line(line))
+            .path(self.file.shown_path())
+            .line_start(self.file.place(start).0)
+            .annotation(annotation);
+        self.title().element(snippet)
+    }
+
+    fn without_line(&self) -> Group<'_> {
+        let (line, column) = self.place();
+        let origin = Origin::path(self.file.shown_path()).line(line).char_column(column);
+        self.title().element(origin)
+    }
+}
+
+/// A message may repeat a key of the file, and that may be as long as the file.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}

@@ -1,0 +1,211 @@
+//! `${…}` in texts of the configuration: parsed once, filled in from [`Sources`].
+//!
+//! ```text
+//! ${NAME}  ${env:NAME}      an environment variable of the daemon
+//! ${NAME:-default}          the same; the default if it is undefined or empty
+//! ${file:PATH}              what a file holds, without its last newline; PATH begins with / or ~/
+//! ${cred:NAME}              a systemd credential: the file NAME in $CREDENTIALS_DIRECTORY
+//! $${                       a literal ${
+//! ```
+//!
+//! Nothing nests, and what is filled in is never looked at again: a value that holds `${` stays as it is.
+
+mod sources;
+#[cfg(test)]
+pub(super) mod table;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+pub use self::sources::{Process, Sources};
+
+/// Largest file a `${file:…}` or `${cred:…}` takes: more than an argument or a variable can hold.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Why a text could not be filled in. It names what was looked for, and never contains a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Undefined {
+    /// A `${NAME}` without a default.
+    #[error("environment variable `{0}` is not set")]
+    Variable(String),
+    /// A `${file:…}` or `${cred:…}` that cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A `${cred:NAME}` outside a systemd unit with credentials.
+    #[error("credential `{0}` is not available: environment variable `CREDENTIALS_DIRECTORY` is not set")]
+    Credential(String),
+    /// A `~/` of a user without a home directory.
+    #[error("the home directory that `~/` stands for is not known")]
+    Home,
+    /// A key that only works with some texts, and was filled in with another.
+    #[error("`{key}` {complaint} once its `${{…}}` are filled in")]
+    Unfit {
+        /// The key of the server's table.
+        key: &'static str,
+        /// Such as `is empty`.
+        complaint: &'static str,
+    },
+}
+
+/// A `${` that follows none of the forms.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Malformed {
+    pub(super) message: String,
+    pub(super) help: String,
+}
+
+/// A text with its references found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Template(Vec<Piece>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Literal(String),
+    Variable { name: String, default: Option<String> },
+    File(String),
+    Credential(String),
+    Home,
+}
+
+impl Template {
+    /// Finds the references in `text`.
+    pub(super) fn parse(text: &str) -> Result<Self, Malformed> {
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            literal.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix("$${") {
+                literal.push_str("${");
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("${") {
+                let (body, after) = after.split_once('}').ok_or_else(unclosed)?;
+                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                pieces.push(reference(body)?);
+                rest = after;
+            } else {
+                literal.push('$');
+                rest = &rest[1..];
+            }
+        }
+        literal.push_str(rest);
+        pieces.push(Piece::Literal(literal));
+        Ok(Self(pieces))
+    }
+
+    /// The same for a path: a `~/` at its start stands for the home directory.
+    pub(super) fn parse_path(text: &str) -> Result<Self, Malformed> {
+        let Some(rest) = text.strip_prefix("~/") else { return Self::parse(text) };
+        let mut template = Self::parse(rest)?;
+        template.0.insert(0, Piece::Home);
+        Ok(template)
+    }
+
+    /// The text, if it has no reference: then it is the same in every environment.
+    pub(super) fn as_literal(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Piece::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The text with every reference filled in.
+    pub(super) fn fill(&self, sources: &dyn Sources) -> Result<String, Undefined> {
+        self.0.iter().map(|piece| piece.fill(sources)).collect()
+    }
+}
+
+impl Piece {
+    fn fill(&self, sources: &dyn Sources) -> Result<String, Undefined> {
+        match self {
+            Self::Literal(text) => Ok(text.clone()),
+            Self::Variable { name, default } => match (sources.var(name), default) {
+                (Some(value), Some(default)) if value.is_empty() => Ok(default.clone()),
+                (Some(value), _) => Ok(value),
+                (None, Some(default)) => Ok(default.clone()),
+                (None, None) => Err(Undefined::Variable(name.clone())),
+            },
+            Self::File(path) => match path.strip_prefix("~/") {
+                Some(rest) => contents(&Path::new(&home(sources)?).join(rest), sources),
+                None => contents(Path::new(path), sources),
+            },
+            Self::Credential(name) => match sources.var("CREDENTIALS_DIRECTORY") {
+                Some(directory) if !directory.is_empty() => contents(&Path::new(&directory).join(name), sources),
+                _ => Err(Undefined::Credential(name.clone())),
+            },
+            Self::Home => Ok(home(sources)? + "/"),
+        }
+    }
+}
+
+fn contents(path: &Path, sources: &dyn Sources) -> Result<String, Undefined> {
+    let failed = |reason| Undefined::File { path: path.to_owned(), reason };
+    let mut text = sources.read(path, MAX_FILE).map_err(|error| failed(error.to_string()))?;
+    if text.contains('\0') {
+        return Err(failed("it holds a NUL character, which no argument or variable can carry".to_owned()));
+    }
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
+fn home(sources: &dyn Sources) -> Result<String, Undefined> {
+    sources.home().and_then(|home| home.into_os_string().into_string().ok()).ok_or(Undefined::Home)
+}
+
+fn reference(body: &str) -> Result<Piece, Malformed> {
+    if body.contains("${") {
+        return Err(malformed("`${…}` cannot hold another `${…}`", "write the two one after the other"));
+    }
+    let variable = body.strip_prefix("env:").filter(|rest| !rest.starts_with('-')).unwrap_or(body);
+    let (name, default) = variable.split_once(":-").map_or((variable, None), |(name, text)| (name, Some(text)));
+    if is_variable_name(name) {
+        return Ok(Piece::Variable { name: name.to_owned(), default: default.map(str::to_owned) });
+    }
+    match body.split_once(':') {
+        Some(("file", path)) if path.starts_with('/') || path.starts_with("~/") => Ok(Piece::File(path.to_owned())),
+        Some(("file", path)) => Err(malformed(
+            format!("`${{file:{path}}}` needs a whole path"),
+            "begin it with `/` or `~/`, such as `${file:~/.secrets/token}`",
+        )),
+        Some(("cred", name)) if is_credential_name(name) => Ok(Piece::Credential(name.to_owned())),
+        Some(("cred", name)) => Err(malformed(
+            format!("`{name}` is no name of a credential"),
+            "write the name without any `/`, such as `${cred:token}`",
+        )),
+        Some(("agent", _)) => Err(malformed(
+            format!("`${{{body}}}` is not available in this version of mcpd"),
+            "every server is shared by all agents: write a fixed path instead",
+        )),
+        _ => Err(malformed(
+            format!("`${{{body}}}` is no reference"),
+            "write `${NAME}`, `${NAME:-default}`, `${file:PATH}` or `${cred:NAME}`; a literal `${` is written `$${`",
+        )),
+    }
+}
+
+fn unclosed() -> Malformed {
+    malformed("`${` is never closed", "close it with `}`; a literal `${` is written `$${`")
+}
+
+fn malformed(message: impl Into<String>, help: impl Into<String>) -> Malformed {
+    Malformed { message: message.into(), help: help.into() }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn is_credential_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}

@@ -1,0 +1,67 @@
+//! Where values come from: the daemon's environment and files.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// The outside world as the configuration sees it. Tests give a table instead.
+pub trait Sources {
+    /// A variable of the environment; `None` if it is not set, or is not UTF-8.
+    fn var(&self, name: &str) -> Option<String>;
+
+    /// What a file holds.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no regular file, is larger than `limit` bytes, or is not UTF-8.
+    fn read(&self, path: &Path, limit: u64) -> io::Result<String>;
+
+    /// The user's home directory.
+    fn home(&self) -> Option<PathBuf>;
+}
+
+/// The environment and the files of this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Process;
+
+impl Sources for Process {
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<String> {
+        let file = open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes"));
+        if metadata.len() > limit {
+            return Err(too_large());
+        }
+        // The file may grow meanwhile, and files under /proc have no length.
+        let mut bytes = Vec::new();
+        file.take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(too_large());
+        }
+        String::from_utf8(bytes).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = valid.split(|&byte| byte == b'\n').count();
+            io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8"))
+        })
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        std::env::home_dir().filter(|home| home.is_absolute())
+    }
+}
+
+/// Opens without waiting: a FIFO would hold the daemon up until someone writes to it. The type is looked at after
+/// opening, so that nobody can put another file in its place in between.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}

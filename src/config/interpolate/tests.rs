@@ -1,0 +1,150 @@
+//! The forms of `${…}` as a table.
+
+use super::table::Table;
+use super::*;
+
+fn table() -> Table {
+    Table::from([
+        ("NAME", "value"),
+        ("EMPTY", ""),
+        ("NESTED", "${NAME}"),
+        ("file", "a variable of that name"),
+        ("~", "/home/u"),
+        ("/etc/token", "secret\n"),
+        ("/etc/two", "a\n\n"),
+        ("/etc/nul", "a\0b"),
+        ("/home/u/token", "from home"),
+        ("CREDENTIALS_DIRECTORY", "/run/creds"),
+        ("/run/creds/db", "from systemd\n"),
+    ])
+}
+
+fn check(text: &str, expected: &str) {
+    let filled = Template::parse(text).expect("well-formed").fill(&table());
+    assert_eq!(filled.as_deref(), Ok(expected), "{text:?}");
+}
+
+fn check_undefined(text: &str, expected: &str) {
+    let undefined = Template::parse(text).expect("well-formed").fill(&table()).expect_err(text);
+    assert_eq!(undefined.to_string(), expected);
+}
+
+fn check_malformed(text: &str, expected: &str) {
+    let malformed = Template::parse(text).expect_err(text);
+    assert!(malformed.message.contains(expected), "{text:?}: {malformed:?}");
+    assert!(!malformed.help.is_empty());
+}
+
+#[test]
+fn variables_are_filled_in() {
+    check("${NAME}", "value");
+    check("a ${NAME} b${env:NAME}", "a value bvalue");
+    check("${NAME:-other}", "value");
+    check("${EMPTY}", "");
+    check("${EMPTY:-other}", "other");
+    check("${NONE:-other}", "other");
+    check("${NONE:-}", "");
+    check("${NONE:-a:-b $x}", "a:-b $x");
+    check("${env:NONE:-other}", "other");
+    check("${env:-other}", "other");
+    check("${file}", "a variable of that name");
+    check("${file:-x}", "a variable of that name");
+}
+
+#[test]
+fn what_is_filled_in_is_not_looked_at_again() {
+    check("${NESTED}", "${NAME}");
+}
+
+#[test]
+fn a_dollar_alone_is_literal() {
+    for text in ["", "$", "$$", "a$b", "$NAME", "$(x)", "100 $", "}{", "é$é", "$ {NAME}"] {
+        check(text, text);
+    }
+    check("$${NAME}", "${NAME}");
+    check("$${", "${");
+    check("$$${NAME}", "$${NAME}");
+    check("$$x${NAME}", "$$xvalue");
+}
+
+#[test]
+fn files_and_credentials_lose_one_newline() {
+    check("${file:/etc/token}", "secret");
+    check("${file:/etc/two}", "a\n");
+    check("${file:~/token}", "from home");
+    check("Bearer ${cred:db}", "Bearer from systemd");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    check_undefined("${NONE}", "environment variable `NONE` is not set");
+    check_undefined("${file:/none}", "cannot read /none: there is none");
+    check_undefined("${cred:none}", "cannot read /run/creds/none: there is none");
+    check_undefined(
+        "${file:/etc/nul}",
+        "cannot read /etc/nul: it holds a NUL character, which no argument or variable can carry",
+    );
+    let bare = Table::default();
+    let undefined = |text: &str| Template::parse_path(text).expect("well-formed").fill(&bare).expect_err(text);
+    assert_eq!(undefined("~/x"), Undefined::Home);
+    assert_eq!(undefined("${file:~/x}"), Undefined::Home);
+    assert_eq!(undefined("${cred:db}"), Undefined::Credential("db".to_owned()));
+}
+
+#[test]
+fn a_path_may_begin_at_home() {
+    let fill = |text: &str| Template::parse_path(text).expect("well-formed").fill(&table());
+    assert_eq!(fill("~/${NAME}/x"), Ok("/home/u/value/x".to_owned()));
+    assert_eq!(fill("/a/~/b"), Ok("/a/~/b".to_owned()));
+    assert_eq!(fill("~u/b"), Ok("~u/b".to_owned()));
+}
+
+#[test]
+fn odd_references_are_refused() {
+    check_malformed("${", "never closed");
+    check_malformed("a ${NAME", "never closed");
+    check_malformed("${}", "`${}` is no reference");
+    check_malformed("${1A}", "no reference");
+    check_malformed("${A B}", "no reference");
+    check_malformed("${A-b}", "no reference");
+    check_malformed("${é}", "no reference");
+    check_malformed("${:-x}", "no reference");
+    check_malformed("${input:token}", "no reference");
+    check_malformed("${A:-${B}}", "cannot hold another");
+    check_malformed("${file:}", "whole path");
+    check_malformed("${file:token}", "whole path");
+    check_malformed("${cred:}", "no name of a credential");
+    check_malformed("${cred:a/b}", "no name of a credential");
+    check_malformed("${cred:..}", "no name of a credential");
+    check_malformed("${agent:cwd}", "not available in this version");
+}
+
+#[test]
+fn a_syntax_error_counts_before_an_undefined_name() {
+    check_malformed("${NONE} ${", "never closed");
+}
+
+#[test]
+fn the_process_refuses_what_is_no_file_without_waiting() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).expect("a FIFO");
+    for path in [fifo.as_path(), directory.path(), Path::new("/dev/null")] {
+        let error = Process.read(path, 10).expect_err("refused");
+        assert_eq!(error.to_string(), "it is no regular file", "{}", path.display());
+    }
+}
+
+#[test]
+fn the_process_bounds_what_it_reads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("file");
+    let read = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("written");
+        Process.read(&path, 10).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(b"0123456789"), Ok("0123456789".to_owned()));
+    assert_eq!(read(b"0123456789a"), Err("it is larger than 10 bytes".to_owned()));
+    assert_eq!(read(b"a\n\xff"), Err("line 2 is not UTF-8".to_owned()));
+    assert!(Process.read(Path::new("/proc/self/stat"), 10).is_err());
+}

@@ -1,0 +1,53 @@
+//! Everything that refuses a configuration.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::super::diagnostic::Diagnostic;
+use super::super::tree::MOST_PROBLEMS;
+
+/// Complaints that are printed; one more is always kept, so that it is known whether there are more.
+const SHOWN: usize = MOST_PROBLEMS - 1;
+
+/// Everything that refuses a configuration: files that cannot be read, and complaints about their text.
+#[derive(Debug, Default)]
+pub struct ConfigError {
+    pub(super) unreadable: Vec<(PathBuf, io::Error)>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+impl ConfigError {
+    /// The complaints that have a place, in the order of files and lines.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// The files that could not be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&Path, &io::Error)> {
+        self.unreadable.iter().map(|(path, error)| (path.as_path(), error))
+    }
+
+    /// All of it as it is printed, a blank line between any two; no newline at the end.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let files =
+            self.unreadable.iter().map(|(path, error)| format!("error: cannot read {}: {error}", path.display()));
+        let places = self.diagnostics.iter().take(SHOWN).map(|diagnostic| diagnostic.render(colour));
+        let more = (self.diagnostics.len() > SHOWN).then(|| format!("error: only the first {SHOWN} errors are shown"));
+        files.chain(places).chain(more).collect::<Vec<_>>().join("\n\n")
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.unreadable.is_empty() && self.diagnostics.is_empty()
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for ConfigError {}

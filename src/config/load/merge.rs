@@ -1,0 +1,83 @@
+//! What several files ask for, as one configuration.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::diagnostic::{Diagnostic, Level, SourceFile};
+use super::super::read::{DaemonDraft, DefaultsDraft, Draft, ServerDraft};
+use super::super::tree::Problem;
+use super::super::{Config, DaemonConfig, ServerConfig};
+use crate::naming::Naming;
+
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The files added so far, later ones on top.
+#[derive(Default)]
+pub(super) struct Layers {
+    daemon: DaemonDraft,
+    defaults: DefaultsDraft,
+    servers: Vec<ServerDraft>,
+    /// `FILE:LINE:COLUMN` of each server's name.
+    places: HashMap<Arc<str>, String>,
+}
+
+impl Layers {
+    /// Puts `draft` on top; what it configures a second time comes back as errors.
+    pub(super) fn add(&mut self, file: &Arc<SourceFile>, draft: Draft) -> Vec<Diagnostic> {
+        let Draft { daemon, defaults, servers } = draft;
+        self.daemon.naming = daemon.naming.or(self.daemon.naming);
+        self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
+        self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);
+        self.defaults.handshake_timeout = defaults.handshake_timeout.or(self.defaults.handshake_timeout);
+        self.defaults.call_timeout = defaults.call_timeout.or(self.defaults.call_timeout);
+        self.defaults.pass_env.extend(defaults.pass_env);
+        servers.into_iter().filter_map(|server| self.add_server(file, server)).collect()
+    }
+
+    fn add_server(&mut self, file: &Arc<SourceFile>, server: ServerDraft) -> Option<Diagnostic> {
+        let place = file.address(server.name_span.start);
+        if let Some(first) = self.places.get(&server.name) {
+            let message = format!("server `{}` is configured twice", server.name);
+            let problem = Problem::new(server.name_span, message)
+                .label(format!("the first is at {first}"))
+                .help("remove one of the two, or give it another name");
+            return Some(Diagnostic::new(Level::Error, file, problem));
+        }
+        self.places.insert(Arc::clone(&server.name), place);
+        self.servers.push(server);
+        None
+    }
+
+    /// The configuration, with a default wherever no file says anything.
+    pub(super) fn into_config(self) -> Config {
+        let Self { daemon, defaults, servers, places: _ } = self;
+        let unset = DaemonConfig::default();
+        let naming = Naming {
+            scheme: daemon.naming.unwrap_or(unset.naming.scheme),
+            max_length: daemon.max_name_length.unwrap_or(unset.naming.max_length),
+        };
+        let max_message_bytes = daemon.max_message.unwrap_or(unset.max_message_bytes);
+        Config {
+            daemon: DaemonConfig { naming, max_message_bytes },
+            servers: servers.into_iter().map(|server| with_defaults(server, &defaults)).collect(),
+        }
+    }
+}
+
+fn with_defaults(server: ServerDraft, defaults: &DefaultsDraft) -> ServerConfig {
+    let launch = server.launch.map(|mut launch| {
+        launch.pass_env.extend(defaults.pass_env.iter().cloned());
+        launch.pass_env.sort_unstable();
+        launch.pass_env.dedup();
+        launch
+    });
+    ServerConfig {
+        name: server.name,
+        launch,
+        policy: server.policy,
+        handshake_timeout: server.handshake_timeout.or(defaults.handshake_timeout).unwrap_or(HANDSHAKE_TIMEOUT),
+        call_timeout: server.call_timeout.or(defaults.call_timeout).unwrap_or(CALL_TIMEOUT),
+    }
+}

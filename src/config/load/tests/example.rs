@@ -1,0 +1,37 @@
+//! The example configuration says what the reader knows.
+
+use super::*;
+
+const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.toml"));
+
+#[test]
+fn the_example_says_the_defaults() {
+    let loaded = load_text("/mcpd.toml", EXAMPLE).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(loaded.config.daemon, DaemonConfig::default());
+    let with_server = load_text("/mcpd.toml", &format!("{EXAMPLE}\n{OK}")).expect("fine");
+    let plain = server(OK);
+    let server = &with_server.config.servers[0];
+    assert_eq!((server.handshake_timeout, server.call_timeout), (plain.handshake_timeout, plain.call_timeout));
+    assert!(server.launch.as_ref().expect("defined").pass_env.is_empty());
+}
+
+#[test]
+fn the_example_shows_a_server_that_loads() {
+    let shown = EXAMPLE.lines().skip_while(|line| *line != "# [servers.files]").take_while(|line| *line != "#");
+    let text: String = shown.map(|line| line.trim_start_matches("# ").to_owned() + "\n").collect();
+    assert_eq!(load_text("/mcpd.toml", &text).unwrap_or_else(|error| panic!("{error}")).config.servers.len(), 1);
+}
+
+/// The reader itself says which keys it knows.
+#[test]
+fn the_example_shows_every_key() {
+    let error = load_text("/c.toml", "[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\nqqq=1\n").expect_err("bad");
+    let mut shown = 0;
+    for help in error.diagnostics().iter().filter_map(|diagnostic| diagnostic.help.as_deref()) {
+        for key in help.strip_prefix("write one of ").into_iter().flat_map(|keys| keys.split('`').skip(1).step_by(2)) {
+            shown += 1;
+            assert!(EXAMPLE.contains(&format!("\n{key} = ")) || EXAMPLE.contains(&format!("\n# {key} = ")), "{key}");
+        }
+    }
+    assert_eq!(shown, 3 + 3 + 9);
+}

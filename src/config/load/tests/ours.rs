@@ -1,0 +1,66 @@
+//! What our own format says.
+
+use super::*;
+
+#[test]
+fn an_empty_file_is_an_empty_daemon() {
+    for text in ["", "\n", "# only a comment", "\u{feff}", "[servers]", "[daemon]\n[defaults]\n"] {
+        let loaded = load_text("/c.toml", text).expect("fine");
+        assert_eq!(loaded.config.daemon, DaemonConfig::default());
+        assert!(loaded.config.servers.is_empty() && loaded.hint.is_none() && loaded.warnings.is_empty());
+    }
+}
+
+#[test]
+fn every_key_is_read() {
+    let server = server(
+        "[daemon]\nnaming = '{tool}'\n[defaults]\npass_env = ['B', 'A']\ncall_timeout = '1m'\n[servers.my-server]\n\
+         command = '~/bin/${NAME}'\nargs = ['-y', '$${x}']\nenv = { T = '${TOKEN}', 'A.B' = '' }\n\
+         pass_env = ['C', 'A']\ncwd = '~/n'\nallow = ['read_*']\ndeny = ['read_x']\nhandshake_timeout = '500ms'\n",
+    );
+    let launch = server.launch.expect("defined");
+    assert_eq!(&*server.name, "my-server");
+    assert_eq!(launch.command, "/home/u/bin/value");
+    assert_eq!(launch.args, ["-y", "${x}"]);
+    assert_eq!(launch.env["T"], "hunter2");
+    assert_eq!(launch.env["A.B"], "");
+    assert_eq!(launch.pass_env, ["A", "B", "C"]);
+    assert_eq!(launch.cwd.as_deref(), Some(Path::new("/home/u/n")));
+    assert!(server.policy.permits("read_y") && !server.policy.permits("read_x") && !server.policy.permits("list"));
+    assert_eq!((server.handshake_timeout, server.call_timeout), (Duration::from_millis(500), Duration::from_secs(60)));
+}
+
+#[test]
+fn unset_timeouts_are_the_defaults() {
+    let server = server(OK);
+    assert_eq!((server.handshake_timeout, server.call_timeout), (Duration::from_secs(30), Duration::from_secs(300)));
+}
+
+#[test]
+fn servers_stay_in_file_order() {
+    let loaded = load_text("/c.toml", "[servers.z]\ncommand='x'\n[servers.a]\ncommand='x'\n[servers.m]\ncommand='x'");
+    let names: Vec<_> = loaded.expect("fine").config.servers.iter().map(|server| server.name.to_string()).collect();
+    assert_eq!(names, ["z", "a", "m"]);
+}
+
+#[test]
+fn sizes_are_bytes() {
+    for (text, bytes) in
+        [("65536", 65536), ("'64KiB'", 65536), ("'1 MiB'", 1 << 20), ("'1GiB'", 1 << 30), ("'70000'", 70000)]
+    {
+        let loaded = load_text("/c.toml", &format!("[daemon]\nmax_message = {text}")).expect(text);
+        assert_eq!(loaded.config.daemon.max_message_bytes, bytes);
+    }
+}
+
+#[test]
+fn an_undefined_name_fails_its_server_alone() {
+    let text = "[servers.a]\ncommand = 'x'\nenv = { T = '${NONE}' }\n[servers.b]\ncommand = 'x'\n[servers.c]\ncommand = '${E:-}'\n\
+                [servers.d]\ncommand = 'x'\ncwd = '${NAME}'";
+    let loaded = load_text("/c.toml", text).expect("the rest holds");
+    let launches: Vec<_> = loaded.config.servers.iter().map(|server| server.launch.as_ref().map(|_| ())).collect();
+    assert_eq!(launches[0], Err(&Undefined::Variable("NONE".to_owned())));
+    assert_eq!(launches[1], Ok(()));
+    assert_eq!(launches[2].unwrap_err().to_string(), "`command` is empty once its `${…}` are filled in");
+    assert_eq!(launches[3].unwrap_err().to_string(), "`cwd` is no whole path once its `${…}` are filled in");
+}

@@ -1,0 +1,132 @@
+//! What our own format refuses: keys, types, values.
+
+use super::*;
+
+#[test]
+fn unknown_keys_are_errors_with_a_suggestion() {
+    check(
+        "[servers.a]\ncomand = 'x'\ncommand = 'x'",
+        &["2:1 unknown key `comand` in `[servers.a]` | did you mean `command`?"],
+    );
+    check("[demon]\n", &["1:2 unknown key `demon` in the file | did you mean `daemon`?"]);
+    check("[mcp_servers.a]\ncommand = 'x'", &["1:2 unknown key `mcp_servers` in the file | did you mean `servers`?"]);
+    check("[servers.a]\ncommand='x'\nenvironment = {}", &["3:1 unknown key `environment`… | did you mean `env`?"]);
+    check("[servers.a]\ncommand='x'\nCommand='y'", &["3:1 unknown key `Command`… | did you mean `command`?"]);
+    check(
+        "[daemon]\nxyz = 1",
+        &["2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, `max_name_length` or `max_message`"],
+    );
+    check("'' = 1", &["1:1 unknown key `` in the file | write one of `daemon`, `defaults` or `servers`"]);
+}
+
+#[test]
+fn keys_of_later_versions_are_said_to_be_later() {
+    check(
+        "[servers.a]\ncommand = 'x'\nsharing = 'shared'\nstart = 'lazy'\n[profiles.p]\nservers = ['a']",
+        &[
+            "3:1 `sharing` is not available in this version of mcpd | remove it: …",
+            "4:1 `start` is not available in this version of mcpd | remove it: …",
+            "5:2 `profiles` is not available in this version of mcpd | remove it: …",
+        ],
+    );
+    check("[servers.a]\nurl = 'http://x'", &["2:1 `url` is not available in this version of mcpd | …`command`"]);
+}
+
+#[test]
+fn wrong_types_are_errors() {
+    check("servers = 5", &["1:11 `servers` must be a table | write `[servers.NAME]`…"]);
+    check("servers.a = 'npx'", &["1:13 `servers.a` must be a table | write `[servers.a]`…"]);
+    check("[[servers]]\na = 1", &["1:1 `servers` must be a table | …"]);
+    check("[servers.a]\ncommand = 5", &["2:11 `command` must be a string | put it in quotes: `\"5\"`"]);
+    check("[servers.a]\ncommand = ['x']", &["2:11 `command` must be a string | write text in double quotes"]);
+    check(
+        "[servers.a]\ncommand = 'x'\nargs = \"-y\"",
+        &["3:8 `args` must be a list of strings | write `args = [\"-y\"]`"],
+    );
+    check(
+        "[servers.a]\ncommand = 'x'\nargs = ['a', 8080]",
+        &["3:14 each item of `args` must be a string | put it in quotes: `\"8080\"`"],
+    );
+    check("[servers.a]\ncommand = 'x'\nenv = ['A=1']", &["3:7 `env` must be a table | write `env = { TOKEN = …"]);
+    check(
+        "[servers.a]\ncommand = 'x'\n[servers.a.env]\nP = 1",
+        &["4:5 variable `P` must be a string | put it in quotes: `\"1\"`"],
+    );
+    check(
+        "[servers.a]\ncommand = 'x'\ncall_timeout = 30",
+        &["3:16 `call_timeout` must be a duration in quotes | write `call_timeout = \"30s\"`"],
+    );
+    check("[daemon]\nnaming = true", &["2:10 `naming` must be a string | put it in quotes: `\"true\"`"]);
+    check(
+        "[daemon]\nmax_message = 1979-05-27",
+        &["2:15 `max_message` must be a size | write `max_message = \"16MiB\"`"],
+    );
+    check("[daemon]\nmax_message = 99999999999999999999", &["2:15 `max_message` must be a size | …"]);
+    check(
+        "[daemon]\nmax_name_length = '53'",
+        &["2:19 `max_name_length` must be a whole number from 24 to 128 | write `max_name_length = 53`"],
+    );
+}
+
+#[test]
+fn bad_values_are_errors() {
+    check("[servers.a]\ncommand = ''", &["2:11 `command` is empty | write `command = \"npx\"`"]);
+    check("[servers.a]", &["1:10 server `a` has no `command` | write `command = \"npx\"`"]);
+    check(
+        "[daemon]\nnaming = '{server}_{tool}'",
+        &["2:10 `{server}_{tool}` is no naming scheme | did you mean `{server}__{tool}`?"],
+    );
+    check("[daemon]\nnaming = 'x'", &["2:10 `x` is no naming scheme | write one of `{server}__{tool}`, …"]);
+    for length in ["23", "129", "-1"] {
+        check(
+            &format!("[daemon]\nmax_name_length = {length}"),
+            &["2:19 `max_name_length` must be a whole number from 24 to 128 | …"],
+        );
+    }
+    for size in ["0", "-1", "65535", "'63KiB'", "'2GiB'", "1073741825"] {
+        check(
+            &format!("[daemon]\nmax_message = {size}"),
+            &["2:15 `max_message` must be from 64KiB to 1GiB | …\"16MiB\"`"],
+        );
+    }
+    for size in ["''", "'16MB'", "'-1MiB'", "'MiB'", "'99999999999999999999'", "'99999999999999GiB'"] {
+        check(&format!("[daemon]\nmax_message = {size}"), &["2:15 `max_message` is no size…"]);
+    }
+    check("[defaults]\ncall_timeout = '0s'", &["2:16 `call_timeout` must be longer than nothing | …`\"30s\"`…"]);
+    check("[defaults]\ncall_timeout = '1000y'", &["2:16 `call_timeout` must be at most a year | …"]);
+    check("[defaults]\ncall_timeout = 'soon'", &["2:16 `call_timeout` is no duration: … | …`\"30s\"`…"]);
+    check(
+        "[defaults]\npass_env = ['A=1', '']",
+        &["2:13 `A=1` cannot name a variable | …", "2:20 the name of a variable is empty | …"],
+    );
+    check(
+        "[servers.a]\ncommand = 'x'\nenv = { '' = 'x', 'A=B' = 'x' }",
+        &["3:9 the name…", "3:19 `A=B` cannot name a variable…"],
+    );
+    check(
+        "[servers.a]\ncommand = 'x'\ndeny = ['ok', 'a[', '{a']",
+        &["3:15 `a[` is no pattern…", "3:21 `{a` is no pattern…"],
+    );
+    check(
+        "[servers.a]\ncommand = 'x'\ncwd = 'notes'",
+        &["3:7 `cwd` must be a whole path | write `cwd = \"~/some/directory\"`, or begin it with `/`"],
+    );
+    check("[servers.a]\ncommand = \"x\\u0000\"", &["2:11 `command` holds a NUL character | …"]);
+    check("[servers.a]\ncommand = 'x'\nargs = ['ok', 'a ${']", &["3:15 `${` is never closed | …"]);
+    check(
+        "[servers.a]\ncommand = 'x'\nargs = ['${agent:cwd}']",
+        &["3:9 `${agent:cwd}` is not available in this version…"],
+    );
+}
+
+#[test]
+fn server_names_follow_the_grammar() {
+    let rule = "a name is letters A to Z, digits and `-`, with single `_` between them";
+    for (name, fitted) in
+        [("my server", "my-server"), ("a__b", "a_b"), ("_a_", "a"), ("@x/y", "x-y"), ("é", "server"), ("", "server")]
+    {
+        let expected = format!("1:10 `{name}` cannot name a server | write `{fitted}`: {rule}");
+        check(&format!("[servers.'{name}']\ncommand = 'x'"), &[&expected]);
+    }
+    check_json(r#"{"mcpServers": {"a.b": {"command": "x"}}}"#, &["1:17 `a.b` cannot name a server | write `a-b`…"]);
+}

@@ -1,0 +1,178 @@
+//! From a tree to what one file asks for. Every complaint is collected, not just the first.
+//!
+//! `fields` takes a table apart, `values` checks single values, `ours` and `clients` are the two formats, `server` is
+//! what they share.
+
+mod clients;
+mod fields;
+mod ours;
+mod server;
+mod values;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Launch;
+use super::interpolate::{Sources, Undefined};
+use super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
+use crate::naming::Scheme;
+use crate::policy::Policy;
+
+/// The two formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Our own, in TOML.
+    Ours,
+    /// `mcpServers`, as other clients have it.
+    Clients,
+}
+
+/// What one file asks for; `None` where it says nothing.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) daemon: DaemonDraft,
+    pub(super) defaults: DefaultsDraft,
+    pub(super) servers: Vec<ServerDraft>,
+}
+
+/// The `[daemon]` table of one file.
+#[derive(Debug, Default)]
+pub(super) struct DaemonDraft {
+    pub(super) naming: Option<Scheme>,
+    pub(super) max_name_length: Option<usize>,
+    pub(super) max_message: Option<usize>,
+}
+
+/// The `[defaults]` table of one file.
+#[derive(Debug, Default)]
+pub(super) struct DefaultsDraft {
+    pub(super) handshake_timeout: Option<Duration>,
+    pub(super) call_timeout: Option<Duration>,
+    pub(super) pass_env: Vec<String>,
+}
+
+/// One server of one file, without the defaults.
+#[derive(Debug)]
+pub(super) struct ServerDraft {
+    pub(super) name: Arc<str>,
+    pub(super) name_span: Range<usize>,
+    pub(super) launch: Result<Launch, Undefined>,
+    pub(super) policy: Policy,
+    pub(super) handshake_timeout: Option<Duration>,
+    pub(super) call_timeout: Option<Duration>,
+}
+
+/// The complaints about one file.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    pub(super) errors: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// Reads the tree of one file.
+pub(super) fn read(root: &Node, format: Format, text: &str, sources: &dyn Sources) -> (Draft, Problems) {
+    let mut reader = Reader { format, text, sources, problems: Problems::default() };
+    let draft = match format {
+        Format::Ours => reader.our_file(root),
+        Format::Clients => reader.clients_file(root),
+    };
+    (draft, reader.problems)
+}
+
+struct Reader<'a> {
+    format: Format,
+    text: &'a str,
+    sources: &'a dyn Sources,
+    problems: Problems,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, problem: Problem) {
+        push(&mut self.problems.errors, problem);
+    }
+
+    fn warn(&mut self, problem: Problem) {
+        push(&mut self.problems.warnings, problem);
+    }
+
+    /// The entries of a table, none if it is something else.
+    fn table<'t>(&mut self, node: &'t Node, what: &str, example: &str) -> &'t [Entry] {
+        match &node.value {
+            Value::Table(entries) => entries,
+            _ => {
+                self.wrong_type(node, what, self.word_for_table(), example.to_owned());
+                &[]
+            }
+        }
+    }
+
+    /// The list of strings at `node`, without the ones that are no strings.
+    fn strings<'t>(&mut self, entry: &'t Entry, example: &str) -> Vec<(&'t Node, &'t str)> {
+        let what = format!("`{}`", entry.key);
+        let Value::Array(items) = &entry.node.value else {
+            let example = match entry.node.value {
+                Value::String(_) => format!("[{}]", self.source(&entry.node, example)),
+                _ => example.to_owned(),
+            };
+            let help = self.assignment(&entry.key, &example);
+            self.wrong_type(&entry.node, &what, "a list of strings", help);
+            return Vec::new();
+        };
+        let what = format!("each item of {what}");
+        items.iter().filter_map(|item| self.string(item, &what).map(|text| (item, text))).collect()
+    }
+
+    /// The string at `node`, which a message calls `what`.
+    fn string<'t>(&mut self, node: &'t Node, what: &str) -> Option<&'t str> {
+        match &node.value {
+            Value::String(text) if text.contains('\0') => {
+                let problem = Problem::new(node.span.clone(), format!("{what} holds a NUL character"));
+                self.error(problem.help("take it out: no argument, variable or path can carry one"));
+                None
+            }
+            Value::String(text) => Some(text),
+            Value::Integer(_) | Value::Float | Value::Bool(_) => {
+                let help = format!("put it in quotes: `\"{}\"`", self.source(node, "text"));
+                self.wrong_type(node, what, "a string", help);
+                None
+            }
+            _ => {
+                self.wrong_type(node, what, "a string", "write text in double quotes".to_owned());
+                None
+            }
+        }
+    }
+
+    fn wrong_type(&mut self, node: &Node, what: &str, expected: &str, help: String) {
+        let problem = Problem::new(node.span.clone(), format!("{what} must be {expected}"));
+        self.error(problem.label(format!("this is {}", node.value.type_name())).help(help));
+    }
+
+    /// How the file's format spells a key with its value.
+    fn assignment(&self, key: &str, value: &str) -> String {
+        match self.format {
+            Format::Ours => format!("write `{key} = {value}`"),
+            Format::Clients => format!("write `\"{key}\": {value}`"),
+        }
+    }
+
+    /// How a value is spelt in the file, if it is short enough to be repeated.
+    fn source<'s>(&'s self, node: &Node, otherwise: &'s str) -> &'s str {
+        let spelt = self.text.get(node.span.clone()).unwrap_or_default();
+        if spelt.is_empty() || spelt.len() > 60 || spelt.contains('\n') { otherwise } else { spelt }
+    }
+
+    fn word_for_table(&self) -> &'static str {
+        match self.format {
+            Format::Ours => "a table",
+            Format::Clients => "an object",
+        }
+    }
+}
+
+fn push(problems: &mut Vec<Problem>, problem: Problem) {
+    if problems.len() < MOST_PROBLEMS {
+        problems.push(problem);
+    }
+}

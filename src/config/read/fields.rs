@@ -1,0 +1,90 @@
+//! A table taken apart key by key; what nobody asked for is an unknown key.
+
+use super::super::tree::{Entry, MOST_PROBLEMS, Problem};
+use super::Reader;
+
+/// How alike two keys must be (Jaro-Winkler, 0 to 1) for one to be suggested for the other.
+const ALIKE: f64 = 0.8;
+
+/// A key of a later version, with what holds instead in this one.
+pub(super) type Later = (&'static str, &'static str);
+
+/// The entries of one table that were not asked for yet, and every key that was.
+pub(super) struct Fields<'t> {
+    /// Where the table is, as a message says it.
+    table: String,
+    entries: Vec<&'t Entry>,
+    known: Vec<&'static str>,
+}
+
+impl<'t> Fields<'t> {
+    pub(super) fn new(table: impl Into<String>, entries: &'t [Entry]) -> Self {
+        Self { table: table.into(), entries: entries.iter().collect(), known: Vec::new() }
+    }
+
+    /// The entry of `key`, which is thereby known.
+    pub(super) fn take(&mut self, key: &'static str) -> Option<&'t Entry> {
+        self.known.push(key);
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(index))
+    }
+
+    /// Whether `key` is still there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+}
+
+impl Reader<'_> {
+    /// Our own format: every key left over is an error.
+    pub(super) fn finish(&mut self, fields: Fields<'_>, later: &[Later]) {
+        for entry in fields.entries.iter().take(MOST_PROBLEMS) {
+            let span = entry.key_span.clone();
+            let key = &entry.key;
+            let problem = match later.iter().find(|(name, _)| name == key) {
+                Some((_, instead)) => {
+                    Problem::new(span, format!("`{key}` is not available in this version of mcpd")).help(*instead)
+                }
+                None => Problem::new(span, format!("unknown key `{key}` in {}", fields.table))
+                    .help(suggestion(key, &fields.known)),
+            };
+            self.error(problem);
+        }
+    }
+
+    /// The format of other clients: every key left over is theirs, and is said to be ignored.
+    pub(super) fn finish_loosely(&mut self, fields: Fields<'_>) {
+        for entry in fields.entries.iter().take(MOST_PROBLEMS) {
+            let message = format!("unknown key `{}` in {} is ignored", entry.key, fields.table);
+            let problem = Problem::new(entry.key_span.clone(), message);
+            self.warn(match alike(&entry.key, &fields.known) {
+                Some(name) => problem.help(format!("did you mean `{name}`?")),
+                None => problem.help("remove it if it was meant for mcpd"),
+            });
+        }
+    }
+}
+
+/// What to write instead of `key`.
+pub(super) fn suggestion(key: &str, known: &[&str]) -> String {
+    match alike(key, known) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("write one of {}", list(known)),
+    }
+}
+
+fn alike<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    let likeness = known.iter().map(|name| (strsim::jaro_winkler(&key.to_lowercase(), name), *name));
+    let (likeness, name) = likeness.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (likeness >= ALIKE).then_some(name)
+}
+
+/// Names for a message: "`a`, `b` or `c`".
+fn list(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,160 @@
+//! Single values: durations, sizes, names of variables, patterns, texts with `${…}`.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use globset::Glob;
+
+use super::super::interpolate::{Malformed, Template};
+use super::super::tree::{Entry, Node, Problem, Value};
+use super::Reader;
+use crate::policy;
+
+/// Longest timeout; beyond it a sum with the clock could overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MESSAGE_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 30;
+
+impl Reader<'_> {
+    pub(super) fn duration(&mut self, entry: &Entry) -> Option<Duration> {
+        let what = format!("`{}`", entry.key);
+        let Value::String(text) = &entry.node.value else {
+            let help = self.assignment(&entry.key, &self.seconds(&entry.node));
+            self.wrong_type(&entry.node, &what, "a duration in quotes", help);
+            return None;
+        };
+        let complaint = match humantime::parse_duration(text) {
+            Ok(Duration::ZERO) => "must be longer than nothing".to_owned(),
+            Ok(duration) if duration > LONGEST => "must be at most a year".to_owned(),
+            Ok(duration) => return Some(duration),
+            Err(error) => format!("is no duration: {error}"),
+        };
+        let help = "write a number with a unit, such as `\"500ms\"`, `\"30s\"` or `\"5m\"`";
+        self.error(Problem::new(entry.node.span.clone(), format!("{what} {complaint}")).help(help));
+        None
+    }
+
+    /// A bare number is most likely meant as seconds.
+    fn seconds(&self, node: &Node) -> String {
+        match node.value {
+            Value::Integer(1..) => format!("\"{}s\"", self.source(node, "30")),
+            _ => "\"30s\"".to_owned(),
+        }
+    }
+
+    /// A number of bytes, or a text such as `16MiB`.
+    pub(super) fn message_size(&mut self, entry: &Entry) -> Option<usize> {
+        let what = format!("`{}`", entry.key);
+        let help = self.assignment(&entry.key, "\"16MiB\"");
+        let bytes = match &entry.node.value {
+            Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+            Value::String(text) => {
+                let Some(bytes) = parse_size(text) else {
+                    let complaint = format!("{what} is no size: a number with `KiB`, `MiB` or `GiB` is one");
+                    self.error(Problem::new(entry.node.span.clone(), complaint).help(help));
+                    return None;
+                };
+                Some(bytes)
+            }
+            _ => {
+                self.wrong_type(&entry.node, &what, "a size", help);
+                return None;
+            }
+        };
+        let fitting = bytes.filter(|bytes| MESSAGE_BYTES.contains(bytes)).and_then(|bytes| bytes.try_into().ok());
+        if fitting.is_none() {
+            let complaint = format!("{what} must be from 64KiB to 1GiB");
+            self.error(Problem::new(entry.node.span.clone(), complaint).help(help));
+        }
+        fitting
+    }
+
+    pub(super) fn integer(&mut self, entry: &Entry, range: RangeInclusive<usize>, default: usize) -> Option<usize> {
+        let what = format!("`{}` must be a whole number from {} to {}", entry.key, range.start(), range.end());
+        let help = self.assignment(&entry.key, &default.to_string());
+        let Value::Integer(number) = entry.node.value else {
+            let problem = Problem::new(entry.node.span.clone(), what);
+            self.error(problem.label(format!("this is {}", entry.node.value.type_name())).help(help));
+            return None;
+        };
+        let fitting = usize::try_from(number).ok().filter(|number| range.contains(number));
+        if fitting.is_none() {
+            self.error(Problem::new(entry.node.span.clone(), what).help(help));
+        }
+        fitting
+    }
+
+    /// Names of environment variables.
+    pub(super) fn variable_names(&mut self, entry: &Entry) -> Vec<String> {
+        let mut names = Vec::new();
+        for (node, name) in self.strings(entry, r#"["SSH_AUTH_SOCK"]"#) {
+            if is_variable_name(name) {
+                names.push(name.to_owned());
+            } else {
+                let help = "write the name alone, such as `\"SSH_AUTH_SOCK\"`; a value of your own belongs in `env`";
+                self.error(Problem::new(node.span.clone(), not_a_variable(name)).help(help));
+            }
+        }
+        names
+    }
+
+    pub(super) fn patterns(&mut self, entry: &Entry) -> Vec<Glob> {
+        let mut globs = Vec::new();
+        for (node, text) in self.strings(entry, r#"["read_*"]"#) {
+            match policy::pattern(text) {
+                Ok(glob) => globs.push(glob),
+                Err(error) => {
+                    let message = format!("`{text}` is no pattern: {}", error.kind());
+                    let help = r"a pattern is text with `*`, `?`, `[a-z]` or `{a,b}`; `\` before one makes it literal";
+                    self.error(Problem::new(node.span.clone(), message).help(help));
+                }
+            }
+        }
+        globs
+    }
+
+    /// A text with its references found.
+    pub(super) fn template(&mut self, node: &Node, what: &str) -> Option<Template> {
+        let text = self.string(node, what)?;
+        self.well_formed(node, Template::parse(text))
+    }
+
+    /// The same for a path, which may begin with `~/`.
+    pub(super) fn path_template(&mut self, node: &Node, what: &str) -> Option<Template> {
+        let text = self.string(node, what)?;
+        self.well_formed(node, Template::parse_path(text))
+    }
+
+    fn well_formed(&mut self, node: &Node, parsed: Result<Template, Malformed>) -> Option<Template> {
+        let malformed = match parsed {
+            Ok(template) => return Some(template),
+            Err(malformed) => malformed,
+        };
+        self.error(Problem::new(node.span.clone(), malformed.message).help(malformed.help));
+        None
+    }
+}
+
+pub(super) fn is_variable_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+pub(super) fn not_a_variable(name: &str) -> String {
+    match name {
+        "" => "the name of a variable is empty".to_owned(),
+        _ => format!("`{}` cannot name a variable", name.escape_debug()),
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim_start() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}

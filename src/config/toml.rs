@@ -1,0 +1,134 @@
+//! Our own format: TOML text to a tree.
+
+use std::ops::Range;
+
+use ::toml::Spanned;
+use ::toml::de::{DeTable, DeValue, Error};
+
+use super::tree::{Entry, MAX_DEPTH, MOST_PROBLEMS, Node, Parsed, Problem, Value};
+
+/// The parser has no codes for its errors; tests hold its words to these.
+const DUPLICATE: &str = "duplicate key";
+const UNQUOTED: &str = "string values must be quoted";
+
+/// Parses `text`.
+///
+/// What follows a syntax error is often only its echo, so one is reported and nothing is read. A duplicate key has no
+/// echo: every one is reported, and the rest of the file is still checked.
+pub(super) fn parse(text: &str) -> Parsed {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let (duplicates, syntax): (Vec<Error>, Vec<Error>) = errors.into_iter().partition(|e| e.message() == DUPLICATE);
+    let mut problems: Vec<_> = duplicates.iter().take(MOST_PROBLEMS).map(|error| duplicate(text, error)).collect();
+    if let Some(error) = syntax.first() {
+        problems.push(describe(text, error));
+        dismantle(DeValue::Table(table.into_inner()));
+        return Parsed { root: None, problems };
+    }
+    let mut walk = Walk { problems };
+    let value = walk.table(table.into_inner(), 0);
+    Parsed { root: Some(Node { span: 0..0, value }), problems: walk.problems }
+}
+
+struct Walk {
+    problems: Vec<Problem>,
+}
+
+impl Walk {
+    fn node(&mut self, value: Spanned<DeValue<'_>>, depth: usize) -> Node {
+        let span = value.span();
+        if depth > MAX_DEPTH {
+            self.problems.push(Problem::too_deep(span.clone()));
+            dismantle(value.into_inner());
+            return Node { span, value: Value::Other("too deep a value") };
+        }
+        let value = match value.into_inner() {
+            DeValue::String(text) => Value::String(text.into_owned()),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map_or(Value::Other("an integer of more than 64 bits"), Value::Integer),
+            DeValue::Float(_) => Value::Float,
+            DeValue::Boolean(truth) => Value::Bool(truth),
+            DeValue::Datetime(_) => Value::Other("a date or time"),
+            DeValue::Array(items) => Value::Array(items.into_iter().map(|item| self.node(item, depth + 1)).collect()),
+            DeValue::Table(table) => self.table(table, depth),
+        };
+        Node { span, value }
+    }
+
+    fn table(&mut self, table: DeTable<'_>, depth: usize) -> Value {
+        let entries = table.into_iter().map(|(key, value)| {
+            let key_span = key.span();
+            Entry { key: key.into_inner().into_owned(), key_span, node: self.node(value, depth + 1) }
+        });
+        Value::Table(entries.collect())
+    }
+}
+
+/// Drops a value one level at a time. The parser bounds brackets and dotted keys, but not their product, and thousands
+/// of levels dropped within each other need some 2 MiB of stack, which is all that a thread has by default.
+fn dismantle(value: DeValue<'_>) {
+    let mut rest = vec![value];
+    while let Some(value) = rest.pop() {
+        match value {
+            DeValue::Table(table) => rest.extend(table.into_iter().map(|(_, value)| value.into_inner())),
+            DeValue::Array(items) => rest.extend(items.into_iter().map(Spanned::into_inner)),
+            _ => {}
+        }
+    }
+}
+
+fn duplicate(text: &str, error: &Error) -> Problem {
+    let span = place(text, error);
+    let key = &text[span.clone()];
+    Problem::new(span.clone(), format!("`{key}` is written twice in one table"))
+        .label("the second time")
+        .help("keep one of the two")
+}
+
+fn describe(text: &str, error: &Error) -> Problem {
+    let span = place(text, error);
+    let message = error.message();
+    let word = &text[span.clone()];
+    if word.is_empty() && message.starts_with(UNQUOTED) {
+        return Problem::new(span, "a value is missing").help("write one after the `=`, such as `key = \"text\"`");
+    }
+    if !word.is_empty() && is_about_bare_word(message) {
+        return Problem::new(span, format!("`{word}` is no value: text must be in quotes"))
+            .help(format!("write `\"{word}\"`"));
+    }
+    let problem = Problem::new(span, message);
+    match help(message) {
+        Some(help) => problem.help(help),
+        None => problem,
+    }
+}
+
+/// The parser guesses the type of a bare word by its first letters, and complains about that type.
+fn is_about_bare_word(message: &str) -> bool {
+    [UNQUOTED, "invalid boolean", "invalid float, expected `"].iter().any(|start| message.starts_with(start))
+}
+
+fn help(message: &str) -> Option<&'static str> {
+    let helps = [
+        ("key with no value", "write `key = value`"),
+        ("missing escaped value", r"write `\\` for a backslash, or put the text in single quotes: 'C:\dir'"),
+        ("cannot recurse", "nothing in a configuration needs more than four levels: close some brackets"),
+        ("recursion limit", "nothing in a configuration needs more than four levels: shorten the dotted key"),
+        ("invalid basic string", "close the text with `\"` on the same line"),
+        ("invalid literal string", "close the text with `'` on the same line"),
+        ("invalid multi-line", "close the text with three quotes, the same as it begins with"),
+        ("unexpected key or value", "write one value only, text in double quotes: `key = \"text\"`"),
+        ("unclosed table", "write the whole header on one line, such as `[servers.files]`"),
+        ("unclosed array", "close the list with `]`"),
+        ("unclosed inline table", "close the table with `}`"),
+        ("missing comma", "put a `,` between the values"),
+        ("unquoted keys cannot be empty", "write a name before the `=`, or inside the brackets"),
+        ("invalid unquoted key", "put a key with other characters in quotes: `\"my key\" = …`"),
+    ];
+    helps.iter().find(|(start, _)| message.starts_with(start)).map(|(_, help)| *help)
+}
+
+/// Some errors of the parser have no place; those are about the file as a whole.
+fn place(text: &str, error: &Error) -> Range<usize> {
+    let span = error.span().unwrap_or(0..0);
+    if text.get(span.clone()).is_some() { span } else { text.len()..text.len() }
+}

@@ -36,7 +36,10 @@ fn scalar(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = match text.first()? {
         b'"' => string_end(text)?,
         b'{' | b'[' => return None,
-        _ => text.iter().position(|byte| matches!(byte, b',' | b'}' | b':') || byte.is_ascii_whitespace()).unwrap_or(text.len()),
+        _ => text
+            .iter()
+            .position(|byte| matches!(byte, b',' | b'}' | b':') || byte.is_ascii_whitespace())
+            .unwrap_or(text.len()),
     };
     (end > 0).then(|| text.split_at(end))
 }

@@ -25,12 +25,11 @@ impl<T> Default for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Remembers `entry` under a fresh id.
-    pub fn register(&mut self, entry: T) -> u64 {
+    /// Remembers what `entry` makes of a fresh id.
+    pub fn register(&mut self, entry: impl FnOnce(u64) -> T) {
         let id = self.next;
         self.next += 1;
-        self.entries.insert(id, entry);
-        id
+        self.entries.insert(id, entry(id));
     }
 
     /// The owner of a response whose raw id is `id`. Only the exact spelling that was sent counts.
@@ -79,7 +78,8 @@ mod tests {
     #[test]
     fn a_response_is_taken_once_and_only_by_its_exact_id() {
         let mut pending = Pending::default();
-        let id = pending.register("a").to_string();
+        pending.register(|_| "a");
+        let id = "1";
         for stray in ["2", "\"1\"", "1.0", "01", "-1", "1e0", "null", "", "99999999999999999999999"] {
             assert_eq!(pending.take(stray.as_bytes()), Taken::Stray, "{stray}");
         }
@@ -94,7 +94,7 @@ mod tests {
             let (mut sent, mut ended) = (Vec::new(), Vec::new());
             for (kind, index) in operations {
                 match kind {
-                    0 => { let n = sent.len(); sent.push(pending.register(n)); }
+                    0 => pending.register(|id| { sent.push(id); sent.len() - 1 }),
                     1 => if let Some(id) = sent.get(index)
                         && let Taken::Owner(n) = pending.take(id.to_string().as_bytes()) { ended.push(n); },
                     _ => ended.extend(pending.remove_where(|n| *n == index).map(|(_, n)| n)),

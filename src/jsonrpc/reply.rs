@@ -1,7 +1,7 @@
 //! Lines that mcpd says itself.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// JSON-RPC: not JSON.
 pub const PARSE_ERROR: i32 = -32700;
@@ -15,14 +15,14 @@ pub const INVALID_PARAMS: i32 = -32602;
 pub const INTERNAL_ERROR: i32 = -32603;
 
 /// An error object.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
     /// A code from JSON-RPC, from MCP, or one of mcpd's own (−31001 to −31006).
     pub code: i32,
     /// One sentence for a person.
     pub message: String,
     /// What a program may branch on.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
 

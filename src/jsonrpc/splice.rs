@@ -17,19 +17,27 @@ pub struct Edit<'a> {
 /// If a part is no slice of `line`, or two parts overlap.
 #[must_use]
 pub fn splice(line: &[u8], edits: &mut [Edit<'_>]) -> Bytes {
-    edits.sort_unstable_by_key(|edit| offset(line, edit.part));
     let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
     let mut spliced = BytesMut::with_capacity(line.len() + added + 1);
-    let mut copied = 0;
-    for edit in edits {
-        let start = offset(line, edit.part);
-        spliced.put_slice(&line[copied..start]);
-        spliced.put_slice(edit.replacement);
-        copied = start + edit.part.len();
-    }
-    spliced.put_slice(&line[copied..]);
+    splice_into(&mut spliced, line, edits);
     spliced.put_u8(b'\n');
     spliced.freeze()
+}
+
+/// Appends `text` to `out` with each edit applied.
+///
+/// # Panics
+/// If a part is no slice of `text`, or two parts overlap.
+pub fn splice_into(out: &mut BytesMut, text: &[u8], edits: &mut [Edit<'_>]) {
+    edits.sort_unstable_by_key(|edit| offset(text, edit.part));
+    let mut copied = 0;
+    for edit in edits {
+        let start = offset(text, edit.part);
+        out.put_slice(&text[copied..start]);
+        out.put_slice(edit.replacement);
+        copied = start + edit.part.len();
+    }
+    out.put_slice(&text[copied..]);
 }
 
 fn offset(line: &[u8], part: &[u8]) -> usize {

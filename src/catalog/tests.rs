@@ -1,0 +1,109 @@
+//! The catalog's promises, as tables and properties.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::naming::Scheme;
+use crate::policy::pattern;
+
+fn tool(name: &str) -> Tool {
+    let raw = serde_json::to_string(name).expect("a string");
+    let definition = Bytes::from(format!(r#"{{"x":1.10,"name":{raw},"z":null,"a":[]}}"#));
+    let raw_name = definition.slice(17..17 + raw.len());
+    Tool { name: name.into(), raw_name, definition }
+}
+
+struct Server {
+    name: Arc<str>,
+    policy: Policy,
+    tools: Vec<Tool>,
+}
+
+fn server(name: &str, deny: &[&str], tools: &[&str]) -> Server {
+    let deny: Vec<_> = deny.iter().map(|text| pattern(text).expect("a glob")).collect();
+    let policy = Policy::new(None, &deny).expect("patterns compile");
+    Server { name: name.into(), policy, tools: tools.iter().map(|name| tool(name)).collect() }
+}
+
+fn build(names: &mut Names, scheme: Scheme, servers: &[Server]) -> Catalog {
+    let naming = Naming { scheme, ..Naming::default() };
+    let sources: Vec<_> =
+        servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, tools: &s.tools }).collect();
+    Catalog::build(names, &naming, &sources)
+}
+
+fn listed(catalog: &Catalog) -> Vec<String> {
+    let list: serde_json::Value = serde_json::from_slice(catalog.list()).expect("the list is JSON");
+    let tools = list["tools"].as_array().expect("an array");
+    tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_tool_passes_unchanged_but_for_its_name() {
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "u\"v"])]);
+    let expected = r#"{"tools":[{"x":1.10,"name":"s__t","z":null,"a":[]},{"x":1.10,"name":"s__u_v_"#;
+    assert!(catalog.list().starts_with(expected.as_bytes()), "{:?}", catalog.list());
+    assert_eq!(&catalog.route(b"s__t").expect("listed").raw_name[..], b"\"t\"");
+}
+
+#[test]
+fn servers_come_in_file_order_and_tools_in_their_servers_order() {
+    let servers = [server("b", &[], &["z", "a"]), server("empty", &[], &[]), server("a", &[], &["m"])];
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    assert_eq!(listed(&catalog), ["b__z", "b__a", "a__m"]);
+}
+
+#[test]
+fn a_denied_tool_is_neither_listed_nor_routed_under_any_name() {
+    let servers = [server("fs", &["write_*"], &["write_file", "read"])];
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    assert_eq!(catalog.exposure(), [Exposure { exposed: 1, denied: 1 }]);
+    for name in ["fs__write_file", "write_file", "fs__WRITE_FILE", "FS__write_file", "fs__write_file "] {
+        assert!(catalog.route(name.as_bytes()).is_none(), "{name}");
+    }
+}
+
+#[test]
+fn the_first_server_keeps_a_bare_name_even_if_policy_hides_it() {
+    let servers = [server("one", &["echo"], &["echo"]), server("two", &[], &["echo"])];
+    let catalog = build(&mut Names::default(), Scheme::Bare, &servers);
+    assert_eq!(listed(&catalog), ["two__echo"]);
+}
+
+#[test]
+fn a_name_once_given_is_kept_when_an_earlier_server_appears() {
+    let mut names = Names::default();
+    let late = [server("one", &[], &[]), server("two", &[], &["echo"])];
+    assert_eq!(listed(&build(&mut names, Scheme::Bare, &late)), ["echo"]);
+    let both = [server("one", &[], &["echo"]), server("two", &[], &["echo"])];
+    assert_eq!(listed(&build(&mut names, Scheme::Bare, &both)), ["one__echo", "echo"]);
+}
+
+#[test]
+fn of_one_name_listed_twice_the_first_stands() {
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "t"])]);
+    assert_eq!((listed(&catalog), catalog.len()), (vec!["s__t".to_owned()], 1));
+}
+
+proptest! {
+    #[test]
+    fn callable_if_and_only_if_listed(
+        tools in prop::collection::vec(prop::collection::vec("[ab_]{1,3}|.{1,70}", 0..6), 1..4),
+        denied in prop::collection::vec("[ab_*]{1,3}", 0..3),
+        scheme in 0..3usize,
+        asked in "[ab_]{1,8}",
+    ) {
+        let denied: Vec<&str> = denied.iter().map(String::as_str).collect();
+        let servers: Vec<Server> = tools.iter().enumerate().map(|(index, tools)| {
+            server(&format!("s{index}"), &denied, &tools.iter().map(String::as_str).collect::<Vec<_>>())
+        }).collect();
+        let catalog = build(&mut Names::default(), Scheme::ALL[scheme].1, &servers);
+        let listed = listed(&catalog);
+        prop_assert_eq!(listed.len(), catalog.len());
+        prop_assert_eq!(listed.contains(&asked), catalog.route(asked.as_bytes()).is_some());
+        for name in &listed {
+            let route = catalog.route(name.as_bytes()).expect("listed, so callable");
+            prop_assert!(servers[route.server].policy.permits(&route.tool));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A call on its way to a server, what comes back, and how it can fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
+
+/// Which call of which session: unique while the daemon runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallKey {
+    /// Number of the connection.
+    pub session: u64,
+    /// Number of the call on that connection.
+    pub serial: u64,
+}
+
+/// A `tools/call` that was routed. The parts are slices of the agent's line.
+#[derive(Debug)]
+pub struct Call {
+    /// Names it in a later [`super::Command::Cancel`].
+    pub key: CallKey,
+    /// The agent's request.
+    pub line: Bytes,
+    /// The agent's id, raw.
+    pub id: Bytes,
+    /// The exposed name, raw.
+    pub name: Bytes,
+    /// The server's own name, raw, to stand in its place.
+    pub tool: Bytes,
+    /// The agent's progress token, raw.
+    pub progress_token: Option<Bytes>,
+    /// Where the answer goes.
+    pub reply: ReplySender,
+}
+
+/// What a server's task sends to a session.
+#[derive(Debug)]
+pub enum ToAgent {
+    /// The one answer to a call.
+    Answer {
+        /// The call.
+        key: CallKey,
+        /// The agent's id, raw.
+        id: Bytes,
+        /// The whole response line.
+        line: Bytes,
+    },
+    /// A notification line of a call that is still unanswered.
+    Progress {
+        /// The call.
+        key: CallKey,
+        /// The agent's id of the call, raw.
+        id: Bytes,
+        /// The whole line.
+        line: Bytes,
+    },
+}
+
+/// The way back to one session.
+#[derive(Debug, Clone)]
+pub struct ReplySender(mpsc::Sender<ToAgent>);
+
+/// Places in the channel to a session. Its task empties the channel at every turn, so it is full only in the middle of a
+/// burst: then progress is dropped, while answers have places that progress may not take.
+const REPLY_PLACES: usize = 1024;
+/// Places kept for answers: as many as a session may have calls in flight.
+const KEPT_FOR_ANSWERS: usize = crate::session::MAX_IN_FLIGHT;
+
+impl ReplySender {
+    /// A channel to a new session.
+    #[must_use]
+    pub fn channel() -> (Self, mpsc::Receiver<ToAgent>) {
+        let (sender, receiver) = mpsc::channel(REPLY_PLACES);
+        (Self(sender), receiver)
+    }
+
+    /// Sends an answer. Nothing happens if the session is gone.
+    pub(super) fn answer(&self, key: CallKey, id: Bytes, line: Bytes) {
+        let sent = self.0.try_send(ToAgent::Answer { key, id, line });
+        debug_assert!(!matches!(sent, Err(mpsc::error::TrySendError::Full(_))), "more answers than calls");
+    }
+
+    /// Sends progress, or drops it if the session has fallen behind.
+    pub(super) fn progress(&self, key: CallKey, id: Bytes, line: Bytes) {
+        if self.0.capacity() > KEPT_FOR_ANSWERS {
+            let _ = self.0.try_send(ToAgent::Progress { key, id, line });
+        }
+    }
+}
+
+/// Why a call has no answer of the server's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallError {
+    /// The configured server.
+    pub server: Arc<str>,
+    /// What happened.
+    pub failure: Failure,
+    /// Whether any of the call may have reached the server.
+    pub sent: bool,
+}
+
+/// What happened to a call that failed on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Failure {
+    /// The server ended; `how` says so.
+    Died {
+        /// Such as `exited with code 1`.
+        how: String,
+    },
+    /// No answer and no progress within the call timeout.
+    TimedOut {
+        /// The call timeout.
+        after: Duration,
+    },
+    /// A cap is reached.
+    Overloaded {
+        /// Which one.
+        what: &'static str,
+    },
+    /// The server is down.
+    Unavailable {
+        /// Why.
+        reason: String,
+        /// Until the next start attempt.
+        retry_after: Option<Duration>,
+    },
+    /// The server, or the daemon, is being stopped.
+    ShuttingDown,
+    /// The server's answer was over the message cap.
+    AnswerTooLarge,
+    /// The server's answer was no valid response.
+    AnswerMalformed,
+}
+
+impl CallError {
+    /// The error object an agent gets.
+    #[must_use]
+    pub fn to_object(&self) -> ErrorObject {
+        let server = &self.server;
+        let (code, message) = match &self.failure {
+            Failure::Died { how } => (-31001, format!("server `{server}` {how}")),
+            Failure::TimedOut { after } => {
+                (-31002, format!("server `{server}` did not answer within {}", humantime::format_duration(*after)))
+            }
+            Failure::Overloaded { what } => (-31003, format!("server `{server}` is overloaded: {what}")),
+            Failure::Unavailable { reason, .. } => (-31004, format!("server `{server}` is not available: {reason}")),
+            Failure::ShuttingDown => (-31005, format!("server `{server}` is being stopped")),
+            Failure::AnswerTooLarge => (-31006, format!("the answer of server `{server}` is over the message cap")),
+            Failure::AnswerMalformed => {
+                (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
+            }
+        };
+        let mut data = serde_json::json!({
+            "server": &**server,
+            "outcome": if self.sent { "unknown" } else { "not_sent" },
+        });
+        if let Failure::Unavailable { retry_after: Some(after), .. } = self.failure {
+            data["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
+        }
+        ErrorObject { code, message, data: Some(data) }
+    }
+}
+
+impl Call {
+    /// Answers a call that no server has seen.
+    pub(super) fn refuse(self, server: &Arc<str>, failure: Failure) {
+        let error = CallError { server: Arc::clone(server), failure, sent: false };
+        self.reply.answer(self.key, self.id.clone(), reply::error(Some(&self.id), &error.to_object()));
+    }
+}

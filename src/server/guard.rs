@@ -1,0 +1,241 @@
+//! The guard: a small process between mcpd and one server, so that no descendant of the server outlives either.
+//!
+//! mcpd re-executes itself under the name [`ARGV0`]; standard input is a socket to mcpd. Over it come three descriptors,
+//! the server's standard streams, and a [`Definition`]; back go [`Report`]s. The guard holds no data of a call: the
+//! streams are mcpd's pipes directly.
+//!
+//! The same socket is the lifeline. When it closes, because mcpd let go of it or died in whatever way, the guard kills
+//! the whole subtree. As child subreaper it inherits every descendant whose parent dies, forked twice or not, so
+//! the subtree is what descends from the guard. It exits when that is empty.
+//!
+//! Single-threaded, without tokio. Must not touch: anything of the protocol.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use nix::sys::signal::SigSet;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
+
+use super::subtree;
+
+/// The name a guard runs under, by which `main` knows one.
+pub const ARGV0: &str = "mcpd-guard";
+
+/// Asks the server's process group to end: SIGTERM.
+pub(crate) const TERMINATE: u8 = b'T';
+/// Ends the subtree at once: SIGKILL.
+pub(crate) const KILL: u8 = b'K';
+
+/// How often a subtree that does not die is killed again, in milliseconds.
+const KILL_AGAIN_MS: i64 = 20;
+
+/// What to run. Secrets in it travel over the socket and never stand in an argument list.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Definition {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    /// The server's whole environment.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    /// As mcpd found it before it set its own.
+    pub(crate) umask: u32,
+    /// Soft limit of open files, as mcpd found it before it raised its own.
+    pub(crate) open_files: Option<u64>,
+}
+
+/// What the guard tells mcpd, one JSON object a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Report {
+    /// The server runs.
+    Started { pid: u32 },
+    /// It could not be started.
+    NotStarted { reason: String },
+    /// It has ended; the rest of its subtree is being killed.
+    Exited { how: String },
+}
+
+/// Runs this process as a guard if it was started as one, and returns its exit code. To be called first in `main`,
+/// before any thread is started.
+#[must_use]
+pub fn run_if_guard() -> Option<ExitCode> {
+    let name = std::env::args_os().next()?;
+    (name == OsString::from(ARGV0)).then(|| run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+}
+
+fn run() -> io::Result<()> {
+    close_inherited()?;
+    SigSet::empty().thread_set_mask()?;
+    // Not one of mcpd's group: what the terminal or `pkill` sends to that is not for the server.
+    rustix::process::setsid()?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let ignored = std::sync::Arc::default();
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
+    }
+    let (child_ended, notify) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, notify)?;
+
+    let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let streams = receive_streams(&control)?;
+    let mut lines = BufReader::new(&control);
+    let mut definition = String::new();
+    lines.read_line(&mut definition)?;
+    let server = match start(&serde_json::from_str(&definition)?, streams) {
+        Ok(pid) => pid,
+        Err(reason) => return tell(&control, &Report::NotStarted { reason }),
+    };
+    drop(definition);
+    tell(&control, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })?;
+    watch(&control, &child_ended, server)
+}
+
+/// Descriptors that mcpd was itself started with must not reach a server.
+fn close_inherited() -> io::Result<()> {
+    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2) {
+        // The descriptor of the listing itself is already closed.
+        let _ = nix::unistd::close(fd);
+    }
+    Ok(())
+}
+
+fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(control, &mut [io::IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let received = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let fds: Vec<OwnedFd> = received.flatten().collect();
+    fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
+}
+
+fn start(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Pid, String> {
+    if !definition.cwd.is_dir() {
+        return Err(format!("working directory `{}` does not exist", definition.cwd.display()));
+    }
+    let program = find_program(definition)?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(definition.umask));
+    if definition.open_files.is_some() {
+        let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+        let limit = Rlimit { current: definition.open_files, maximum };
+        rustix::process::setrlimit(Resource::Nofile, limit).map_err(|error| error.to_string())?;
+    }
+    let mut command = Command::new(&program);
+    command.arg0(&definition.command).args(&definition.args).env_clear().envs(&definition.env);
+    command.current_dir(&definition.cwd).process_group(0);
+    command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    let child = command.spawn().map_err(|error| format!("cannot run `{}`: {error}", program.display()))?;
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| "no process id".to_owned())
+}
+
+/// The file to execute: `command` itself if it has a `/`, else the first executable of that name on the child's `PATH`.
+fn find_program(definition: &Definition) -> Result<PathBuf, String> {
+    let command = &definition.command;
+    if command.contains('/') {
+        let path = definition.cwd.join(command);
+        return if path.exists() { Ok(path) } else { Err(format!("command `{command}` does not exist")) };
+    }
+    let path = definition.env.get("PATH").map_or("", String::as_str);
+    let candidates = std::env::split_paths(path).map(|directory| directory.join(command));
+    let found = candidates.into_iter().find(|candidate| is_executable(candidate));
+    found.ok_or_else(|| format!("command `{command}` not found; PATH searched: {path}"))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path.as_os_str().as_bytes(), rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// Waits for what comes first: the server's end, an order, or the end of the lifeline.
+fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Result<()> {
+    loop {
+        let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(child_ended, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = fds.map(|fd| !fd.revents().is_empty());
+        if ready[1] {
+            drain(child_ended);
+            if let Some(how) = reap(server) {
+                // mcpd may be gone; the subtree goes either way.
+                let _ = tell(control, &Report::Exited { how });
+                return kill_subtree(child_ended);
+            }
+        }
+        if ready[0] && obey(control, server)? {
+            return kill_subtree(child_ended);
+        }
+    }
+}
+
+/// Carries out one order; `true` if the subtree has to go.
+fn obey(mut control: &UnixStream, server: Pid) -> io::Result<bool> {
+    let mut order = [0];
+    match io::Read::read(&mut control, &mut order) {
+        Ok(1) if order[0] == TERMINATE => {
+            // The server leads the group and is not reaped yet, so the group cannot be another's.
+            let _ = kill_process_group(server, Signal::TERM);
+            Ok(false)
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        _ => Ok(true),
+    }
+}
+
+/// Reaps the dead; how the server ended, if it was among them.
+fn reap(server: Pid) -> Option<String> {
+    let mut ended = None;
+    while let Ok(Some((pid, status))) = subtree::reap_any() {
+        if pid == server {
+            ended = Some(match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => format!("exited with code {code}"),
+                (None, Some(signal)) => format!("was ended by signal {signal}"),
+                (None, None) => "ended".to_owned(),
+            });
+        }
+    }
+    ended
+}
+
+fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
+    let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
+    // No child is left when there is nothing to wait for.
+    while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
+        subtree::kill_descendants(&[]);
+        match poll(&mut [PollFd::new(child_ended, PollFlags::IN)], Some(&again)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => drain(child_ended),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn drain(mut pipe: &UnixStream) {
+    let _ = io::Read::read(&mut pipe, &mut [0; 64]);
+}
+
+fn tell(mut control: &UnixStream, report: &Report) -> io::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
+    line.push(b'\n');
+    control.write_all(&line)
+}

@@ -1,0 +1,134 @@
+//! What is said before the first call: `initialize` and `notifications/initialized`.
+//!
+//! Source: MCP 2025-11-25, `basic/lifecycle`. Knows one instance's streams; must not touch restarts, calls, processes.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::instance::{Instance, Owner};
+use crate::era;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::pending::Taken;
+use crate::jsonrpc::{Message, reply};
+use crate::transport::Incoming;
+
+/// What a server said of itself.
+#[derive(Debug, PartialEq)]
+pub(super) struct ServerInfo {
+    pub(super) protocol: &'static str,
+    pub(super) software: Option<String>,
+    /// One without is never asked for tools.
+    pub(super) has_tools: bool,
+}
+
+/// Why there is no [`ServerInfo`].
+#[derive(Debug)]
+pub(super) enum HandshakeError {
+    /// The server let go of its streams; how it ended says more.
+    Closed,
+    /// For a person, on one line.
+    Refused(String),
+}
+
+/// Introduces mcpd to the server.
+pub(super) async fn handshake(instance: &mut Instance) -> Result<ServerInfo, HandshakeError> {
+    let params = json!({
+        "protocolVersion": era::NEWEST_LEGACY,
+        // What a server may ask of its client cannot be routed yet, so nothing is declared.
+        "capabilities": {},
+        "clientInfo": { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") },
+    });
+    instance.request("initialize", &params, Owner::Initialize);
+    let result = loop {
+        if let Some(outcome) = next(instance).await? {
+            let refused = |error: Bytes| format!("refused `initialize`: {}", shortened(&error));
+            break outcome.map_err(|error| HandshakeError::Refused(refused(error)))?;
+        }
+    };
+    let info = server_info(&result).map_err(HandshakeError::Refused)?;
+    instance.send(reply::notification("notifications/initialized"));
+    Ok(info)
+}
+
+/// One step of input and output; the answer to `initialize` once it is there.
+async fn next(instance: &mut Instance) -> Result<Option<Result<Bytes, Bytes>>, HandshakeError> {
+    let incoming = tokio::select! {
+        incoming = instance.reader.next() => incoming,
+        written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
+            return written.map(|()| None).map_err(|_| HandshakeError::Closed);
+        }
+    };
+    match incoming {
+        Ok(Some(Incoming::Message { message: Message::Response { id, outcome }, .. })) => {
+            let ours = matches!(instance.pending.take(&id), Taken::Owner(_));
+            if !ours {
+                instance.stats.stray_responses.add_one();
+            }
+            Ok(ours.then_some(outcome))
+        }
+        Ok(Some(other)) => {
+            instance.take(other);
+            Ok(None)
+        }
+        Ok(None) | Err(_) => Err(HandshakeError::Closed),
+    }
+}
+
+fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
+    let malformed = || format!("malformed result of `initialize`: {}", shortened(result));
+    let [version, capabilities, info] =
+        members(result, ["protocolVersion", "capabilities", "serverInfo"]).map_err(|_| malformed())?;
+    let version = version.as_ref().and_then(text).ok_or_else(malformed)?;
+    let version = String::from_utf8_lossy(&version);
+    let protocol =
+        era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
+    let [tools] = members(&capabilities.ok_or_else(malformed)?, ["tools"]).map_err(|_| malformed())?;
+    let software = info.and_then(|info| {
+        let [name, version] = members(&info, ["name", "version"]).ok()?;
+        let parts = [name, version].into_iter().flatten().filter_map(|raw| text(&raw));
+        let parts: Vec<String> = parts.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
+        Some(printable(&parts.join(" ")))
+    });
+    Ok(ServerInfo { protocol, software, has_tools: tools.is_some_and(|raw| raw[..] != b"null"[..]) })
+}
+
+/// A peer's words, fit for a status line.
+fn shortened(raw: &[u8]) -> String {
+    const LONGEST: usize = 200;
+    printable(&String::from_utf8_lossy(raw).chars().take(LONGEST).collect::<String>())
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(result: &'static str, expected: Result<(&str, Option<&str>, bool), &str>) {
+        let found = server_info(&Bytes::from_static(result.as_bytes()));
+        match (found, expected) {
+            (Ok(info), Ok(expected)) => {
+                assert_eq!((info.protocol, info.software.as_deref(), info.has_tools), expected, "{result}");
+            }
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (found, _) => panic!("{result}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn reads_what_a_server_says_of_itself() {
+        let full = r#"{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a\u001b","version":"1"},"x":1}"#;
+        check(full, Ok(("2024-11-05", Some("a\u{fffd} 1"), true)));
+        check(r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#, Ok(("2025-11-25", None, false)));
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_speak() {
+        check(r#"{"protocolVersion":"1999-01-01","capabilities":{}}"#, Err("1999-01-01"));
+        check(r#"{"capabilities":{}}"#, Err("malformed"));
+        check("[]", Err("malformed"));
+        check(r#"{"protocolVersion":7,"capabilities":{}}"#, Err("malformed"));
+    }
+}

@@ -1,0 +1,364 @@
+//! One running instance: its streams, the requests it has not answered, the list being followed.
+//!
+//! Synchronous but for its streams: each event is taken in and turned into lines queued for the server, answers to
+//! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::net::unix::pipe;
+
+use super::MAX_IN_FLIGHT;
+use super::call::{Call, CallError, CallKey, Failure, ReplySender};
+use super::listing::{Listing, Next, ToolList};
+use super::publish::Stats;
+use crate::config::ServerConfig;
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::pending::{Pending, Taken};
+use crate::jsonrpc::reply::{self, ErrorObject, METHOD_NOT_FOUND};
+use crate::jsonrpc::splice::{Edit, splice};
+use crate::jsonrpc::{Malformed, Message};
+use crate::transport::{Incoming, MessageReader, Outbox};
+
+/// A running instance of a server.
+pub(super) struct Instance {
+    pub(super) reader: MessageReader<pipe::Receiver>,
+    pub(super) outbox: Outbox,
+    pub(super) stdin: pipe::Sender,
+    pub(super) pending: Pending<Owner>,
+    pub(super) stats: Arc<Stats>,
+    config: Arc<ServerConfig>,
+    max_message: usize,
+    /// Calls among the pending requests.
+    calls: usize,
+    /// The tool list is being followed.
+    listing: bool,
+    /// A change of it was announced and not followed yet.
+    list_changed: bool,
+    /// No pending request expires earlier.
+    pub(super) next_deadline: Option<Instant>,
+}
+
+/// Who waits for a response.
+pub(super) enum Owner {
+    /// The handshake, which has a deadline of its own.
+    Initialize,
+    /// The tool list.
+    Page { listing: Listing, deadline: Instant },
+    /// An agent.
+    Call(Unanswered),
+}
+
+/// A call that is queued for the server or was written to it.
+pub(super) struct Unanswered {
+    key: CallKey,
+    id: Bytes,
+    progress_token: Option<Bytes>,
+    reply: ReplySender,
+    deadline: Instant,
+    /// Its number in the outbox.
+    line: u64,
+}
+
+/// What the task has to act on.
+pub(super) enum Effect {
+    Nothing,
+    /// The tool list was followed to its end.
+    Listed(ToolList),
+    /// It could not be; the reason is for a person.
+    NotListed(String),
+}
+
+impl Instance {
+    pub(super) fn new(
+        (stdin, stdout): (pipe::Sender, pipe::Receiver),
+        config: Arc<ServerConfig>,
+        stats: Arc<Stats>,
+        max_message: usize,
+    ) -> Self {
+        Self {
+            reader: MessageReader::new(stdout, max_message),
+            outbox: Outbox::default(),
+            stdin,
+            pending: Pending::default(),
+            stats,
+            config,
+            max_message,
+            calls: 0,
+            listing: false,
+            list_changed: false,
+            next_deadline: None,
+        }
+    }
+
+    /// Calls that were taken and have not ended.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Queues a line that is no request.
+    pub(super) fn send(&mut self, line: Bytes) {
+        self.outbox.push(line);
+    }
+
+    /// Queues a request of our own.
+    pub(super) fn request(&mut self, method: &str, params: &impl Serialize, owner: Owner) {
+        let outbox = &mut self.outbox;
+        self.pending.register(|id| {
+            outbox.push(reply::request(id, method, params));
+            owner
+        });
+    }
+
+    /// Whether the tool list has changed since it was last asked for, and is to be asked for again.
+    pub(super) fn wants_listing(&self) -> bool {
+        self.list_changed && !self.listing
+    }
+
+    /// Asks for the first page of the tool list.
+    pub(super) fn start_listing(&mut self) {
+        self.list_changed = false;
+        self.listing = true;
+        self.ask_for_page(Listing::default(), None);
+    }
+
+    fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
+        let cursor: Option<&RawValue> = cursor.and_then(|raw| serde_json::from_slice(raw).ok());
+        let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+        let deadline = self.expire_by(self.config.handshake_timeout);
+        self.request("tools/list", &params, Owner::Page { listing, deadline });
+    }
+
+    fn expire_by(&mut self, timeout: Duration) -> Instant {
+        let deadline = Instant::now() + timeout;
+        self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
+        deadline
+    }
+
+    /// Queues an agent's call, or refuses it at once.
+    pub(super) fn call(&mut self, call: Call) {
+        if self.calls >= MAX_IN_FLIGHT {
+            return self.refuse(call, "it has too many unanswered calls");
+        }
+        if !self.outbox.is_empty() && self.outbox.bytes() + call.line.len() > self.max_message {
+            return self.refuse(call, "it does not read its input");
+        }
+        let deadline = self.expire_by(self.config.call_timeout);
+        let outbox = &mut self.outbox;
+        self.pending.register(|id| {
+            let id = id.to_string();
+            let mut edits = vec![
+                Edit { part: &call.id, replacement: id.as_bytes() },
+                Edit { part: &call.name, replacement: &call.tool },
+            ];
+            // Two agents may choose the same token; the request's own id is as unique and leads back to it.
+            edits.extend(call.progress_token.as_ref().map(|token| Edit { part: token, replacement: id.as_bytes() }));
+            let line = outbox.push(splice(&call.line, &mut edits));
+            Owner::Call(Unanswered {
+                key: call.key,
+                // Copied, so that a small id does not keep a large line in memory.
+                id: Bytes::copy_from_slice(&call.id),
+                progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
+                reply: call.reply,
+                deadline,
+                line,
+            })
+        });
+        self.count_calls(self.calls + 1);
+    }
+
+    fn refuse(&self, call: Call, what: &'static str) {
+        self.stats.errors.add_one();
+        call.refuse(&self.config.name, Failure::Overloaded { what });
+    }
+
+    fn count_calls(&mut self, calls: usize) {
+        self.calls = calls;
+        self.stats.in_flight.set(calls as u64);
+    }
+
+    /// Gives up a call of which the agent wants no answer any more, and tells the server.
+    pub(super) fn cancel(&mut self, key: CallKey, params: Option<&Bytes>) {
+        let cancelled = self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.key == key)).next();
+        let Some((id, _)) = cancelled else { return };
+        self.count_calls(self.calls - 1);
+        self.send(params.map_or_else(
+            || cancelled_line(id, "the agent disconnected"),
+            |params| forwarded_cancelled_line(id, params).unwrap_or_else(|| cancelled_line(id, "the agent cancelled")),
+        ));
+    }
+
+    /// Takes in what the server sent.
+    pub(super) fn take(&mut self, incoming: Incoming) -> Effect {
+        match incoming {
+            Incoming::Message { line, message: Message::Response { id, outcome } } => {
+                self.response(&line, &id, outcome)
+            }
+            Incoming::Message { message: Message::Request { id, method, .. }, .. } => self.server_request(&id, &method),
+            Incoming::Message { line, message: Message::Notification { method, params } } => {
+                self.notification(&line, &method, params.as_ref());
+                Effect::Nothing
+            }
+            Incoming::TooLarge(Some(id)) => self.unusable_response(&id, Failure::AnswerTooLarge),
+            Incoming::Malformed(Malformed::NotAMessage { id: Some(id) }) => {
+                self.unusable_response(&id, Failure::AnswerMalformed)
+            }
+            Incoming::TooLarge(None) | Incoming::Malformed(_) => {
+                self.stats.skipped_lines.add_one();
+                Effect::Nothing
+            }
+        }
+    }
+
+    fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
+        match self.pending.take(id) {
+            Taken::Owner(Owner::Call(call)) => {
+                let answer = splice(line, &mut [Edit { part: id, replacement: &call.id }]);
+                self.end_call(call, answer, outcome.is_err());
+                Effect::Nothing
+            }
+            Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
+            Taken::Owner(Owner::Initialize) | Taken::Stray => {
+                self.stats.stray_responses.add_one();
+                Effect::Nothing
+            }
+        }
+    }
+
+    fn end_call(&mut self, call: Unanswered, answer: Bytes, failed: bool) {
+        self.count_calls(self.calls - 1);
+        if failed {
+            self.stats.errors.add_one();
+        }
+        call.reply.answer(call.key, call.id, answer);
+    }
+
+    fn fail_call(&mut self, call: Unanswered, failure: Failure) {
+        let error =
+            CallError { server: Arc::clone(&self.config.name), failure, sent: self.outbox.has_begun(call.line) };
+        let answer = reply::error(Some(&call.id), &error.to_object());
+        self.end_call(call, answer, true);
+    }
+
+    fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
+        self.stats.skipped_lines.add_one();
+        match self.pending.take(id) {
+            Taken::Owner(Owner::Call(call)) => self.fail_call(call, failure),
+            Taken::Owner(Owner::Page { .. }) => return self.not_listed("its answer to `tools/list` is unusable"),
+            Taken::Owner(Owner::Initialize) | Taken::Stray => {}
+        }
+        Effect::Nothing
+    }
+
+    fn not_listed(&mut self, reason: &str) -> Effect {
+        self.listing = false;
+        Effect::NotListed(reason.to_owned())
+    }
+
+    fn page(&mut self, listing: Listing, outcome: Result<Bytes, Bytes>) -> Effect {
+        let next = match outcome {
+            Ok(result) => listing.page(&result),
+            Err(_) => return self.not_listed("it answered `tools/list` with an error"),
+        };
+        match next {
+            Some(Next::Page(listing, cursor)) => {
+                self.ask_for_page(listing, Some(&cursor));
+                Effect::Nothing
+            }
+            Some(Next::Done(list)) => {
+                self.listing = false;
+                Effect::Listed(list)
+            }
+            None => self.not_listed("its answer to `tools/list` is malformed"),
+        }
+    }
+
+    /// A server that asks is answered at once, so that it never hangs: `ping` as MCP says, the rest with a refusal.
+    fn server_request(&mut self, id: &Bytes, method: &Bytes) -> Effect {
+        let line = if method[..] == b"ping"[..] {
+            reply::result(id, b"{}")
+        } else {
+            let message = format!("mcpd does not pass `{}` on", String::from_utf8_lossy(method));
+            reply::error(Some(id), &ErrorObject::new(METHOD_NOT_FOUND, message))
+        };
+        // One that asks without reading the answers loses them rather than filling our memory.
+        if self.outbox.bytes() <= self.max_message {
+            self.send(line);
+        }
+        Effect::Nothing
+    }
+
+    fn notification(&mut self, line: &Bytes, method: &Bytes, params: Option<&Bytes>) {
+        match &method[..] {
+            b"notifications/tools/list_changed" => self.list_changed = true,
+            b"notifications/progress" => self.progress(line, params),
+            _ => {}
+        }
+    }
+
+    /// Passes progress to the call whose token it carries, and gives that call its full time again.
+    fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
+        let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
+        let deadline = Instant::now() + self.config.call_timeout;
+        let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return };
+        let Some(own) = &call.progress_token else { return };
+        call.deadline = deadline;
+        let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
+        call.reply.progress(call.key, call.id.clone(), line);
+    }
+
+    /// Ends what has waited too long.
+    pub(super) fn expire(&mut self, now: Instant) -> Effect {
+        let expired: Vec<_> = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now)).collect();
+        self.next_deadline = self.pending.iter().filter_map(Owner::deadline).min();
+        let mut effect = Effect::Nothing;
+        for (id, owner) in expired {
+            match owner {
+                Owner::Call(call) => {
+                    self.fail_call(call, Failure::TimedOut { after: self.config.call_timeout });
+                    self.send(cancelled_line(id, "the call timed out"));
+                }
+                Owner::Page { .. } => effect = self.not_listed("it did not answer `tools/list` in time"),
+                Owner::Initialize => {}
+            }
+        }
+        effect
+    }
+
+    /// Ends every call: the server is gone, or may not be waited for any longer.
+    pub(super) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
+        let all: Vec<_> = self.pending.remove_where(|_| true).collect();
+        for (_, owner) in all {
+            if let Owner::Call(call) = owner {
+                let failure = if self.outbox.has_begun(call.line) { written } else { unwritten };
+                self.fail_call(call, failure.clone());
+            }
+        }
+    }
+}
+
+fn cancelled_line(id: u64, reason: &str) -> Bytes {
+    reply::notification_with("notifications/cancelled", &json!({ "requestId": id, "reason": reason }))
+}
+
+/// The agent's own params with the request id that the server knows.
+fn forwarded_cancelled_line(id: u64, params: &Bytes) -> Option<Bytes> {
+    let [request] = members(params, ["requestId"]).ok()?;
+    let params = splice(params, &mut [Edit { part: &request?, replacement: id.to_string().as_bytes() }]);
+    let raw: &RawValue = serde_json::from_slice(&params).ok()?;
+    Some(reply::notification_with("notifications/cancelled", &raw))
+}
+
+impl Owner {
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Initialize => None,
+            Self::Page { deadline, .. } => Some(*deadline),
+            Self::Call(call) => Some(call.deadline),
+        }
+    }
+}

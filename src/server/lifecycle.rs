@@ -1,0 +1,211 @@
+//! The states of a server and what leads from one to the next. Pure: time and jitter are handed in.
+//!
+//! ```text
+//!              ┌────────── due ──────────┐
+//!              ▼                         │
+//! start ─► Starting ─── ended ───────► Backoff{attempt, until, reason}
+//!              │ up                      ▲
+//!              ▼                         │
+//!            Ready ───── ended ──────────┘        Failed{reason}: cannot be started as configured
+//!
+//! stop, from any of them ─► Stopping ─ ended ─► Stopped
+//! ```
+//!
+//! Whatever is retried is in `Backoff`; a server is never given up. The delay doubles with each attempt that ends early
+//! and begins anew once an instance was up for [`STEADY`].
+
+use std::time::{Duration, Instant};
+
+/// First delay before a restart.
+const FIRST_DELAY: Duration = Duration::from_millis(200);
+/// Longest delay before a restart: a repaired command is picked up within it.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// Share of the delay by which it is varied, so that servers that fell together do not rise together.
+const JITTER: f64 = 0.2;
+/// An instance that was up this long has recovered.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// Where a server is in its life.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// Spawned or being spawned; the handshake is not over.
+    Starting,
+    /// Takes calls.
+    Ready {
+        /// Since the handshake.
+        since: Instant,
+    },
+    /// Down, to be started again.
+    Backoff {
+        /// How many attempts in a row have ended early.
+        attempt: u32,
+        /// When the next one begins.
+        until: Instant,
+        /// How the last one ended.
+        reason: String,
+    },
+    /// Its process is being ended.
+    Stopping,
+    /// Ended for good; no process is left.
+    Stopped,
+    /// Cannot be started as it is configured.
+    Failed {
+        /// What has to be changed.
+        reason: String,
+    },
+}
+
+impl State {
+    /// The word for it in `mcpd status`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready { .. } => "ready",
+            Self::Backoff { .. } => "backoff",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// What happened to a server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The handshake succeeded.
+    Up,
+    /// The instance is gone, or could not be started.
+    Ended {
+        /// For a person, on one line.
+        reason: String,
+    },
+    /// The delay is over.
+    Due,
+    /// It is to be stopped.
+    Stop,
+}
+
+/// The state of one server over all its instances.
+#[derive(Debug)]
+pub struct Lifecycle {
+    state: State,
+    early_ends: u32,
+}
+
+impl Lifecycle {
+    /// A server about to be started, or one that cannot be, with the reason.
+    #[must_use]
+    pub fn new(startable: Result<(), String>) -> Self {
+        let state = startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting);
+        Self { state, early_ends: 0 }
+    }
+
+    /// The state it is in.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Takes an event; one that has no arrow in the picture changes nothing. `jitter` is between −1 and 1.
+    pub fn on(&mut self, event: Event, now: Instant, jitter: f64) {
+        self.state = match (&self.state, event) {
+            (State::Starting, Event::Up) => State::Ready { since: now },
+            (State::Ready { since }, Event::Ended { reason }) => {
+                if now.duration_since(*since) >= STEADY {
+                    self.early_ends = 0;
+                }
+                self.back_off(reason, now, jitter)
+            }
+            (State::Starting, Event::Ended { reason }) => self.back_off(reason, now, jitter),
+            (State::Backoff { .. }, Event::Due) => State::Starting,
+            (State::Starting | State::Ready { .. }, Event::Stop) => State::Stopping,
+            (State::Backoff { .. } | State::Failed { .. }, Event::Stop) => State::Stopped,
+            (State::Stopping, Event::Ended { .. }) => State::Stopped,
+            (unchanged, _) => unchanged.clone(),
+        };
+    }
+
+    fn back_off(&mut self, reason: String, now: Instant, jitter: f64) -> State {
+        let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.early_ends).unwrap_or(u32::MAX));
+        let delay = doubled.min(LONGEST_DELAY).mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0));
+        self.early_ends = self.early_ends.saturating_add(1);
+        State::Backoff { attempt: self.early_ends, until: now + delay.min(LONGEST_DELAY), reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ended() -> Event {
+        Event::Ended { reason: "exited".to_owned() }
+    }
+
+    fn delay_after(ends: u32) -> Duration {
+        let now = Instant::now();
+        let mut lifecycle = Lifecycle::new(Ok(()));
+        for _ in 1..ends {
+            lifecycle.on(ended(), now, 0.0);
+            lifecycle.on(Event::Due, now, 0.0);
+        }
+        lifecycle.on(ended(), now, 0.0);
+        let State::Backoff { until, .. } = lifecycle.state() else { panic!("{lifecycle:?}") };
+        *until - now
+    }
+
+    #[test]
+    fn the_delay_doubles_to_its_cap() {
+        let delays: Vec<_> = [1, 2, 3, 8, 9, 40, 400].map(delay_after).iter().map(Duration::as_millis).collect();
+        assert_eq!(delays, [200, 400, 800, 25_600, 30_000, 30_000, 30_000]);
+    }
+
+    #[test]
+    fn a_steady_run_begins_the_delays_anew() {
+        let start = Instant::now();
+        for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
+            let mut lifecycle = Lifecycle::new(Ok(()));
+            for event in [ended(), Event::Due, Event::Up] {
+                lifecycle.on(event, start, 0.0);
+            }
+            lifecycle.on(ended(), start + up_for, 0.0);
+            assert!(
+                matches!(lifecycle.state(), State::Backoff { attempt, .. } if *attempt == expected),
+                "{lifecycle:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_started_stays_failed() {
+        let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()));
+        for event in [Event::Up, ended(), Event::Due] {
+            lifecycle.on(event, Instant::now(), 0.0);
+        }
+        assert_eq!(lifecycle.state().word(), "failed");
+    }
+
+    fn event(kind: u8) -> Event {
+        [Event::Up, ended(), Event::Due, Event::Stop][usize::from(kind) % 4].clone()
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_events_keeps_the_promises(kinds in prop::collection::vec((0..4u8, 0..20u64), 0..60), jitter in -1.0..1.0f64) {
+            let mut now = Instant::now();
+            let mut lifecycle = Lifecycle::new(Ok(()));
+            let mut stopped = false;
+            for (kind, seconds) in kinds {
+                now += Duration::from_secs(seconds);
+                stopped |= kind == 3;
+                lifecycle.on(event(kind), now, jitter);
+                if let State::Backoff { until, .. } = lifecycle.state() {
+                    let delay = until.saturating_duration_since(now);
+                    prop_assert!(delay <= LONGEST_DELAY);
+                }
+                prop_assert_eq!(stopped, matches!(lifecycle.state(), State::Stopping | State::Stopped));
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Following the pages of `tools/list` to their end, or to a limit.
+//!
+//! Pure. A server may send cursors for ever, the same one again, or pages without end: the list then ends where the limit is,
+//! and says so.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use crate::catalog::Tool;
+use crate::jsonrpc::members::{members, text};
+
+/// Most pages of one list.
+const MAX_PAGES: usize = 500;
+/// Most tools of one server.
+const MAX_TOOLS: usize = 10_000;
+/// Most bytes of one server's pages together: their definitions are kept as slices of them.
+const MAX_BYTES: usize = 32 << 20;
+
+/// A server's tools as it lists them.
+#[derive(Debug, Clone, Default)]
+pub struct ToolList {
+    /// In the server's own order.
+    pub tools: Vec<Tool>,
+    /// The list was cut at a limit, or at a cursor that came again.
+    pub truncated: bool,
+}
+
+/// A list being followed.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    list: ToolList,
+    bytes: usize,
+    cursors: HashSet<Bytes>,
+}
+
+/// What to do after a page.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Ask for the page at this cursor, raw JSON.
+    Page(Listing, Bytes),
+    /// That was the last one.
+    Done(ToolList),
+}
+
+impl Listing {
+    /// Takes the raw result of one `tools/list`; `None` if it is no such result.
+    pub(super) fn page(mut self, result: &Bytes) -> Option<Next> {
+        let [tools, cursor] = members(result, ["tools", "nextCursor"]).ok()?;
+        let tools = tools?;
+        self.bytes += result.len();
+        for raw in serde_json::from_slice::<Vec<&RawValue>>(&tools).ok()? {
+            self.add(&tools.slice_ref(raw.get().as_bytes()));
+        }
+        // An empty string is a cursor like any other (MCP, `server/utilities/pagination`); null is none.
+        let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Some(Next::Done(self.list)) };
+        let limit =
+            self.cursors.len() + 1 >= MAX_PAGES || self.list.tools.len() >= MAX_TOOLS || self.bytes >= MAX_BYTES;
+        if limit || !self.cursors.insert(cursor.clone()) {
+            self.list.truncated = true;
+            return Some(Next::Done(self.list));
+        }
+        Some(Next::Page(self, cursor))
+    }
+
+    /// What is no object with a name is no tool: it is left out, and costs the others nothing.
+    fn add(&mut self, definition: &Bytes) {
+        let Ok([Some(raw_name)]) = members(definition, ["name"]) else { return };
+        let Some(name) = text(&raw_name).and_then(|name| Some(std::str::from_utf8(&name).ok()?.into())) else { return };
+        if self.list.tools.len() >= MAX_TOOLS {
+            self.list.truncated = true;
+            return;
+        }
+        self.list.tools.push(Tool { name, raw_name, definition: definition.clone() });
+    }
+}
+
+/// How often a changed list is asked for again: at once, but no more than [`Pace::BURST`] times within
+/// [`Pace::WINDOW`], so that a server that announces a change at every list does not keep both busy.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    begun: VecDeque<Instant>,
+}
+
+impl Pace {
+    const BURST: usize = 4;
+    const WINDOW: Duration = Duration::from_secs(2);
+
+    /// When the next list may begin; not in the future if it may at once.
+    pub(super) fn allowed_at(&self) -> Option<Instant> {
+        (self.begun.len() >= Self::BURST).then(|| self.begun.front().map(|first| *first + Self::WINDOW)).flatten()
+    }
+
+    /// A list begins now.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.begun.push_back(now);
+        while self.begun.len() > Self::BURST {
+            self.begun.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(listing: Listing, result: &str) -> Option<Next> {
+        listing.page(&Bytes::copy_from_slice(result.as_bytes()))
+    }
+
+    fn done(listing: Listing, result: &str) -> (Vec<String>, bool) {
+        let Some(Next::Done(list)) = page(listing, result) else { panic!("not done after {result}") };
+        (list.tools.iter().map(|tool| tool.name.to_string()).collect(), list.truncated)
+    }
+
+    #[test]
+    fn pages_are_joined_in_order_and_an_empty_cursor_counts() {
+        let Some(Next::Page(listing, cursor)) = page(Listing::default(), r#"{"tools":[{"name":"a"}],"nextCursor":""}"#)
+        else {
+            panic!("no next page")
+        };
+        assert_eq!(&cursor[..], b"\"\"");
+        assert_eq!(
+            done(listing, r#"{"tools":[{"name":"b"}],"nextCursor":null}"#),
+            (vec!["a".into(), "b".into()], false)
+        );
+    }
+
+    #[test]
+    fn a_cursor_that_comes_again_ends_the_list() {
+        let first = page(Listing::default(), r#"{"tools":[],"nextCursor":"x"}"#);
+        let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
+        assert_eq!(done(listing, r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#), (vec!["a".into()], true));
+    }
+
+    #[test]
+    fn cursors_without_end_end_at_the_limit() {
+        let mut listing = Listing::default();
+        for n in 0.. {
+            match page(listing, &format!(r#"{{"tools":[{{"name":"t{n}"}}],"nextCursor":{n}}}"#)) {
+                Some(Next::Page(more, _)) => listing = more,
+                Some(Next::Done(list)) => return assert!(list.truncated && list.tools.len() == MAX_PAGES),
+                None => panic!("page {n} refused"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_lists_of_a_burst_begin_at_once_and_the_rest_are_spread() {
+        let (start, mut pace) = (Instant::now(), Pace::default());
+        for _ in 0..Pace::BURST {
+            assert!(pace.allowed_at().is_none());
+            pace.begin(start);
+        }
+        assert_eq!(pace.allowed_at(), Some(start + Pace::WINDOW));
+        pace.begin(start + Pace::WINDOW);
+        assert_eq!(pace.allowed_at(), Some(start + Pace::WINDOW));
+    }
+
+    #[test]
+    fn what_is_no_tool_is_left_out_and_what_is_no_list_refused() {
+        let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"a"},null]}"#;
+        assert_eq!(done(Listing::default(), odd), (vec!["a".into()], false));
+        for result in ["[]", "{}", r#"{"tools":{}}"#, "null"] {
+            assert!(page(Listing::default(), result).is_none(), "{result}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One configured server: its life, its running instance, its calls.
+//!
+//! Lives here: the states ([`lifecycle`], pure), the actor that owns everything of one server ([`task`]), the running
+//! instance with its table of unanswered requests ([`instance`]), handshake and tool list, and the process under its
+//! [`guard`]. Knows: [`crate::jsonrpc`], [`crate::transport`], [`crate::config`]. Must not touch: sessions, sockets,
+//! other servers.
+//!
+//! ```text
+//! ServerHandle ── Command ──► ServerTask ── owns ──► Instance{pending, pipes}, Process ──► guard ──► server
+//!      ▲                        │   └─ publishes ─► Published (state, tools; a watch: readers never wait)
+//!      └── Stop (a watch) ──────┘
+//! ```
+
+pub mod call;
+pub mod guard;
+mod handshake;
+mod instance;
+pub mod lifecycle;
+pub mod listing;
+mod process;
+mod publish;
+mod serve;
+pub mod stderr;
+mod subtree;
+mod task;
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use self::call::{Call, CallKey, Failure};
+pub use self::process::Inherited;
+pub use self::publish::{Changed, Counter, Published, Stats};
+pub(crate) use self::subtree::{descends_from, kill_descendants};
+use crate::config::ServerConfig;
+
+/// Calls one instance may have unanswered; one more is refused with −31003.
+pub const MAX_IN_FLIGHT: usize = 256;
+/// Commands waiting for a server's task. It empties the queue at every turn; when it is full, a call is refused with
+/// −31003, and a cancellation waits.
+const COMMAND_PLACES: usize = 1024;
+
+/// What a session asks of a server's task.
+#[derive(Debug)]
+pub enum Command {
+    /// Have the server do this; exactly one answer follows, unless it is cancelled first.
+    Call(Box<Call>),
+    /// The agent wants no answer any more.
+    Cancel {
+        /// The call.
+        key: CallKey,
+        /// The agent's `notifications/cancelled` params, raw, if it sent any.
+        reason: Option<bytes::Bytes>,
+    },
+}
+
+/// How far a server is to be stopped. It only ever rises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// Not at all.
+    Run,
+    /// Let it finish its calls, then end it.
+    Stop,
+    /// End it at once.
+    Kill,
+}
+
+/// The order to stop, as whoever has to obey it sees it.
+#[derive(Debug, Clone)]
+pub struct StopOrder(watch::Receiver<Stop>);
+
+impl StopOrder {
+    /// An order that says [`Stop::Run`] until its sender raises it.
+    #[must_use]
+    pub fn channel() -> (watch::Sender<Stop>, Self) {
+        let (sender, receiver) = watch::channel(Stop::Run);
+        (sender, Self(receiver))
+    }
+
+    /// What it says now.
+    #[must_use]
+    pub fn now(&self) -> Stop {
+        *self.0.borrow()
+    }
+
+    /// Waits until it is at least `stop`. A sender that is gone means [`Stop::Kill`].
+    pub async fn at_least(&mut self, stop: Stop) {
+        let _ = self.0.wait_for(|order| *order >= stop).await;
+    }
+}
+
+/// The way to one server; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ServerHandle {
+    config: Arc<ServerConfig>,
+    commands: mpsc::Sender<Command>,
+    published: watch::Receiver<Published>,
+    stderr: watch::Receiver<stderr::StderrRing>,
+    stats: Arc<Stats>,
+}
+
+/// A server's task, as its owner holds it.
+#[derive(Debug)]
+pub struct Running {
+    /// The way to it.
+    pub handle: ServerHandle,
+    /// Raises the order to stop.
+    pub stop: watch::Sender<Stop>,
+    /// Ends when no process of the server is left.
+    pub task: JoinHandle<()>,
+}
+
+/// Starts the task of one server. `changed` is notified whenever what it publishes has changed.
+#[must_use]
+pub fn start(config: Arc<ServerConfig>, inherited: Inherited, max_message: usize, changed: Changed) -> Running {
+    let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
+    let (stop_sender, stop) = StopOrder::channel();
+    let (publisher, published) = publish::channel(changed);
+    let (ring, stderr) = watch::channel(stderr::StderrRing::default());
+    let stats = Arc::clone(&publisher.stats);
+    let settings = task::Settings { config: Arc::clone(&config), inherited, max_message };
+    let task = tokio::spawn(task::run(settings, commands, stop, publisher, ring));
+    let handle = ServerHandle { config, commands: command_sender, published, stderr, stats };
+    Running { handle, stop: stop_sender, task }
+}
+
+impl ServerHandle {
+    /// The configuration it was started with.
+    #[must_use]
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// Its configured name.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.config.name
+    }
+
+    /// Has the server do `call`. Exactly one answer follows, if only that the server is overloaded or stopped.
+    pub fn call(&self, call: Call) {
+        match self.commands.try_send(Command::Call(Box::new(call))) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(Command::Call(call))) => {
+                call.refuse(self.name(), Failure::Overloaded { what: "its queue is full" });
+            }
+            Err(mpsc::error::TrySendError::Closed(Command::Call(call))) => {
+                call.refuse(self.name(), Failure::ShuttingDown);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Tells the server that nobody waits for this call any more. No answer follows.
+    pub async fn cancel(&self, key: CallKey, reason: Option<bytes::Bytes>) {
+        // A task that is gone has no calls.
+        let _ = self.commands.send(Command::Cancel { key, reason }).await;
+    }
+
+    /// What it published last.
+    pub fn published(&self) -> watch::Ref<'_, Published> {
+        self.published.borrow()
+    }
+
+    /// Counters since the daemon started.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The last lines of its stderr, oldest first.
+    #[must_use]
+    pub fn stderr(&self, count: usize) -> Vec<String> {
+        self.stderr.borrow().last(count)
+    }
+}

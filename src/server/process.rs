@@ -1,0 +1,228 @@
+//! One server process under its guard, seen from mcpd.
+//!
+//! Knows: the guard's protocol, pipes, tokio. Must not touch: JSON-RPC. Dropping a [`Process`] closes the lifeline, and
+//! the guard kills whatever is left; [`Process::stop`] is the polite way.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::guard::{ARGV0, Definition, KILL, Report, TERMINATE};
+use super::{Stop, StopOrder};
+use crate::config::Launch;
+
+/// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
+const EOF_GRACE: Duration = Duration::from_secs(3);
+/// From SIGTERM to SIGKILL of the subtree.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// For a guard to be gone after it was told to kill, before it is killed itself.
+const KILL_GRACE: Duration = Duration::from_secs(1);
+
+/// What mcpd changed of its own process at start and hands to its servers as it was.
+#[derive(Debug, Clone, Copy)]
+pub struct Inherited {
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Soft limit of open files.
+    pub open_files: Option<u64>,
+}
+
+/// A running server and its guard.
+#[derive(Debug)]
+pub(super) struct Process {
+    /// Of the server itself.
+    pub(super) pid: u32,
+    guard: Child,
+    reports: Lines<BufReader<OwnedReadHalf>>,
+    orders: OwnedWriteHalf,
+    ended: Option<Ended>,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Ended {
+    /// Its guard saw it end, and ends what it left; such as `exited with code 1`.
+    Exited(String),
+    /// Its guard is gone, so nobody saw it.
+    GuardLost,
+}
+
+/// mcpd's ends of a server's standard streams.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    pub(super) stdin: pipe::Sender,
+    pub(super) stdout: pipe::Receiver,
+    pub(super) stderr: pipe::Receiver,
+}
+
+/// A guard that was just started; its server is not running yet.
+pub(super) struct Spawned {
+    pub(super) pipes: Pipes,
+    guard: Child,
+    reports: Lines<BufReader<OwnedReadHalf>>,
+    orders: OwnedWriteHalf,
+}
+
+/// Starts a guard and hands it the server's streams. Does not wait for anything.
+pub(super) fn spawn() -> io::Result<Spawned> {
+    let (ours, theirs) = StdUnixStream::pair()?;
+    // Its own executable as it was started, even if the file was replaced by an upgrade since.
+    let guard = Command::new("/proc/self/exe")
+        .arg0(ARGV0)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let (stdin_child, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC)?;
+    send_streams(&ours, [&stdin_child, &stdout_child, &stderr_child])?;
+    ours.set_nonblocking(true)?;
+    let (reports, orders) = UnixStream::from_std(ours)?.into_split();
+    let pipes = Pipes {
+        stdin: pipe::Sender::from_owned_fd(stdin)?,
+        stdout: pipe::Receiver::from_owned_fd(stdout)?,
+        stderr: pipe::Receiver::from_owned_fd(stderr)?,
+    };
+    Ok(Spawned { pipes, guard, reports: BufReader::new(reports).lines(), orders })
+}
+
+fn send_streams(socket: &StdUnixStream, streams: [&OwnedFd; 3]) -> io::Result<()> {
+    let fds = streams.map(AsFd::as_fd);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(socket, &[IoSlice::new(b"S")], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
+impl Spawned {
+    /// Process id of the guard.
+    pub(super) fn guard_pid(&self) -> Option<u32> {
+        self.guard.id()
+    }
+
+    /// Has the guard start the server.
+    ///
+    /// # Errors
+    /// Why it could not, on one line.
+    pub(super) async fn start(mut self, definition: &Definition) -> Result<(Process, Pipes), String> {
+        let mut line = serde_json::to_vec(definition).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        self.orders.write_all(&line).await.map_err(|error| format!("guard: {error}"))?;
+        match next_report(&mut self.reports).await {
+            Some(Report::Started { pid }) => {
+                let Self { pipes, guard, reports, orders } = self;
+                Ok((Process { pid, guard, reports, orders, ended: None }, pipes))
+            }
+            Some(Report::NotStarted { reason }) => Err(reason),
+            _ => Err("its guard died".to_owned()),
+        }
+    }
+}
+
+async fn next_report(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<Report> {
+    let line = reports.next_line().await.ok().flatten()?;
+    serde_json::from_str(&line).ok()
+}
+
+impl Process {
+    /// How the server ended, once it has. May be cancelled without loss.
+    pub(super) async fn ended(&mut self) -> Ended {
+        if let Some(ended) = &self.ended {
+            return ended.clone();
+        }
+        let ended = match next_report(&mut self.reports).await {
+            Some(Report::Exited { how }) => Ended::Exited(how),
+            _ => Ended::GuardLost,
+        };
+        self.ended.insert(ended).clone()
+    }
+
+    /// Ends the server and everything it started: what has been closed to it, then SIGTERM, then SIGKILL of the
+    /// subtree. Returns when nothing is left. The caller has closed the server's stdin.
+    pub(super) async fn stop(mut self, stop: &mut StopOrder) {
+        for (grace, order) in [(EOF_GRACE, TERMINATE), (TERM_GRACE, KILL)] {
+            tokio::select! {
+                _ = self.ended() => break,
+                () = tokio::time::sleep(grace) => self.order(order),
+                () = stop.at_least(Stop::Kill) => break,
+            }
+        }
+        self.kill().await;
+    }
+
+    /// Ends the server and everything it started, at once. Returns when nothing is left.
+    pub(super) async fn kill(mut self) {
+        self.order(KILL);
+        if timeout(KILL_GRACE, self.guard.wait()).await.is_err() {
+            // Stopped or stuck. What it leaves behind comes to mcpd, which is a subreaper too.
+            let _ = self.guard.kill().await;
+        }
+    }
+
+    /// One byte into an empty socket buffer: it never waits, and a guard that is gone needs no order.
+    fn order(&self, order: u8) {
+        let _ = self.orders.try_write(&[order]);
+    }
+}
+
+/// Variables every server gets if mcpd has them.
+const PASSED_ENV: [&str; 10] =
+    ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
+/// What the guard is told: the configured launch with its whole environment, chosen from mcpd's own by `var`.
+pub(super) fn definition(launch: &Launch, inherited: Inherited, var: impl Fn(&str) -> Option<String>) -> Definition {
+    let passed = PASSED_ENV.into_iter().chain(launch.pass_env.iter().map(String::as_str));
+    let mut env: BTreeMap<String, String> = passed.filter_map(|name| Some((name.to_owned(), var(name)?))).collect();
+    env.extend(launch.env.clone());
+    let home = env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    Definition {
+        command: launch.command.clone(),
+        args: launch.args.clone(),
+        env,
+        cwd: launch.cwd.clone().unwrap_or(home),
+        umask: inherited.umask,
+        open_files: inherited.open_files,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_gets_the_allow_listed_variables_and_its_own_only() {
+        let launch = Launch {
+            command: "x".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::from([("TERM".to_owned(), "dumb".to_owned()), ("TOKEN".to_owned(), "t".to_owned())]),
+            pass_env: vec!["HTTPS_PROXY".to_owned(), "UNSET".to_owned()],
+            cwd: None,
+        };
+        let inherited = Inherited { umask: 0o22, open_files: None };
+        let definition = definition(&launch, inherited, |name| (name != "UNSET").then(|| format!("/own/{name}")));
+        let mut expected = PASSED_ENV.to_vec();
+        expected.extend(["TOKEN", "HTTPS_PROXY"]);
+        expected.sort_unstable();
+        assert_eq!(definition.env.keys().collect::<Vec<_>>(), expected);
+        assert_eq!((&*definition.env["TERM"], &*definition.env["HTTPS_PROXY"]), ("dumb", "/own/HTTPS_PROXY"));
+        assert_eq!(definition.cwd, PathBuf::from("/own/HOME"));
+    }
+}

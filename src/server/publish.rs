@@ -1,0 +1,109 @@
+//! What a server's task lets others see: state on a watch, counters as atomics. Readers never wait for the task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{Notify, watch};
+
+use super::lifecycle::State;
+use super::listing::ToolList;
+
+/// Wakes whoever builds catalogs and status from what servers publish.
+pub type Changed = Arc<Notify>;
+
+/// One server as others see it.
+#[derive(Debug, Clone)]
+pub struct Published {
+    /// Where it is in its life.
+    pub state: State,
+    /// Its first start attempt has ended: its tools are known, or it failed.
+    pub attempted: bool,
+    /// Its tools as last listed.
+    pub tools: Arc<ToolList>,
+    /// Process id of the running server.
+    pub pid: Option<u32>,
+    /// Process id of its guard.
+    pub guard_pid: Option<u32>,
+    /// Protocol version of the running instance.
+    pub protocol: Option<&'static str>,
+    /// `name version` of the running instance.
+    pub software: Option<String>,
+    /// The latest failure.
+    pub last_error: Option<String>,
+    /// Guards that died without having ended their subtree.
+    pub lost_guards: u64,
+}
+
+/// Counters of one server over all its instances.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Calls taken.
+    pub calls: Counter,
+    /// Calls unanswered now.
+    pub in_flight: Counter,
+    /// Calls that ended in a JSON-RPC error.
+    pub errors: Counter,
+    /// Instances started after the first.
+    pub restarts: Counter,
+    /// Lines on stdout that were no message.
+    pub skipped_lines: Counter,
+    /// Responses that nobody waited for.
+    pub stray_responses: Counter,
+}
+
+/// A number that one task writes and any reads.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Its value now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// The writing end of what is published.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    published: watch::Sender<Published>,
+    changed: Changed,
+    pub(super) stats: Arc<Stats>,
+}
+
+pub(super) fn channel(changed: Changed) -> (Publisher, watch::Receiver<Published>) {
+    let first = Published {
+        state: State::Starting,
+        attempted: false,
+        tools: Arc::default(),
+        pid: None,
+        guard_pid: None,
+        protocol: None,
+        software: None,
+        last_error: None,
+        lost_guards: 0,
+    };
+    let (published, receiver) = watch::channel(first);
+    (Publisher { published, changed, stats: Arc::default() }, receiver)
+}
+
+impl Publisher {
+    /// Changes what is published and tells whoever watches.
+    pub(super) fn update(&self, change: impl FnOnce(&mut Published)) {
+        self.published.send_modify(change);
+        self.changed.notify_one();
+    }
+
+    /// Records a failure that does not change the state.
+    pub(super) fn error(&self, error: String) {
+        self.update(|published| published.last_error = Some(error));
+    }
+}

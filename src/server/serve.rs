@@ -1,0 +1,140 @@
+//! What a server's task does while its instance is ready: every event of it, one at a time.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{Sleep, sleep};
+
+use super::instance::{Effect, Instance};
+use super::lifecycle::Event;
+use super::listing::Pace;
+use super::process::{Ended, Process};
+use super::task::{ServerTask, closed};
+use super::{Command, Stop};
+
+/// How long calls in flight may go on when the server is to be stopped.
+const DRAIN: Duration = Duration::from_secs(2);
+/// Commands taken in before the next write, so that a burst of calls goes out in one.
+const BURST: usize = 64;
+
+/// Why an instance is served no longer.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The server ended by itself.
+    Ended(Ended),
+    /// It lives, but cannot be talked to.
+    Broken(String),
+    /// It is to be stopped, and its calls have ended or had their time.
+    Stop,
+}
+
+impl ServerTask {
+    pub(super) async fn serve(&mut self, instance: &mut Instance, process: &mut Process, has_tools: bool) -> End {
+        let mut pace = Pace::default();
+        if has_tools {
+            pace.begin(Instant::now());
+            instance.start_listing();
+        } else {
+            self.publisher.update(|published| published.attempted = true);
+        }
+        self.release_held(instance);
+        let mut stop = self.stop.clone();
+        let mut drained_by = None;
+        let mut timer = pin!(sleep(Duration::ZERO));
+        let mut armed = None;
+        loop {
+            if drained_by.is_some_and(|by| instance.calls() == 0 || by <= Instant::now()) {
+                return End::Stop;
+            }
+            let relist_at = relist(instance, &mut pace);
+            let due = [instance.next_deadline, relist_at, drained_by].into_iter().flatten().min();
+            arm(timer.as_mut(), &mut armed, due);
+            tokio::select! {
+                Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
+                incoming = instance.reader.next() => match incoming {
+                    Ok(Some(incoming)) => {
+                        let effect = instance.take(incoming);
+                        self.effect(effect, instance);
+                    }
+                    Ok(None) | Err(_) => return closed(process, "closed its stdout").await,
+                },
+                written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
+                    if written.is_err() {
+                        return closed(process, "closed its stdin").await;
+                    }
+                }
+                ended = process.ended() => return End::Ended(ended),
+                () = &mut timer, if armed.is_some() => {
+                    armed = None;
+                    let effect = instance.expire(Instant::now());
+                    self.effect(effect, instance);
+                }
+                () = stop.at_least(Stop::Stop), if drained_by.is_none() => {
+                    self.on(Event::Stop);
+                    drained_by = Some(Instant::now() + DRAIN);
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, first: Command, instance: &mut Instance, stopping: bool) {
+        self.take_one(first, instance, stopping);
+        for _ in 1..BURST {
+            let Ok(next) = self.commands.try_recv() else { return };
+            self.take_one(next, instance, stopping);
+        }
+    }
+
+    fn take_one(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
+        match command {
+            Command::Cancel { key, reason } => instance.cancel(key, reason.as_ref()),
+            Command::Call(_) if stopping => self.hold(command),
+            Command::Call(call) => {
+                self.publisher.stats.calls.add_one();
+                instance.call(*call);
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: Effect, instance: &Instance) {
+        match effect {
+            Effect::Nothing => {}
+            Effect::Listed(list) => {
+                // A list that has changed meanwhile is published too, but is no answer to "what does it offer?".
+                let complete = !instance.wants_listing();
+                self.publisher.update(|published| {
+                    published.tools = Arc::new(list);
+                    published.attempted |= complete;
+                });
+            }
+            Effect::NotListed(reason) => {
+                self.publisher.error(reason);
+                self.publisher.update(|published| published.attempted = true);
+            }
+        }
+    }
+}
+
+/// Asks for a changed list if it may be asked for now; otherwise tells when.
+fn relist(instance: &mut Instance, pace: &mut Pace) -> Option<Instant> {
+    if !instance.wants_listing() {
+        return None;
+    }
+    let now = Instant::now();
+    let allowed_at = pace.allowed_at().filter(|at| *at > now);
+    if allowed_at.is_none() {
+        pace.begin(now);
+        instance.start_listing();
+    }
+    allowed_at
+}
+
+/// Sets the timer only when its time has changed: a call costs no timer of its own.
+fn arm(timer: Pin<&mut Sleep>, armed: &mut Option<Instant>, due: Option<Instant>) {
+    let earlier = due.is_some_and(|due| armed.is_none_or(|armed| due < armed));
+    if earlier && let Some(due) = due {
+        timer.reset(due.into());
+        *armed = Some(due);
+    }
+}

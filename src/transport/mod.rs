@@ -1,0 +1,10 @@
+//! Messages over byte streams: reading them whole, writing them without waiting.
+//!
+//! Knows: [`crate::jsonrpc`] and tokio's I/O traits. Must not touch: MCP, processes, who is at the other end. Pipes of a
+//! server and an agent's socket are served by the same two types.
+
+mod outbox;
+mod reader;
+
+pub use self::outbox::Outbox;
+pub use self::reader::{Incoming, MessageReader};

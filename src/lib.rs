@@ -1,4 +1,19 @@
-//! wip
+#![doc = include_str!("../ARCHITECTURE.md")]
+
+pub mod admin;
+pub mod catalog;
+pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod era;
 pub mod jsonrpc;
+pub mod manager;
 pub mod naming;
 pub mod policy;
+pub mod server;
+pub mod session;
+pub mod signals;
+pub mod sockets;
+pub mod transport;
+
+pub use server::guard;

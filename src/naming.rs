@@ -33,11 +33,8 @@ pub enum Scheme {
 
 impl Scheme {
     /// The three schemes with the text that selects each in a configuration.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("{server}__{tool}", Self::Prefixed),
-        ("mcp__{server}__{tool}", Self::McpPrefixed),
-        ("{tool}", Self::Bare),
-    ];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("{server}__{tool}", Self::Prefixed), ("mcp__{server}__{tool}", Self::McpPrefixed), ("{tool}", Self::Bare)];
 }
 
 /// Shortest `max_length` that leaves room for the hash of a short form and something to read before it.

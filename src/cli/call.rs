@@ -1,0 +1,84 @@
+//! `mcpd call`.
+
+use std::io;
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::agent::Agent;
+use super::text::printable;
+use super::tools::print_raw;
+use super::{FAILED, NOT_RUNNING, USAGE, fail};
+use crate::admin::AskError;
+use crate::sockets::{AGENT_SOCKET, RuntimeDir};
+
+/// The arguments go out as they were typed, number spelling included.
+#[derive(Serialize)]
+struct CallParams<'a> {
+    name: &'a str,
+    arguments: &'a RawValue,
+}
+
+/// What of a result is shown (MCP 2025-11-25, `server/tools`, "Tool Result").
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome {
+    #[serde(default)]
+    content: Vec<Value>,
+    structured_content: Option<Box<RawValue>>,
+    #[serde(default)]
+    is_error: bool,
+}
+
+pub(super) async fn run(directory: &RuntimeDir, tool: &str, arguments: &str, json: bool) -> ExitCode {
+    let arguments = match serde_json::from_str::<&RawValue>(arguments) {
+        Ok(raw) if raw.get().starts_with('{') => raw,
+        Ok(_) => return fail(USAGE, "the arguments are not a JSON object, such as '{\"path\": \"notes.md\"}'"),
+        Err(error) => return fail(USAGE, format!("the arguments are not JSON: {error}")),
+    };
+    let socket = directory.socket(AGENT_SOCKET);
+    let Ok(mut agent) = Agent::connect(&socket, "mcpd call").await else {
+        return fail(NOT_RUNNING, AskError::NotRunning(socket));
+    };
+    match agent.request("tools/call", &CallParams { name: tool, arguments }).await {
+        Ok(Ok(result)) => show(&result, json).unwrap_or_else(|error| fail(FAILED, error)),
+        Ok(Err(error)) => fail(FAILED, describe(&error)),
+        Err(error) => fail(FAILED, error),
+    }
+}
+
+/// The message of an error object, and how sure the failure is.
+pub(super) fn describe(error: &Value) -> String {
+    let message = error["message"].as_str().map_or_else(|| error.to_string(), printable);
+    match error["data"]["outcome"].as_str() {
+        Some("unknown") => format!("{message} (whether the call had an effect is unknown)"),
+        Some("not_sent") => format!("{message} (the call was not sent)"),
+        _ => message,
+    }
+}
+
+fn show(result: &Bytes, json: bool) -> io::Result<ExitCode> {
+    let outcome: Outcome = serde_json::from_slice(result)?;
+    if json {
+        print_raw(result)?;
+    } else if outcome.is_error {
+        eprintln!("{}", text(&outcome));
+    } else {
+        println!("{}", text(&outcome));
+    }
+    Ok(ExitCode::from(if outcome.is_error { FAILED } else { 0 }))
+}
+
+fn text(outcome: &Outcome) -> String {
+    let part = |content: &Value| match content["text"].as_str() {
+        Some(text) => printable(text),
+        None => format!("[{}; --json shows it]", content["type"].as_str().map_or_else(String::new, printable)),
+    };
+    match &outcome.structured_content {
+        Some(structured) if outcome.content.is_empty() => structured.get().to_owned(),
+        _ => outcome.content.iter().map(part).collect::<Vec<_>>().join("\n"),
+    }
+}

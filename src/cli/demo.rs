@@ -1,0 +1,117 @@
+//! `mcpd demo`: the whole job in front of the user's eyes, with a daemon, a server and a directory of its own.
+
+use std::io;
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::agent::Agent;
+use super::call::describe;
+use super::{FAILED, fail, status, tools};
+use crate::admin;
+use crate::admin::report::Report;
+use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, RuntimeDir};
+
+/// For the daemon to accept, and again for it to stop.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Between two looks at whether the daemon accepts yet.
+const LOOK: Duration = Duration::from_millis(5);
+
+pub(super) async fn run() -> ExitCode {
+    match show().await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => fail(FAILED, "the demonstration did not go as it should"),
+        Err(error) => fail(FAILED, error),
+    }
+}
+
+async fn show() -> io::Result<bool> {
+    let place = tempfile::Builder::new().prefix("mcpd-demo-").tempdir()?;
+    let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).map_err(io::Error::other)?;
+    let config = place.path().join("config.toml");
+    let text = configuration(&std::env::current_exe()?);
+    std::fs::write(&config, &text)?;
+    println!("── a daemon with this configuration ──\n{text}");
+
+    let mut daemon = start(&config, &directory)?;
+    let (mut first, mut second) = connect_two(&directory.socket(AGENT_SOCKET)).await?;
+    println!("── two agents see the same tools, without the denied one ──");
+    for (name, agent) in [("first", &mut first), ("second", &mut second)] {
+        println!("{name} agent: {}", tools::names(agent).await?.join(", "));
+    }
+    let refused = calls(&mut first, &mut second).await?;
+    let report = admin::status(&directory.socket(ADMIN_SOCKET)).await.map_err(io::Error::other)?;
+    println!("\n── mcpd status: one copy of the server serves both ──\n{}", status::render(&report));
+    drop((first, second));
+
+    let ended = stop(&mut daemon).await?;
+    let left = processes_left(&report);
+    println!("── after SIGTERM the daemon has ended ({ended}) ──");
+    println!("processes left: {}", if left.is_empty() { "none".to_owned() } else { left.join(", ") });
+    Ok(refused && ended.success() && left.is_empty())
+}
+
+fn configuration(mcpd: &Path) -> String {
+    // JSON's string syntax is TOML's.
+    let command = Value::from(mcpd.to_string_lossy());
+    format!("[servers.demo]\ncommand = {command}\nargs = [\"demo-server\"]\ndeny = [\"delete_*\"]\n")
+}
+
+fn start(config: &Path, directory: &RuntimeDir) -> io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("serve").arg("--config").arg(config).arg("--runtime-dir").arg(directory.path());
+    command.env("RUST_LOG", "warn").kill_on_drop(true).spawn()
+}
+
+async fn connect_two(socket: &Path) -> io::Result<(Agent, Agent)> {
+    let deadline = Instant::now() + PATIENCE;
+    let first = loop {
+        match Agent::connect(socket, "first agent").await {
+            Err(_) if Instant::now() < deadline => sleep(LOOK).await,
+            connected => break connected?,
+        }
+    };
+    Ok((first, Agent::connect(socket, "second agent").await?))
+}
+
+/// A call of each agent, and one that is refused; `true` if it was.
+async fn calls(first: &mut Agent, second: &mut Agent) -> io::Result<bool> {
+    println!("\n── each of them calls ──");
+    let echoed = call(first, "demo__echo", json!({ "text": "hello" })).await?;
+    println!("first agent:  demo__echo {{\"text\":\"hello\"}} → {}", spoken(&echoed));
+    let added = call(second, "demo__add", json!({ "a": 2, "b": 3 })).await?;
+    println!("second agent: demo__add {{\"a\":2,\"b\":3}} → {}", spoken(&added));
+    let refused = call(first, "demo__delete_everything", json!({})).await?;
+    println!("first agent:  demo__delete_everything {{}} → {}", spoken(&refused));
+    Ok(echoed.is_ok() && added.is_ok() && refused.is_err())
+}
+
+async fn call(agent: &mut Agent, tool: &str, arguments: Value) -> io::Result<Result<Value, Value>> {
+    let answer = agent.request("tools/call", &json!({ "name": tool, "arguments": arguments })).await?;
+    answer.map_or_else(|error| Ok(Err(error)), |result| Ok(Ok(serde_json::from_slice(&result)?)))
+}
+
+fn spoken(answer: &Result<Value, Value>) -> String {
+    match answer {
+        Ok(result) => result["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
+        Err(error) => format!("refused: {}", describe(error)),
+    }
+}
+
+async fn stop(daemon: &mut Child) -> io::Result<ExitStatus> {
+    let pid = daemon.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    kill_process(pid.ok_or(io::ErrorKind::NotFound)?, Signal::TERM)?;
+    timeout(PATIENCE, daemon.wait()).await?
+}
+
+/// Which of the processes that the report knew still exist.
+fn processes_left(report: &Report) -> Vec<String> {
+    let servers = report.servers.iter().flat_map(|server| [server.pid, server.guard_pid]).flatten();
+    let all = servers.chain([report.pid]);
+    all.map(|pid| pid.to_string()).filter(|pid| Path::new("/proc").join(pid).exists()).collect()
+}

@@ -1,0 +1,122 @@
+//! The command line: arguments, one file per command, what is printed.
+//!
+//! Knows: everything below it. The only place that prints, and the only one where errors become sentences and exit
+//! codes: 0 fine, 1 a server or a call failed, 2 usage or configuration, 3 no daemon.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this room is for")]
+
+mod agent;
+mod call;
+mod connect;
+mod demo;
+mod demo_server;
+mod serve;
+mod status;
+mod text;
+mod tools;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::sockets::{RuntimeDir, SocketError};
+
+/// Something failed: a server, or a call.
+const FAILED: u8 = 1;
+/// Wrong usage or configuration.
+const USAGE: u8 = 2;
+/// No daemon answers.
+const NOT_RUNNING: u8 = 3;
+
+/// One daemon that owns your MCP servers and serves them to all your agents.
+///
+/// Exit codes: 0 fine · 1 a server is failed or in backoff, or the call failed · 2 usage or configuration · 3 the
+/// daemon is not running.
+#[derive(Debug, Parser)]
+#[command(name = "mcpd", version, max_term_width = 100)]
+struct Arguments {
+    /// Directory of sockets and lock [default: $XDG_RUNTIME_DIR/mcpd, else ~/.local/state/mcpd/run]
+    #[arg(long, global = true, value_name = "DIR")]
+    runtime_dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon in the foreground
+    Serve {
+        /// Configuration, TOML or JSON with `mcpServers`; repeatable [default: ~/.config/mcpd/config.toml]
+        #[arg(long, value_name = "FILE")]
+        config: Vec<PathBuf>,
+    },
+    /// Show servers, agents and sockets of the running daemon
+    Status {
+        /// Print the whole report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the tools that agents see
+    Tools {
+        /// Print them as the daemon lists them, as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool as an agent would
+    Call {
+        /// Its exposed name, as `mcpd tools` prints it
+        tool: String,
+        /// Its arguments, a JSON object
+        #[arg(default_value = "{}")]
+        arguments: String,
+        /// Print the whole result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Join standard input and output to the daemon, for agents that can only launch commands
+    Connect,
+    /// Show what mcpd does, with a built-in server and nothing configured
+    Demo,
+    /// Run the demonstration's MCP server on standard input and output
+    DemoServer,
+}
+
+/// Parses the arguments and runs the command.
+#[must_use]
+pub fn main() -> ExitCode {
+    let Arguments { runtime_dir, command } = Arguments::parse();
+    let directory = || RuntimeDir::resolve(runtime_dir, |name| std::env::var_os(name));
+    match command {
+        Command::DemoServer => demo_server::run(),
+        Command::Demo => block_on(demo::run()),
+        Command::Serve { config } => with(directory(), |directory| serve::run(&config, &directory)),
+        Command::Status { json } => with(directory(), |directory| block_on(status::run(&directory, json))),
+        Command::Tools { json } => with(directory(), |directory| block_on(tools::run(&directory, json))),
+        Command::Call { tool, arguments, json } => {
+            with(directory(), |directory| block_on(call::run(&directory, &tool, &arguments, json)))
+        }
+        Command::Connect => with(directory(), |directory| connect::run(&directory)),
+    }
+}
+
+fn with(directory: Result<RuntimeDir, SocketError>, run: impl FnOnce(RuntimeDir) -> ExitCode) -> ExitCode {
+    match directory {
+        Ok(directory) => run(directory),
+        Err(error) => fail(USAGE, error),
+    }
+}
+
+/// Runs `future` on the one thread that moves all data.
+fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(future),
+        Err(error) => fail(FAILED, error),
+    }
+}
+
+fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {
+    eprintln!("mcpd: {error}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,69 @@
+//! `mcpd tools`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::agent::Agent;
+use super::text::{printable, table};
+use super::{FAILED, NOT_RUNNING, fail};
+use crate::admin::AskError;
+use crate::sockets::{AGENT_SOCKET, RuntimeDir};
+
+#[derive(Deserialize)]
+struct List {
+    tools: Vec<Tool>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    #[serde(default)]
+    description: String,
+}
+
+pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
+    let socket = directory.socket(AGENT_SOCKET);
+    let Ok(mut agent) = Agent::connect(&socket, "mcpd tools").await else {
+        return fail(NOT_RUNNING, AskError::NotRunning(socket));
+    };
+    let printed = match list(&mut agent).await {
+        Ok(raw) if json => print_raw(&raw),
+        Ok(raw) => serde_json::from_slice(&raw).map_err(io::Error::other).map(|list| print(&list)),
+        Err(error) => Err(error),
+    };
+    printed.map_or_else(|error| fail(FAILED, error), |()| ExitCode::SUCCESS)
+}
+
+/// The names of all tools that the agent sees.
+pub(super) async fn names(agent: &mut Agent) -> io::Result<Vec<String>> {
+    let list: List = serde_json::from_slice(&list(agent).await?)?;
+    Ok(list.tools.into_iter().map(|tool| tool.name).collect())
+}
+
+async fn list(agent: &mut Agent) -> io::Result<Bytes> {
+    agent.request("tools/list", &json!({})).await?.map_err(|error| io::Error::other(error.to_string()))
+}
+
+fn print(list: &List) {
+    const LONGEST: usize = 80;
+    let summary = |tool: &Tool| {
+        let line = printable(tool.description.lines().next().unwrap_or_default());
+        if line.chars().count() <= LONGEST { line } else { line.chars().take(LONGEST - 1).chain(['…']).collect() }
+    };
+    if list.tools.is_empty() {
+        println!("no tools: `mcpd status` shows why");
+    } else {
+        print!("{}", table(["TOOL", "WHAT IT DOES"], list.tools.iter().map(|tool| [tool.name.clone(), summary(tool)])));
+    }
+}
+
+/// As the daemon sent it: key order and number spelling included.
+pub(super) fn print_raw(raw: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(raw)?;
+    stdout.write_all(b"\n")
+}

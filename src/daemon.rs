@@ -1,0 +1,193 @@
+//! The composition root: configuration → sockets → manager → sessions → ordered stop.
+//!
+//! The only place that knows the order of shutdown. Must not touch: JSON-RPC, MCP methods, processes.
+//!
+//! ```text
+//! SIGTERM ─► agent sockets gone ─► servers finish their calls and end, in parallel
+//!         ─► sessions write their last answers ─► admin socket gone ─► lock released
+//! ```
+
+mod process;
+mod status;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use self::status::Connected;
+use crate::admin;
+use crate::config::Config;
+use crate::manager::{Manager, View};
+use crate::server::{self, Stop, StopOrder};
+use crate::session;
+use crate::signals;
+use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, Lock, RuntimeDir, SocketError};
+
+/// Agents connected at once; one more is refused by closing its connection.
+const MAX_SESSIONS: usize = 4096;
+/// Operators connected at once, and questions waiting for an answer; one more waits in the socket.
+const MAX_OPERATORS: usize = 64;
+/// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// For sessions to write their last answers, which have a shorter limit of their own.
+const LAST_SESSIONS: Duration = Duration::from_secs(1);
+
+/// Why a daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The sockets cannot be served.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The system refused something at start.
+    #[error("cannot start: {0}")]
+    Io(#[from] io::Error),
+}
+
+struct Daemon {
+    started: Instant,
+    max_message: usize,
+    view: watch::Receiver<Arc<View>>,
+    /// `None` once the daemon is being stopped.
+    agents: Option<Listener>,
+    agent_socket: String,
+    operators: Listener,
+    sessions: JoinSet<()>,
+    connected: HashMap<Id, Connected>,
+    next_session: u64,
+    /// To the sessions, once no server is left.
+    closing: (watch::Sender<Stop>, StopOrder),
+    questions: JoinSet<()>,
+    queries: mpsc::Sender<admin::Query>,
+}
+
+/// Serves `config` in `directory` until a signal says otherwise. Returns when no process and no socket is left.
+///
+/// # Errors
+/// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started.
+pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartError> {
+    let inherited = process::prepare()?;
+    let stop = signals::stop_on_signals()?;
+    let lock = directory.lock()?;
+    let (agents, operators) = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
+    let max_message = config.daemon.max_message_bytes;
+    let manager = Manager::start(config, inherited);
+    let (queries, asked) = mpsc::channel(MAX_OPERATORS);
+    let daemon = Daemon {
+        started: Instant::now(),
+        max_message,
+        view: manager.view(),
+        agent_socket: agents.path().display().to_string(),
+        agents: Some(agents),
+        operators,
+        sessions: JoinSet::new(),
+        connected: HashMap::new(),
+        next_session: 0,
+        closing: StopOrder::channel(),
+        questions: JoinSet::new(),
+        queries,
+    };
+    tracing::info!(socket = daemon.agent_socket, "serving");
+    process::notify_ready();
+    let manager = tokio::spawn(manager.run(stop.clone()));
+    daemon.serve(asked, stop, manager, lock).await;
+    Ok(())
+}
+
+impl Daemon {
+    async fn serve(
+        mut self,
+        mut asked: mpsc::Receiver<admin::Query>,
+        mut stop: StopOrder,
+        mut manager: JoinHandle<()>,
+        _lock: Lock,
+    ) {
+        loop {
+            tokio::select! {
+                agent = accept(self.agents.as_ref()) => self.greet_agent(agent),
+                operator = accept(Some(&self.operators)), if self.questions.len() < MAX_OPERATORS => {
+                    self.greet_operator(operator);
+                }
+                Some(query) = asked.recv() => drop(query.send(self.report())),
+                Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
+                Some(_) = self.questions.join_next() => {}
+                () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
+                    process::notify_stopping();
+                    self.agents = None;
+                }
+                _ = &mut manager => break,
+            }
+        }
+        self.closing.0.send_replace(Stop::Stop);
+        let all_ended = async { while self.sessions.join_next().await.is_some() {} };
+        if timeout(LAST_SESSIONS, all_ended).await.is_err() {
+            tracing::warn!("some agents did not take their last answers");
+        }
+        tracing::info!("stopped");
+    }
+
+    fn greet_agent(&mut self, stream: UnixStream) {
+        let Some(peer) = own_peer(&stream) else { return };
+        if self.sessions.len() >= MAX_SESSIONS {
+            tracing::warn!(pid = peer.pid(), "refused an agent: {MAX_SESSIONS} are connected");
+            return;
+        }
+        self.next_session += 1;
+        let facts = Arc::new(session::Facts::default());
+        let setup = session::Setup {
+            number: self.next_session,
+            view: self.view.clone(),
+            max_message: self.max_message,
+            closing: self.closing.1.clone(),
+            facts: Arc::clone(&facts),
+        };
+        let task = self.sessions.spawn(session::run(stream, setup));
+        let connected = Connected { number: self.next_session, peer, since: Instant::now(), facts };
+        self.connected.insert(task.id(), connected);
+    }
+
+    fn greet_operator(&mut self, stream: UnixStream) {
+        let Some(peer) = own_peer(&stream) else { return };
+        let view = self.view.borrow();
+        let guards: Vec<u32> = view.servers.iter().filter_map(|server| server.published().guard_pid).collect();
+        if peer.pid().is_some_and(|pid| server::descends_from(pid, &guards)) {
+            tracing::warn!(pid = peer.pid(), "refused a server that asked as an operator");
+            return;
+        }
+        self.questions.spawn(admin::serve(stream, self.queries.clone()));
+    }
+
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+        self.connected.remove(&id);
+    }
+}
+
+/// The next connection; never, if there is no listener any more.
+async fn accept(listener: Option<&Listener>) -> UnixStream {
+    let Some(listener) = listener else { return std::future::pending().await };
+    loop {
+        match listener.socket.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) => {
+                tracing::warn!("cannot accept a connection: {error}");
+                sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Who connected, if it is this daemon's own user; nobody else gets a byte read.
+fn own_peer(stream: &UnixStream) -> Option<tokio::net::unix::UCred> {
+    let peer = stream.peer_cred().ok()?;
+    let own = peer.uid() == rustix::process::geteuid().as_raw();
+    if !own {
+        tracing::warn!(uid = peer.uid(), pid = peer.pid(), "refused another user");
+    }
+    own.then_some(peer)
+}

@@ -1,0 +1,28 @@
+//! What the daemon changes of its own process, and what it tells the service manager.
+
+use std::io;
+
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit};
+use sd_notify::NotifyState;
+
+use crate::server::Inherited;
+
+/// Makes this process fit to own servers, and tells what has to be put back for them: files of the daemon are its
+/// user's alone, descendants whose parents died come here, and a thousand agents have descriptors.
+pub(super) fn prepare() -> io::Result<Inherited> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let umask = rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode();
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(Inherited { umask, open_files: limit.current })
+}
+
+/// Without a service manager there is nobody to tell, and that is no failure.
+pub(super) fn notify_ready() {
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+}
+
+pub(super) fn notify_stopping() {
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+}

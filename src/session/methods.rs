@@ -1,0 +1,232 @@
+//! Method by method: everything an agent can ask, on one page.
+//!
+//! Source: MCP 2025-11-25, `basic/lifecycle`, `basic/utilities`, `server/tools`.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::{InFlight, Introduction, MAX_IN_FLIGHT, Session};
+use crate::catalog::Route;
+use crate::era;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
+use crate::jsonrpc::{Malformed, Message};
+use crate::server::call::{Call, CallKey};
+use crate::transport::Incoming;
+
+/// A request that waits for the first lists.
+pub(super) enum Deferred {
+    List { id: Bytes },
+    Call(Asked),
+}
+
+/// The parts of a `tools/call`, slices of the agent's line.
+pub(super) struct Asked {
+    line: Bytes,
+    id: Bytes,
+    raw_name: Bytes,
+    name: Bytes,
+    progress_token: Option<Bytes>,
+}
+
+impl Deferred {
+    fn id(&self) -> &Bytes {
+        match self {
+            Self::List { id } | Self::Call(Asked { id, .. }) => id,
+        }
+    }
+}
+
+impl Session {
+    pub(super) async fn take(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Message { line, message: Message::Request { id, method, params } } => {
+                self.request(line, id, &method, params.as_ref());
+            }
+            Incoming::Message { message: Message::Notification { method, params }, .. } => match &method[..] {
+                b"notifications/initialized" => self.initialized = self.setup.facts.introduction.get().is_some(),
+                b"notifications/cancelled" => self.cancelled(params).await,
+                _ => {}
+            },
+            // Nothing is asked of agents yet, so no response can be one of ours.
+            Incoming::Message { message: Message::Response { .. }, .. } => {}
+            Incoming::Malformed(Malformed::NotJson) => self.refuse(None, PARSE_ERROR, "not JSON"),
+            Incoming::Malformed(Malformed::Batch) => self.refuse(None, INVALID_REQUEST, "batches are not supported"),
+            Incoming::Malformed(Malformed::NotAMessage { id }) => {
+                self.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
+            }
+            Incoming::TooLarge(id) => {
+                let message = format!("the message is over the cap of {} bytes", self.setup.max_message);
+                self.fail(id.as_ref(), ErrorObject { data: not_sent(), ..ErrorObject::new(-31006, message) });
+            }
+        }
+    }
+
+    fn request(&mut self, line: Bytes, id: Bytes, method: &Bytes, params: Option<&Bytes>) {
+        if self.calls.contains_key(&id) || self.deferred.iter().any(|waiting| *waiting.id() == id) {
+            return self.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
+        }
+        let introduced = self.setup.facts.introduction.get().is_some();
+        match &method[..] {
+            b"initialize" if introduced => self.refuse(Some(&id), INVALID_REQUEST, "already initialized"),
+            b"initialize" => self.initialize(&id, params),
+            b"ping" => self.answer(&id, b"{}"),
+            b"tools/list" | b"tools/call" if !introduced => {
+                self.refuse(Some(&id), INVALID_REQUEST, "not initialized: send `initialize` first");
+            }
+            b"tools/list" => self.list(id, params),
+            b"tools/call" => self.call(line, id, params),
+            // `server/discover` among them: an instant refusal is what lets a client of both eras go on at once.
+            _ => {
+                let message = format!("unknown method: {}", String::from_utf8_lossy(method));
+                self.refuse(Some(&id), METHOD_NOT_FOUND, message);
+            }
+        }
+    }
+
+    fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) {
+        let asked = params.and_then(|params| members(params, ["protocolVersion", "clientInfo"]).ok());
+        let Some([Some(version), client]) = asked else {
+            return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is missing");
+        };
+        let Some(version) = text(&version) else {
+            return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is not a string");
+        };
+        let protocol = era::negotiate(&String::from_utf8_lossy(&version));
+        let introduction = Introduction { client: client.and_then(|info| client_name(&info)), protocol };
+        // The only task that sets it, and only once.
+        let _ = self.setup.facts.introduction.set(introduction);
+        let result = json!({
+            "protocolVersion": protocol,
+            "capabilities": { "tools": { "listChanged": true } },
+            "serverInfo": { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") },
+        });
+        self.answer(id, result.to_string().as_bytes());
+    }
+
+    fn list(&mut self, id: Bytes, params: Option<&Bytes>) {
+        let cursor = params.map(|params| members(params, ["cursor"]));
+        match cursor {
+            Some(Err(_)) => self.refuse(Some(&id), INVALID_PARAMS, "`params` is not an object"),
+            Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => {
+                self.refuse(Some(&id), INVALID_PARAMS, "unknown cursor: the list has one page");
+            }
+            _ => self.route(Deferred::List { id }),
+        }
+    }
+
+    fn call(&mut self, line: Bytes, id: Bytes, params: Option<&Bytes>) {
+        let Some(Ok([name, meta])) = params.map(|params| members(params, ["name", "_meta"])) else {
+            return self.refuse(Some(&id), INVALID_PARAMS, "`params` is missing or not an object");
+        };
+        let Some((raw_name, name)) = name.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
+            return self.refuse(Some(&id), INVALID_PARAMS, "`name` is missing or not a string");
+        };
+        let token = meta.and_then(|meta| members(&meta, ["progressToken"]).ok()).and_then(|[token]| token);
+        let progress_token = token.filter(|raw| matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')));
+        self.route(Deferred::Call(Asked { line, id, raw_name, name, progress_token }));
+    }
+
+    /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.
+    fn route(&mut self, request: Deferred) {
+        let view = self.setup.view.borrow().clone();
+        match request {
+            Deferred::List { id } if view.settled => {
+                self.told = Some(view.version);
+                self.answer(&id, view.catalog.list());
+            }
+            Deferred::Call(asked) if view.catalog.route(&asked.name).is_some() || view.settled => {
+                match view.catalog.route(&asked.name) {
+                    Some(route) => self.forward(asked, route, &view),
+                    None => self.unknown_tool(&asked),
+                }
+            }
+            _ if self.is_full() => self.overloaded(request.id()),
+            waiting => self.deferred.push(waiting),
+        }
+    }
+
+    fn forward(&mut self, asked: Asked, route: &Route, view: &crate::manager::View) {
+        if self.is_full() {
+            return self.overloaded(&asked.id);
+        }
+        let Some(server) = view.servers.get(route.server) else { return self.unknown_tool(&asked) };
+        self.serial += 1;
+        self.setup.facts.calls.add_one();
+        let key = CallKey { session: self.setup.number, serial: self.serial };
+        let id = Bytes::copy_from_slice(&asked.id);
+        self.calls.insert(id, InFlight { key, server: server.clone() });
+        server.call(Call {
+            key,
+            line: asked.line,
+            id: asked.id,
+            name: asked.raw_name,
+            tool: route.raw_name.clone(),
+            progress_token: asked.progress_token,
+            reply: self.reply.clone(),
+        });
+    }
+
+    /// The same bytes for a name that is denied as for one that never was.
+    fn unknown_tool(&mut self, asked: &Asked) {
+        let message = format!("Unknown tool: {}", String::from_utf8_lossy(&asked.name));
+        self.refuse(Some(&asked.id), INVALID_PARAMS, message);
+    }
+
+    pub(super) fn retry_deferred(&mut self) {
+        for request in std::mem::take(&mut self.deferred) {
+            self.route(request);
+        }
+    }
+
+    pub(super) fn refuse_deferred(&mut self) {
+        for request in std::mem::take(&mut self.deferred) {
+            let error = ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") };
+            self.fail(Some(request.id()), error);
+        }
+    }
+
+    async fn cancelled(&mut self, params: Option<Bytes>) {
+        let Some(params) = params else { return };
+        let Ok([Some(id)]) = members(&params, ["requestId"]) else { return };
+        self.deferred.retain(|waiting| *waiting.id() != id);
+        if let Some(call) = self.calls.remove(&id) {
+            call.server.cancel(call.key, Some(params)).await;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.calls.len() + self.deferred.len() >= MAX_IN_FLIGHT
+    }
+
+    fn overloaded(&mut self, id: &Bytes) {
+        let message = format!("{MAX_IN_FLIGHT} requests of this connection are unanswered");
+        self.fail(Some(id), ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, message) });
+    }
+
+    fn answer(&mut self, id: &Bytes, result: &[u8]) {
+        self.outbox.push(reply::result(id, result));
+    }
+
+    fn refuse(&mut self, id: Option<&Bytes>, code: i32, message: impl Into<String>) {
+        self.fail(id, ErrorObject::new(code, message));
+    }
+
+    fn fail(&mut self, id: Option<&Bytes>, error: ErrorObject) {
+        self.outbox.push(reply::error(id.map(|id| &id[..]), &error));
+    }
+}
+
+fn not_sent() -> Option<serde_json::Value> {
+    Some(json!({ "outcome": "not_sent" }))
+}
+
+/// `name version`, fit for a terminal.
+fn client_name(info: &Bytes) -> Option<String> {
+    const LONGEST: usize = 100;
+    let [name, version] = members(info, ["name", "version"]).ok()?;
+    let parts = [name, version].into_iter().flatten().filter_map(|raw| text(&raw));
+    let parts: Vec<String> = parts.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
+    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    Some(parts.join(" ").chars().map(printable).take(LONGEST).collect())
+}

@@ -1,0 +1,192 @@
+//! One agent connection.
+//!
+//! Lives here: reading the agent's messages, answering what mcpd answers itself ([`methods`]), handing calls to servers,
+//! and writing what comes back. Knows: [`crate::catalog`] (to read), [`ServerHandle`] (to call). Must not touch: processes, configuration,
+//! other sessions, what is inside the manager.
+//!
+//! A session is one task that owns all its state. It never waits for a server: calls go out by a queue, answers come
+//! back by one.
+
+mod hangup;
+mod methods;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::jsonrpc::reply;
+use crate::manager::View;
+use crate::server::call::{CallKey, ReplySender, ToAgent};
+use crate::server::{Counter, ServerHandle, Stop, StopOrder};
+use crate::transport::{MessageReader, Outbox};
+
+/// Requests one session may have unanswered; one more is refused with −31003.
+pub const MAX_IN_FLIGHT: usize = 256;
+/// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
+/// of them unread.
+const UNREAD_MESSAGES: usize = 4;
+/// For the last answers to be taken when the daemon stops.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
+/// What a session is started with.
+#[derive(Debug)]
+pub struct Setup {
+    /// Number of the connection.
+    pub number: u64,
+    /// The profile's catalog and servers.
+    pub view: watch::Receiver<Arc<View>>,
+    /// Message cap in bytes, each way.
+    pub max_message: usize,
+    /// Given when the daemon has stopped its servers.
+    pub closing: StopOrder,
+    /// What `mcpd status` shows of it.
+    pub facts: Arc<Facts>,
+}
+
+/// One session as others see it.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Set once, by `initialize`.
+    pub introduction: std::sync::OnceLock<Introduction>,
+    /// Calls it has made.
+    pub calls: Counter,
+}
+
+/// What an agent said of itself, and the version it is served in.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    /// `name version`, for display only.
+    pub client: Option<String>,
+    /// Negotiated.
+    pub protocol: &'static str,
+}
+
+struct Session {
+    setup: Setup,
+    reply: ReplySender,
+    outbox: Outbox,
+    /// Calls at servers, by the agent's raw id.
+    calls: HashMap<Bytes, InFlight>,
+    serial: u64,
+    /// Requests that wait for the first lists, in order.
+    deferred: Vec<methods::Deferred>,
+    /// Version of the list the agent has, or was told to ask for again.
+    told: Option<u64>,
+    initialized: bool,
+}
+
+struct InFlight {
+    key: CallKey,
+    server: ServerHandle,
+}
+
+/// Serves one agent until it leaves, is cut off, or the daemon stops.
+pub async fn run(stream: UnixStream, setup: Setup) {
+    let (read, mut write) = stream.into_split();
+    let mut reader = MessageReader::new(read, setup.max_message);
+    let (reply, mut answers) = ReplySender::channel();
+    let mut session = Session {
+        setup,
+        reply,
+        outbox: Outbox::default(),
+        calls: HashMap::new(),
+        serial: 0,
+        deferred: Vec::new(),
+        told: None,
+        initialized: false,
+    };
+    let ended = session.serve(&mut reader, &mut write, &mut answers).await;
+    tracing::debug!(session = session.setup.number, "ended: {ended:?}");
+    for (_, call) in session.calls.drain() {
+        call.server.cancel(call.key, None).await;
+    }
+}
+
+impl Session {
+    async fn serve(
+        &mut self,
+        reader: &mut MessageReader<OwnedReadHalf>,
+        write: &mut OwnedWriteHalf,
+        answers: &mut mpsc::Receiver<ToAgent>,
+    ) -> io::Result<()> {
+        let mut view = self.setup.view.clone();
+        let mut closing = self.setup.closing.clone();
+        let mut half_closed = None;
+        loop {
+            if half_closed.is_some() && self.calls.is_empty() && self.deferred.is_empty() && self.outbox.is_empty() {
+                return Ok(());
+            }
+            let listening = half_closed.is_none() && self.outbox.bytes() <= self.setup.max_message;
+            tokio::select! {
+                incoming = reader.next(), if listening => match incoming? {
+                    Some(incoming) => self.take(incoming).await,
+                    None => half_closed = Some(reader.get_ref().as_ref().as_fd().try_clone_to_owned()?),
+                },
+                Some(answer) = answers.recv() => {
+                    self.deliver(answer);
+                    while let Ok(answer) = answers.try_recv() {
+                        self.deliver(answer);
+                    }
+                    if self.outbox.bytes() > UNREAD_MESSAGES * self.setup.max_message {
+                        return Err(io::Error::other("the agent does not read its answers"));
+                    }
+                }
+                written = self.outbox.write_some(write), if !self.outbox.is_empty() => written?,
+                Ok(()) = view.changed() => self.view_changed(),
+                () = hangup::watch(half_closed.as_ref()), if half_closed.is_some() => return Ok(()),
+                () = closing.at_least(Stop::Stop) => return self.say_goodbye(write, answers).await,
+            }
+        }
+    }
+
+    /// Gives every call that is still unanswered to the agent, which may have no time left.
+    async fn say_goodbye(
+        &mut self,
+        write: &mut OwnedWriteHalf,
+        answers: &mut mpsc::Receiver<ToAgent>,
+    ) -> io::Result<()> {
+        while let Ok(answer) = answers.try_recv() {
+            self.deliver(answer);
+        }
+        self.refuse_deferred();
+        let flush = async {
+            while !self.outbox.is_empty() {
+                self.outbox.write_some(write).await?;
+            }
+            Ok(())
+        };
+        timeout(LAST_ANSWERS, flush).await.unwrap_or(Ok(()))
+    }
+
+    /// Nothing is delivered of a call that was cancelled, even if its id is in use again.
+    fn deliver(&mut self, message: ToAgent) {
+        let is_waiting = |key, id: &Bytes| self.calls.get(id).is_some_and(|call| call.key == key);
+        match message {
+            ToAgent::Answer { key, id, line } if is_waiting(key, &id) => {
+                self.calls.remove(&id);
+                self.outbox.push(line);
+            }
+            ToAgent::Progress { key, id, line } if is_waiting(key, &id) => {
+                self.outbox.push(line);
+            }
+            ToAgent::Answer { .. } | ToAgent::Progress { .. } => {}
+        }
+    }
+
+    fn view_changed(&mut self) {
+        self.retry_deferred();
+        let version = self.setup.view.borrow().version;
+        if self.initialized && self.told.is_some_and(|told| told != version) {
+            self.told = Some(version);
+            self.outbox.push(reply::notification("notifications/tools/list_changed"));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The runtime directory: its lock, its sockets, and who may be at the other end.
+//!
+//! Knows: paths, modes, descriptors. Must not touch: what is said over a socket.
+//!
+//! One daemon a directory: the lock is held for life and never removed, so whoever holds it may take over sockets that
+//! a killed daemon has left.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
+use interprocess::os::unix::local_socket::ListenerOptionsExt;
+use interprocess::os::unix::uds_local_socket::Listener as BoundSocket;
+use tokio::net::UnixListener;
+
+/// The default profile's socket.
+pub const AGENT_SOCKET: &str = "mcp.sock";
+/// The operator's socket.
+pub const ADMIN_SOCKET: &str = "admin.sock";
+const LOCK: &str = "lock";
+/// Longest path of a socket, in bytes (unix(7): 108 with the closing zero).
+const MAX_PATH: usize = 107;
+
+/// Why the sockets cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Another daemon holds the lock.
+    #[error("mcpd is already running in {}", .0.display())]
+    AlreadyRunning(PathBuf),
+    /// There is nowhere to put them.
+    #[error("no runtime directory: set XDG_RUNTIME_DIR or HOME, or give --runtime-dir DIR")]
+    NoDirectory,
+    /// The directory is not one that only its owner can enter.
+    #[error("runtime directory {}: {what}", path.display())]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
+    /// The path does not fit into a socket address.
+    #[error("socket path {} has {} bytes, and at most {MAX_PATH} are possible: give a shorter --runtime-dir", .0.display(), .0.as_os_str().len())]
+    PathTooLong(PathBuf),
+    /// Something that is no socket stands in a socket's place.
+    #[error("{} exists and is not a socket: move it away", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// What it was about.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Where a daemon and its clients meet.
+#[derive(Debug, Clone)]
+pub struct RuntimeDir(PathBuf);
+
+impl RuntimeDir {
+    /// `given`, else `$XDG_RUNTIME_DIR/mcpd`, else `$HOME/.local/state/mcpd/run`; never a shared temp directory.
+    ///
+    /// # Errors
+    /// [`SocketError::NoDirectory`] if none of the three is there.
+    pub fn resolve(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
+        let absolute = |name| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        given
+            .or_else(|| Some(absolute("XDG_RUNTIME_DIR")?.join("mcpd")))
+            .or_else(|| Some(absolute("HOME")?.join(".local/state/mcpd/run")))
+            .map(Self)
+            .ok_or(SocketError::NoDirectory)
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of the socket `name`.
+    #[must_use]
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Creates the directory if it is absent, and takes the lock.
+    ///
+    /// # Errors
+    /// If the directory is not this user's alone, or another daemon holds the lock.
+    pub fn lock(&self) -> Result<Lock, SocketError> {
+        self.create()?;
+        let path = self.0.join(LOCK);
+        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = opened.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file, directory: self.clone() }),
+            Err(TryLockError::WouldBlock) => Err(SocketError::AlreadyRunning(self.0.clone())),
+            Err(TryLockError::Error(source)) => Err(SocketError::Io { path, source }),
+        }
+    }
+
+    fn create(&self) -> Result<(), SocketError> {
+        let path = self.0.clone();
+        let io = |source| SocketError::Io { path: path.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(io)?;
+        let found = std::fs::symlink_metadata(&self.0).map_err(io)?;
+        let refuse = |what: String| Err(SocketError::Unsafe { path: path.clone(), what });
+        if !found.is_dir() {
+            return refuse("is not a directory".to_owned());
+        }
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return refuse(format!("belongs to user {}", found.uid()));
+        }
+        if found.mode() & 0o077 != 0 {
+            return refuse(format!("is open to others (mode {:04o}): chmod 700 it", found.mode() & 0o7777));
+        }
+        Ok(())
+    }
+}
+
+/// The right to serve in a directory, held as long as this lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+    directory: RuntimeDir,
+}
+
+/// A listening socket whose file is removed with it.
+#[derive(Debug)]
+pub struct Listener {
+    /// Accepts connections.
+    pub socket: UnixListener,
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Lock {
+    /// Listens on the socket `name`, mode 0600 from the first instant, in place of one left by a killed daemon.
+    ///
+    /// # Errors
+    /// If the path is too long, taken by something else, or the system refuses.
+    pub fn listen(&self, name: &str) -> Result<Listener, SocketError> {
+        let path = self.directory.socket(name);
+        if path.as_os_str().len() > MAX_PATH {
+            return Err(SocketError::PathTooLong(path));
+        }
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if !found.file_type().is_socket() => return Err(SocketError::NotASocket(path)),
+            Ok(_) => std::fs::remove_file(&path).map_err(|source| SocketError::Io { path: path.clone(), source })?,
+            Err(_) => {}
+        }
+        let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
+        let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        Ok(Listener { socket, path, identity })
+    }
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let name = path.to_fs_name::<GenericFilePath>()?;
+    let options = ListenerOptions::new().name(name).mode(0o600).reclaim_name(false);
+    let bound: BoundSocket = options.create_sync_as()?;
+    let socket = std::os::unix::net::UnixListener::from(OwnedFd::from(bound));
+    socket.set_nonblocking(true)?;
+    UnixListener::from_std(socket)
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+impl Listener {
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Only our own: somebody may have replaced the file.
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_found_in_the_documented_order() {
+        let check = |given: Option<&str>, vars: &[(&str, &str)], expected: Option<&str>| {
+            let var = |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+            let found = RuntimeDir::resolve(given.map(PathBuf::from), var).ok();
+            assert_eq!(found.map(|dir| dir.0), expected.map(PathBuf::from), "{given:?} {vars:?}");
+        };
+        let both = [("XDG_RUNTIME_DIR", "/run/user/7"), ("HOME", "/home/u")];
+        check(Some("d"), &both, Some("d"));
+        check(None, &both, Some("/run/user/7/mcpd"));
+        check(None, &both[1..], Some("/home/u/.local/state/mcpd/run"));
+        check(None, &[("XDG_RUNTIME_DIR", ""), both[1]], Some("/home/u/.local/state/mcpd/run"));
+        check(None, &[], None);
+    }
+}

@@ -23,13 +23,14 @@ use tokio::time::{sleep, timeout};
 use self::status::Connected;
 use crate::admin;
 use crate::config::Config;
+use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::{Manager, View};
 use crate::server::{self, Stop, StopOrder};
 use crate::session;
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, Lock, RuntimeDir, SocketError};
 
-/// Agents connected at once; one more is refused by closing its connection.
+/// Agents connected at once; one more gets −31003 and its connection is closed.
 const MAX_SESSIONS: usize = 4096;
 /// Operators connected at once, and questions waiting for an answer; one more waits in the socket.
 const MAX_OPERATORS: usize = 64;
@@ -135,6 +136,9 @@ impl Daemon {
         let Some(peer) = own_peer(&stream) else { return };
         if self.sessions.len() >= MAX_SESSIONS {
             tracing::warn!(pid = peer.pid(), "refused an agent: {MAX_SESSIONS} are connected");
+            let error = ErrorObject::new(-31003, format!("mcpd serves {MAX_SESSIONS} agents already"));
+            // Into an empty socket buffer: it does not wait.
+            let _ = stream.try_write(&reply::error(None, &error));
             return;
         }
         self.next_session += 1;

@@ -20,8 +20,6 @@ pub struct CallKey {
 /// A `tools/call` that was routed. The parts are slices of the agent's line.
 #[derive(Debug)]
 pub struct Call {
-    /// Names it in a later [`super::Command::Cancel`].
-    pub key: CallKey,
     /// The agent's request.
     pub line: Bytes,
     /// The agent's id, raw.
@@ -33,7 +31,76 @@ pub struct Call {
     /// The agent's progress token, raw.
     pub progress_token: Option<Bytes>,
     /// Where the answer goes.
-    pub reply: ReplySender,
+    pub reply: Reply,
+}
+
+/// The debt of one answer. It cannot be lost: one that is dropped unpaid answers that the outcome is unknown.
+#[derive(Debug)]
+pub struct Reply {
+    /// Names the call in a later [`super::Command::Cancel`].
+    pub key: CallKey,
+    id: Bytes,
+    server: Arc<str>,
+    /// `None` once paid.
+    to: Option<ReplySender>,
+}
+
+impl Reply {
+    /// The debt to the session behind `to`, for its call with the raw id `id` at `server`.
+    #[must_use]
+    pub fn new(key: CallKey, id: &Bytes, server: &Arc<str>, to: &ReplySender) -> Self {
+        // Copied, so that a small id does not keep a large line in memory.
+        Self { key, id: Bytes::copy_from_slice(id), server: Arc::clone(server), to: Some(to.clone()) }
+    }
+
+    /// The agent's id, raw.
+    #[must_use]
+    pub fn id(&self) -> &Bytes {
+        &self.id
+    }
+
+    /// Answers with a whole response line that carries the agent's id.
+    pub(super) fn answer(mut self, line: Bytes) {
+        self.pay(line);
+    }
+
+    /// Answers that the call failed on the way.
+    pub(super) fn fail(mut self, failure: Failure, sent: bool) {
+        self.pay_error(failure, sent);
+    }
+
+    /// Owes nothing any more: the agent has cancelled.
+    pub(super) fn forgive(mut self) {
+        self.to = None;
+    }
+
+    /// Sends progress, or drops it if the session has fallen behind.
+    pub(super) fn progress(&self, line: Bytes) {
+        if let Some(ReplySender(to)) = &self.to
+            && to.capacity() > KEPT_FOR_ANSWERS
+        {
+            let _ = to.try_send(ToAgent::Progress { key: self.key, id: self.id.clone(), line });
+        }
+    }
+
+    fn pay(&mut self, line: Bytes) {
+        let Some(ReplySender(to)) = self.to.take() else { return };
+        let sent = to.try_send(ToAgent::Answer { key: self.key, id: self.id.clone(), line });
+        debug_assert!(!matches!(sent, Err(mpsc::error::TrySendError::Full(_))), "more answers than calls");
+    }
+
+    fn pay_error(&mut self, failure: Failure, sent: bool) {
+        let error = CallError { server: Arc::clone(&self.server), failure, sent };
+        self.pay(reply::error(Some(&self.id), &error.to_object()));
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if self.to.is_some() {
+            self.pay_error(Failure::Died { how: "was lost to a fault of mcpd".to_owned() }, true);
+        }
+    }
 }
 
 /// What a server's task sends to a session.
@@ -75,19 +142,6 @@ impl ReplySender {
     pub fn channel() -> (Self, mpsc::Receiver<ToAgent>) {
         let (sender, receiver) = mpsc::channel(REPLY_PLACES);
         (Self(sender), receiver)
-    }
-
-    /// Sends an answer. Nothing happens if the session is gone.
-    pub(super) fn answer(&self, key: CallKey, id: Bytes, line: Bytes) {
-        let sent = self.0.try_send(ToAgent::Answer { key, id, line });
-        debug_assert!(!matches!(sent, Err(mpsc::error::TrySendError::Full(_))), "more answers than calls");
-    }
-
-    /// Sends progress, or drops it if the session has fallen behind.
-    pub(super) fn progress(&self, key: CallKey, id: Bytes, line: Bytes) {
-        if self.0.capacity() > KEPT_FOR_ANSWERS {
-            let _ = self.0.try_send(ToAgent::Progress { key, id, line });
-        }
     }
 }
 
@@ -166,8 +220,7 @@ impl CallError {
 
 impl Call {
     /// Answers a call that no server has seen.
-    pub(super) fn refuse(self, server: &Arc<str>, failure: Failure) {
-        let error = CallError { server: Arc::clone(server), failure, sent: false };
-        self.reply.answer(self.key, self.id.clone(), reply::error(Some(&self.id), &error.to_object()));
+    pub(super) fn refuse(self, failure: Failure) {
+        self.reply.fail(failure, false);
     }
 }

@@ -11,7 +11,6 @@
 //! Single-threaded, without tokio. Must not touch: anything of the protocol.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -71,11 +70,12 @@ pub(crate) enum Report {
 #[must_use]
 pub fn run_if_guard() -> Option<ExitCode> {
     let name = std::env::args_os().next()?;
-    (name == OsString::from(ARGV0)).then(|| run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+    (name == ARGV0).then(|| run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
 }
 
 fn run() -> io::Result<()> {
     close_inherited()?;
+    rustix::thread::set_name(c"mcpd-guard")?;
     SigSet::empty().thread_set_mask()?;
     // Not one of mcpd's group: what the terminal or `pkill` sends to that is not for the server.
     rustix::process::setsid()?;

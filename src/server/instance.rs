@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::net::unix::pipe;
 
 use super::MAX_IN_FLIGHT;
-use super::call::{Call, CallError, CallKey, Failure, ReplySender};
+use super::call::{Call, CallKey, Failure, Reply};
 use super::listing::{Listing, Next, ToolList};
 use super::publish::Stats;
 use crate::config::ServerConfig;
@@ -23,6 +23,9 @@ use crate::jsonrpc::reply::{self, ErrorObject, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
 use crate::transport::{Incoming, MessageReader, Outbox};
+
+/// Longest params of an agent's cancellation that are passed on, in bytes; a longer one gets a reason of our own.
+const MAX_REASON: usize = 4 << 10;
 
 /// A running instance of a server.
 pub(super) struct Instance {
@@ -35,6 +38,8 @@ pub(super) struct Instance {
     max_message: usize,
     /// Calls among the pending requests.
     calls: usize,
+    /// What it introduced itself with; a server without tools is never asked for them.
+    pub(super) has_tools: bool,
     /// The tool list is being followed.
     listing: bool,
     /// A change of it was announced and not followed yet.
@@ -55,10 +60,8 @@ pub(super) enum Owner {
 
 /// A call that is queued for the server or was written to it.
 pub(super) struct Unanswered {
-    key: CallKey,
-    id: Bytes,
+    reply: Reply,
     progress_token: Option<Bytes>,
-    reply: ReplySender,
     deadline: Instant,
     /// Its number in the outbox.
     line: u64,
@@ -89,6 +92,7 @@ impl Instance {
             config,
             max_message,
             calls: 0,
+            has_tools: false,
             listing: false,
             list_changed: false,
             next_deadline: None,
@@ -116,7 +120,7 @@ impl Instance {
 
     /// Whether the tool list has changed since it was last asked for, and is to be asked for again.
     pub(super) fn wants_listing(&self) -> bool {
-        self.list_changed && !self.listing
+        self.has_tools && self.list_changed && !self.listing
     }
 
     /// Asks for the first page of the tool list.
@@ -159,11 +163,8 @@ impl Instance {
             edits.extend(call.progress_token.as_ref().map(|token| Edit { part: token, replacement: id.as_bytes() }));
             let line = outbox.push(splice(&call.line, &mut edits));
             Owner::Call(Unanswered {
-                key: call.key,
-                // Copied, so that a small id does not keep a large line in memory.
-                id: Bytes::copy_from_slice(&call.id),
-                progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
                 reply: call.reply,
+                progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
                 deadline,
                 line,
             })
@@ -173,7 +174,7 @@ impl Instance {
 
     fn refuse(&self, call: Call, what: &'static str) {
         self.stats.errors.add_one();
-        call.refuse(&self.config.name, Failure::Overloaded { what });
+        call.refuse(Failure::Overloaded { what });
     }
 
     fn count_calls(&mut self, calls: usize) {
@@ -183,10 +184,12 @@ impl Instance {
 
     /// Gives up a call of which the agent wants no answer any more, and tells the server.
     pub(super) fn cancel(&mut self, key: CallKey, params: Option<&Bytes>) {
-        let cancelled = self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.key == key)).next();
-        let Some((id, _)) = cancelled else { return };
+        let cancelled =
+            self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).next();
+        let Some((id, Owner::Call(call))) = cancelled else { return };
+        call.reply.forgive();
         self.count_calls(self.calls - 1);
-        self.send(params.map_or_else(
+        self.send(params.filter(|params| params.len() <= MAX_REASON).map_or_else(
             || cancelled_line(id, "the agent disconnected"),
             |params| forwarded_cancelled_line(id, params).unwrap_or_else(|| cancelled_line(id, "the agent cancelled")),
         ));
@@ -217,7 +220,7 @@ impl Instance {
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
         match self.pending.take(id) {
             Taken::Owner(Owner::Call(call)) => {
-                let answer = splice(line, &mut [Edit { part: id, replacement: &call.id }]);
+                let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
                 self.end_call(call, answer, outcome.is_err());
                 Effect::Nothing
             }
@@ -234,14 +237,13 @@ impl Instance {
         if failed {
             self.stats.errors.add_one();
         }
-        call.reply.answer(call.key, call.id, answer);
+        call.reply.answer(answer);
     }
 
     fn fail_call(&mut self, call: Unanswered, failure: Failure) {
-        let error =
-            CallError { server: Arc::clone(&self.config.name), failure, sent: self.outbox.has_begun(call.line) };
-        let answer = reply::error(Some(&call.id), &error.to_object());
-        self.end_call(call, answer, true);
+        self.count_calls(self.calls - 1);
+        self.stats.errors.add_one();
+        call.reply.fail(failure, self.outbox.has_begun(call.line));
     }
 
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
@@ -308,7 +310,7 @@ impl Instance {
         let Some(own) = &call.progress_token else { return };
         call.deadline = deadline;
         let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
-        call.reply.progress(call.key, call.id.clone(), line);
+        call.reply.progress(line);
     }
 
     /// Ends what has waited too long.

@@ -143,10 +143,10 @@ impl ServerHandle {
         match self.commands.try_send(Command::Call(Box::new(call))) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(Command::Call(call))) => {
-                call.refuse(self.name(), Failure::Overloaded { what: "its queue is full" });
+                call.refuse(Failure::Overloaded { what: "its queue is full" });
             }
             Err(mpsc::error::TrySendError::Closed(Command::Call(call))) => {
-                call.refuse(self.name(), Failure::ShuttingDown);
+                call.refuse(Failure::ShuttingDown);
             }
             Err(_) => {}
         }

@@ -156,8 +156,8 @@ impl Process {
     }
 
     /// Ends the server and everything it started: what has been closed to it, then SIGTERM, then SIGKILL of the
-    /// subtree. Returns when nothing is left. The caller has closed the server's stdin.
-    pub(super) async fn stop(mut self, stop: &mut StopOrder) {
+    /// subtree. The caller has closed the server's stdin. Ends as [`Process::kill`] does.
+    pub(super) async fn stop(mut self, stop: &mut StopOrder) -> bool {
         for (grace, order) in [(EOF_GRACE, TERMINATE), (TERM_GRACE, KILL)] {
             tokio::select! {
                 _ = self.ended() => break,
@@ -165,16 +165,18 @@ impl Process {
                 () = stop.at_least(Stop::Kill) => break,
             }
         }
-        self.kill().await;
+        self.kill().await
     }
 
-    /// Ends the server and everything it started, at once. Returns when nothing is left.
-    pub(super) async fn kill(mut self) {
+    /// Ends the server and everything it started, at once. Returns when nothing is left; `false` if the guard was
+    /// stopped or stuck and had to be killed itself, so that what it left has come to mcpd.
+    pub(super) async fn kill(mut self) -> bool {
         self.order(KILL);
-        if timeout(KILL_GRACE, self.guard.wait()).await.is_err() {
-            // Stopped or stuck. What it leaves behind comes to mcpd, which is a subreaper too.
+        let emptied = timeout(KILL_GRACE, self.guard.wait()).await.is_ok();
+        if !emptied {
             let _ = self.guard.kill().await;
         }
+        emptied
     }
 
     /// One byte into an empty socket buffer: it never waits, and a guard that is gone needs no order.

@@ -30,9 +30,9 @@ pub(super) enum End {
 }
 
 impl ServerTask {
-    pub(super) async fn serve(&mut self, instance: &mut Instance, process: &mut Process, has_tools: bool) -> End {
+    pub(super) async fn serve(&mut self, instance: &mut Instance, process: &mut Process) -> End {
         let mut pace = Pace::default();
-        if has_tools {
+        if instance.has_tools {
             pace.begin(Instant::now());
             instance.start_listing();
         } else {

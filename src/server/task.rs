@@ -133,8 +133,9 @@ impl ServerTask {
         let mut instance = Instance::new(pipes, Arc::clone(config), Arc::clone(&self.publisher.stats), *max_message);
         let end = match self.unless_stopped(introduce(&mut instance, &mut process, limit)).await {
             Some(Ok(info)) => {
+                instance.has_tools = info.has_tools;
                 self.up(&info);
-                self.serve(&mut instance, &mut process, info.has_tools).await
+                self.serve(&mut instance, &mut process).await
             }
             Some(Err(end)) => end,
             None => End::Stop,
@@ -152,20 +153,30 @@ impl ServerTask {
                 let how = match ended {
                     Ended::Exited(how) => how,
                     Ended::GuardLost => {
-                        self.publisher.update(|published| published.lost_guards += 1);
+                        self.guard_lost();
                         "lost its guard".to_owned()
                     }
                 };
                 self.fail_calls(&mut instance, &how);
-                self.holding(process.kill()).await;
+                self.kill(process).await;
                 how
             }
             End::Broken(how) => {
                 self.fail_calls(&mut instance, &how);
-                self.holding(process.kill()).await;
+                self.kill(process).await;
                 how
             }
         }
+    }
+
+    async fn kill(&mut self, process: Process) {
+        if !self.holding(process.kill()).await {
+            self.guard_lost();
+        }
+    }
+
+    fn guard_lost(&self) {
+        self.publisher.update(|published| published.lost_guards += 1);
     }
 
     fn fail_calls(&self, instance: &mut Instance, how: &str) {
@@ -188,7 +199,9 @@ impl ServerTask {
             let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
         }));
         let mut stop = self.stop.clone();
-        self.holding(process.stop(&mut stop)).await;
+        if !self.holding(process.stop(&mut stop)).await {
+            self.guard_lost();
+        }
     }
 
     fn up(&mut self, info: &ServerInfo) {
@@ -201,8 +214,11 @@ impl ServerTask {
     }
 
     pub(super) fn on(&mut self, event: Event) {
+        let before = self.lifecycle.state().clone();
         self.lifecycle.on(event, Instant::now(), fastrand::f64().mul_add(2.0, -1.0));
-        self.publish_state();
+        if *self.lifecycle.state() != before {
+            self.publish_state();
+        }
     }
 
     fn publish_state(&self) {
@@ -268,7 +284,11 @@ impl ServerTask {
     }
 
     fn drop_held(&mut self, key: CallKey) {
-        self.held.retain(|(_, call)| call.key != key);
+        if let Some(index) = self.held.iter().position(|(_, call)| call.reply.key == key)
+            && let Some((_, call)) = self.held.remove(index)
+        {
+            call.reply.forgive();
+        }
     }
 
     fn expire_held(&mut self) {
@@ -296,7 +316,7 @@ impl ServerTask {
 
     fn refuse(&self, call: Call, failure: Failure) {
         self.publisher.stats.errors.add_one();
-        call.refuse(&self.settings.config.name, failure);
+        call.refuse(failure);
     }
 
     fn unavailable(&self) -> Failure {

@@ -11,7 +11,7 @@ use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::jsonrpc::{Malformed, Message};
-use crate::server::call::{Call, CallKey};
+use crate::server::call::{Call, CallKey, Reply};
 use crate::transport::Incoming;
 
 /// A request that waits for the first lists.
@@ -154,16 +154,15 @@ impl Session {
         self.serial += 1;
         self.setup.facts.calls.add_one();
         let key = CallKey { session: self.setup.number, serial: self.serial };
-        let id = Bytes::copy_from_slice(&asked.id);
-        self.calls.insert(id, InFlight { key, server: server.clone() });
+        let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
+        self.calls.insert(reply.id().clone(), InFlight { key, server: server.clone() });
         server.call(Call {
-            key,
             line: asked.line,
             id: asked.id,
             name: asked.raw_name,
             tool: route.raw_name.clone(),
             progress_token: asked.progress_token,
-            reply: self.reply.clone(),
+            reply,
         });
     }
 

@@ -124,7 +124,7 @@ impl Session {
             if half_closed.is_some() && self.calls.is_empty() && self.deferred.is_empty() && self.outbox.is_empty() {
                 return Ok(());
             }
-            let listening = half_closed.is_none() && self.outbox.bytes() <= self.setup.max_message;
+            let listening = half_closed.is_none() && self.may_read_more();
             tokio::select! {
                 incoming = reader.next(), if listening => match incoming? {
                     Some(incoming) => self.take(incoming).await,
@@ -174,11 +174,16 @@ impl Session {
                 self.calls.remove(&id);
                 self.outbox.push(line);
             }
-            ToAgent::Progress { key, id, line } if is_waiting(key, &id) => {
+            // An agent that has fallen behind loses progress, never an answer.
+            ToAgent::Progress { key, id, line } if is_waiting(key, &id) && self.may_read_more() => {
                 self.outbox.push(line);
             }
             ToAgent::Answer { .. } | ToAgent::Progress { .. } => {}
         }
+    }
+
+    fn may_read_more(&self) -> bool {
+        self.outbox.bytes() <= self.setup.max_message
     }
 
     fn view_changed(&mut self) {

@@ -3,6 +3,8 @@
 //! Synchronous but for its streams: each event is taken in and turned into lines queued for the server, answers to
 //! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
 
+mod calls;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,20 +14,16 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::net::unix::pipe;
 
-use super::MAX_IN_FLIGHT;
-use super::call::{Call, CallKey, Failure, Reply};
+use self::calls::{Unanswered, cancelled_line};
+use super::call::Failure;
 use super::listing::{Listing, Next, ToolList};
 use super::publish::Stats;
 use crate::config::ServerConfig;
-use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
 use crate::transport::{Incoming, MessageReader, Outbox};
-
-/// Longest params of an agent's cancellation that are passed on, in bytes; a longer one gets a reason of our own.
-const MAX_REASON: usize = 4 << 10;
 
 /// A running instance of a server.
 pub(super) struct Instance {
@@ -56,15 +54,6 @@ pub(super) enum Owner {
     Page { listing: Listing, deadline: Instant },
     /// An agent.
     Call(Unanswered),
-}
-
-/// A call that is queued for the server or was written to it.
-pub(super) struct Unanswered {
-    reply: Reply,
-    progress_token: Option<Bytes>,
-    deadline: Instant,
-    /// Its number in the outbox.
-    line: u64,
 }
 
 /// What the task has to act on.
@@ -143,58 +132,6 @@ impl Instance {
         deadline
     }
 
-    /// Queues an agent's call, or refuses it at once.
-    pub(super) fn call(&mut self, call: Call) {
-        if self.calls >= MAX_IN_FLIGHT {
-            return self.refuse(call, "it has too many unanswered calls");
-        }
-        if !self.outbox.is_empty() && self.outbox.bytes() + call.line.len() > self.max_message {
-            return self.refuse(call, "it does not read its input");
-        }
-        let deadline = self.expire_by(self.config.call_timeout);
-        let outbox = &mut self.outbox;
-        self.pending.register(|id| {
-            let id = id.to_string();
-            let mut edits = vec![
-                Edit { part: &call.id, replacement: id.as_bytes() },
-                Edit { part: &call.name, replacement: &call.tool },
-            ];
-            // Two agents may choose the same token; the request's own id is as unique and leads back to it.
-            edits.extend(call.progress_token.as_ref().map(|token| Edit { part: token, replacement: id.as_bytes() }));
-            let line = outbox.push(splice(&call.line, &mut edits));
-            Owner::Call(Unanswered {
-                reply: call.reply,
-                progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
-                deadline,
-                line,
-            })
-        });
-        self.count_calls(self.calls + 1);
-    }
-
-    fn refuse(&self, call: Call, what: &'static str) {
-        self.stats.errors.add_one();
-        call.refuse(Failure::Overloaded { what });
-    }
-
-    fn count_calls(&mut self, calls: usize) {
-        self.calls = calls;
-        self.stats.in_flight.set(calls as u64);
-    }
-
-    /// Gives up a call of which the agent wants no answer any more, and tells the server.
-    pub(super) fn cancel(&mut self, key: CallKey, params: Option<&Bytes>) {
-        let cancelled =
-            self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).next();
-        let Some((id, Owner::Call(call))) = cancelled else { return };
-        call.reply.forgive();
-        self.count_calls(self.calls - 1);
-        self.send(params.filter(|params| params.len() <= MAX_REASON).map_or_else(
-            || cancelled_line(id, "the agent disconnected"),
-            |params| forwarded_cancelled_line(id, params).unwrap_or_else(|| cancelled_line(id, "the agent cancelled")),
-        ));
-    }
-
     /// Takes in what the server sent.
     pub(super) fn take(&mut self, incoming: Incoming) -> Effect {
         match incoming {
@@ -230,20 +167,6 @@ impl Instance {
                 Effect::Nothing
             }
         }
-    }
-
-    fn end_call(&mut self, call: Unanswered, answer: Bytes, failed: bool) {
-        self.count_calls(self.calls - 1);
-        if failed {
-            self.stats.errors.add_one();
-        }
-        call.reply.answer(answer);
-    }
-
-    fn fail_call(&mut self, call: Unanswered, failure: Failure) {
-        self.count_calls(self.calls - 1);
-        self.stats.errors.add_one();
-        call.reply.fail(failure, self.outbox.has_begun(call.line));
     }
 
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
@@ -302,17 +225,6 @@ impl Instance {
         }
     }
 
-    /// Passes progress to the call whose token it carries, and gives that call its full time again.
-    fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
-        let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let deadline = Instant::now() + self.config.call_timeout;
-        let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return };
-        let Some(own) = &call.progress_token else { return };
-        call.deadline = deadline;
-        let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
-        call.reply.progress(line);
-    }
-
     /// Ends what has waited too long.
     pub(super) fn expire(&mut self, now: Instant) -> Effect {
         let expired: Vec<_> = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now)).collect();
@@ -330,29 +242,6 @@ impl Instance {
         }
         effect
     }
-
-    /// Ends every call: the server is gone, or may not be waited for any longer.
-    pub(super) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
-        let all: Vec<_> = self.pending.remove_where(|_| true).collect();
-        for (_, owner) in all {
-            if let Owner::Call(call) = owner {
-                let failure = if self.outbox.has_begun(call.line) { written } else { unwritten };
-                self.fail_call(call, failure.clone());
-            }
-        }
-    }
-}
-
-fn cancelled_line(id: u64, reason: &str) -> Bytes {
-    reply::notification_with("notifications/cancelled", &json!({ "requestId": id, "reason": reason }))
-}
-
-/// The agent's own params with the request id that the server knows.
-fn forwarded_cancelled_line(id: u64, params: &Bytes) -> Option<Bytes> {
-    let [request] = members(params, ["requestId"]).ok()?;
-    let params = splice(params, &mut [Edit { part: &request?, replacement: id.to_string().as_bytes() }]);
-    let raw: &RawValue = serde_json::from_slice(&params).ok()?;
-    Some(reply::notification_with("notifications/cancelled", &raw))
 }
 
 impl Owner {

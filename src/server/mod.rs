@@ -12,8 +12,10 @@
 //! ```
 
 pub mod call;
+mod ending;
 pub mod guard;
 mod handshake;
+mod hold;
 mod instance;
 pub mod lifecycle;
 pub mod listing;

@@ -6,28 +6,18 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Sleep, sleep};
 
+use super::ending::{End, closed};
 use super::instance::{Effect, Instance};
 use super::lifecycle::Event;
 use super::listing::Pace;
-use super::process::{Ended, Process};
-use super::task::{ServerTask, closed};
+use super::process::Process;
+use super::task::ServerTask;
 use super::{Command, Stop};
 
 /// How long calls in flight may go on when the server is to be stopped.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Commands taken in before the next write, so that a burst of calls goes out in one.
 const BURST: usize = 64;
-
-/// Why an instance is served no longer.
-#[derive(Debug)]
-pub(super) enum End {
-    /// The server ended by itself.
-    Ended(Ended),
-    /// It lives, but cannot be talked to.
-    Broken(String),
-    /// It is to be stopped, and its calls have ended or had their time.
-    Stop,
-}
 
 impl ServerTask {
     pub(super) async fn serve(&mut self, instance: &mut Instance, process: &mut Process) -> End {

@@ -1,11 +1,9 @@
 //! The task of one server: instance after instance, until it is told to stop.
 //!
 //! Owns everything of the server, so nothing is locked. While no instance is ready it holds calls back for a bounded
-//! time; [`super::serve`] is what it does while one is.
+//! time ([`super::hold`]); [`super::serve`] is what it does while one is, [`super::ending`] how one ends.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,27 +12,19 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use super::call::{Call, CallKey, Failure};
+use super::call::Call;
+use super::ending::{End, closed};
 use super::handshake::{HandshakeError, ServerInfo, handshake};
 use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
-use super::process::{self, Ended, Inherited, Process};
+use super::process::{self, Inherited, Process};
 use super::publish::Publisher;
-use super::serve::End;
 use super::stderr::{self, StderrRing};
-use super::{Command, MAX_IN_FLIGHT, Stop, StopOrder};
+use super::{Command, StopOrder};
 use crate::config::ServerConfig;
 
-/// How long a call waits for a server that is starting or restarting.
-const HOLD: Duration = Duration::from_secs(10);
-/// How long the tools of a server that went down stay listed.
-const LIST_GRACE: Duration = Duration::from_secs(60);
 /// For a guard to say that its server runs.
 const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// For the reason to arrive when a server lets go of its streams.
-pub(super) const EXIT_GRACE: Duration = Duration::from_millis(500);
-/// For what a dead server had written before.
-const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// What a server's task is started with.
 #[derive(Debug)]
@@ -52,9 +42,9 @@ pub(super) struct ServerTask {
     pub(super) lifecycle: Lifecycle,
     ring: watch::Sender<StderrRing>,
     /// Calls held back, oldest first.
-    held: VecDeque<(Instant, Call)>,
+    pub(super) held: VecDeque<(Instant, Call)>,
     /// When the tools of a server that is down are no longer listed.
-    forget_at: Option<Instant>,
+    pub(super) forget_at: Option<Instant>,
 }
 
 pub(super) async fn run(
@@ -140,68 +130,13 @@ impl ServerTask {
             Some(Err(end)) => end,
             None => End::Stop,
         };
-        self.forget_at = Some(Instant::now() + LIST_GRACE);
-        match end {
-            End::Stop => {
-                let reason = self.stopped();
-                instance.fail_all(&Failure::ShuttingDown, &Failure::ShuttingDown);
-                self.end_politely(instance, process).await;
-                reason
-            }
-            End::Ended(ended) => {
-                last_words(&mut instance).await;
-                let how = match ended {
-                    Ended::Exited(how) => how,
-                    Ended::GuardLost => {
-                        self.guard_lost();
-                        "lost its guard".to_owned()
-                    }
-                };
-                self.fail_calls(&mut instance, &how);
-                self.kill(process).await;
-                how
-            }
-            End::Broken(how) => {
-                self.fail_calls(&mut instance, &how);
-                self.kill(process).await;
-                how
-            }
-        }
-    }
-
-    async fn kill(&mut self, process: Process) {
-        if !self.holding(process.kill()).await {
-            self.guard_lost();
-        }
-    }
-
-    fn guard_lost(&self) {
-        self.publisher.update(|published| published.lost_guards += 1);
-    }
-
-    fn fail_calls(&self, instance: &mut Instance, how: &str) {
-        let unsent = Failure::Unavailable { reason: how.to_owned(), retry_after: None };
-        instance.fail_all(&Failure::Died { how: how.to_owned() }, &unsent);
+        self.end(end, instance, process).await
     }
 
     /// The order to stop arrived outside of [`ServerTask::serve`], which takes the event itself.
-    fn stopped(&mut self) -> String {
+    pub(super) fn stopped(&mut self) -> String {
         self.on(Event::Stop);
         "was stopped".to_owned()
-    }
-
-    /// Closes the server's stdin and waits for its end, reading on meanwhile so that it can finish what it writes.
-    async fn end_politely(&mut self, instance: Instance, process: Process) {
-        let Instance { reader, stdin, .. } = instance;
-        drop(stdin);
-        let mut rest = reader.into_inner();
-        let _reading = AbortOnDrop(tokio::spawn(async move {
-            let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
-        }));
-        let mut stop = self.stop.clone();
-        if !self.holding(process.stop(&mut stop)).await {
-            self.guard_lost();
-        }
     }
 
     fn up(&mut self, info: &ServerInfo) {
@@ -232,103 +167,6 @@ impl ServerTask {
             published.state = state;
         });
     }
-
-    /// Waits for `future`, taking in commands meanwhile. `None` if the order to stop came first.
-    async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
-        let mut stop = self.stop.clone();
-        self.holding(async {
-            tokio::select! {
-                output = future => Some(output),
-                () = stop.at_least(Stop::Stop) => None,
-            }
-        })
-        .await
-    }
-
-    /// Waits for `future`, taking in commands meanwhile.
-    async fn holding<T>(&mut self, future: impl Future<Output = T>) -> T {
-        let mut future = pin!(future);
-        loop {
-            let due = [self.held.front().map(|(deadline, _)| *deadline), self.forget_at].into_iter().flatten().min();
-            tokio::select! {
-                output = &mut future => return output,
-                Some(command) = self.commands.recv() => self.hold(command),
-                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.expire_held(),
-            }
-        }
-    }
-
-    /// Takes in a command while no instance can: a call waits, or is refused if none will come.
-    pub(super) fn hold(&mut self, command: Command) {
-        match command {
-            Command::Cancel { key, .. } => self.drop_held(key),
-            Command::Call(call) => {
-                self.publisher.stats.calls.add_one();
-                match self.lifecycle.state() {
-                    State::Stopping | State::Stopped => self.refuse(*call, Failure::ShuttingDown),
-                    State::Failed { .. } => self.refuse(*call, self.unavailable()),
-                    _ if self.held.len() >= MAX_IN_FLIGHT => {
-                        self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
-                    }
-                    _ => self.held.push_back((Instant::now() + HOLD, *call)),
-                }
-            }
-        }
-    }
-
-    /// Hands the calls that were held back to an instance that is ready.
-    pub(super) fn release_held(&mut self, instance: &mut Instance) {
-        for (_, call) in self.held.drain(..) {
-            instance.call(call);
-        }
-    }
-
-    fn drop_held(&mut self, key: CallKey) {
-        if let Some(index) = self.held.iter().position(|(_, call)| call.reply.key == key)
-            && let Some((_, call)) = self.held.remove(index)
-        {
-            call.reply.forgive();
-        }
-    }
-
-    fn expire_held(&mut self) {
-        let now = Instant::now();
-        while self.held.front().is_some_and(|(deadline, _)| *deadline <= now) {
-            if let Some((_, call)) = self.held.pop_front() {
-                self.refuse(call, self.unavailable());
-            }
-        }
-        if self.forget_at.is_some_and(|at| at <= now) {
-            self.forget_at = None;
-            self.publisher.update(|published| published.tools = Arc::default());
-        }
-    }
-
-    fn refuse_held(&mut self) {
-        self.commands.close();
-        while let Ok(command) = self.commands.try_recv() {
-            self.hold(command);
-        }
-        while let Some((_, call)) = self.held.pop_front() {
-            self.refuse(call, Failure::ShuttingDown);
-        }
-    }
-
-    fn refuse(&self, call: Call, failure: Failure) {
-        self.publisher.stats.errors.add_one();
-        call.refuse(failure);
-    }
-
-    fn unavailable(&self) -> Failure {
-        match self.lifecycle.state() {
-            State::Backoff { until, reason, .. } => Failure::Unavailable {
-                reason: reason.clone(),
-                retry_after: Some(until.saturating_duration_since(Instant::now())),
-            },
-            State::Failed { reason } => Failure::Unavailable { reason: reason.clone(), retry_after: None },
-            _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
-        }
-    }
 }
 
 /// The handshake, unless the server ends or takes longer than `limit`.
@@ -348,25 +186,8 @@ async fn introduce(instance: &mut Instance, process: &mut Process, limit: Durati
     }
 }
 
-/// How a server that let go of a stream ended, if it says so soon; otherwise it is ended for `what` it did.
-pub(super) async fn closed(process: &mut Process, what: &str) -> End {
-    match timeout(EXIT_GRACE, process.ended()).await {
-        Ok(ended) => End::Ended(ended),
-        Err(_) => End::Broken(what.to_owned()),
-    }
-}
-
-/// Delivers what a dead server wrote before it died. A descendant may hold its stdout open, so there is a limit.
-async fn last_words(instance: &mut Instance) {
-    let _ = timeout(LAST_WORDS, async {
-        while let Ok(Some(incoming)) = instance.reader.next().await {
-            instance.take(incoming);
-        }
-    })
-    .await;
-}
-
-struct AbortOnDrop(JoinHandle<()>);
+/// A task that ends with its owner.
+pub(super) struct AbortOnDrop(pub(super) JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

@@ -1,0 +1,121 @@
+//! What a server's task does while no instance is ready: it waits for something, and takes in commands meanwhile.
+//!
+//! A call waits a bounded time for the server to come up; one that cannot be helped by waiting is refused at once.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep_until;
+
+use super::call::{Call, CallKey, Failure};
+use super::instance::Instance;
+use super::lifecycle::State;
+use super::task::ServerTask;
+use super::{Command, MAX_IN_FLIGHT, Stop};
+
+/// How long a call waits for a server that is starting or restarting.
+const HOLD: Duration = Duration::from_secs(10);
+
+impl ServerTask {
+    /// Waits for `future`, taking in commands meanwhile. `None` if the order to stop came first.
+    pub(super) async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let mut stop = self.stop.clone();
+        self.holding(async {
+            tokio::select! {
+                output = future => Some(output),
+                () = stop.at_least(Stop::Stop) => None,
+            }
+        })
+        .await
+    }
+
+    /// Waits for `future`, taking in commands meanwhile.
+    pub(super) async fn holding<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        loop {
+            let due = [self.held.front().map(|(deadline, _)| *deadline), self.forget_at].into_iter().flatten().min();
+            tokio::select! {
+                output = &mut future => return output,
+                Some(command) = self.commands.recv() => self.hold(command),
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.expire_held(),
+            }
+        }
+    }
+
+    /// Takes in a command while no instance can: a call waits, or is refused if none will come.
+    pub(super) fn hold(&mut self, command: Command) {
+        match command {
+            Command::Cancel { key, .. } => self.drop_held(key),
+            Command::Call(call) => {
+                self.publisher.stats.calls.add_one();
+                match self.lifecycle.state() {
+                    State::Stopping | State::Stopped => self.refuse(*call, Failure::ShuttingDown),
+                    State::Failed { .. } => self.refuse(*call, self.unavailable()),
+                    State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
+                        self.refuse(*call, self.unavailable());
+                    }
+                    _ if self.held.len() >= MAX_IN_FLIGHT => {
+                        self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
+                    }
+                    _ => self.held.push_back((Instant::now() + HOLD, *call)),
+                }
+            }
+        }
+    }
+
+    /// Hands the calls that were held back to an instance that is ready.
+    pub(super) fn release_held(&mut self, instance: &mut Instance) {
+        for (_, call) in self.held.drain(..) {
+            instance.call(call);
+        }
+    }
+
+    fn drop_held(&mut self, key: CallKey) {
+        if let Some(index) = self.held.iter().position(|(_, call)| call.reply.key == key)
+            && let Some((_, call)) = self.held.remove(index)
+        {
+            call.reply.forgive();
+        }
+    }
+
+    fn expire_held(&mut self) {
+        let now = Instant::now();
+        while self.held.front().is_some_and(|(deadline, _)| *deadline <= now) {
+            if let Some((_, call)) = self.held.pop_front() {
+                self.refuse(call, self.unavailable());
+            }
+        }
+        if self.forget_at.is_some_and(|at| at <= now) {
+            self.forget_at = None;
+            self.publisher.update(|published| published.tools = Arc::default());
+        }
+    }
+
+    pub(super) fn refuse_held(&mut self) {
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            self.hold(command);
+        }
+        while let Some((_, call)) = self.held.pop_front() {
+            self.refuse(call, Failure::ShuttingDown);
+        }
+    }
+
+    fn refuse(&self, call: Call, failure: Failure) {
+        self.publisher.stats.errors.add_one();
+        call.refuse(failure);
+    }
+
+    fn unavailable(&self) -> Failure {
+        match self.lifecycle.state() {
+            State::Backoff { until, reason, .. } => Failure::Unavailable {
+                reason: reason.clone(),
+                retry_after: Some(until.saturating_duration_since(Instant::now())),
+            },
+            State::Failed { reason } => Failure::Unavailable { reason: reason.clone(), retry_after: None },
+            _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The calls among an instance's requests: out to the server, back to the agent, and every other way one can end.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{Instance, Owner};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply;
+use crate::jsonrpc::splice::{Edit, splice};
+use crate::server::MAX_IN_FLIGHT;
+use crate::server::call::{Call, CallKey, Failure, Reply};
+
+/// Longest params of an agent's cancellation that are passed on, in bytes; a longer one gets a reason of our own.
+const MAX_REASON: usize = 4 << 10;
+
+/// A call that is queued for the server or was written to it.
+pub(in crate::server) struct Unanswered {
+    pub(super) reply: Reply,
+    progress_token: Option<Bytes>,
+    pub(super) deadline: Instant,
+    /// Its number in the outbox.
+    line: u64,
+}
+
+impl Instance {
+    /// Queues an agent's call, or refuses it at once.
+    pub(in crate::server) fn call(&mut self, call: Call) {
+        if self.calls >= MAX_IN_FLIGHT {
+            return self.refuse(call, "it has too many unanswered calls");
+        }
+        if !self.outbox.is_empty() && self.outbox.bytes() + call.line.len() > self.max_message {
+            return self.refuse(call, "it does not read its input");
+        }
+        let deadline = self.expire_by(self.config.call_timeout);
+        let outbox = &mut self.outbox;
+        self.pending.register(|id| {
+            let id = id.to_string();
+            let mut edits = vec![
+                Edit { part: &call.id, replacement: id.as_bytes() },
+                Edit { part: &call.name, replacement: &call.tool },
+            ];
+            // Two agents may choose the same token; the request's own id is as unique and leads back to it.
+            edits.extend(call.progress_token.as_ref().map(|token| Edit { part: token, replacement: id.as_bytes() }));
+            let line = outbox.push(splice(&call.line, &mut edits));
+            Owner::Call(Unanswered {
+                reply: call.reply,
+                progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
+                deadline,
+                line,
+            })
+        });
+        self.count_calls(self.calls + 1);
+    }
+
+    fn refuse(&self, call: Call, what: &'static str) {
+        self.stats.errors.add_one();
+        call.refuse(Failure::Overloaded { what });
+    }
+
+    fn count_calls(&mut self, calls: usize) {
+        self.calls = calls;
+        self.stats.in_flight.set(calls as u64);
+    }
+
+    /// Gives up a call of which the agent wants no answer any more, and tells the server.
+    pub(in crate::server) fn cancel(&mut self, key: CallKey, params: Option<&Bytes>) {
+        let cancelled =
+            self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).next();
+        let Some((id, Owner::Call(call))) = cancelled else { return };
+        call.reply.forgive();
+        self.count_calls(self.calls - 1);
+        self.send(params.filter(|params| params.len() <= MAX_REASON).map_or_else(
+            || cancelled_line(id, "the agent disconnected"),
+            |params| forwarded_cancelled_line(id, params).unwrap_or_else(|| cancelled_line(id, "the agent cancelled")),
+        ));
+    }
+
+    pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, failed: bool) {
+        self.count_calls(self.calls - 1);
+        if failed {
+            self.stats.errors.add_one();
+        }
+        call.reply.answer(answer);
+    }
+
+    pub(super) fn fail_call(&mut self, call: Unanswered, failure: Failure) {
+        self.count_calls(self.calls - 1);
+        self.stats.errors.add_one();
+        call.reply.fail(failure, self.outbox.has_begun(call.line));
+    }
+
+    /// Passes progress to the call whose token it carries, and gives that call its full time again.
+    pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
+        let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
+        let deadline = Instant::now() + self.config.call_timeout;
+        let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return };
+        let Some(own) = &call.progress_token else { return };
+        call.deadline = deadline;
+        let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
+        call.reply.progress(line);
+    }
+
+    /// Ends every call: the server is gone, or may not be waited for any longer.
+    pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
+        let all: Vec<_> = self.pending.remove_where(|_| true).collect();
+        for (_, owner) in all {
+            if let Owner::Call(call) = owner {
+                let failure = if self.outbox.has_begun(call.line) { written } else { unwritten };
+                self.fail_call(call, failure.clone());
+            }
+        }
+    }
+}
+
+pub(super) fn cancelled_line(id: u64, reason: &str) -> Bytes {
+    reply::notification_with("notifications/cancelled", &json!({ "requestId": id, "reason": reason }))
+}
+
+/// The agent's own params with the request id that the server knows.
+fn forwarded_cancelled_line(id: u64, params: &Bytes) -> Option<Bytes> {
+    let [request] = members(params, ["requestId"]).ok()?;
+    let params = splice(params, &mut [Edit { part: &request?, replacement: id.to_string().as_bytes() }]);
+    let raw: &RawValue = serde_json::from_slice(&params).ok()?;
+    Some(reply::notification_with("notifications/cancelled", &raw))
+}

@@ -55,11 +55,18 @@ pub struct Exposure {
 }
 
 /// The deny-filtered aggregate of all servers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Catalog {
     routes: HashMap<Bytes, Route>,
     list: Bytes,
     exposure: Vec<Exposure>,
+}
+
+/// Nothing is exposed.
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::build(&mut Names::default(), &Naming::default(), &[])
+    }
 }
 
 impl Catalog {

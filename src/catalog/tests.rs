@@ -47,6 +47,11 @@ fn a_tool_passes_unchanged_but_for_its_name() {
 }
 
 #[test]
+fn an_empty_catalog_is_an_empty_list() {
+    assert_eq!(&Catalog::default().list()[..], br#"{"tools":[]}"#);
+}
+
+#[test]
 fn servers_come_in_file_order_and_tools_in_their_servers_order() {
     let servers = [server("b", &[], &["z", "a"]), server("empty", &[], &[]), server("a", &[], &["m"])];
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);

@@ -1,6 +1,5 @@
 //! `mcpd call`.
 
-use std::io;
 use std::process::ExitCode;
 
 use bytes::Bytes;
@@ -10,8 +9,7 @@ use serde_json::value::RawValue;
 
 use super::agent::Agent;
 use super::text::printable;
-use super::tools::print_raw;
-use super::{FAILED, NOT_RUNNING, USAGE, fail};
+use super::{FAILED, NOT_RUNNING, USAGE, fail, say};
 use crate::admin::AskError;
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
@@ -44,7 +42,7 @@ pub(super) async fn run(directory: &RuntimeDir, tool: &str, arguments: &str, jso
         return fail(NOT_RUNNING, AskError::NotRunning(socket));
     };
     match agent.request("tools/call", &CallParams { name: tool, arguments }).await {
-        Ok(Ok(result)) => show(&result, json).unwrap_or_else(|error| fail(FAILED, error)),
+        Ok(Ok(result)) => show(&result, json),
         Ok(Err(error)) => fail(FAILED, describe(&error)),
         Err(error) => fail(FAILED, error),
     }
@@ -60,16 +58,17 @@ pub(super) fn describe(error: &Value) -> String {
     }
 }
 
-fn show(result: &Bytes, json: bool) -> io::Result<ExitCode> {
-    let outcome: Outcome = serde_json::from_slice(result)?;
-    if json {
-        print_raw(result)?;
-    } else if outcome.is_error {
-        eprintln!("{}", text(&outcome));
-    } else {
-        println!("{}", text(&outcome));
-    }
-    Ok(ExitCode::from(if outcome.is_error { FAILED } else { 0 }))
+fn show(result: &Bytes, json: bool) -> ExitCode {
+    let outcome: Outcome = match serde_json::from_slice(result) {
+        Ok(outcome) => outcome,
+        Err(error) => return fail(FAILED, format!("the result is not one of a tool: {error}")),
+    };
+    let printed = match json {
+        true => say([result, &b"\n"[..]].concat()),
+        false if outcome.is_error => return fail(FAILED, text(&outcome)),
+        false => say(text(&outcome) + "\n"),
+    };
+    if outcome.is_error { ExitCode::from(FAILED) } else { printed }
 }
 
 fn text(outcome: &Outcome) -> String {

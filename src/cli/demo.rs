@@ -1,6 +1,6 @@
 //! `mcpd demo`: the whole job in front of the user's eyes, with a daemon, a server and a directory of its own.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(super) async fn run() -> ExitCode {
     match show().await {
         Ok(true) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Ok(false) => fail(FAILED, "the demonstration did not go as it should"),
         Err(error) => fail(FAILED, error),
     }
@@ -36,23 +38,23 @@ async fn show() -> io::Result<bool> {
     let config = place.path().join("config.toml");
     let text = configuration(&std::env::current_exe()?);
     std::fs::write(&config, &text)?;
-    println!("── a daemon with this configuration ──\n{text}");
+    writeln!(io::stdout(), "── a daemon with this configuration ──\n{text}")?;
 
     let mut daemon = start(&config, &directory)?;
     let (mut first, mut second) = connect_two(&directory.socket(AGENT_SOCKET)).await?;
-    println!("── two agents see the same tools, without the denied one ──");
+    writeln!(io::stdout(), "── two agents see the same tools, without the denied one ──")?;
     for (name, agent) in [("first", &mut first), ("second", &mut second)] {
-        println!("{name} agent: {}", tools::names(agent).await?.join(", "));
+        writeln!(io::stdout(), "{name} agent: {}", tools::names(agent).await?.join(", "))?;
     }
     let refused = calls(&mut first, &mut second).await?;
     let report = admin::status(&directory.socket(ADMIN_SOCKET)).await.map_err(io::Error::other)?;
-    println!("\n── mcpd status: one copy of the server serves both ──\n{}", status::render(&report));
+    writeln!(io::stdout(), "\n── mcpd status: one copy of the server serves both ──\n{}", status::render(&report))?;
     drop((first, second));
 
     let ended = stop(&mut daemon).await?;
     let left = processes_left(&report);
-    println!("── after SIGTERM the daemon has ended ({ended}) ──");
-    println!("processes left: {}", if left.is_empty() { "none".to_owned() } else { left.join(", ") });
+    writeln!(io::stdout(), "── after SIGTERM the daemon has ended ({ended}) ──")?;
+    writeln!(io::stdout(), "processes left: {}", if left.is_empty() { "none".to_owned() } else { left.join(", ") })?;
     Ok(refused && ended.success() && left.is_empty())
 }
 
@@ -81,13 +83,13 @@ async fn connect_two(socket: &Path) -> io::Result<(Agent, Agent)> {
 
 /// A call of each agent, and one that is refused; `true` if it was.
 async fn calls(first: &mut Agent, second: &mut Agent) -> io::Result<bool> {
-    println!("\n── each of them calls ──");
+    writeln!(io::stdout(), "\n── each of them calls ──")?;
     let echoed = call(first, "demo__echo", json!({ "text": "hello" })).await?;
-    println!("first agent:  demo__echo {{\"text\":\"hello\"}} → {}", spoken(&echoed));
+    writeln!(io::stdout(), "first agent:  demo__echo {{\"text\":\"hello\"}} → {}", spoken(&echoed))?;
     let added = call(second, "demo__add", json!({ "a": 2, "b": 3 })).await?;
-    println!("second agent: demo__add {{\"a\":2,\"b\":3}} → {}", spoken(&added));
+    writeln!(io::stdout(), "second agent: demo__add {{\"a\":2,\"b\":3}} → {}", spoken(&added))?;
     let refused = call(first, "demo__delete_everything", json!({})).await?;
-    println!("first agent:  demo__delete_everything {{}} → {}", spoken(&refused));
+    writeln!(io::stdout(), "first agent:  demo__delete_everything {{}} → {}", spoken(&refused))?;
     Ok(echoed.is_ok() && added.is_ok() && refused.is_err())
 }
 

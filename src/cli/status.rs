@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::text::table;
-use super::{FAILED, NOT_RUNNING, fail};
+use super::{FAILED, NOT_RUNNING, fail, say};
 use crate::admin::report::{AgentReport, Report, ServerReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -15,16 +15,16 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
         Err(error @ AskError::NotRunning(_)) => return fail(NOT_RUNNING, error),
         Err(error @ AskError::NoAnswer(_)) => return fail(FAILED, error),
     };
-    if json {
+    let printed = if json {
         match serde_json::to_string_pretty(&report) {
-            Ok(json) => println!("{json}"),
-            Err(error) => return fail(FAILED, error),
+            Ok(json) => say(json + "\n"),
+            Err(error) => fail(FAILED, error),
         }
     } else {
-        print!("{}", render(&report));
-    }
+        say(render(&report))
+    };
     let failed = report.servers.iter().any(|server| matches!(&*server.state, "failed" | "backoff"));
-    ExitCode::from(if failed { FAILED } else { 0 })
+    if failed { ExitCode::from(FAILED) } else { printed }
 }
 
 /// The report as a person reads it.

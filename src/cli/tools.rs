@@ -1,6 +1,6 @@
 //! `mcpd tools`.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::agent::Agent;
 use super::text::{printable, table};
-use super::{FAILED, NOT_RUNNING, fail};
+use super::{FAILED, NOT_RUNNING, fail, say};
 use crate::admin::AskError;
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
@@ -30,12 +30,12 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
     let Ok(mut agent) = Agent::connect(&socket, "mcpd tools").await else {
         return fail(NOT_RUNNING, AskError::NotRunning(socket));
     };
-    let printed = match list(&mut agent).await {
-        Ok(raw) if json => print_raw(&raw),
-        Ok(raw) => serde_json::from_slice(&raw).map_err(io::Error::other).map(|list| print(&list)),
-        Err(error) => Err(error),
-    };
-    printed.map_or_else(|error| fail(FAILED, error), |()| ExitCode::SUCCESS)
+    match list(&mut agent).await {
+        // As the daemon sent it: key order and number spelling included.
+        Ok(raw) if json => say([&raw, &b"\n"[..]].concat()),
+        Ok(raw) => serde_json::from_slice(&raw).map_or_else(|error| fail(FAILED, error), |list| say(render(&list))),
+        Err(error) => fail(FAILED, error),
+    }
 }
 
 /// The names of all tools that the agent sees.
@@ -48,22 +48,14 @@ async fn list(agent: &mut Agent) -> io::Result<Bytes> {
     agent.request("tools/list", &json!({})).await?.map_err(|error| io::Error::other(error.to_string()))
 }
 
-fn print(list: &List) {
+fn render(list: &List) -> String {
     const LONGEST: usize = 80;
     let summary = |tool: &Tool| {
         let line = printable(tool.description.lines().next().unwrap_or_default());
         if line.chars().count() <= LONGEST { line } else { line.chars().take(LONGEST - 1).chain(['…']).collect() }
     };
     if list.tools.is_empty() {
-        println!("no tools: `mcpd status` shows why");
-    } else {
-        print!("{}", table(["TOOL", "WHAT IT DOES"], list.tools.iter().map(|tool| [tool.name.clone(), summary(tool)])));
+        return "no tools: `mcpd status` shows why\n".to_owned();
     }
-}
-
-/// As the daemon sent it: key order and number spelling included.
-pub(super) fn print_raw(raw: &[u8]) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(raw)?;
-    stdout.write_all(b"\n")
+    table(["TOOL", "WHAT IT DOES"], list.tools.iter().map(|tool| [tool.name.clone(), summary(tool)]))
 }

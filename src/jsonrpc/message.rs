@@ -66,7 +66,9 @@ pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
         (true, Some(id), Some(Some(method)), None, None) => Ok(Message::Request { id, method, params }),
         (true, None, Some(Some(method)), None, None) => Ok(Message::Notification { method, params }),
         (true, Some(id), None, Some(result), None) => Ok(Message::Response { id, outcome: Ok(result) }),
-        (true, Some(id), None, None, Some(error)) => Ok(Message::Response { id, outcome: Err(error) }),
+        (true, Some(id), None, None, Some(error)) if error.first() == Some(&b'{') => {
+            Ok(Message::Response { id, outcome: Err(error) })
+        }
         (_, id, ..) => Err(Malformed::NotAMessage { id }),
     }
 }
@@ -128,6 +130,7 @@ mod tests {
         check(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, seven());
         check(r#"{"jsonrpc":"2.0","id":7,"method":3}"#, seven());
         check(r#"{"jsonrpc":"2.0","id":7}"#, seven());
+        check(r#"{"jsonrpc":"2.0","id":7,"error":null}"#, seven());
         check(r#"{"jsonrpc":"2.0","id":7,"result":1,"error":{}}"#, seven());
     }
 }

@@ -97,8 +97,11 @@ fn run() -> io::Result<()> {
         Err(reason) => return tell(&control, &Report::NotStarted { reason }),
     };
     drop(definition);
-    tell(&control, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })?;
-    watch(&control, &child_ended, server)
+    // From here on the server is there, and whatever fails, it goes before the guard does.
+    let watched = tell(&control, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
+        .and_then(|()| watch(&control, &child_ended, server));
+    kill_subtree(&child_ended)?;
+    watched
 }
 
 /// Descriptors that mcpd was itself started with must not reach a server.
@@ -164,7 +167,7 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path.as_os_str().as_bytes(), rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Waits for what comes first: the server's end, an order, or the end of the lifeline.
+/// Waits for what comes first: the server's end, the order to kill, or the end of the lifeline.
 fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Result<()> {
     loop {
         let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(child_ended, PollFlags::IN)];
@@ -176,28 +179,26 @@ fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Res
         if ready[1] {
             drain(child_ended);
             if let Some(how) = reap(server) {
-                // mcpd may be gone; the subtree goes either way.
-                let _ = tell(control, &Report::Exited { how });
-                return kill_subtree(child_ended);
+                return tell(control, &Report::Exited { how });
             }
         }
-        if ready[0] && obey(control, server)? {
-            return kill_subtree(child_ended);
+        if ready[0] && obey(control, server) {
+            return Ok(());
         }
     }
 }
 
 /// Carries out one order; `true` if the subtree has to go.
-fn obey(mut control: &UnixStream, server: Pid) -> io::Result<bool> {
+fn obey(mut control: &UnixStream, server: Pid) -> bool {
     let mut order = [0];
     match io::Read::read(&mut control, &mut order) {
         Ok(1) if order[0] == TERMINATE => {
             // The server leads the group and is not reaped yet, so the group cannot be another's.
             let _ = kill_process_group(server, Signal::TERM);
-            Ok(false)
+            false
         }
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-        _ => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+        _ => true,
     }
 }
 

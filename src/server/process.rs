@@ -185,14 +185,19 @@ impl Process {
     }
 }
 
-/// Variables every server gets if mcpd has them.
-const PASSED_ENV: [&str; 10] =
-    ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+/// Variables every server gets if mcpd has them; those of the locale, `LC_*`, too.
+const PASSED_ENV: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
-/// What the guard is told: the configured launch with its whole environment, chosen from mcpd's own by `var`.
-pub(super) fn definition(launch: &Launch, inherited: Inherited, var: impl Fn(&str) -> Option<String>) -> Definition {
-    let passed = PASSED_ENV.into_iter().chain(launch.pass_env.iter().map(String::as_str));
-    let mut env: BTreeMap<String, String> = passed.filter_map(|name| Some((name.to_owned(), var(name)?))).collect();
+/// What the guard is told: the configured launch with its whole environment, chosen from `own`, which is mcpd's.
+pub(super) fn definition(
+    launch: &Launch,
+    inherited: Inherited,
+    own: impl Iterator<Item = (String, String)>,
+) -> Definition {
+    let is_passed = |name: &str| {
+        PASSED_ENV.contains(&name) || name.starts_with("LC_") || launch.pass_env.iter().any(|passed| passed == name)
+    };
+    let mut env: BTreeMap<String, String> = own.filter(|(name, _)| is_passed(name)).collect();
     env.extend(launch.env.clone());
     let home = env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     Definition {
@@ -218,12 +223,10 @@ mod tests {
             pass_env: vec!["HTTPS_PROXY".to_owned(), "UNSET".to_owned()],
             cwd: None,
         };
-        let inherited = Inherited { umask: 0o22, open_files: None };
-        let definition = definition(&launch, inherited, |name| (name != "UNSET").then(|| format!("/own/{name}")));
-        let mut expected = PASSED_ENV.to_vec();
-        expected.extend(["TOKEN", "HTTPS_PROXY"]);
-        expected.sort_unstable();
-        assert_eq!(definition.env.keys().collect::<Vec<_>>(), expected);
+        let own = ["HOME", "LC_TIME", "TERM", "HTTPS_PROXY", "SECRET", "NOTIFY_SOCKET", "XDG_RUNTIME_DIR"];
+        let own = own.into_iter().map(|name| (name.to_owned(), format!("/own/{name}")));
+        let definition = definition(&launch, Inherited { umask: 0o22, open_files: None }, own);
+        assert_eq!(definition.env.keys().collect::<Vec<_>>(), ["HOME", "HTTPS_PROXY", "LC_TIME", "TERM", "TOKEN"]);
         assert_eq!((&*definition.env["TERM"], &*definition.env["HTTPS_PROXY"]), ("dumb", "/own/HTTPS_PROXY"));
         assert_eq!(definition.cwd, PathBuf::from("/own/HOME"));
     }

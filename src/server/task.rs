@@ -91,7 +91,7 @@ impl ServerTask {
     /// Starts one instance, serves it, and leaves nothing of it behind. Tells how it ended.
     async fn one_instance(&mut self) -> String {
         let Ok(launch) = &self.settings.config.launch else { return "cannot be started".to_owned() };
-        let definition = process::definition(launch, self.settings.inherited, |name| std::env::var(name).ok());
+        let definition = process::definition(launch, self.settings.inherited, own_env());
         let spawned = match process::spawn() {
             Ok(spawned) => spawned,
             Err(error) => return format!("its guard cannot be started: {error}"),
@@ -167,6 +167,11 @@ impl ServerTask {
             published.state = state;
         });
     }
+}
+
+/// mcpd's own environment; what is not UTF-8 cannot be passed on.
+fn own_env() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// The handshake, unless the server ends or takes longer than `limit`.

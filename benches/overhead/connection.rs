@@ -1,0 +1,136 @@
+//! The load client: one blocking connection that checks every answer, but never while the clock runs.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+/// No answer may take longer: a hanging daemon ends the run instead of holding it up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A request without its id.
+pub(crate) struct Request(String);
+
+impl Request {
+    pub(crate) fn new(method: &str, params: &str) -> Self {
+        Self(format!(r#","method":"{method}","params":{params}}}{}"#, '\n'))
+    }
+
+    pub(crate) fn call(tool: &str, message: &str) -> Self {
+        Self::new("tools/call", &format!(r#"{{"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
+    }
+}
+
+#[derive(Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    result: Option<IgnoredAny>,
+}
+
+pub(crate) struct Connection {
+    reader: BufReader<Box<dyn Read>>,
+    writer: Box<dyn Write>,
+    sent: u64,
+    answered: u64,
+    line: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn to_socket(path: &Path) -> io::Result<Self> {
+        let writer = UnixStream::connect(path)?;
+        let reader = writer.try_clone()?;
+        reader.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self::new(Box::new(reader), Box::new(writer)))
+    }
+
+    pub(crate) fn to_pipes(stdin: ChildStdin, stdout: ChildStdout) -> Self {
+        Self::new(Box::new(stdout), Box::new(stdin))
+    }
+
+    fn new(reader: Box<dyn Read>, writer: Box<dyn Write>) -> Self {
+        let reader = BufReader::with_capacity(1 << 16, reader);
+        Self { reader, writer, sent: 0, answered: 0, line: Vec::new() }
+    }
+
+    pub(crate) fn initialize(&mut self) -> io::Result<()> {
+        let params =
+            r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#;
+        self.call(&Request::new("initialize", params))?;
+        self.writer.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
+    }
+
+    /// One call, and how long it took.
+    pub(crate) fn call(&mut self, request: &Request) -> io::Result<Duration> {
+        let start = Instant::now();
+        self.send(request)?;
+        loop {
+            self.read_line()?;
+            let duration = start.elapsed();
+            if self.is_answer()? {
+                return Ok(duration);
+            }
+        }
+    }
+
+    /// `calls` calls with `window` of them unanswered at any time, and how long all of them took.
+    pub(crate) fn pipeline(&mut self, request: &Request, calls: usize, window: usize) -> io::Result<Duration> {
+        let start = Instant::now();
+        for _ in 0..window {
+            self.send(request)?;
+        }
+        for _ in window..calls {
+            self.receive()?;
+            self.send(request)?;
+        }
+        for _ in 0..window {
+            self.receive()?;
+        }
+        Ok(start.elapsed())
+    }
+
+    pub(crate) fn send(&mut self, request: &Request) -> io::Result<()> {
+        self.sent += 1;
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{}{}"#, self.sent, request.0);
+        self.writer.write_all(message.as_bytes())
+    }
+
+    pub(crate) fn receive(&mut self) -> io::Result<()> {
+        loop {
+            self.read_line()?;
+            if self.is_answer()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The last line that was read.
+    pub(crate) fn last(&self) -> &[u8] {
+        &self.line
+    }
+
+    fn read_line(&mut self) -> io::Result<()> {
+        self.line.clear();
+        match self.reader.read_until(b'\n', &mut self.line)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is said unasked has no id. The echo server answers in order, so that any other id than the next means a lost message.
+    fn is_answer(&mut self) -> io::Result<bool> {
+        let reply: Reply<'_> = serde_json::from_slice(&self.line)?;
+        let Some(id) = reply.id else { return Ok(false) };
+        self.answered += 1;
+        if id.get() == self.answered.to_string() && reply.result.is_some() {
+            return Ok(true);
+        }
+        let line = String::from_utf8_lossy(&self.line);
+        Err(io::Error::other(format!("request {} was answered with {line:.300}", self.answered)))
+    }
+}

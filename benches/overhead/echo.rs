@@ -1,0 +1,99 @@
+//! The server at the far end: one thread, blocking, and no more than the protocol asks for, so that it hides nothing.
+
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::cores;
+
+/// The hidden argument that makes this program the echo server; the number of tools to list follows it.
+pub(crate) const MODE: &str = "echo-server";
+
+/// The size of a large message, in either direction.
+pub(crate) const LARGE: usize = 1 << 20;
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(default)]
+    method: &'a str,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Call<'a> {
+    name: &'a str,
+    #[serde(borrow)]
+    arguments: Option<Arguments<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Arguments<'a> {
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+}
+
+/// Answers requests on stdin until it ends.
+pub(crate) fn serve(tools: usize) -> io::Result<()> {
+    cores::pin(None, cores::ENDS);
+    let list = tool_list(tools);
+    let large = format!("\"{}\"", "y".repeat(LARGE));
+    let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
+    let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let request: Request<'_> = serde_json::from_slice(&line)?;
+        let Some(id) = request.id else { continue };
+        write!(output, r#"{{"jsonrpc":"2.0","id":{id},"#)?;
+        match request.method {
+            "initialize" => write!(
+                output,
+                r#""result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"echo","version":"1"}}}}}}"#
+            )?,
+            "ping" => write!(output, r#""result":{{}}}}"#)?,
+            "tools/list" => write!(output, r#""result":{{"tools":{list}}}}}"#)?,
+            "tools/call" => {
+                let text = reply_text(request.params, &large)?;
+                write!(output, r#""result":{{"content":[{{"type":"text","text":{text}}}]}}}}"#)?;
+            }
+            _ => write!(output, r#""error":{{"code":-32601,"message":"method not found"}}}}"#)?,
+        }
+        output.write_all(b"\n")?;
+        output.flush()?;
+    }
+}
+
+/// The JSON string a call is answered with.
+fn reply_text<'a>(params: Option<&'a RawValue>, large: &'a str) -> io::Result<&'a str> {
+    let Some(params) = params else {
+        return Ok("\"\"");
+    };
+    let call: Call<'_> = serde_json::from_str(params.get())?;
+    let message = call.arguments.and_then(|arguments| arguments.message);
+    Ok(match (call.name, message) {
+        ("echo", Some(message)) => message.get(),
+        ("large", _) => large,
+        _ => "\"\"",
+    })
+}
+
+/// The tools that do something, then as many idle ones as make `count`.
+fn tool_list(count: usize) -> String {
+    let useful = ["echo", "swallow", "large"].map(String::from);
+    let idle = (0..).map(|number| format!("idle_{number}"));
+    let tools: Vec<String> = useful.into_iter().chain(idle).take(count).map(|name| tool(&name)).collect();
+    format!("[{}]", tools.join(","))
+}
+
+fn tool(name: &str) -> String {
+    format!(
+        r#"{{"name":"{name}","description":"A tool of the echo server, described at the length that is usual for a tool of a small server.","inputSchema":{{"type":"object","properties":{{"message":{{"type":"string","description":"What to say"}}}}}}}}"#
+    )
+}

@@ -1,0 +1,27 @@
+//! How fast a daemon comes and goes.
+
+use std::io;
+
+use crate::Effort;
+use crate::cores;
+use crate::middle::Middle;
+use crate::sides::await_tools;
+use crate::stats::median;
+use crate::table::{Marker, Table};
+
+pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
+    let mut starts = Vec::new();
+    let mut stops = Vec::new();
+    for _ in 0..effort.lives {
+        let mut daemon = Middle::mcpd(1, 3, cores::MIDDLE)?;
+        // Later than the socket accepts: its first agent has been answered.
+        let mut agent = daemon.connect()?;
+        starts.push(daemon.age().as_secs_f64() * 1e3);
+        // A server that is stopped while it starts would be another measurement.
+        await_tools(&mut agent)?;
+        stops.push(daemon.stop()?.as_secs_f64() * 1e3);
+    }
+    table.single("exec to first agent answered", "ms", median(starts), Marker::AtMost(10.0));
+    table.single("SIGTERM to no descendant", "ms", median(stops), Marker::AtMost(150.0));
+    Ok(())
+}

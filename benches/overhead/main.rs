@@ -1,0 +1,62 @@
+//! What mcpd costs, as ratios: one run measures an echo server reached directly, through a relay that copies bytes and parses
+//! nothing, and through mcpd.
+//!
+//! `cargo bench` takes about a minute and a half, `cargo bench -- --quick` about ten seconds. Rounds of the three ways are
+//! interleaved, so that a noisy machine is noisy for all of them, and only the ratios are worth remembering. Nothing is asserted:
+//! a slow machine is no reason to fail a build.
+
+#![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+
+mod connection;
+mod cores;
+mod cost;
+mod echo;
+mod life;
+mod middle;
+mod procfs;
+mod relay;
+mod sides;
+mod size;
+mod stats;
+mod table;
+
+use std::io;
+
+use table::Table;
+
+/// How much to measure.
+struct Effort {
+    /// Interleaved rounds; a reported number is the median over them.
+    rounds: usize,
+    /// Small calls a round and a way.
+    calls: usize,
+    /// Calls with a large message a round and a way.
+    large_calls: usize,
+    /// Starts and stops of a daemon.
+    lives: usize,
+}
+
+impl Effort {
+    const FULL: Self = Self { rounds: 41, calls: 1500, large_calls: 16, lives: 21 };
+    const QUICK: Self = Self { rounds: 9, calls: 1000, large_calls: 8, lives: 5 };
+}
+
+fn main() -> io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [echo::MODE, tools] => echo::serve(tools.parse().map_err(io::Error::other)?),
+        [relay::MODE, socket, tools] => relay::serve(socket, tools),
+        _ if arguments.iter().any(|argument| argument == "--quick") => measure(&Effort::QUICK),
+        _ => measure(&Effort::FULL),
+    }
+}
+
+fn measure(effort: &Effort) -> io::Result<()> {
+    cores::pin(None, cores::ENDS);
+    let mut table = Table::default();
+    cost::measure(effort, &mut table)?;
+    size::measure(&mut table)?;
+    life::measure(effort, &mut table)?;
+    println!("{table}");
+    Ok(())
+}

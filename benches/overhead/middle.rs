@@ -1,0 +1,120 @@
+//! The processes in the middle: mcpd itself, and the relay it is compared with.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::connection::Connection;
+use crate::{cores, echo, procfs, relay};
+
+/// Starting or stopping takes milliseconds; this is when to give up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running mcpd or relay with its socket; killed when dropped.
+pub(crate) struct Middle {
+    process: Child,
+    started: Instant,
+    socket: PathBuf,
+    directory: TempDir,
+}
+
+impl Middle {
+    /// mcpd with `servers` echo servers of `tools` tools each; the first is called `echo`.
+    pub(crate) fn mcpd(servers: usize, tools: usize, core: usize) -> io::Result<Self> {
+        let directory = TempDir::new()?;
+        let config = directory.path().join("mcpd.toml");
+        let myself = std::env::current_exe()?;
+        let server = format!("command = '{}'\nargs = ['{}', '{tools}']\n", myself.display(), echo::MODE);
+        let names = ["echo".to_owned()].into_iter().chain((1..).map(|number| format!("echo-{number}")));
+        let servers: String = names.take(servers).map(|name| format!("[servers.{name}]\n{server}")).collect();
+        fs::write(&config, servers)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcpd"));
+        command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(directory.path().join("run"));
+        Self::start(command, directory, "run/mcp.sock", core)
+    }
+
+    pub(crate) fn relay(tools: usize, core: usize) -> io::Result<Self> {
+        let directory = TempDir::new()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(relay::MODE).arg(directory.path().join("relay.sock")).arg(tools.to_string());
+        Self::start(command, directory, "relay.sock", core)
+    }
+
+    fn start(mut command: Command, directory: TempDir, socket: &str, core: usize) -> io::Result<Self> {
+        // A daemon logs, so what it logs is part of its cost.
+        let log = File::create(directory.path().join("log"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let started = Instant::now();
+        let process = command.spawn()?;
+        cores::pin(Some(Pid::from_child(&process)), core);
+        Ok(Self { process, started, socket: directory.path().join(socket), directory })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How long ago it was started.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// An agent that has been answered, as soon as one can be.
+    pub(crate) fn connect(&mut self) -> io::Result<Connection> {
+        let mut connection = self.connect_when_listening()?;
+        connection.initialize()?;
+        Ok(connection)
+    }
+
+    fn connect_when_listening(&mut self) -> io::Result<Connection> {
+        let start = Instant::now();
+        loop {
+            match Connection::to_socket(&self.socket) {
+                Ok(connection) => return Ok(connection),
+                Err(error) if start.elapsed() > PATIENCE => return Err(error),
+                Err(_) => pause(),
+            }
+            if self.process.try_wait()?.is_some() {
+                return Err(io::Error::other(format!("it ended at once, saying:\n{}", self.log()?)));
+            }
+        }
+    }
+
+    fn log(&self) -> io::Result<String> {
+        fs::read_to_string(self.directory.path().join("log"))
+    }
+
+    /// SIGTERM, and how long it takes until neither the process nor any descendant is left.
+    pub(crate) fn stop(mut self) -> io::Result<Duration> {
+        let descendants = procfs::descendants(self.pid())?;
+        let pid = Pid::from_child(&self.process);
+        let start = Instant::now();
+        kill_process(pid, Signal::TERM)?;
+        while self.process.try_wait()?.is_none() || descendants.iter().any(|&pid| procfs::is_running(pid)) {
+            if start.elapsed() > PATIENCE {
+                return Err(io::Error::other(format!("processes are left after SIGTERM, log:\n{}", self.log()?)));
+            }
+            pause();
+        }
+        Ok(start.elapsed())
+    }
+}
+
+impl Drop for Middle {
+    fn drop(&mut self) {
+        // Both fail only if the process has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Waits for about as long as nothing interesting can happen in.
+#[expect(clippy::disallowed_methods, reason = "no runtime here whose thread could be held up")]
+pub(crate) fn pause() {
+    std::thread::sleep(Duration::from_micros(100));
+}

@@ -1,0 +1,85 @@
+//! The table: what was measured, beside the marker it is to keep.
+
+use std::fmt;
+
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, Table as Grid};
+
+use crate::stats::median;
+
+/// A distance marker of the design.
+#[derive(Clone, Copy)]
+pub(crate) enum Marker {
+    /// For the ratio of mcpd to the relay.
+    RatioAtMost(f64),
+    RatioAtLeast(f64),
+    /// For what mcpd itself needs.
+    AtMost(f64),
+    /// Reported, but nobody promised anything.
+    None,
+}
+
+impl Marker {
+    /// The marker as it is printed, and whether it is kept.
+    fn judge(self, value: f64, ratio: f64, unit: &str) -> (String, &'static str) {
+        let (text, is_kept) = match self {
+            Self::RatioAtMost(limit) => (format!("≤ {limit}×"), ratio <= limit),
+            Self::RatioAtLeast(limit) => (format!("≥ {limit}×"), ratio >= limit),
+            Self::AtMost(limit) => (format!("≤ {limit} {unit}"), value <= limit),
+            Self::None => return (String::new(), ""),
+        };
+        (text, if is_kept { "ok" } else { "over" })
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Table {
+    rows: Vec<[String; 7]>,
+}
+
+impl Table {
+    /// A row of all three ways, with one value a round for each.
+    ///
+    /// The ratio is the median of the rounds' ratios, not the ratio of the medians: neighbours in time share their noise.
+    pub(crate) fn compare(&mut self, what: &str, unit: &str, rounds: &[Vec<f64>; 3], marker: Marker) {
+        let [_, relay, mcpd] = rounds;
+        let ratio = median(mcpd.iter().zip(relay).map(|(mcpd, relay)| mcpd / relay));
+        let medians = rounds.each_ref().map(|side| median(side.iter().copied()));
+        self.push(what, unit, medians, ratio, marker);
+    }
+
+    /// A row of mcpd alone.
+    pub(crate) fn single(&mut self, what: &str, unit: &str, value: f64, marker: Marker) {
+        self.push(what, unit, [f64::NAN, f64::NAN, value], f64::NAN, marker);
+    }
+
+    fn push(&mut self, what: &str, unit: &str, values: [f64; 3], ratio: f64, marker: Marker) {
+        let (marker, verdict) = marker.judge(values[2], ratio, unit);
+        let [direct, relay, mcpd] = values.map(number);
+        let ratio = if ratio.is_nan() { number(ratio) } else { format!("{ratio:.2}×") };
+        self.rows.push([format!("{what} ({unit})"), direct, relay, mcpd, ratio, marker, verdict.to_owned()]);
+    }
+}
+
+/// Three significant digits or so, and a dash for what does not exist.
+fn number(value: f64) -> String {
+    match value {
+        value if value.is_nan() || value == 0.0 => "–".to_owned(),
+        value if value < 10.0 => format!("{value:.2}"),
+        value if value < 100.0 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut grid = Grid::new();
+        grid.load_style(ASCII_MARKDOWN);
+        grid.set_header(["", "direct", "relay", "mcpd", "mcpd ÷ relay", "marker", ""]);
+        grid.add_rows(&self.rows);
+        for column in grid.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        write!(out, "{grid}")
+    }
+}

@@ -1,0 +1,104 @@
+"""An mcpd with a configuration and a runtime directory of its own."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import processes
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server as both mcpd and a direct client start it."""
+
+    command: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+    deny: list[str] = field(default_factory=list)
+    cwd: str | None = None
+
+
+class Daemon:
+    """Running between `with` and its end, after which nothing of it is left."""
+
+    def __init__(self, mcpd, servers):
+        self.mcpd = str(mcpd)
+        # A socket's path may have 108 bytes, and a checkout can lie deep.
+        self._directory = Path(tempfile.mkdtemp(prefix="mcpd-interop-"))
+        self.runtime = self._directory / "run"
+        self.socket = str(self.runtime / "mcp.sock")
+        # Descendants that lost every parent are found by this.
+        self._mark = f"MCPD_INTEROP={uuid.uuid4()}"
+        self._seen = set()
+        self._config = self._directory / "mcpd.toml"
+        self._config.write_text("\n".join(self._table(name, server) for name, server in servers.items()))
+
+    def __enter__(self):
+        arguments = ["serve", "--config", self._config, "--runtime-dir", self.runtime]
+        with (self._directory / "log").open("w") as log:
+            self._process = subprocess.Popen([self.mcpd, *arguments], stdin=subprocess.DEVNULL, stderr=log)
+        try:
+            eventually(self._is_accepting, "the socket accepts")
+        except AssertionError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        for process in self.left():
+            if process.is_running():
+                os.kill(process.pid, signal.SIGKILL)
+        shutil.rmtree(self._directory)
+
+    def descendants(self):
+        return processes.descendants(self._process.pid)
+
+    def stop(self, how):
+        """Sends a signal and returns the exit status; who was there is remembered for `left`."""
+        self._seen = self.descendants()
+        self._process.send_signal(how)
+        return self._process.wait(20)
+
+    def left(self):
+        """Those of its descendants that outlived it."""
+        return {one for one in self._seen if one.is_running()} | processes.running_with_environment(self._mark)
+
+    def log(self):
+        return (self._directory / "log").read_text()
+
+    def _is_accepting(self):
+        if self._process.poll() is not None:
+            raise AssertionError(f"mcpd ended with {self._process.returncode}:\n{self.log()}")
+        with socket.socket(socket.AF_UNIX) as agent:
+            return agent.connect_ex(self.socket) == 0
+
+    def _table(self, name, server):
+        variable, value = self._mark.split("=")
+        env = {**server.env, variable: value}
+        lines = [
+            f"[servers.{name}]",
+            f"command = {json.dumps(server.command[0])}",
+            f"args = {json.dumps(server.command[1:])}",
+            f"deny = {json.dumps(server.deny)}",
+            "env = {" + ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items()) + "}",
+        ]
+        if server.cwd:
+            lines.append(f"cwd = {json.dumps(server.cwd)}")
+        return "\n".join(lines) + "\n"
+
+
+def eventually(condition, what, seconds=20):
+    """Waits for what another process does; inside an event loop, only for what needs nothing of it."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)

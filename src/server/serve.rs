@@ -13,10 +13,11 @@ use super::listing::Pace;
 use super::process::Process;
 use super::task::ServerTask;
 use super::{Command, Stop};
+use crate::transport::Incoming;
 
 /// How long calls in flight may go on when the server is to be stopped.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Commands taken in before the next write, so that a burst of calls goes out in one.
+/// Commands or messages taken in before anything else is done.
 const BURST: usize = 64;
 
 impl ServerTask {
@@ -29,7 +30,9 @@ impl ServerTask {
             self.publisher.update(|published| published.attempted = true);
         }
         self.release_held(instance);
+        // Made once and kept: what is awaited anew at each turn costs as much as a small call.
         let mut stop = self.stop.clone();
+        let mut stopped = pin!(stop.at_least(Stop::Stop));
         let mut drained_by = None;
         let mut timer = pin!(sleep(Duration::ZERO));
         let mut armed = None;
@@ -43,10 +46,7 @@ impl ServerTask {
             tokio::select! {
                 Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
                 incoming = instance.reader.next() => match incoming {
-                    Ok(Some(incoming)) => {
-                        let effect = instance.take(incoming);
-                        self.effect(effect, instance);
-                    }
+                    Ok(Some(incoming)) => self.take_all(incoming, instance),
                     Ok(None) | Err(_) => return closed(process, "closed its stdout").await,
                 },
                 written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
@@ -60,11 +60,22 @@ impl ServerTask {
                     let effect = instance.expire(Instant::now());
                     self.effect(effect, instance);
                 }
-                () = stop.at_least(Stop::Stop), if drained_by.is_none() => {
+                () = &mut stopped, if drained_by.is_none() => {
                     self.on(Event::Stop);
                     drained_by = Some(Instant::now() + DRAIN);
                 }
             }
+        }
+    }
+
+    /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
+    fn take_all(&mut self, first: Incoming, instance: &mut Instance) {
+        let effect = instance.take(first);
+        self.effect(effect, instance);
+        for _ in 1..BURST {
+            let Some(next) = instance.reader.buffered() else { return };
+            let effect = instance.take(next);
+            self.effect(effect, instance);
         }
     }
 

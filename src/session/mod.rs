@@ -13,6 +13,7 @@ mod methods;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,13 +27,15 @@ use crate::jsonrpc::reply;
 use crate::manager::View;
 use crate::server::call::{CallKey, ReplySender, ToAgent};
 use crate::server::{Counter, ServerHandle, Stop, StopOrder};
-use crate::transport::{MessageReader, Outbox};
+use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// Requests one session may have unanswered; one more is refused with −31003.
 pub const MAX_IN_FLIGHT: usize = 256;
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
 /// of them unread.
 const UNREAD_MESSAGES: usize = 4;
+/// Messages taken in before anything else is done.
+const BURST: usize = 64;
 /// For the last answers to be taken when the daemon stops.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
@@ -83,6 +86,14 @@ struct Session {
     initialized: bool,
 }
 
+/// Waits for the next view; one that nobody publishes any more never comes.
+async fn changed(mut view: watch::Receiver<Arc<View>>) -> watch::Receiver<Arc<View>> {
+    if view.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    view
+}
+
 struct InFlight {
     key: CallKey,
     server: ServerHandle,
@@ -117,8 +128,10 @@ impl Session {
         write: &mut OwnedWriteHalf,
         answers: &mut mpsc::Receiver<ToAgent>,
     ) -> io::Result<()> {
-        let mut view = self.setup.view.clone();
+        // Made once and kept: what is awaited anew at each turn costs as much as a small call.
+        let mut view_changed = pin!(changed(self.setup.view.clone()));
         let mut closing = self.setup.closing.clone();
+        let mut closed = pin!(closing.at_least(Stop::Stop));
         let mut half_closed = None;
         loop {
             if half_closed.is_some() && self.calls.is_empty() && self.deferred.is_empty() && self.outbox.is_empty() {
@@ -127,7 +140,7 @@ impl Session {
             let listening = half_closed.is_none() && self.may_read_more();
             tokio::select! {
                 incoming = reader.next(), if listening => match incoming? {
-                    Some(incoming) => self.take(incoming).await,
+                    Some(incoming) => self.take_all(incoming, reader).await,
                     None => half_closed = Some(reader.get_ref().as_ref().as_fd().try_clone_to_owned()?),
                 },
                 Some(answer) = answers.recv() => {
@@ -140,10 +153,22 @@ impl Session {
                     }
                 }
                 written = self.outbox.write_some(write), if !self.outbox.is_empty() => written?,
-                Ok(()) = view.changed() => self.view_changed(),
+                view = &mut view_changed => {
+                    self.view_changed();
+                    view_changed.set(changed(view));
+                }
                 () = hangup::watch(half_closed.as_ref()), if half_closed.is_some() => return Ok(()),
-                () = closing.at_least(Stop::Stop) => return self.say_goodbye(write, answers).await,
+                () = &mut closed => return self.say_goodbye(write, answers).await,
             }
+        }
+    }
+
+    /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
+    async fn take_all(&mut self, first: Incoming, reader: &mut MessageReader<OwnedReadHalf>) {
+        self.take(first).await;
+        for _ in 1..BURST {
+            let Some(next) = self.may_read_more().then(|| reader.buffered()).flatten() else { return };
+            self.take(next).await;
         }
     }
 

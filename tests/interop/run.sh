@@ -6,10 +6,12 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$root/target}
+cd "$here/../.."
+target=${CARGO_TARGET_DIR:-target}
 scratch=${1:-$target/interop}
-mkdir -p "$scratch"
+mkdir -p "$target" "$scratch"
+# Absolute, since servers run in directories of their own.
+target=$(cd "$target" && pwd)
 scratch=$(cd "$scratch" && pwd)
 results=$scratch/results
 : >"$results"
@@ -35,7 +37,7 @@ check_with() {
 install_servers
 install_sdk mcp-1 requirements.txt
 install_sdk mcp-2 requirements-2.txt
-(cd "$root" && cargo build --release --locked --bin mcpd)
+cargo build --release --locked --bin mcpd
 
 check_with mcp-1
 check_with mcp-2

@@ -1,1 +1,27 @@
+//! Black-box promises of the real binary, one module each.
 
+mod support;
+
+mod cli;
+mod closes_its_sockets;
+mod connect;
+mod demo;
+mod denies_tools;
+mod ends_calls;
+mod harness;
+mod hygiene;
+mod isolates_agents;
+mod lists_tools;
+mod negotiates;
+mod owns_its_sockets;
+mod refuses_bad_config;
+mod reports_status;
+mod routes_calls;
+mod serves_on;
+mod stops_every_child;
+mod stops_in_order;
+mod survives_crashes;
+mod survives_hangs;
+mod survives_lines;
+mod survives_starts;
+mod tidy;

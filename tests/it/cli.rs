@@ -1,0 +1,83 @@
+//! The command line: one exit code for each way to end, results on stdout, everything else on stderr.
+
+use serde_json::json;
+
+use crate::support::{Daemon, Place, Server, Setup};
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("a").flags("--bare --tool echo --tool refuse --tool fail")).start()
+}
+
+#[test]
+fn tools_are_listed_for_people_and_for_programs() {
+    let daemon = daemon();
+    let table = daemon.client(&["tools"]).expect_code(0);
+    for name in ["a__echo", "a__refuse", "a__fail"] {
+        assert!(table.stdout.lines().any(|line| line.contains(name)), "{table}");
+    }
+    let json = daemon.client(&["tools", "--json"]).expect_code(0).json();
+    let list = json.as_array().or(json["tools"].as_array()).expect("an array of tools").clone();
+    let names: Vec<_> = list.iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["a__echo", "a__refuse", "a__fail"]);
+    assert_eq!(list[0]["inputSchema"]["type"], "object");
+}
+
+#[test]
+fn a_call_prints_its_result_and_nothing_else() {
+    let daemon = daemon();
+    let ran = daemon.client(&["call", "a__echo", r#"{"n": 1.10}"#, "--json"]).expect_code(0);
+    assert_eq!(ran.json()["structuredContent"]["params"]["arguments"], json!({"n": 1.1}));
+    assert!(ran.stdout.contains("1.10"), "numbers stay as they are: {ran}");
+    assert_eq!(ran.stderr, "");
+    let plain = daemon.client(&["call", "a__echo"]).expect_code(0);
+    assert!(plain.stdout.contains("\"params\""), "structured content is shown if there is nothing else: {plain}");
+}
+
+#[test]
+fn a_call_that_fails_ends_with_one() {
+    let daemon = daemon();
+    let refused = daemon.client(&["call", "a__refuse", "{}", "--json"]).expect_code(1);
+    assert_eq!(refused.json()["isError"], true, "it is a result all the same");
+    let failed = daemon.client(&["call", "a__fail", r#"{"code": -5, "message": "no way"}"#]).expect_code(1);
+    assert!(failed.stderr.contains("no way") && failed.stdout.is_empty(), "{failed}");
+    let unknown = daemon.client(&["call", "a__nothing", "{}"]).expect_code(1);
+    assert!(unknown.stderr.contains("Unknown tool: a__nothing"), "{unknown}");
+}
+
+#[test]
+fn wrong_usage_ends_with_two_and_says_how_to_do_it() {
+    let daemon = daemon();
+    for args in [
+        &["call", "a__echo", "{not json"][..],
+        &["call", "a__echo", "[1]"],
+        &["call"],
+        &["status", "--jsonn"],
+        &["stattus"],
+        &[],
+    ] {
+        let ran = daemon.place().mcpd(args).expect_code(2);
+        assert!(!ran.stderr.is_empty() && ran.stdout.is_empty(), "{args:?}: {ran}");
+    }
+    assert!(!daemon.journal("a").iter().any(|line| line.contains("tools/call")));
+}
+
+#[test]
+fn help_and_version_are_there_without_a_daemon() {
+    let place = Place::new();
+    let help = place.mcpd(&["--help"]).expect_code(0);
+    for command in ["serve", "status", "tools", "call", "connect", "demo"] {
+        assert!(help.stdout.contains(command), "no {command}: {help}");
+    }
+    let version = place.mcpd(&["--version"]).expect_code(0);
+    assert_eq!(version.stdout.trim(), concat!("mcpd ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_reason_to_panic() {
+    let daemon = daemon();
+    let script = "\"$0\" tools --json --runtime-dir \"$1\" | true; \"$0\" status --runtime-dir \"$1\" 2>&1 >/dev/full";
+    let mut command = daemon.place().command("sh");
+    command.args(["-c", script, crate::support::MCPD]).arg(daemon.place().runtime_dir());
+    let ran = crate::support::run(&mut command);
+    assert!(!format!("{ran}").contains("panicked"), "{ran}");
+}

@@ -1,0 +1,98 @@
+//! Nobody but their owner can use the sockets, and nobody but the daemon holds them.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::support::{Agent, Daemon, MCPD, Server, Setup, arguments, run, until};
+
+fn setup() -> Setup {
+    Setup::with(Server::named("a"))
+}
+
+/// The permissions of a file, if it is there.
+fn mode(path: &Path) -> Option<u32> {
+    Some(fs::metadata(path).ok()?.mode() & 0o7777)
+}
+
+/// Fails if the directory or a socket is open to others at any moment of the start.
+fn is_private_from_the_start(umask: &str) {
+    let daemon = setup().after_shell(&format!("umask {umask}")).spawn();
+    let run = daemon.place().runtime_dir();
+    let private = |name: &str, wanted: u32| {
+        let found = mode(&run.join(name)).unwrap_or(wanted);
+        assert_eq!(found, wanted, "{name:?} under umask {umask}: {found:o}");
+    };
+    until("all its files are there", || {
+        private("", 0o700);
+        ["mcp.sock", "admin.sock", "lock"].iter().for_each(|name| private(name, 0o600));
+        (daemon.runtime_files() == ["admin.sock", "lock", "mcp.sock"]).then_some(())
+    });
+    arguments(&Agent::ready(&daemon).call("a__echo", &serde_json::json!({})));
+}
+
+#[test]
+fn its_files_are_private_even_under_a_careless_umask() {
+    is_private_from_the_start("000");
+}
+
+#[test]
+fn its_files_are_usable_even_under_a_paranoid_umask() {
+    is_private_from_the_start("777");
+}
+
+/// Opens every door but the daemon's own, then runs `mcpd` as nobody.
+fn as_nobody(daemon: &Daemon, args: &[&str]) -> crate::support::Ran {
+    let run_dir = daemon.place().runtime_dir();
+    for dir in [daemon.place().path(""), run_dir.clone()] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("one's own directory");
+    }
+    for socket in ["mcp.sock", "admin.sock"] {
+        fs::set_permissions(run_dir.join(socket), fs::Permissions::from_mode(0o666)).expect("one's own socket");
+    }
+    // A copy, because the build directory may be closed to others.
+    let copy = daemon.place().path("mcpd");
+    fs::copy(MCPD, &copy).expect("a copy of the binary");
+    let mut command = daemon.place().command("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy).args(args);
+    run(command.arg("--runtime-dir").arg(run_dir))
+}
+
+#[test]
+fn another_user_is_refused_even_when_the_files_let_them_in() {
+    if !rustix::process::getuid().is_root() {
+        println!("skipped: only root can act as another user");
+        return;
+    }
+    let daemon = setup().start();
+    for args in [&["tools"][..], &["call", "a__echo", "{}"], &["status", "--json"]] {
+        let ran = as_nobody(&daemon, args);
+        assert!(ran.code != Some(0) && ran.stdout.is_empty(), "{args:?}: {ran}");
+    }
+    assert!(!daemon.journal("a").iter().any(|line| line.contains("tools/call")));
+    assert_eq!(daemon.status()["agents"], serde_json::json!([]));
+}
+
+/// What the kernel calls the listening sockets and the lock file of `dir` among the open files of a process.
+fn handles(dir: &Path) -> Vec<String> {
+    let sockets = fs::read_to_string("/proc/net/unix").expect("/proc is mounted");
+    let listening = |line: &&str| line.contains(" 00010000 ") && line.contains(dir.to_str().expect("text"));
+    let inodes = sockets.lines().filter(listening).filter_map(|line| line.split_whitespace().nth(6));
+    inodes.map(|inode| format!("socket:[{inode}]")).chain([dir.join("lock").display().to_string()]).collect()
+}
+
+fn open_files(pid: u32) -> Vec<String> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).map(|path| path.display().to_string()).collect()
+}
+
+#[test]
+fn nothing_but_the_daemon_holds_its_sockets_and_lock() {
+    let mut daemon = setup().start();
+    let handles = handles(&daemon.place().runtime_dir());
+    let held = |pid: u32| open_files(pid).into_iter().filter(|file| handles.contains(file)).count();
+    assert_eq!((handles.len(), held(daemon.pid())), (3, 3), "{handles:?}");
+    for process in daemon.family() {
+        assert_eq!(held(process.pid), 0, "{process:?} holds {:?}", open_files(process.pid));
+    }
+}

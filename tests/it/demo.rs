@@ -1,0 +1,59 @@
+//! `mcpd demo` shows the main job with nothing configured and leaves nothing.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{MCPD, Place};
+
+#[test]
+fn the_demo_shows_the_main_job_and_leaves_nothing() {
+    let place = Place::new();
+    let ran = place.mcpd(&["demo"]).expect_code(0);
+    for shown in ["demo__", "Unknown tool", "mcp.sock", "ready"] {
+        assert!(ran.stdout.contains(shown), "no {shown:?}: {ran}");
+    }
+    assert!(place.processes(None).is_empty(), "{:#?}", place.processes(None));
+    for dir in ["home", "xdg-run", "xdg-config", "tmp"] {
+        let left: Vec<_> = fs::read_dir(place.path(dir)).expect("the test's own").flatten().collect();
+        assert!(left.is_empty(), "{dir}: {left:?}");
+    }
+}
+
+#[test]
+fn the_demo_does_not_touch_a_daemon_that_runs() {
+    let daemon = crate::support::Setup::new().start();
+    daemon.place().mcpd(&["demo"]).expect_code(0);
+    assert_eq!(daemon.status()["pid"], daemon.pid());
+}
+
+#[test]
+fn the_demo_server_is_an_mcp_server_on_its_own() {
+    let place = Place::new();
+    let mut command = place.command(MCPD);
+    let mut child =
+        command.arg("demo-server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
+    let mut stdin = child.stdin.take().expect("a piped stream");
+    let info = json!({"name": "t", "version": "1"});
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info});
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
+    ] {
+        writeln!(stdin, "{message}").expect("it reads");
+    }
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends with its stdin");
+    assert!(output.status.success(), "{output:?}");
+    let lines: Vec<Value> = output
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines[0]["result"]["protocolVersion"], "2025-06-18");
+    assert!(!lines[1]["result"]["tools"].as_array().expect("tools").is_empty());
+}

@@ -1,0 +1,171 @@
+//! Every call ends exactly once: with its answer, with an error that says what is known, or by its own cancellation.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code};
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("a")).start()
+}
+
+#[test]
+fn a_slow_call_holds_up_no_other() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let slow = agent.start_call("a__sleep", &json!({"ms": 700}));
+    for n in 0..20 {
+        assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
+    }
+    agent.expect_quiet();
+    arguments(&agent.answer(&slow));
+}
+
+#[test]
+fn progress_comes_in_order_with_the_token_the_agent_chose() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    for token in [json!("é\"1"), json!(1), json!(9_007_199_254_740_993_i64)] {
+        let params = json!({"name": "a__progress", "arguments": {"n": 3}, "_meta": {"progressToken": token}});
+        let id = agent.ask("tools/call", &params);
+        for step in 1..=3 {
+            let expected = json!({"progressToken": token, "progress": step, "total": 3});
+            let message = agent.next();
+            assert_eq!((&message["method"], &message["params"]), (&json!("notifications/progress"), &expected));
+        }
+        arguments(&agent.answer(&id));
+    }
+}
+
+#[test]
+fn agents_with_the_same_progress_token_hear_of_their_own_call_only() {
+    let daemon = daemon();
+    let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
+    let calls: Vec<_> = agents
+        .iter_mut()
+        .zip([2, 4])
+        .map(|(agent, n)| {
+            let arguments = json!({"n": n, "every": 20});
+            agent.ask(
+                "tools/call",
+                &json!({"name": "a__progress", "arguments": arguments, "_meta": {"progressToken": 1}}),
+            )
+        })
+        .collect();
+    for ((agent, n), call) in agents.iter_mut().zip([2, 4]).zip(calls) {
+        for _ in 0..n {
+            let progress = agent.expect_notification("notifications/progress");
+            assert_eq!((&progress["params"]["total"], &progress["params"]["progressToken"]), (&json!(n), &json!(1)));
+        }
+        arguments(&agent.answer(&call));
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn a_cancelled_call_is_cancelled_at_the_server_and_never_answered() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    agent.send(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "why"}}),
+    );
+    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "60000")).expect("JSON");
+    let cancel: Value = serde_json::from_str(&daemon.wait_journal("a", "notifications/cancelled")).expect("JSON");
+    assert_eq!((&cancel["params"]["requestId"], &cancel["params"]["reason"]), (&call["id"], &json!("why")));
+    daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
+    agent.expect_quiet();
+}
+
+#[test]
+fn an_answer_after_the_cancellation_reaches_nobody_and_is_counted() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let id = agent.start_call("a__sleep", &json!({"ms": 200, "stubborn": true}));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    daemon.wait_row("a", "counts the late answer", |row| row["stray_responses"] == 1);
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
+    let daemon = Setup::with(Server::named("a").line("call_timeout = \"300ms\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.call("a__sleep", &json!({"ms": 60_000}));
+    assert_eq!((code(&answer), &answer["error"]["data"]), (-31002, &json!({"server": "a", "outcome": "unknown"})));
+    daemon.wait_journal("a", "notifications/cancelled");
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+#[test]
+fn progress_keeps_a_long_call_alive() {
+    let daemon = Setup::with(Server::named("a").line("call_timeout = \"600ms\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let params = json!({"name": "a__progress", "arguments": {"n": 8, "every": 150}, "_meta": {"progressToken": "t"}});
+    let id = agent.ask("tools/call", &params);
+    for _ in 0..8 {
+        agent.expect_notification("notifications/progress");
+    }
+    arguments(&agent.answer(&id));
+}
+
+#[test]
+fn an_answer_and_a_cancellation_that_cross_end_their_call_once() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let calls: Vec<_> = (0..200).map(|n| agent.start_call("a__sleep", &json!({"ms": n % 7}))).collect();
+    for id in calls.iter().skip(1).step_by(2) {
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    }
+    let last = agent.start_call("a__sleep", &json!({"ms": 50}));
+    let mut ended = Vec::new();
+    while !ended.contains(&last) {
+        ended.push(agent.next()["id"].clone());
+    }
+    let ends = |id: &Value| ended.iter().filter(|end| *end == id).count();
+    for (n, id) in calls.iter().enumerate() {
+        assert!(ends(id) == 1 || (n % 2 == 1 && ends(id) == 0), "call {n} ended {} times", ends(id));
+    }
+    daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
+    agent.expect_quiet();
+}
+
+#[test]
+fn too_many_calls_at_once_are_refused_at_once_and_the_rest_complete() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let ids: Vec<_> = (0..300).map(|_| agent.start_call("a__sleep", &json!({"ms": 2000}))).collect();
+    let refused: Vec<_> = ids[256..].iter().map(|id| agent.answer(id)).collect();
+    for answer in refused.iter().chain([&other.call("a__echo", &json!({}))]) {
+        assert_eq!((code(answer), &answer["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
+    }
+    arguments(&other.call("b__echo", &json!({})));
+    for id in &ids[..256] {
+        arguments(&agent.answer(id));
+    }
+    arguments(&other.call("a__echo", &json!({})));
+}
+
+#[test]
+fn one_agent_cannot_fill_every_server_at_once() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let call = |n: usize| ["a__sleep", "b__sleep"][n % 2];
+    let ids: Vec<_> = (0..300).map(|n| agent.start_call(call(n), &json!({"ms": 1500}))).collect();
+    for id in &ids[256..] {
+        assert_eq!(code(&agent.answer(id)), -31003);
+    }
+    arguments(&other.call("a__echo", &json!({})));
+    for id in &ids[..256] {
+        arguments(&agent.answer(id));
+    }
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused_and_the_connection_lives_on() {
+    let daemon = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"64KiB\"").start();
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.call("a__echo", &json!({"text": "x".repeat(100_000)}));
+    assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("not_sent")));
+    arguments(&agent.call("a__echo", &json!({"text": "x".repeat(50_000)})));
+    assert!(!daemon.journal("a").iter().any(|line| line.len() > 60_000));
+}

@@ -1,0 +1,41 @@
+//! The harness notices what it is there to notice.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup};
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("a")).start()
+}
+
+#[test]
+#[should_panic(expected = "not the end")]
+fn an_answer_that_nobody_read_fails_the_test() {
+    let daemon = daemon();
+    Agent::ready(&daemon).ask("ping", &json!({}));
+}
+
+#[test]
+#[should_panic(expected = "unread")]
+fn a_notification_that_was_passed_over_fails_the_test() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    agent.tools();
+    let call = agent.start_call("a__mutate_tools", &json!({"add": ["new"]}));
+    daemon.wait_row("a", "shows the new tool", |row| row["tools_exposed"] == 26);
+    agent.answer(&call);
+    agent.request("ping", &json!({}));
+}
+
+#[test]
+#[should_panic(expected = "processes are left")]
+fn a_process_that_was_left_behind_fails_the_test() {
+    let place = Place::new();
+    let mut child = place.command(SCRIPTED).arg("--linger").spawn().expect("it starts");
+    // Not given the usual time, because it does not leave by itself.
+    let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| place.expect_no_process(Duration::ZERO)));
+    child.wait().expect("the harness has killed it");
+    std::panic::resume_unwind(verdict.expect_err("it was there"));
+}

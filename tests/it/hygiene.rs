@@ -1,0 +1,138 @@
+//! A server is given what its config says and nothing else of the daemon's.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, field, quoted, result};
+
+/// What an introspecting tool of the server `a` tells.
+fn told(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
+    let answer = Agent::ready(daemon).call(&format!("a__{tool}"), arguments);
+    result(&answer)["structuredContent"].clone()
+}
+
+#[test]
+fn the_environment_is_a_short_list_and_what_the_config_gives() {
+    let server = Server::named("a").env("OWN", "${HOME}/x").line(r#"pass_env = ["PASSED"]"#);
+    let strangers = ["GITHUB_TOKEN", "SSH_AUTH_SOCK", "NOTIFY_SOCKET", "LISTEN_FDS_X", "CREDENTIALS_DIRECTORY"];
+    let setup = strangers.iter().fold(Setup::with(server), |setup, name| setup.variable(name, "leak"));
+    let setup =
+        setup.variable("PASSED", "yes").variable("LANG", "C.UTF-8").variable("LC_TIME", "C").variable("TZ", "UTC");
+    let daemon = setup
+        .variable("LOGNAME", "me")
+        .variable("SHELL", "/bin/sh")
+        .variable("TERM", "dumb")
+        .variable("USER", "me")
+        .start();
+    let env = told(&daemon, "env", &json!({}));
+    let mut names: Vec<_> = env.as_object().expect("an object").keys().map(String::as_str).collect();
+    names.sort_unstable();
+    let expected = [
+        "HOME",
+        "LANG",
+        "LC_TIME",
+        "LOGNAME",
+        "MCPD_TEST_TAG",
+        "OWN",
+        "PASSED",
+        "PATH",
+        "SHELL",
+        "TERM",
+        "TMPDIR",
+        "TZ",
+        "USER",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(env["OWN"], format!("{}/x", daemon.place().path("home").display()));
+    assert_eq!(env["PASSED"], "yes");
+}
+
+#[test]
+fn it_has_three_descriptors_whatever_the_daemon_was_started_with() {
+    let daemon = Setup::with(Server::named("a")).after_shell("exec 5</dev/null 9>/dev/null").start();
+    assert_eq!(told(&daemon, "fds", &json!({})), json!([0, 1, 2]));
+}
+
+#[test]
+fn its_signals_are_those_of_a_fresh_process() {
+    let place = Place::new();
+    let status = place.path("status");
+    // A Rust program ignores SIGPIPE by itself, so a shell looks first.
+    let script = format!("cat /proc/self/status > {}; exec \"$0\" \"$@\"", quoted(&status));
+    let server = Server::run_by("a", "sh").arg("-c").arg(script).arg(SCRIPTED);
+    let daemon = Setup::with(server).start_in(&place);
+    let text = fs::read_to_string(status).expect("written before the server started");
+    for set in ["SigBlk:\t", "SigIgn:\t"] {
+        let mask = text.lines().find_map(|line| line.strip_prefix(set)).expect("a line");
+        let mask = u64::from_str_radix(mask, 16).expect("a mask");
+        // The C library keeps the two signals behind the standard ones to itself.
+        assert_eq!(mask & 0x7fff_ffff, 0, "{set}{mask:x}");
+    }
+    assert_eq!(told(&daemon, "sigmask", &json!({}))["blocked"], "0000000000000000");
+}
+
+#[test]
+fn it_runs_in_the_home_directory_or_where_the_config_says() {
+    let home = Setup::with(Server::named("a")).start();
+    assert_eq!(told(&home, "cwd", &json!({})), home.place().path("home").to_str().expect("text"));
+    let there = Setup::with(Server::named("a").line("cwd = \"/proc/self/../..\"")).start();
+    assert_eq!(told(&there, "cwd", &json!({})), "/");
+}
+
+#[test]
+fn its_umask_is_the_one_the_daemon_was_started_with() {
+    let daemon = Setup::with(Server::named("a")).after_shell("umask 027").start();
+    assert_eq!(told(&daemon, "umask", &json!({})), "0027");
+}
+
+#[test]
+fn its_arguments_are_passed_verbatim_and_no_shell_sees_them() {
+    let awkward = ["$(touch pwned)", "`id`", "a b", "", "*", "; true", "--", "é\n\"quoted\"", "\\"];
+    let server = awkward
+        .iter()
+        .fold(Server::named("a").arg("--bare"), |server, arg| server.arg("--tool").arg(format!("={arg}")));
+    let daemon = Setup::with(server).start();
+    let pid = daemon.server_pid("a");
+    let cmdline = fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
+    let args: Vec<_> = cmdline.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
+    for arg in awkward {
+        assert!(args.contains(&format!("={arg}")), "{arg:?} in {args:?}");
+    }
+    assert_eq!(args[0], SCRIPTED);
+}
+
+#[test]
+fn it_is_in_a_process_group_of_its_own_and_without_a_terminal() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let group = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+        let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
+        rest.split(' ').nth(2).expect("a group").to_owned()
+    };
+    let pid = daemon.server_pid("a");
+    assert_ne!(group(pid), group(daemon.pid()));
+}
+
+#[test]
+fn it_cannot_reach_the_operators_socket() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let dir = daemon.place().runtime_dir();
+    let argv = json!([MCPD, "status", "--json", "--runtime-dir", dir]);
+    let ran = told(&daemon, "run", &json!({"argv": argv}));
+    assert!(ran["code"] != 0 && ran["stdout"] == "", "{ran}");
+    let said = told(&daemon, "connect", &json!({"path": dir.join("admin.sock")}));
+    assert!(said == "closed" || said == "ConnectionReset" || said == "refused", "{said}");
+    assert_eq!(daemon.client(&["status"]).code, Some(0), "the operator still can");
+}
+
+#[test]
+fn a_guard_is_one_small_process_that_shows_no_secret_and_no_command() {
+    let daemon = Setup::with(Server::named("a").env("TOKEN", "canary-1")).start();
+    let guard = daemon.guard_pid("a");
+    let cmdline = String::from_utf8_lossy(&fs::read(format!("/proc/{guard}/cmdline")).expect("it runs")).into_owned();
+    assert!(!cmdline.contains("canary") && !cmdline.contains(SCRIPTED), "{cmdline}");
+    assert_eq!(field(guard, "Threads"), "1");
+    assert!(Path::new(&format!("/proc/{guard}/exe")).read_link().is_ok_and(|exe| exe.ends_with("mcpd")));
+}

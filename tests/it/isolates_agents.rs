@@ -1,0 +1,150 @@
+//! Whatever one agent does, no other is given its messages or waits for it.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, resident_kib, result, until};
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("a")).start()
+}
+
+#[test]
+fn agents_with_the_same_ids_each_get_their_own_answers() {
+    let daemon = daemon();
+    let mut agents: Vec<_> = (0..10).map(|_| Agent::ready(&daemon)).collect();
+    let calls: Vec<Vec<_>> = agents
+        .iter_mut()
+        .enumerate()
+        .map(|(number, agent)| {
+            // Odd calls are slower, so that answers overtake each other.
+            let call = |n: u32| json!({"agent": number, "n": n, "ms": n % 2 * 30});
+            (0..20).map(|n| (agent.start_call("a__sleep", &call(n)), call(n))).collect()
+        })
+        .collect();
+    for (agent, calls) in agents.iter_mut().zip(&calls) {
+        for (id, sent) in calls {
+            assert_eq!(arguments(&agent.answer(id)), sent);
+        }
+    }
+    let pids = daemon.row("a");
+    assert_eq!((&pids["calls"], &pids["restarts"]), (&json!(200), &json!(0)), "one copy serves them all");
+}
+
+#[test]
+fn an_agent_that_says_no_more_still_gets_its_answers() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let ids: Vec<_> = (0..5).map(|n| agent.start_call("a__sleep", &json!({"ms": n * 100}))).collect();
+    agent.shut_down_writing();
+    for id in &ids {
+        arguments(&agent.answer(id));
+    }
+    agent.expect_end();
+}
+
+#[test]
+fn the_calls_of_an_agent_that_goes_away_are_cancelled_at_the_server() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "60000")).expect("JSON");
+    agent.hang_up();
+    let cancel: Value = serde_json::from_str(&daemon.wait_journal("a", "notifications/cancelled")).expect("JSON");
+    assert_eq!(cancel["params"]["requestId"], call["id"]);
+    daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
+}
+
+#[test]
+fn no_agent_can_cancel_the_call_of_another() {
+    let daemon = daemon();
+    let (mut one, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let id = one.start_call("a__sleep", &json!({"ms": 400}));
+    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "400")).expect("JSON");
+    let theirs = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call["id"]}});
+    other.send(&theirs);
+    other.expect_quiet();
+    arguments(&one.answer(&id));
+    assert!(!daemon.journal("a").iter().any(|line| line.contains("cancelled")));
+}
+
+#[test]
+fn an_agent_that_reads_nothing_costs_the_others_nothing() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut deaf = Agent::ready(&daemon);
+    let mut agent = Agent::ready(&daemon);
+    for _ in 0..100 {
+        deaf.start_call("a__big", &json!({"bytes": 1 << 20}));
+    }
+    for n in 0..20 {
+        let start = Instant::now();
+        assert_eq!(arguments(&agent.call("b__echo", &json!({"n": n}))), &json!({"n": n}));
+        assert!(start.elapsed() < Duration::from_secs(1), "an answer took {:?}", start.elapsed());
+    }
+    arguments(&agent.call("a__echo", &json!({})));
+    let resident = resident_kib(daemon.pid());
+    assert!(resident < 64 << 10, "{resident} KiB for an agent that reads nothing");
+    deaf.hang_up();
+    daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
+}
+
+#[test]
+fn an_agent_that_stops_in_the_middle_of_a_line_costs_the_others_nothing() {
+    let daemon = daemon();
+    let mut half = Agent::ready(&daemon);
+    half.send_raw(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","#);
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__echo", &json!({})));
+    half.send_raw("\"arguments\":{\"late\":true}}}\n");
+    assert_eq!(arguments(&half.answer(&json!(1))), &json!({"late": true}));
+}
+
+#[test]
+fn agents_that_come_and_go_leave_nothing_in_the_daemon() {
+    let daemon = daemon();
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", daemon.pid())).expect("the daemon runs").count();
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    let before = descriptors();
+    for round in 0..200 {
+        let mut agent = Agent::connect(&daemon);
+        match round % 4 {
+            0 => {}
+            1 => drop(agent.ask("ping", &json!({}))),
+            2 => drop(result(&agent.initialize("2025-11-25")).clone()),
+            _ => agent.send_raw("{\"half"),
+        }
+        agent.hang_up();
+    }
+    until("the descriptors are those of the start", || (descriptors() <= before).then_some(()));
+    let status = daemon.wait_status("counts no agent", |status| status["agents"] == json!([]));
+    assert_eq!(status["servers"][0]["in_flight"], 0);
+}
+
+#[test]
+fn fifty_agents_are_served_at_once() {
+    let daemon = daemon();
+    let mut agents: Vec<_> = (0..50).map(|_| Agent::ready(&daemon)).collect();
+    let ids: Vec<_> = agents.iter_mut().map(|agent| agent.start_call("a__sleep", &json!({"ms": 200}))).collect();
+    for (agent, id) in agents.iter_mut().zip(&ids) {
+        arguments(&agent.answer(id));
+    }
+}
+
+#[test]
+fn a_flood_of_progress_for_an_agent_that_reads_nothing_drowns_nobody() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let token = "t".repeat(1000);
+    let params = json!({"name": "a__progress", "arguments": {"n": 50_000}, "_meta": {"progressToken": token}});
+    deaf.ask("tools/call", &params);
+    for n in 0..20 {
+        arguments(&agent.call("b__echo", &json!({"n": n})));
+    }
+    arguments(&agent.call("a__echo", &json!({})));
+    let resident = resident_kib(daemon.pid());
+    assert!(resident < 64 << 10, "{resident} KiB for an agent that reads nothing");
+    deaf.hang_up();
+}

@@ -1,0 +1,177 @@
+//! Every agent sees every server's tools, each under one name, in one order, and is told when that changes.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Server, Setup, arguments, result};
+
+/// A server that lists these tools only.
+fn bare(name: &str, tools: &[&str]) -> Server {
+    tools.iter().fold(Server::named(name).flags("--bare"), |server, tool| server.flags(&format!("--tool {tool}")))
+}
+
+#[test]
+fn tools_are_listed_by_server_in_file_order_and_then_in_the_servers_own() {
+    let setup = Setup::with(bare("zoo", &["z", "a"])).server(bare("ant", &["m", "b"]));
+    let daemon = setup.start();
+    let expected = ["zoo__z", "zoo__a", "ant__m", "ant__b"];
+    assert_eq!(Agent::ready(&daemon).tools(), expected);
+    assert_eq!(Agent::ready(&daemon).tools(), expected, "the same for another agent");
+}
+
+#[test]
+fn a_listed_tool_differs_from_the_servers_own_in_its_name_only() {
+    let daemon = Setup::with(bare("files", &["read"])).start();
+    let mut agent = Agent::ready(&daemon);
+    agent.send_raw("{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/list\"}\n");
+    let line = agent.next_line().expect("an answer");
+    let tool = r#"{"zeta":1.10,"name":"files__read","inputSchema":{"type":"object","properties":{"b":{},"a":{}}},"x-vendor":12345678901234567890123,"execution":{"taskSupport":"optional"},"description":"caf\u00e9 \/ é"}"#;
+    assert!(line.contains(tool), "{line}");
+}
+
+#[test]
+fn the_pages_of_a_long_list_are_joined_in_order() {
+    let server = Server::named("many").flags("--bare --page-size 3");
+    let names: Vec<_> = (0..10).map(|number| format!("t{number}")).collect();
+    let server = names.iter().fold(server, |server, name| server.flags(&format!("--tool {name}")));
+    let daemon = Setup::with(server).start();
+    let expected: Vec<_> = names.iter().map(|name| format!("many__{name}")).collect();
+    assert_eq!(Agent::ready(&daemon).tools(), expected);
+}
+
+#[test]
+fn a_daemon_without_servers_lists_nothing() {
+    let daemon = Setup::new().start();
+    assert!(Agent::ready(&daemon).tools().is_empty());
+}
+
+#[test]
+fn a_first_list_waits_for_servers_that_are_still_starting() {
+    let setup = Setup::with(bare("slow", &["x"]).flags("--init-delay 700")).server(bare("fast", &["y"]));
+    let daemon = setup.spawn();
+    assert_eq!(Agent::ready(&daemon).tools(), ["slow__x", "fast__y"]);
+}
+
+#[test]
+fn a_first_call_waits_for_the_server_that_may_have_the_tool() {
+    let daemon = Setup::with(Server::named("slow").flags("--init-delay 700")).spawn();
+    let answer = Agent::ready(&daemon).call("slow__echo", &json!({"n": 1}));
+    assert_eq!(arguments(&answer), &json!({"n": 1}));
+}
+
+#[test]
+fn after_five_seconds_a_list_waits_no_longer_and_the_rest_is_announced() {
+    let started = Instant::now();
+    let setup = Setup::with(bare("slow", &["x"]).flags("--init-delay 6000")).server(bare("fast", &["y"]));
+    let daemon = setup.spawn();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["fast__y"]);
+    assert!(started.elapsed() < Duration::from_millis(5900), "the list came after {:?}", started.elapsed());
+    agent.expect_notification("notifications/tools/list_changed");
+    assert_eq!(agent.tools(), ["slow__x", "fast__y"]);
+}
+
+#[test]
+fn a_tool_registered_after_the_handshake_is_announced_and_listed() {
+    let daemon = Setup::with(bare("files", &["read"]).flags("--late-tools 500")).start();
+    let mut agent = Agent::ready(&daemon);
+    if agent.tools().len() == 1 {
+        agent.expect_notification("notifications/tools/list_changed");
+    }
+    assert_eq!(agent.tools(), ["files__read", "files__late"]);
+    arguments(&agent.call("files__late", &json!({})));
+}
+
+#[test]
+fn a_change_is_told_to_every_agent_that_has_the_list() {
+    let daemon = Setup::with(bare("files", &["mutate_tools", "old"])).start();
+    let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
+    for agent in &mut agents {
+        assert_eq!(agent.tools(), ["files__mutate_tools", "files__old"]);
+    }
+    result(&agents[0].call("files__mutate_tools", &json!({"add": ["new"], "remove": ["old"]})));
+    for agent in &mut agents {
+        agent.expect_notification("notifications/tools/list_changed");
+        assert_eq!(agent.tools(), ["files__mutate_tools", "files__new"]);
+    }
+}
+
+#[test]
+fn a_change_that_alters_no_list_is_told_to_nobody_however_often_it_is_announced() {
+    let daemon = Setup::with(bare("files", &["burst_list_changed"])).start();
+    let mut agent = Agent::ready(&daemon);
+    let asked = || daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
+    let before = asked();
+    result(&agent.call("files__burst_list_changed", &json!({"n": 5000})));
+    daemon.wait_status("relisted", |_| asked() > before);
+    result(&agent.call("files__burst_list_changed", &json!({"n": 1})));
+    agent.expect_quiet();
+    assert!(asked() - before < 10, "asked {} times", asked() - before);
+}
+
+#[test]
+fn a_server_without_tools_is_never_asked_for_them() {
+    let setup = Setup::with(Server::named("mute").flags("--no-tools-capability")).server(bare("files", &["read"]));
+    let daemon = setup.start();
+    assert_eq!(Agent::ready(&daemon).tools(), ["files__read"]);
+    assert!(!daemon.journal("mute").iter().any(|line| line.contains("tools/list")));
+}
+
+#[test]
+fn the_naming_scheme_is_the_users_choice() {
+    let head = "[daemon]\nnaming = \"mcp__{server}__{tool}\"";
+    let daemon = Setup::with(Server::named("a").flags("--bare --tool echo")).head(head).start();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["mcp__a__echo"]);
+    arguments(&agent.call("mcp__a__echo", &json!({})));
+}
+
+#[test]
+fn with_bare_names_the_first_server_keeps_a_name_and_both_can_be_called() {
+    let head = "[daemon]\nnaming = \"{tool}\"";
+    let daemon = Setup::with(bare("a", &["echo"])).server(bare("b", &["echo", "own"])).head(head).start();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["echo", "b__echo", "own"]);
+    let pid = |answer: &Value| result(answer)["structuredContent"]["pid"].clone();
+    let (first, second) = (agent.call("echo", &json!({})), agent.call("b__echo", &json!({})));
+    assert_eq!([pid(&first), pid(&second)], [daemon.row("a")["pid"].clone(), daemon.row("b")["pid"].clone()]);
+}
+
+#[test]
+fn a_name_that_clients_would_refuse_gets_a_short_form_that_can_be_called() {
+    let long = "x".repeat(80);
+    let server = Server::named("files").arg("--bare").arg("--tool").arg(&long).arg("--tool").arg("a.b é\n");
+    let daemon = Setup::with(server).start();
+    let mut agent = Agent::ready(&daemon);
+    let names = agent.tools();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for (name, own) in names.iter().zip([long.as_str(), "a.b é\n"]) {
+        let acceptable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        assert!(name.len() <= 53 && name.bytes().all(acceptable), "{name:?}");
+        let answer = agent.call(name, &json!({}));
+        assert_eq!(result(&answer)["structuredContent"]["params"]["name"], own);
+    }
+}
+
+#[test]
+fn a_server_that_announces_a_change_whenever_it_is_asked_is_not_asked_for_ever() {
+    let daemon = Setup::with(bare("files", &["echo"]).flags("--announce-on-list")).spawn();
+    let mut agent = Agent::ready(&daemon);
+    for n in 0..500 {
+        arguments(&agent.call("files__echo", &json!({"n": n})));
+    }
+    let asked = daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
+    assert!(asked < 20, "asked {asked} times");
+}
+
+#[test]
+fn no_two_tools_are_listed_under_one_name_and_none_without() {
+    let daemon = Setup::with(bare("files", &["read", "write", "read"])).start();
+    let mut agent = Agent::ready(&daemon);
+    let mut names = agent.tools();
+    assert_eq!(names[..2], ["files__read", "files__write"]);
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), agent.tools().len());
+}

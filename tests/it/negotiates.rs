@@ -1,0 +1,202 @@
+//! An agent and the daemon agree on a version, and every bad message gets the error that the protocol has for it.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("a")).start()
+}
+
+/// Sends one line and gives the answer, then makes sure that the connection lives on.
+fn answer_to(agent: &mut Agent, line: &str) -> Value {
+    agent.send_raw(format!("{line}\n"));
+    let answer = agent.next();
+    agent.expect_quiet();
+    answer
+}
+
+#[test]
+fn a_known_version_is_echoed_and_any_other_gets_the_newest() {
+    let daemon = daemon();
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let answer = Agent::connect(&daemon).initialize(version);
+        assert_eq!(result(&answer)["protocolVersion"], version);
+    }
+    for version in ["2024-10-07", "2026-07-28", "1999-01-01", "", "latest"] {
+        let answer = Agent::connect(&daemon).initialize(version);
+        assert_eq!(result(&answer)["protocolVersion"], "2025-11-25", "asked for {version:?}");
+    }
+}
+
+#[test]
+fn the_handshake_tells_who_answers_and_that_lists_change() {
+    let daemon = daemon();
+    let answer = Agent::connect(&daemon).initialize("2025-06-18");
+    assert_eq!(result(&answer)["serverInfo"]["name"], "mcpd");
+    assert_eq!(result(&answer)["capabilities"]["tools"]["listChanged"], true);
+}
+
+#[test]
+fn each_agent_has_a_version_of_its_own() {
+    let daemon = daemon();
+    let (mut old, mut new) = (Agent::connect(&daemon), Agent::connect(&daemon));
+    assert_eq!(result(&old.initialize("2024-11-05"))["protocolVersion"], "2024-11-05");
+    assert_eq!(result(&new.initialize("2025-11-25"))["protocolVersion"], "2025-11-25");
+    arguments(&old.call("a__echo", &json!({})));
+    arguments(&new.call("a__echo", &json!({})));
+}
+
+#[test]
+fn a_client_that_discovers_first_is_turned_to_initialize_at_once() {
+    let daemon = daemon();
+    let mut agent = Agent::connect(&daemon);
+    assert_eq!(code(&agent.request("server/discover", &json!({}))), -32601);
+    result(&agent.initialize("2025-11-25"));
+    arguments(&agent.call("a__echo", &json!({})));
+    assert_eq!(code(&agent.request("server/discover", &json!({}))), -32601);
+}
+
+#[test]
+fn a_ping_is_answered_before_and_after_the_handshake() {
+    let daemon = daemon();
+    let mut agent = Agent::connect(&daemon);
+    assert_eq!(agent.request("ping", &json!({}))["result"], json!({}));
+    result(&agent.initialize("2025-11-25"));
+    assert_eq!(agent.request("ping", &json!({}))["result"], json!({}));
+}
+
+#[test]
+fn a_line_that_is_no_json_is_a_parse_error_and_the_connection_lives_on() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    for line in ["{", "nonsense", "{\"jsonrpc\":\"2.0\",\"id\":1,}", "{\"id\":1} {\"id\":2}", "\u{7f}\u{1}"] {
+        let answer = answer_to(&mut agent, line);
+        assert_eq!((code(&answer), &answer["id"]), (-32700, &Value::Null), "{line:?}");
+    }
+    agent.send_raw(b"\xff\xfe\n");
+    assert_eq!(code(&agent.next()), -32700);
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+#[test]
+fn a_message_that_is_no_request_is_an_invalid_request() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
+    for line in [batch, "[]", "42", "\"text\"", "null", "{}"] {
+        assert_eq!(code(&answer_to(&mut agent, line)), -32600, "{line}");
+    }
+}
+
+#[test]
+fn an_id_that_is_neither_number_nor_text_is_refused() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    for id in ["null", "true", "{}", "[1]"] {
+        let answer = answer_to(&mut agent, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+        assert_eq!((code(&answer), &answer["id"]), (-32600, &Value::Null), "{id}");
+    }
+}
+
+#[test]
+fn a_call_before_the_handshake_is_refused_and_reaches_no_server() {
+    let daemon = daemon();
+    let mut agent = Agent::connect(&daemon);
+    assert_eq!(code(&agent.call("a__echo", &json!({}))), -32600);
+    assert_eq!(code(&agent.request("tools/list", &json!({}))), -32600);
+    result(&agent.initialize("2025-11-25"));
+    assert!(!daemon.journal("a").iter().any(|line| line.contains("tools/call")));
+}
+
+#[test]
+fn a_handshake_without_a_version_is_refused_and_can_be_made_again() {
+    let daemon = daemon();
+    let mut agent = Agent::connect(&daemon);
+    for params in [json!({}), json!({"protocolVersion": 7})] {
+        assert_eq!(code(&agent.request("initialize", &params)), -32602, "{params}");
+    }
+    result(&agent.initialize("2025-11-25"));
+}
+
+#[test]
+fn a_second_handshake_is_refused_and_changes_nothing() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(code(&agent.initialize("2024-11-05")), -32600);
+    arguments(&agent.call("a__echo", &json!({})));
+    assert_eq!(daemon.status()["agents"][0]["protocol"], "2025-11-25");
+}
+
+#[test]
+fn a_method_nobody_knows_is_not_found() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    for method in ["tools/destroy", "", "daemon/stop", "status", "rpc.discover"] {
+        assert_eq!(code(&agent.request(method, &json!({}))), -32601, "{method:?}");
+    }
+}
+
+#[test]
+fn a_call_without_usable_params_is_refused() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let call = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call"}"#;
+    for params in [
+        "",
+        r#","params":{}"#,
+        r#","params":{"arguments":{}}"#,
+        r#","params":{"name":7}"#,
+        r#","params":{"name":null}"#,
+    ] {
+        let line = call.replace('}', &format!("{params}}}"));
+        assert_eq!(code(&answer_to(&mut agent, &line)), -32602, "{line}");
+    }
+}
+
+#[test]
+fn an_id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let call =
+        r#"{"jsonrpc":"2.0","id":"twice","method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":500}}}"#;
+    agent.send_raw(format!("{call}\n{call}\n"));
+    assert_eq!(code(&agent.answer(&json!("twice"))), -32600);
+    arguments(&agent.answer(&json!("twice")));
+    agent.send_raw(format!("{call}\n"));
+    arguments(&agent.answer(&json!("twice")));
+}
+
+#[test]
+fn a_notification_or_response_that_means_nothing_is_ignored() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/of_another_age", "params": {"x": 1}}));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}}));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled"}));
+    agent.send(&json!({"jsonrpc": "2.0", "id": 5, "result": {}}));
+    agent.send(&json!({"jsonrpc": "2.0", "id": "ask", "error": {"code": 1, "message": "no"}}));
+    agent.expect_quiet();
+}
+
+#[test]
+fn lines_may_end_like_on_another_system() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    agent.send_raw("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"ping\"}\r\n");
+    assert_eq!(agent.answer(&json!("x"))["result"], json!({}));
+}
+
+#[test]
+fn a_peer_that_speaks_another_protocol_harms_nobody() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let mut browser = Agent::connect(&daemon);
+    browser.send_raw("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut tls = Agent::connect(&daemon);
+    tls.send_raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n\x00\n");
+    arguments(&agent.call("a__echo", &json!({})));
+    browser.hang_up();
+    tls.hang_up();
+    arguments(&agent.call("a__echo", &json!({})));
+}

@@ -1,0 +1,158 @@
+//! One daemon owns a runtime directory, and nothing that a dead one left is in the way.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+
+use rustix::process::Signal;
+
+use crate::support::{Agent, MCPD, Place, Server, Setup, arguments, run, signal, until, wait_exit};
+
+fn setup() -> Setup {
+    Setup::with(Server::named("a"))
+}
+
+#[test]
+fn a_second_daemon_says_that_one_is_running_and_leaves_it_alone() {
+    let daemon = setup().start();
+    let mut agent = Agent::ready(&daemon);
+    let second = daemon.client(&["serve"]).expect_code(1);
+    assert!(second.stderr.contains("already running"), "{second}");
+    arguments(&agent.call("a__echo", &serde_json::json!({})));
+    arguments(&Agent::ready(&daemon).call("a__echo", &serde_json::json!({})));
+}
+
+#[test]
+fn the_sockets_of_a_killed_daemon_are_taken_over() {
+    let mut first = setup().start();
+    let place = Rc::clone(first.place());
+    first.kill9();
+    assert_eq!(first.runtime_files(), ["admin.sock", "lock", "mcp.sock"], "a killed daemon cannot tidy up");
+    drop(first);
+    place.client(&["status"]).expect_code(3);
+    let second = setup().start_in(&place);
+    arguments(&Agent::ready(&second).call("a__echo", &serde_json::json!({})));
+}
+
+/// Starts ten daemons at once in `place` and fails unless exactly one of them serves.
+fn one_of_ten_serves(place: &Rc<Place>) {
+    let start = || -> Child {
+        let mut command: Command = setup().command(place);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mcpd starts")
+    };
+    let mut all: Vec<_> = (0..10).map(|_| start()).collect();
+    until("nine have given up", || {
+        all.retain_mut(|child| match child.try_wait().expect("one's own child") {
+            Some(status) => {
+                let mut text = String::new();
+                let stderr = child.stderr.as_mut().expect("a piped stream");
+                std::io::Read::read_to_string(stderr, &mut text).expect("text");
+                assert!(status.code() == Some(1) && text.contains("already running"), "{status}: {text}");
+                false
+            }
+            None => true,
+        });
+        (all.len() <= 1).then_some(())
+    });
+    let mut one = all.pop().expect("one serves");
+    let pid = until("it answers", || {
+        serde_json::from_str::<serde_json::Value>(&place.client(&["status", "--json"]).stdout).ok()?["pid"].as_u64()
+    });
+    assert_eq!(pid, u64::from(one.id()));
+    signal(one.id(), Signal::TERM);
+    assert!(wait_exit(&mut one).success());
+}
+
+#[test]
+fn of_ten_daemons_started_at_once_exactly_one_serves() {
+    one_of_ten_serves(&Place::new());
+}
+
+#[test]
+fn of_ten_daemons_started_over_a_stale_socket_exactly_one_serves() {
+    let mut killed = setup().start();
+    let place = Rc::clone(killed.place());
+    killed.kill9();
+    drop(killed);
+    one_of_ten_serves(&place);
+}
+
+#[test]
+fn the_lock_file_stays_and_the_sockets_go() {
+    let mut daemon = setup().start();
+    let lock = fs::metadata(daemon.place().runtime_dir().join("lock")).expect("a lock file").ino();
+    assert!(daemon.term().success());
+    assert_eq!(daemon.runtime_files(), ["lock"]);
+    let place = Rc::clone(daemon.place());
+    drop(daemon);
+    let second = setup().start_in(&place);
+    assert_eq!(fs::metadata(second.place().runtime_dir().join("lock")).expect("a lock file").ino(), lock);
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_not_deleted() {
+    let place = Place::new();
+    fs::create_dir(place.runtime_dir()).expect("a fresh directory");
+    fs::set_permissions(place.runtime_dir(), fs::Permissions::from_mode(0o700)).expect("one's own directory");
+    place.write("run/mcp.sock", "precious");
+    let ran = run(&mut setup().command(&place)).expect_code(1);
+    assert!(ran.stderr.contains("mcp.sock"), "{ran}");
+    assert_eq!(fs::read_to_string(place.path("run/mcp.sock")).expect("still there"), "precious");
+}
+
+#[test]
+fn a_socket_that_was_replaced_by_another_program_is_not_deleted() {
+    let mut daemon = setup().start();
+    fs::remove_file(daemon.agent_socket()).expect("it is there");
+    let _foreign = UnixListener::bind(daemon.agent_socket()).expect("a free path");
+    assert!(daemon.term().success());
+    let left = fs::symlink_metadata(daemon.agent_socket()).expect("the foreign socket stays");
+    assert!(left.file_type().is_socket());
+}
+
+#[test]
+fn a_path_too_long_for_a_socket_is_refused_and_said() {
+    let place = Place::new();
+    let long = place.path(&"x".repeat(120));
+    let ran = place.mcpd(&["serve", "--runtime-dir", long.to_str().expect("text")]);
+    assert!(ran.code == Some(1) || ran.code == Some(2), "{ran}");
+    assert!(ran.stderr.contains("107"), "{ran}");
+}
+
+/// Serves with the environment's own runtime directory and checks that clients find it in `expected`.
+fn is_found_in(place: &Rc<Place>, expected: &str, prepare: impl Fn(&mut Command)) {
+    let mut serve = place.command(MCPD);
+    serve.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    prepare(&mut serve);
+    let mut child = serve.spawn().expect("mcpd starts");
+    let mut status = place.command(MCPD);
+    prepare(status.args(["status", "--json"]));
+    let report = until("it answers", || serde_json::from_str::<serde_json::Value>(&run(&mut status).stdout).ok());
+    signal(child.id(), Signal::TERM);
+    assert!(wait_exit(&mut child).success());
+    assert_eq!(report["profiles"][0]["socket"], place.path(expected).join("mcp.sock").to_str().expect("text"));
+}
+
+#[test]
+fn the_runtime_directory_is_where_the_environment_says() {
+    is_found_in(&Place::new(), "xdg-run/mcpd", |_| {});
+}
+
+#[test]
+fn without_a_runtime_directory_in_the_environment_it_is_below_home() {
+    is_found_in(&Place::new(), "home/.local/state/mcpd/run", |command| {
+        command.env_remove("XDG_RUNTIME_DIR");
+    });
+}
+
+#[test]
+fn the_option_for_the_directory_stands_before_or_after_the_command() {
+    let daemon = setup().start();
+    let dir = daemon.place().runtime_dir();
+    let dir = dir.to_str().expect("text");
+    daemon.place().mcpd(&["--runtime-dir", dir, "status"]).expect_code(0);
+    daemon.place().mcpd(&["status", "--runtime-dir", dir]).expect_code(0);
+    daemon.place().mcpd(&[&format!("--runtime-dir={dir}"), "tools"]).expect_code(0);
+}

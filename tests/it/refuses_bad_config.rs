@@ -1,0 +1,163 @@
+//! A bad config is refused as a whole, with the place and what to write instead, before any server is started.
+
+use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, quoted};
+
+/// A server that would leave a trace, then the text under test.
+fn serve(place: &Place, text: &str) -> Ran {
+    let journal = place.path("witness.journal");
+    let witness =
+        format!("[servers.witness]\ncommand = {}\nargs = [\"--journal\", {}]\n", quoted(SCRIPTED), quoted(journal));
+    serve_only(place, "config.toml", &format!("{witness}{text}"))
+}
+
+fn serve_only(place: &Place, name: &str, text: &str) -> Ran {
+    let file = place.write(name, text);
+    place.client(&["serve", "--config", file.to_str().expect("text")])
+}
+
+/// Fails unless `text`, which starts at line 4, is refused at `position` of the file with all of `phrases`.
+fn refused(text: &str, position: &str, phrases: &[&str]) {
+    let place = Place::new();
+    let ran = serve(&place, text).expect_code(2);
+    let start = format!("config.toml:{position}");
+    assert!(ran.stderr.contains(&start), "no {start:?} for {text:?}: {ran}");
+    for phrase in phrases {
+        assert!(ran.stderr.contains(phrase), "no {phrase:?} for {text:?}: {ran}");
+    }
+    assert!(!place.path("witness.journal").exists(), "a server was started");
+    assert!(!place.path("run/mcp.sock").exists(), "a socket was made");
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_key_that_was_meant() {
+    refused("[servers.a]\ncomand = \"x\"\n", "5:1", &["comand", "command"]);
+    refused("[servers.a]\ncommand = \"x\"\ndenny = []\n", "6:1", &["denny", "deny"]);
+    refused("[daemon]\nnamming = \"{tool}\"\n", "5:1", &["namming", "naming"]);
+    refused("[default]\ncall_timeout = \"1s\"\n", "4:2", &["default", "defaults"]);
+    refused("[defaults]\nhandshake_timeuot = \"1s\"\n", "5:1", &["handshake_timeout"]);
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_refused_at_the_value() {
+    refused("[servers.a]\ncommand = 7\n", "5:11", &["command", "string"]);
+    refused("[servers.a]\ncommand = \"x\"\nargs = \"-y\"\n", "6:8", &["args", "list"]);
+    refused("[servers.a]\ncommand = \"x\"\nargs = [\"-y\", 7]\n", "6:15", &["string"]);
+    refused("[servers.a]\ncommand = \"x\"\nenv = { A = 1 }\n", "6:13", &["string"]);
+    refused("[servers.a]\ncommand = \"x\"\ndeny = \"write_*\"\n", "6:8", &["deny", "list"]);
+    refused("[servers]\na = \"x\"\n", "5:5", &["table"]);
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_refused_at_the_value() {
+    refused("[servers.a]\ncommand = \"\"\n", "5:11", &["command"]);
+    refused("[servers.a]\ncommand = \"x\"\ncall_timeout = \"soon\"\n", "6:16", &["call_timeout"]);
+    refused("[servers.a]\ncommand = \"x\"\ndeny = [\"a\", \"[z\"]\n", "6:14", &["[z"]);
+    refused("[daemon]\nnaming = \"{tool}_{server}\"\n", "5:10", &["naming scheme"]);
+    refused("[daemon]\nmax_message = \"much\"\n", "5:15", &["max_message"]);
+    refused("[daemon]\nmax_name_length = 3\n", "5:19", &["max_name_length"]);
+}
+
+#[test]
+fn a_server_without_a_command_is_refused() {
+    refused("[servers.a]\nargs = []\n", "4:", &["command"]);
+}
+
+#[test]
+fn a_server_name_that_breaks_the_rules_is_refused() {
+    refused("[servers.a__b]\ncommand = \"x\"\n", "4:10", &["a__b"]);
+    refused("[servers._a]\ncommand = \"x\"\n", "4:10", &["_a"]);
+    refused("[servers.\"a b\"]\ncommand = \"x\"\n", "4:10", &["a b"]);
+}
+
+#[test]
+fn two_servers_of_one_name_are_refused() {
+    refused("[servers.a]\ncommand = \"x\"\n[servers.a]\ncommand = \"y\"\n", "6:", &["a"]);
+    refused("[servers.witness]\ncommand = \"x\"\n", "4:", &["witness"]);
+}
+
+#[test]
+fn a_syntax_error_is_refused_at_its_place() {
+    refused("[servers.a\ncommand = \"x\"\n", "4:11", &[]);
+    refused("[servers.a]\ncommand = x\n", "5:11", &[]);
+    refused("[servers.a]\ncommand = \"x\n", "5:", &[]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let place = Place::new();
+    for name in ["no-such.toml", "tmp"] {
+        let file = place.path(name);
+        let ran = place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(2);
+        assert!(ran.stderr.contains(file.to_str().expect("text")), "{ran}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused() {
+    let place = Place::new();
+    let file = place.write("config.toml", b"[servers.a]\ncommand = \"\xff\xfe\"\n");
+    place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(2);
+}
+
+#[test]
+fn json_of_another_client_is_refused_as_precisely() {
+    let place = Place::new();
+    for (text, position) in [
+        ("{\n  \"mcpServers\": {\n    \"a\": { \"command\": 7 }\n  }\n}", "3:23"),
+        ("{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"\" }\n  }\n}", "3:23"),
+        ("{\n  \"mcpServers\": []\n}", "2:17"),
+        ("{\n  \"mcpServers\": {\n    oops oops\n", "3:"),
+    ] {
+        let ran = serve_only(&place, "mcp.json", text).expect_code(2);
+        assert!(ran.stderr.contains(&format!("mcp.json:{position}")), "no {position} for {text}: {ran}");
+    }
+}
+
+#[test]
+fn json_of_another_client_is_served() {
+    let place = Place::new();
+    let file = place.write("mcp.json", format!(
+        "{{ // a comment\n\"theme\": 1, \"mcpServers\": {{ \"a\": {{ \"command\": {}, \"args\": [\"--bare\", \"--tool\", \"echo\"], \"type\": \"stdio\" }}, }} }}",
+        quoted(SCRIPTED)
+    ));
+    let daemon = Setup::new().config(file).start_in(&place);
+    assert_eq!(Agent::ready(&daemon).tools(), ["a__echo"]);
+}
+
+#[test]
+fn an_undefined_variable_fails_its_server_alone() {
+    let lost = Server::named("lost").env("TOKEN", "${NO_SUCH_VARIABLE_ANYWHERE}");
+    let daemon = Setup::with(Server::named("good").flags("--bare --tool echo")).server(lost).start();
+    let row = daemon.row("lost");
+    assert_eq!(row["state"], "failed");
+    assert!(row["reason"].to_string().contains("NO_SUCH_VARIABLE_ANYWHERE"), "{row}");
+    assert_eq!(Agent::ready(&daemon).tools(), ["good__echo"]);
+    assert!(daemon.journal("lost").is_empty(), "it was started");
+}
+
+#[test]
+fn without_any_file_the_daemon_is_empty_and_says_where_to_write_one() {
+    let daemon = Setup::new().without_config().start();
+    assert!(Agent::ready(&daemon).tools().is_empty());
+    let expected = daemon.place().path("xdg-config/mcpd/config.toml");
+    assert!(daemon.log().contains(expected.to_str().expect("text")), "{}", daemon.log());
+}
+
+#[test]
+fn files_are_layered_in_the_order_given() {
+    let place = Place::new();
+    let table = |name: &str| {
+        format!("[servers.{name}]\ncommand = {}\nargs = [\"--bare\", \"--tool\", \"t\"]\n", quoted(SCRIPTED))
+    };
+    let first = place.write("1.toml", format!("[daemon]\nnaming = \"{{tool}}\"\n{}", table("a")));
+    let second = place.write("2.toml", format!("[daemon]\nnaming = \"mcp__{{server}}__{{tool}}\"\n{}", table("b")));
+    let daemon = Setup::new().config(first).config(second).start_in(&place);
+    assert_eq!(Agent::ready(&daemon).tools(), ["mcp__a__t", "mcp__b__t"]);
+}
+
+#[test]
+fn a_complaint_shows_no_secret_that_stands_on_its_line() {
+    let place = Place::new();
+    let ran = serve(&place, "[servers.a]\ncommand = \"x\"\nenv = { TOKEN = \"canary-1\", OTHER = 7 }\n").expect_code(2);
+    assert!(ran.stderr.contains("config.toml:6:37") && !ran.stderr.contains("canary-1"), "{ran}");
+}

@@ -1,0 +1,145 @@
+//! `mcpd status` tells at any time what runs, since when, for whom, and what went wrong.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, signal, until};
+
+/// A setup in which one server works and one never gets through its handshake.
+fn ailing() -> Daemon {
+    let sick = Server::named("sick").flags("--exit-at-start 3");
+    Setup::with(Server::named("good")).server(sick).start()
+}
+
+#[test]
+fn the_row_of_a_server_tells_what_runs_and_what_it_did() {
+    let daemon = Setup::with(
+        Server::named("a").flags("--bare --tool echo --tool fail --tool x --tool sleep").line(r#"deny = ["x"]"#),
+    )
+    .start();
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.call("a__echo", &json!({}));
+    assert_eq!(code(&agent.call("a__fail", &json!({"code": -5}))), -5);
+    let pending = agent.start_call("a__sleep", &json!({"ms": 700}));
+    let row = daemon.wait_row("a", "counts the call in flight", |row| row["in_flight"] == 1);
+    let expected = json!({
+        "name": "a", "state": "ready", "protocol": "2025-11-25", "software": "scripted 1.0", "tools_exposed": 3,
+        "tools_denied": 1, "calls": 3, "in_flight": 1, "errors": 1, "restarts": 0, "skipped_lines": 0,
+        "stray_responses": 0, "tools_truncated": false, "pid": answer["result"]["structuredContent"]["pid"],
+    });
+    for (key, value) in expected.as_object().expect("an object") {
+        assert_eq!(&row[key], value, "{key} in {row}");
+    }
+    assert!(row["uptime_ms"].is_u64() && row["guard_pid"].is_u64() && row["last_error"].is_null(), "{row}");
+    arguments(&agent.answer(&pending));
+}
+
+#[test]
+fn the_report_tells_of_the_daemon_its_agents_and_its_sockets() {
+    let daemon = Setup::with(Server::named("a").flags("--bare --tool echo")).start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__echo", &json!({})));
+    let _silent = Agent::connect(&daemon);
+    let status =
+        daemon.wait_status("shows both agents", |status| status["agents"].as_array().is_some_and(|all| all.len() == 2));
+    assert_eq!((&status["pid"], &status["settled"]), (&json!(daemon.pid()), &json!(true)));
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    let first = &status["agents"][0];
+    let told = (&first["client"], &first["protocol"], &first["profile"], &first["calls"], &first["pid"]);
+    assert_eq!(
+        told,
+        (&json!("test-agent 7"), &json!("2025-11-25"), &json!("default"), &json!(1), &json!(std::process::id()))
+    );
+    assert_eq!(first["uid"], rustix::process::getuid().as_raw());
+    assert_eq!(status["agents"][1]["client"], Value::Null);
+    let socket = daemon.agent_socket();
+    assert_eq!(status["profiles"], json!([{"name": "default", "socket": socket, "tools": 1}]));
+}
+
+#[test]
+fn the_table_is_for_people_and_names_every_server_and_its_state() {
+    let daemon = ailing();
+    daemon.wait_row("sick", "shows its stderr", |row| row["stderr"].to_string().contains("cannot start"));
+    let ran = daemon.client(&["status"]);
+    let good = ran.stdout.lines().find(|line| line.contains("good")).unwrap_or_else(|| panic!("{ran}"));
+    assert!(good.contains("ready"), "{ran}");
+    let sick = ran.stdout.lines().find(|line| line.contains("sick")).unwrap_or_else(|| panic!("{ran}"));
+    assert!(sick.contains("backoff") || sick.contains("starting"), "{ran}");
+    assert!(ran.stdout.contains("cannot start: exit code 3"), "what it wrote to stderr is shown: {ran}");
+    assert!(ran.stdout.contains("mcp.sock"), "{ran}");
+}
+
+#[test]
+fn the_exit_code_tells_whether_all_is_well() {
+    let well = Setup::with(Server::named("good")).start();
+    well.client(&["status"]).expect_code(0);
+    well.client(&["status", "--json"]).expect_code(0);
+    let daemon = ailing();
+    // Between two attempts it is starting, which is no failure.
+    until("a failure is told", || (daemon.client(&["status"]).code == Some(1)).then_some(()));
+}
+
+#[test]
+fn without_a_daemon_the_exit_code_is_three_and_nothing_is_started() {
+    let place = Place::new();
+    for args in [&["status"][..], &["status", "--json"], &["tools"], &["call", "a__echo", "{}"]] {
+        let ran = place.client(args).expect_code(3);
+        assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{args:?}: {ran}");
+    }
+}
+
+#[test]
+fn a_crash_is_counted_and_remembered() {
+    let daemon = Setup::with(Server::named("a")).start();
+    assert_eq!(code(&Agent::ready(&daemon).call("a__die", &json!({"how": "kill"}))), -31001);
+    let row = daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    assert!(row["last_error"].to_string().contains("signal 9"), "the signal is named: {row}");
+    assert_eq!(row["errors"], 1);
+}
+
+#[test]
+fn it_answers_whatever_a_server_does() {
+    let setup = Setup::with(Server::named("mute").flags("--init-never")).server(Server::named("stopped"));
+    let daemon = setup.spawn();
+    daemon.wait_row("stopped", "is ready", |row| row["state"] == "ready");
+    let pid = daemon.server_pid("stopped");
+    signal(pid, Signal::STOP);
+    let start = Instant::now();
+    assert_eq!(daemon.row("mute")["state"], "starting");
+    assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
+    signal(pid, Signal::CONT);
+}
+
+#[test]
+fn what_a_server_says_of_itself_cannot_draw_on_the_terminal() {
+    let ugly = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\r\nname";
+    let server = Server::named("ugly").arg("--software").arg(ugly).arg("--tool").arg("\u{1b}[31mred");
+    let daemon = Setup::with(server).start();
+    for args in [&["status"][..], &["tools"], &["status", "--json"]] {
+        let ran = daemon.client(args).expect_code(0);
+        // JSON is for programs: only what a terminal obeys at once matters there.
+        let draws = |c: &char| (c.is_control() && *c != '\n') || (*c == '\u{202e}' && args.len() == 1);
+        let bad: Vec<_> = ran.stdout.chars().filter(draws).collect();
+        assert!(bad.is_empty(), "{args:?} printed {bad:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_shown_nowhere() {
+    let secret = "canary-9f8e7d";
+    let sick = Server::named("sick").flags("--exit-at-start 3").env("TOKEN", secret);
+    let daemon =
+        Setup::with(Server::named("good").env("TOKEN", secret)).server(sick).variable("RUST_LOG", "trace").start();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.call("good__env", &json!({}))["result"]["structuredContent"]["TOKEN"], secret);
+    assert_eq!(code(&agent.call("good__die", &json!({}))), -31001);
+    for args in [&["status"][..], &["status", "--json"]] {
+        let ran = daemon.client(args);
+        assert!(!ran.stdout.contains(secret) && !ran.stderr.contains(secret), "{ran}");
+    }
+    let processes = daemon.place().processes(Some(daemon.pid()));
+    assert!(!processes.iter().any(|process| process.command.contains(secret)), "in a command line");
+    assert!(!daemon.log().contains(secret), "{}", daemon.log());
+}

@@ -1,0 +1,152 @@
+//! A call reaches the server it names and comes back unaltered, byte for byte, under the id it was made with.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, result};
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("a")).start()
+}
+
+/// JSON that a careless relay alters: numbers, key order, escapes, white space, doubled keys.
+const AWKWARD: &str = r#"{"zeta":1.10,"alpha":12345678901234567890123,"e":1E+2,"z":-0.0,"tiny":5e-324,  "caf\u00e9":"\u00e9é\/\\\"\ud83d\ude00😀\u0000","dup":1,"dup":2,"":[ ],"n":null,"deep":[[[[{"b":1,"a":2}]]]]}"#;
+
+/// Sends `params` raw and gives the raw answer.
+fn raw_call(agent: &mut Agent, id: &str, params: &str) -> String {
+    agent.send_raw(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#) + "\n");
+    agent.next_line().expect("an answer")
+}
+
+#[test]
+fn a_call_reaches_the_server_it_names() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut agent = Agent::ready(&daemon);
+    for server in ["a", "b", "a"] {
+        let answer = agent.call(&format!("{server}__echo"), &json!({"to": server}));
+        assert_eq!(arguments(&answer), &json!({"to": server}));
+        assert_eq!(result(&answer)["structuredContent"]["pid"], daemon.row(server)["pid"]);
+        let params = &result(&answer)["structuredContent"]["params"];
+        assert_eq!(params["name"], "echo", "the server hears its own name of the tool");
+    }
+}
+
+#[test]
+fn arguments_pass_to_the_server_and_back_byte_for_byte() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let answer = raw_call(&mut agent, "1", &format!(r#"{{"name":"a__echo","arguments":{AWKWARD}}}"#));
+    assert!(answer.contains(AWKWARD), "{answer}");
+    daemon.wait_journal("a", AWKWARD);
+}
+
+#[test]
+fn fields_that_mcpd_does_not_know_pass_in_their_place() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let params = |name: &str| {
+        format!(
+            r#"{{"task":{{"ttl":1.10}},"arguments":{AWKWARD},"name":"{name}" , "_meta":{{"x/y":{AWKWARD}}},"v":1}}"#
+        )
+    };
+    let answer = raw_call(&mut agent, "1", &params("a__echo"));
+    assert!(answer.contains(&params("echo")), "{answer}");
+}
+
+#[test]
+fn an_id_comes_back_as_it_was_spelt() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let long = format!("\"{}\"", "x".repeat(10_000));
+    let ids = [
+        "1",
+        "\"1\"",
+        "0",
+        "-5",
+        "9223372036854775807",
+        "9223372036854775808",
+        "9007199254740993",
+        "\"\"",
+        "\"\\u0041\"",
+        "\"é😀\"",
+        "18446744073709551616",
+        &long,
+    ];
+    for id in ids {
+        let answer = raw_call(&mut agent, id, r#"{"name":"a__echo"}"#);
+        assert!(answer.contains(&format!("\"id\":{id}")), "id {id}: {answer}");
+    }
+}
+
+#[test]
+fn the_number_one_and_the_text_one_are_two_ids() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let call = |id: &str, ms: u32| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"a__sleep","arguments":{{"ms":{ms}}}}}}}"#
+        )
+    };
+    agent.send_raw(format!("{}\n{}\n", call("1", 300), call("\"1\"", 1)));
+    assert_eq!(arguments(&agent.answer(&json!("1"))), &json!({"ms": 1}));
+    assert_eq!(arguments(&agent.answer(&json!(1))), &json!({"ms": 300}));
+}
+
+#[test]
+fn a_server_never_sees_an_agents_id() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    raw_call(&mut agent, "9007199254740993", r#"{"name":"a__echo","arguments":{"mark":1}}"#);
+    let line = daemon.wait_journal("a", "\"mark\"");
+    let id = serde_json::from_str::<Value>(&line).expect("JSON")["id"].as_u64().expect("a small integer");
+    assert!(id < 1 << 31, "{id}");
+}
+
+#[test]
+fn a_servers_own_error_passes_unaltered() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let answer = raw_call(&mut agent, "1", r#"{"name":"a__fail","arguments":{"code":-5,"message":"é no"}}"#);
+    let error =
+        r#""error":{"code":-5,"message":"é no","data":{"zeta":1.10,"alpha":12345678901234567890123},"x-vendor":true}"#;
+    assert!(answer.contains(error), "{answer}");
+}
+
+#[test]
+fn a_tool_that_refuses_is_a_result_like_any_other() {
+    let daemon = daemon();
+    let answer = Agent::ready(&daemon).call("a__refuse", &json!({}));
+    assert_eq!(result(&answer), &json!({"content": [{"type": "text", "text": "no"}], "isError": true}));
+}
+
+#[test]
+fn a_large_answer_and_a_large_call_arrive_whole() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.call("a__big", &json!({"bytes": 4 << 20}));
+    let text = result(&answer)["structuredContent"].as_str().expect("text");
+    assert!(text.len() == 4 << 20 && text.bytes().all(|byte| byte == b'x'));
+    let sent = json!({"text": "é".repeat(1 << 20)});
+    assert!(*arguments(&agent.call("a__echo", &sent)) == sent);
+}
+
+#[test]
+fn an_answer_that_comes_one_byte_at_a_time_is_the_same_answer() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let answer = raw_call(&mut agent, "1", &format!(r#"{{"name":"a__dribble","arguments":{AWKWARD}}}"#));
+    assert!(answer.contains(AWKWARD), "{answer}");
+}
+
+#[test]
+fn a_call_written_one_byte_at_a_time_is_the_same_call() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a__echo","arguments":{AWKWARD}}}}}"#
+    );
+    for byte in call.bytes().chain(*b"\n") {
+        agent.send_raw([byte]);
+    }
+    let answer = agent.next_line().expect("an answer");
+    assert!(answer.contains(AWKWARD), "{answer}");
+}

@@ -1,0 +1,40 @@
+//! The daemon serves on when the world around it is in no good state.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, arguments, code, quoted};
+
+/// Serves calls and a crash, all of which is logged.
+fn serves(daemon: &Daemon) {
+    let mut agent = Agent::ready(daemon);
+    for _ in 0..3 {
+        arguments(&agent.call("a__echo", &json!({})));
+        assert_eq!(code(&agent.call("a__die", &json!({}))), -31001);
+    }
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+#[test]
+fn a_full_disk_for_its_log_is_no_reason_to_stop() {
+    serves(&Setup::with(Server::named("a")).after_shell("exec 2>/dev/full >/dev/full").start());
+}
+
+#[test]
+fn a_log_that_nobody_reads_is_no_reason_to_wait() {
+    // A pipe that is its own reader, full to the brim.
+    let script = "mkfifo $TMPDIR/log; exec 2<>$TMPDIR/log; head -c 65536 /dev/zero >&2";
+    serves(&Setup::with(Server::named("a")).after_shell(script).start());
+}
+
+#[test]
+fn the_users_own_config_is_served_without_being_named() {
+    let place = Place::new();
+    let dir = place.path("xdg-config/mcpd");
+    fs::create_dir(&dir).expect("a fresh directory");
+    let table = format!("[servers.mine]\ncommand = {}\nargs = [\"--bare\", \"--tool\", \"t\"]\n", quoted(SCRIPTED));
+    fs::write(dir.join("config.toml"), table).expect("the test's own directory is writable");
+    let daemon = Setup::new().without_config().start_in(&place);
+    assert_eq!(Agent::ready(&daemon).tools(), ["mine__t"]);
+}

@@ -1,0 +1,69 @@
+//! A daemon that is told to stop finishes what it can, refuses what it cannot, and says which is which.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Agent, Server, Setup, arguments, code, until};
+
+/// Servers that leave when they are asked to, behind wrappers or not.
+fn polite() -> Setup {
+    Setup::with(Server::named("plain")).server(Server::named("wrapped").flags("--wrap"))
+}
+
+#[test]
+fn a_call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
+    let mut daemon = polite().start();
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("plain__sleep", &json!({"ms": 600}));
+    daemon.wait_journal("plain", "600");
+    daemon.signal(Signal::TERM);
+    arguments(&agent.answer(&call));
+    agent.expect_end();
+    assert!(daemon.wait_exit().success());
+}
+
+#[test]
+fn a_call_that_takes_longer_is_told_that_the_daemon_stops() {
+    let mut daemon = polite().start();
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("plain__sleep", &json!({"ms": 60_000}));
+    daemon.wait_journal("plain", "60000");
+    let start = Instant::now();
+    daemon.signal(Signal::TERM);
+    let answer = agent.answer(&call);
+    assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31005, &json!("unknown")));
+    agent.expect_end();
+    assert!(daemon.wait_exit().success());
+    assert!(start.elapsed() < Duration::from_secs(8), "it took {:?}", start.elapsed());
+}
+
+#[test]
+fn a_call_made_while_the_daemon_stops_is_refused_and_was_not_sent() {
+    let mut daemon = polite().start();
+    let mut agent = Agent::ready(&daemon);
+    let first = agent.start_call("plain__sleep", &json!({"ms": 1200}));
+    daemon.wait_journal("plain", "1200");
+    daemon.signal(Signal::TERM);
+    let answer = until("a call is refused", || {
+        let answer = agent.call("plain__echo", &json!({}));
+        answer["result"].is_null().then_some(answer)
+    });
+    assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31005, &json!("not_sent")));
+    arguments(&agent.answer(&first));
+    agent.expect_end();
+    assert!(daemon.wait_exit().success());
+}
+
+#[test]
+fn an_agent_that_reads_nothing_does_not_hold_up_the_stop() {
+    let mut daemon = polite().start();
+    let mut deaf = Agent::ready(&daemon);
+    for _ in 0..20 {
+        deaf.start_call("plain__big", &json!({"bytes": 1 << 20}));
+    }
+    daemon.wait_journal("plain", "1048576");
+    daemon.stop_in_order(Signal::TERM);
+    deaf.hang_up();
+}

@@ -1,0 +1,190 @@
+//! An agent on the socket, byte for byte, that accounts for every message.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::daemon::Daemon;
+use super::wait::{PATIENCE, until};
+
+/// A connection to `mcp.sock`. Dropping it fails the test if a message is left that the test did not read.
+pub(crate) struct Agent {
+    stream: BufReader<UnixStream>,
+    /// Messages that came before the one that was waited for.
+    unread: VecDeque<Value>,
+    next_id: u64,
+    accountable: bool,
+}
+
+impl Agent {
+    /// Connects and says nothing.
+    pub(crate) fn connect(daemon: &Daemon) -> Self {
+        let stream = until("the socket accepts", || UnixStream::connect(daemon.agent_socket()).ok());
+        stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        stream.set_write_timeout(Some(PATIENCE)).expect("not zero");
+        Self { stream: BufReader::new(stream), unread: VecDeque::new(), next_id: 1, accountable: true }
+    }
+
+    /// Connects and is ready to call.
+    pub(crate) fn ready(daemon: &Daemon) -> Self {
+        let mut agent = Self::connect(daemon);
+        result(&agent.initialize("2025-11-25"));
+        agent
+    }
+
+    /// The handshake; the answer to `initialize`.
+    pub(crate) fn initialize(&mut self, version: &str) -> Value {
+        let info = json!({"name": "test-agent", "version": "7"});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": info});
+        let answer = self.request("initialize", &params);
+        if answer["error"].is_null() {
+            self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        }
+        answer
+    }
+
+    pub(crate) fn send_raw(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.get_mut().write_all(bytes.as_ref()).expect("the daemon takes what an agent writes");
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        self.send_raw(format!("{message}\n"));
+    }
+
+    /// Sends a request and gives its id.
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = Value::from(self.next_id);
+        self.next_id += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Sends a request and waits for the response.
+    pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(&id)
+    }
+
+    /// Sends a call and gives its id.
+    pub(crate) fn start_call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Calls a tool and waits for the response.
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let id = self.start_call(tool, arguments);
+        self.answer(&id)
+    }
+
+    /// The exposed names, in order.
+    pub(crate) fn tools(&mut self) -> Vec<String> {
+        let answer = self.request("tools/list", &json!({}));
+        let tools = result(&answer)["tools"].as_array().expect("an array of tools").clone();
+        tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+    }
+
+    /// The next line as it came; `None` at the end of the stream.
+    pub(crate) fn next_line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        match self.stream.read_until(b'\n', &mut line) {
+            Ok(0) => None,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => None,
+            Ok(_) => Some(String::from_utf8(line).expect("nothing but UTF-8 reaches an agent")),
+            Err(error) => panic!("no message for {PATIENCE:?}: {error}; unread: {:?}", self.unread),
+        }
+    }
+
+    /// The next message, those that were passed over first.
+    pub(crate) fn next(&mut self) -> Value {
+        self.unread.pop_front().unwrap_or_else(|| self.receive())
+    }
+
+    /// Waits for the response to `id`; other messages stay unread.
+    pub(crate) fn answer(&mut self, id: &Value) -> Value {
+        let is_answer = |message: &Value| message["id"] == *id && message["method"].is_null();
+        let answer = self.find(is_answer);
+        let ends = [&answer["result"], &answer["error"]].iter().filter(|end| !end.is_null()).count();
+        assert_eq!((ends, &answer["jsonrpc"]), (1, &json!("2.0")), "no well-formed response: {answer}");
+        answer
+    }
+
+    /// Waits for a notification; other messages stay unread.
+    pub(crate) fn expect_notification(&mut self, method: &str) -> Value {
+        self.find(|message| message["method"] == method && message["id"].is_null())
+    }
+
+    /// Fails if anything was said that the test did not read. What the daemon says, it says in order.
+    pub(crate) fn expect_quiet(&mut self) {
+        let pong = self.request("ping", &json!({}));
+        assert_eq!(pong["result"], json!({}));
+        assert!(self.unread.is_empty(), "unread: {:?}", self.unread);
+    }
+
+    /// Says no more, and still reads.
+    pub(crate) fn shut_down_writing(&mut self) {
+        let _ = self.stream.get_ref().shutdown(Shutdown::Write);
+    }
+
+    /// Waits for the end of the stream.
+    pub(crate) fn expect_end(&mut self) {
+        let line = self.next_line();
+        assert!(line.is_none() && self.unread.is_empty(), "not the end: {line:?}, unread: {:?}", self.unread);
+    }
+
+    /// Goes away at once, whatever is left.
+    pub(crate) fn hang_up(mut self) {
+        self.accountable = false;
+    }
+
+    fn receive(&mut self) -> Value {
+        let line =
+            self.next_line().unwrap_or_else(|| panic!("the daemon closed the connection; unread: {:?}", self.unread));
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("no JSON ({error}): {line}"))
+    }
+
+    fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(found) = self.unread.iter().position(&wanted) {
+            return self.unread.remove(found).expect("a position in it");
+        }
+        loop {
+            let message = self.receive();
+            if wanted(&message) {
+                return message;
+            }
+            self.unread.push_back(message);
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if thread::panicking() || !self.accountable {
+            return;
+        }
+        self.shut_down_writing();
+        self.expect_end();
+    }
+}
+
+/// The result of a response; panics on an error.
+#[track_caller]
+pub(crate) fn result(answer: &Value) -> &Value {
+    assert!(answer["error"].is_null(), "an error: {answer}");
+    &answer["result"]
+}
+
+/// The error code of a response; panics on a result.
+#[track_caller]
+pub(crate) fn code(answer: &Value) -> i64 {
+    answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {answer}"))
+}
+
+/// The arguments that `echo` gave back.
+#[track_caller]
+pub(crate) fn arguments(answer: &Value) -> &Value {
+    &result(answer)["structuredContent"]["params"]["arguments"]
+}

@@ -1,0 +1,173 @@
+//! What a daemon is told: the config file, written by the test that needs it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+
+use super::daemon::Daemon;
+use super::place::{MCPD, Place, SCRIPTED, TAG};
+
+/// A string as TOML; JSON's escapes are a subset of TOML's.
+pub(crate) fn quoted(text: impl AsRef<Path>) -> String {
+    serde_json::Value::from(text.as_ref().to_str().expect("text")).to_string()
+}
+
+/// One `[servers.NAME]` table; a scripted server unless told otherwise.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    command: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    lines: Vec<String>,
+}
+
+impl Server {
+    pub(crate) fn named(name: &str) -> Self {
+        let (command, args, env) = (SCRIPTED.into(), Vec::new(), Vec::new());
+        Self { name: name.into(), command, args, env, lines: Vec::new() }
+    }
+
+    /// A server run by another command.
+    pub(crate) fn run_by(name: &str, command: impl AsRef<Path>) -> Self {
+        Self { command: command.as_ref().to_str().expect("text").into(), ..Self::named(name) }
+    }
+
+    /// Arguments, split at white space.
+    pub(crate) fn flags(self, flags: &str) -> Self {
+        flags.split_whitespace().fold(self, |server, flag| server.arg(flag))
+    }
+
+    /// One argument as it is.
+    pub(crate) fn arg(mut self, arg: impl AsRef<Path>) -> Self {
+        self.args.push(arg.as_ref().to_str().expect("text").into());
+        self
+    }
+
+    /// One more line of the table.
+    pub(crate) fn line(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The table as text. Every scripted server keeps a journal.
+    pub(crate) fn toml(&self, place: &Place) -> String {
+        let journal = [String::from("--journal"), journal(place, &self.name).to_str().expect("text").into()];
+        let journal = journal.into_iter().filter(|_| self.command == SCRIPTED);
+        let args: Vec<_> = self.args.iter().cloned().chain(journal).map(quoted).collect();
+        let tag = (TAG.to_owned(), place.tag().to_owned());
+        let env = self.env.iter().chain([&tag]).map(|(name, value)| format!("{name} = {}", quoted(value)));
+        let (name, command, env) = (&self.name, quoted(&self.command), env.collect::<Vec<_>>().join(", "));
+        let (args, lines) = (args.join(", "), self.lines.join("\n"));
+        format!("[servers.{name}]\ncommand = {command}\nargs = [{args}]\nenv = {{ {env} }}\n{lines}\n")
+    }
+}
+
+/// Where the scripted server `name` writes what it received.
+pub(crate) fn journal(place: &Place, name: &str) -> PathBuf {
+    place.path(&format!("{name}.journal"))
+}
+
+/// A daemon that is not started yet.
+#[derive(Default)]
+pub(crate) struct Setup {
+    head: String,
+    servers: Vec<Server>,
+    launcher: Vec<OsString>,
+    variables: Vec<(String, String)>,
+    config: Option<Vec<PathBuf>>,
+}
+
+impl Setup {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one scripted server of no particular habits.
+    pub(crate) fn with(server: Server) -> Self {
+        Self::new().server(server)
+    }
+
+    pub(crate) fn server(mut self, server: Server) -> Self {
+        self.servers.push(server);
+        self
+    }
+
+    /// Text before the servers: `[daemon]` and `[defaults]`.
+    pub(crate) fn head(mut self, text: &str) -> Self {
+        self.head.push_str(text);
+        self.head.push('\n');
+        self
+    }
+
+    /// A variable of the daemon's own environment.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs shell commands in the process that then becomes the daemon.
+    pub(crate) fn after_shell(mut self, script: &str) -> Self {
+        let script = format!("{script}; exec \"$0\" \"$@\"");
+        self.launcher = ["sh", "-c", &script].map(OsString::from).into();
+        self
+    }
+
+    /// Serves this file instead of one written here.
+    pub(crate) fn config(mut self, file: PathBuf) -> Self {
+        self.config.get_or_insert_default().push(file);
+        self
+    }
+
+    /// Serves what the default places have, which is nothing unless the test writes it.
+    pub(crate) fn without_config(mut self) -> Self {
+        self.config = Some(Vec::new());
+        self
+    }
+
+    /// Writes the config and gives the command that serves it.
+    pub(crate) fn command(&self, place: &Place) -> Command {
+        let mut argv = self.launcher.iter().cloned().chain([MCPD.into()]);
+        let mut command = place.command(argv.next().expect("at least mcpd"));
+        command.args(argv).arg("serve");
+        for file in self.config.clone().unwrap_or_else(|| vec![self.write(place)]) {
+            command.arg("--config").arg(file);
+        }
+        command.arg("--runtime-dir").arg(place.runtime_dir());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn write(&self, place: &Place) -> PathBuf {
+        for server in &self.servers {
+            // Made here, because a server may run under a umask with which it could not open it again.
+            let journal = journal(place, &server.name);
+            File::options().create(true).append(true).open(journal).expect("the test's own directory is writable");
+        }
+        let servers: String = self.servers.iter().map(|server| server.toml(place)).collect();
+        place.write("config.toml", format!("{}\n{servers}", self.head))
+    }
+
+    /// Starts the daemon and waits until its servers' first starts have ended.
+    pub(crate) fn start(self) -> Daemon {
+        self.start_in(&Place::new())
+    }
+
+    /// [`Setup::start`], where another daemon may have been before.
+    pub(crate) fn start_in(self, place: &Rc<Place>) -> Daemon {
+        let daemon = Daemon::spawn(Rc::clone(place), &self);
+        daemon.wait_status("settled", |status| status["settled"] == true);
+        daemon
+    }
+
+    /// Starts the daemon and waits for nothing.
+    pub(crate) fn spawn(self) -> Daemon {
+        Daemon::spawn(Place::new(), &self)
+    }
+}

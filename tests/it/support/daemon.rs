@@ -1,0 +1,140 @@
+//! The real binary, started, asked and stopped.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus, Stdio};
+use std::rc::Rc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::config::Setup;
+use super::place::Place;
+use super::processes::{Process, signal};
+use super::run::{Ran, wait_exit};
+use super::wait::{PATIENCE, poll};
+
+/// A running daemon. Dropping it stops it and fails the test if it left a process, a socket or a panic behind.
+pub(crate) struct Daemon {
+    /// `None` once the test has seen it end.
+    child: Option<Child>,
+    pid: u32,
+    /// Every process that was ever seen below it.
+    family: Vec<Process>,
+    place: Rc<Place>,
+}
+
+impl Daemon {
+    pub(crate) fn spawn(place: Rc<Place>, setup: &Setup) -> Self {
+        let mut command = setup.command(&place);
+        let log = File::create(place.path("daemon.log")).expect("the test's own directory is writable");
+        let stdout = log.try_clone().expect("a file descriptor");
+        let child = command.stdin(Stdio::null()).stdout(stdout).stderr(log).spawn().expect("mcpd starts");
+        Self { pid: child.id(), child: Some(child), family: Vec::new(), place }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(crate) fn place(&self) -> &Rc<Place> {
+        &self.place
+    }
+
+    pub(crate) fn agent_socket(&self) -> PathBuf {
+        self.place.runtime_dir().join("mcp.sock")
+    }
+
+    /// All that it wrote to stdout and stderr.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.place.path("daemon.log")).unwrap_or_default()).into_owned()
+    }
+
+    /// Runs `mcpd` as its client.
+    pub(crate) fn client(&self, args: &[&str]) -> Ran {
+        self.place.client(args)
+    }
+
+    /// Everything that runs below it, noted for the check at the end.
+    pub(crate) fn family(&mut self) -> Vec<Process> {
+        let alive = self.place.processes(Some(self.pid));
+        let alive: Vec<_> = alive.into_iter().filter(|process| process.pid != self.pid).collect();
+        self.family.extend(alive.iter().filter(|process| !self.family.contains(process)).cloned().collect::<Vec<_>>());
+        alive
+    }
+
+    pub(crate) fn signal(&mut self, signal_: Signal) {
+        self.family();
+        signal(self.pid, signal_);
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) fn term(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait_exit()
+    }
+
+    /// Ends it with a signal and fails the test unless it says that all went well and only its lock file is left.
+    #[track_caller]
+    pub(crate) fn stop_in_order(&mut self, signal: Signal) {
+        self.signal(signal);
+        let status = self.wait_exit();
+        assert!(status.success(), "the daemon ended with {status}:\n{}", self.log());
+        assert_eq!(self.runtime_files(), ["lock"], "only the lock file stays");
+        self.expect_no_family(Duration::from_millis(500));
+    }
+
+    /// Kills it and waits until it is gone.
+    pub(crate) fn kill9(&mut self) {
+        self.signal(Signal::KILL);
+        self.wait_exit();
+    }
+
+    pub(crate) fn wait_exit(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("it has not been seen to end");
+        wait_exit(&mut child)
+    }
+
+    /// Waits until nothing that ran below it is left.
+    #[track_caller]
+    pub(crate) fn expect_no_family(&self, limit: Duration) {
+        let left = || -> Vec<_> { self.family.iter().filter(|process| process.is_alive()).collect() };
+        poll(limit, || left().is_empty().then_some(()));
+        assert!(left().is_empty(), "processes outlive their daemon: {:#?}", left());
+        self.place.expect_no_process(limit);
+    }
+
+    /// What is in the runtime directory.
+    pub(crate) fn runtime_files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.place.runtime_dir()).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            if let Some(mut child) = self.child.take() {
+                signal(self.pid, Signal::TERM);
+                poll(Duration::from_secs(8), || child.try_wait().ok().flatten());
+                let _ = child.kill().and_then(|()| child.wait());
+            }
+            say(&format!("--- the daemon's log\n{}---", self.log()));
+            return;
+        }
+        if self.child.is_some() {
+            self.stop_in_order(Signal::TERM);
+        }
+        assert!(!self.log().contains("panicked at"), "{}", self.log());
+        self.expect_no_family(PATIENCE);
+    }
+}
+
+/// Shown by the test runner for tests that failed, and only for them.
+#[expect(clippy::print_stderr, reason = "the test runner captures what this macro prints")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,21 @@
+//! The harness: the real binary in a place of its own, agents that account for every message.
+//!
+//! `place` (directory, environment, tag) → `config` (what the daemon is told) → `daemon` (starts, stops) · `watch` (asks it) ·
+//! `agent` (a line client) · `run` (a command to its end) · `processes` (what is alive) · `wait` (never for a fixed time).
+
+mod agent;
+mod config;
+mod daemon;
+mod place;
+mod processes;
+mod run;
+mod wait;
+mod watch;
+
+pub(crate) use self::agent::{Agent, arguments, code, result};
+pub(crate) use self::config::{Server, Setup, quoted};
+pub(crate) use self::daemon::Daemon;
+pub(crate) use self::place::{MCPD, Place, SCRIPTED};
+pub(crate) use self::processes::{children, field, resident_kib, signal};
+pub(crate) use self::run::{Ran, run, wait_exit};
+pub(crate) use self::wait::until;

@@ -1,0 +1,101 @@
+//! A directory, an environment and a tag of its own for each test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::processes::{Process, alive, signal};
+use super::run::{Ran, run};
+use super::wait::{PATIENCE, poll};
+
+/// The binary under test.
+pub(crate) const MCPD: &str = env!("CARGO_BIN_EXE_mcpd");
+/// The server that does what its flags say.
+pub(crate) const SCRIPTED: &str = env!("CARGO_BIN_EXE_scripted-server");
+/// The variable that marks everything a test starts.
+pub(crate) const TAG: &str = "MCPD_TEST_TAG";
+
+/// Where a test lives. Dropping it fails the test if a process that it started is left.
+pub(crate) struct Place {
+    dir: TempDir,
+    tag: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Rc<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let dir = tempfile::Builder::new().prefix("mcpd-it-").tempdir().expect("a temporary directory");
+        for name in ["home", "xdg-run", "xdg-config", "tmp"] {
+            fs::create_dir(dir.path().join(name)).expect("a fresh directory");
+        }
+        let tag = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        Rc::new(Self { dir, tag })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The runtime directory that [`Place::client`] and the harness's daemons use.
+    pub(crate) fn runtime_dir(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    pub(crate) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).expect("the test's own directory is writable");
+        path
+    }
+
+    /// `program` in this place's environment, and nothing of the environment that runs the tests but `PATH`.
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command.env_clear().env("PATH", std::env::var_os("PATH").expect("PATH is set")).env("RUST_BACKTRACE", "1");
+        command.env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
+        command.env("XDG_RUNTIME_DIR", self.path("xdg-run")).env("XDG_CONFIG_HOME", self.path("xdg-config"));
+        command.env(TAG, &self.tag).current_dir(self.dir.path());
+        command
+    }
+
+    /// Runs `mcpd` with these arguments, and no others, to its end.
+    pub(crate) fn mcpd(&self, args: &[&str]) -> Ran {
+        run(self.command(MCPD).args(args))
+    }
+
+    /// Runs `mcpd` as a client of the daemon in [`Place::runtime_dir`].
+    pub(crate) fn client(&self, args: &[&str]) -> Ran {
+        run(self.command(MCPD).args(args).arg("--runtime-dir").arg(self.runtime_dir()))
+    }
+
+    /// The processes of this place, and those below `root`.
+    pub(crate) fn processes(&self, root: Option<u32>) -> Vec<Process> {
+        alive(&format!("{TAG}={}", self.tag), root)
+    }
+
+    /// Waits until nothing that this place started is left, and ends what stays.
+    pub(crate) fn expect_no_process(&self, limit: Duration) {
+        poll(limit, || self.processes(None).is_empty().then_some(()));
+        let left = self.processes(None);
+        for process in &left {
+            signal(process.pid, Signal::KILL);
+        }
+        assert!(left.is_empty() || thread::panicking(), "processes are left: {left:#?}");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.expect_no_process(if thread::panicking() { Duration::ZERO } else { PATIENCE });
+    }
+}

@@ -1,0 +1,87 @@
+//! What is alive, read from `/proc`.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// One process; the start time tells it from a later one with the same id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    started: u64,
+    pub(crate) command: String,
+}
+
+impl Process {
+    /// The process `pid`; a zombie counts as gone.
+    pub(crate) fn find(pid: u32) -> Option<Self> {
+        let stat = stat(pid)?;
+        (stat.first()? != "Z").then_some(())?;
+        let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        Some(Self { pid, parent: stat.get(1)?.parse().ok()?, started: stat.get(19)?.parse().ok()?, command })
+    }
+
+    /// Whether this very process still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        Self::find(self.pid).is_some_and(|now| now.started == self.started)
+    }
+}
+
+/// The fields of `/proc/PID/stat` behind the command name, which may contain anything: state, parent, group, …
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.split_whitespace().map(str::to_owned).collect())
+}
+
+fn all() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    entries.filter_map(|entry| Process::find(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// The processes whose environment has `tag`, and those below `root`.
+pub(crate) fn alive(tag: &str, root: Option<u32>) -> Vec<Process> {
+    let all: Vec<_> = all().collect();
+    let mut family: Vec<u32> = root.into_iter().collect();
+    let mut found = Vec::new();
+    // A child may come before its parent in the listing, so until no pass finds more.
+    while let Some(next) =
+        all.iter().find(|p| !family.contains(&p.pid) && (family.contains(&p.parent) || tagged(p, tag)))
+    {
+        family.push(next.pid);
+        found.push(next.clone());
+    }
+    found
+}
+
+fn tagged(process: &Process, tag: &str) -> bool {
+    let environ = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+    environ.split(|byte| *byte == 0).any(|entry| entry == tag.as_bytes())
+}
+
+/// The process ids below `pid`, zombies included.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|child| stat(*child).is_some_and(|stat| stat[1] == pid.to_string())).collect()
+}
+
+/// A line of `/proc/PID/status`.
+pub(crate) fn field(pid: u32, key: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let value = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no {key} in the status of {pid}")).trim().to_owned()
+}
+
+/// Resident memory of a process.
+pub(crate) fn resident_kib(pid: u32) -> u64 {
+    field(pid, "VmRSS").trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Sends a signal, by the id of one process that the test started.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
+    // Gone is as good as hit: what the test waits for next tells the difference.
+    let _ = kill_process(pid, signal);
+}

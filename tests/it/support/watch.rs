@@ -1,0 +1,77 @@
+//! What a running daemon and its scripted servers tell of themselves.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::config::journal;
+use super::daemon::Daemon;
+use super::processes::Process;
+use super::wait::{PATIENCE, poll, until};
+
+impl Daemon {
+    /// What `mcpd status --json` says.
+    pub(crate) fn status(&self) -> Value {
+        self.client(&["status", "--json"]).json()
+    }
+
+    /// The status row of one server.
+    pub(crate) fn row(&self, server: &str) -> Value {
+        row(&self.status(), server)
+    }
+
+    /// The process id of a server that runs.
+    pub(crate) fn server_pid(&self, server: &str) -> u32 {
+        pid(&self.row(server)["pid"])
+    }
+
+    /// The process id of the guard of a server that runs.
+    pub(crate) fn guard_pid(&self, server: &str) -> u32 {
+        pid(&self.row(server)["guard_pid"])
+    }
+
+    /// Waits until the status fulfils a condition.
+    #[track_caller]
+    pub(crate) fn wait_status(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
+        let mut last = None;
+        let found = poll(PATIENCE, || {
+            let ran = self.client(&["status", "--json"]);
+            let ended = ran.code == Some(3) && Process::find(self.pid()).is_none();
+            assert!(!ended, "the daemon ended before its status {what}:\n{}", self.log());
+            let status = serde_json::from_str(&ran.stdout).ok().filter(|status| holds(status));
+            last = Some(ran);
+            status
+        });
+        found.unwrap_or_else(|| panic!("the status never {what}: {}", last.expect("one look at least")))
+    }
+
+    /// Waits until the status row of one server fulfils a condition.
+    #[track_caller]
+    pub(crate) fn wait_row(&self, server: &str, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
+        row(&self.wait_status(what, |status| holds(&row(status, server))), server)
+    }
+
+    /// The lines that a scripted server received, in order, and the events of its life.
+    pub(crate) fn journal(&self, server: &str) -> Vec<String> {
+        let text = fs::read_to_string(journal(self.place(), server)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits for a line in the journal of a scripted server.
+    #[track_caller]
+    pub(crate) fn wait_journal(&self, server: &str, part: &str) -> String {
+        until(&format!("{server} receives {part}"), || {
+            self.journal(server).into_iter().find(|line| line.contains(part))
+        })
+    }
+}
+
+fn row(status: &Value, server: &str) -> Value {
+    let rows = status["servers"].as_array().expect("an array of servers");
+    rows.iter().find(|row| row["name"] == server).unwrap_or_else(|| panic!("no row {server}: {status}")).clone()
+}
+
+fn pid(value: &Value) -> u32 {
+    let pid = value.as_u64().and_then(|pid| u32::try_from(pid).ok());
+    pid.unwrap_or_else(|| panic!("no process id: {value}"))
+}

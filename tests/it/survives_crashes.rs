@@ -1,0 +1,109 @@
+//! A server that dies costs its own calls and nothing else, and is started again.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Place, Server, Setup, arguments, children, code, field, result, signal, until};
+
+/// A setup with a server that works beside those of the test.
+fn beside(server: Server) -> Setup {
+    Setup::with(server).server(Server::named("good"))
+}
+
+fn died(answer: &Value) -> bool {
+    code(answer) == -31001 && answer["error"]["data"] == json!({"server": "a", "outcome": "unknown"})
+}
+
+#[test]
+fn the_calls_of_a_server_that_dies_fail_at_once_and_are_not_made_again() {
+    let daemon = beside(Server::named("a")).start();
+    let mut agents: Vec<_> = (0..5).map(|_| Agent::ready(&daemon)).collect();
+    let calls: Vec<Vec<_>> = agents
+        .iter_mut()
+        .map(|agent| (0..10).map(|n| agent.start_call("a__sleep", &json!({"ms": 60_000, "n": n}))).collect())
+        .collect();
+    until("the server has them all", || {
+        (daemon.journal("a").iter().filter(|line| line.contains("60000")).count() == 50).then_some(())
+    });
+    let first = daemon.server_pid("a");
+    let killed = Instant::now();
+    signal(first, Signal::KILL);
+    for (agent, ids) in agents.iter_mut().zip(&calls) {
+        assert!(ids.iter().all(|id| died(&agent.answer(id))));
+    }
+    assert!(killed.elapsed() < Duration::from_secs(2), "they failed after {:?}", killed.elapsed());
+    let answer = agents[0].call("a__echo", &json!({}));
+    assert_ne!(result(&answer)["structuredContent"]["pid"], first, "a new instance answers");
+    assert_eq!(daemon.journal("a").iter().filter(|line| line.contains("60000")).count(), 50, "nothing is replayed");
+}
+
+#[test]
+fn a_crash_costs_the_other_servers_nothing() {
+    let daemon = beside(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    let long = agent.start_call("good__sleep", &json!({"ms": 500}));
+    for how in ["kill", "exit", "kill"] {
+        assert!(died(&agent.call("a__die", &json!({"how": how}))));
+        arguments(&agent.call("good__echo", &json!({})));
+    }
+    arguments(&agent.answer(&long));
+    assert_eq!(daemon.row("good")["restarts"], 0);
+}
+
+#[test]
+fn a_call_made_while_a_server_restarts_waits_for_it() {
+    let daemon = beside(Server::named("a").flags("--init-delay 300")).start();
+    let mut agent = Agent::ready(&daemon);
+    let tools = agent.tools();
+    assert!(died(&agent.call("a__die", &json!({}))));
+    assert_eq!(agent.tools(), tools, "its tools stay listed");
+    assert_eq!(arguments(&agent.call("a__echo", &json!({"n": 1}))), &json!({"n": 1}));
+}
+
+#[test]
+fn a_call_to_a_server_that_does_not_come_back_ends_after_ten_seconds_and_was_not_sent() {
+    let place = Place::new();
+    let permit = place.write("permit", "");
+    let setup = beside(Server::named("a").arg("--exit-unless").arg(&permit));
+    let daemon = setup.start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    fs::remove_file(permit).expect("it was there");
+    assert!(died(&agent.call("a__die", &json!({}))));
+    let start = Instant::now();
+    let answer = agent.call("a__echo", &json!({}));
+    let data = &answer["error"]["data"];
+    assert_eq!((code(&answer), &data["outcome"], &data["server"]), (-31004, &json!("not_sent"), &json!("a")));
+    assert!((9..14).contains(&start.elapsed().as_secs()), "it took {:?}", start.elapsed());
+}
+
+#[test]
+fn a_death_is_noticed_while_a_grandchild_holds_the_pipe_open() {
+    let daemon = beside(Server::named("a").flags("--hold-stdout --double-fork")).start();
+    let mut agent = Agent::ready(&daemon);
+    let lingering =
+        || daemon.place().processes(None).into_iter().filter(|p| p.command.contains("--linger")).collect::<Vec<_>>();
+    let first = lingering();
+    assert_eq!(first.len(), 2, "{first:?}");
+    let start = Instant::now();
+    assert!(died(&agent.call("a__die", &json!({}))));
+    assert!(start.elapsed() < Duration::from_secs(2), "noticed after {:?}", start.elapsed());
+    arguments(&agent.call("a__echo", &json!({})));
+    until("the grandchildren of the dead instance are gone", || first.iter().all(|p| !p.is_alive()).then_some(()));
+    assert_eq!(lingering().len(), 2);
+}
+
+#[test]
+fn no_zombie_is_left_by_servers_that_died() {
+    let daemon = beside(Server::named("a").flags("--double-fork")).start();
+    let mut agent = Agent::ready(&daemon);
+    assert!(died(&agent.call("a__die", &json!({"how": "kill"}))));
+    arguments(&agent.call("a__echo", &json!({})));
+    until("no child is a zombie", || {
+        let zombie = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists() && field(*pid, "State").starts_with('Z');
+        (!children(daemon.pid()).iter().any(zombie)).then_some(())
+    });
+}

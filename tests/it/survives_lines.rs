@@ -1,0 +1,196 @@
+//! Whatever bytes a server writes, agents get well-formed answers, each once, and the server's row says what was wrong.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, resident_kib, result};
+
+fn started(server: Server) -> Daemon {
+    Setup::with(server).server(Server::named("good")).start()
+}
+
+/// Makes the server write `text` and then answer.
+fn write(agent: &mut Agent, text: &str) {
+    arguments(&agent.call("a__raw", &json!({"text": text})));
+}
+
+#[test]
+fn prose_and_other_lines_that_are_no_messages_are_skipped_and_counted() {
+    let daemon = started(Server::named("a").flags("--banner --crlf"));
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__echo", &json!({})));
+    let before = daemon.row("a")["skipped_lines"].as_u64().expect("a count");
+    assert!(before >= 4, "{before} lines skipped");
+    write(&mut agent, "Loading model...\n{\"half\": \n");
+    assert_eq!(daemon.row("a")["skipped_lines"], before + 2);
+    agent.expect_quiet();
+}
+
+#[test]
+fn answers_to_ids_that_nobody_asked_with_reach_nobody_and_are_counted() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(arguments(&agent.call("a__wrong_id_reply", &json!({"n": 1}))), &json!({"n": 1}));
+    let row = daemon.wait_row("a", "counts them", |row| {
+        row["stray_responses"]
+            .as_u64()
+            .zip(row["skipped_lines"].as_u64())
+            .is_some_and(|(stray, skipped)| stray + skipped == 6)
+    });
+    assert!(row["stray_responses"].as_u64() >= Some(3), "{row}");
+    agent.expect_quiet();
+}
+
+#[test]
+fn the_second_of_two_answers_to_one_call_reaches_nobody_and_is_counted() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__duplicate_reply", &json!({})));
+    daemon.wait_row("a", "counts it", |row| row["stray_responses"] == 1);
+    agent.expect_quiet();
+}
+
+#[test]
+fn an_answer_that_is_no_answer_ends_its_call_with_one_well_formed_error() {
+    let daemon = started(Server::named("a").line("call_timeout = \"1s\""));
+    let mut agent = Agent::ready(&daemon);
+    let oddities = [
+        r#"{"jsonrpc":"2.0","id":$ID}"#,
+        r#"{"jsonrpc":"2.0","id":$ID,"result":{},"error":{"code":1,"message":"both"}}"#,
+        r#"{"jsonrpc":"2.0","id":$ID,"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":$ID,"error":"text"}"#,
+    ];
+    for text in oddities {
+        // `Agent::answer` fails on a response with both ends or none.
+        agent.call("a__raw", &json!({"text": format!("{text}\n"), "answer": false}));
+    }
+    arguments(&agent.call("a__echo", &json!({})));
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_line_over_the_limit_is_dropped_in_bounded_memory_and_the_server_works_on() {
+    let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"256KiB\"");
+    let daemon = setup.start();
+    let mut agent = Agent::ready(&daemon);
+    let before = resident_kib(daemon.pid());
+    write(&mut agent, "before the flood\n");
+    arguments(&agent.call("a__raw", &json!({"text": "x".repeat(1000), "times": 60_000, "hex": "0a"})));
+    let grown = resident_kib(daemon.pid()).saturating_sub(before);
+    assert!(grown < 8 << 10, "{grown} KiB more for a line of 60 MB");
+    let row = daemon.row("a");
+    assert_eq!((&row["skipped_lines"], &row["restarts"]), (&json!(2), &json!(0)));
+}
+
+#[test]
+fn an_answer_over_the_limit_fails_its_call_and_no_other() {
+    let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"64KiB\"");
+    let daemon = setup.start();
+    let mut agent = Agent::ready(&daemon);
+    let other = agent.start_call("a__sleep", &json!({"ms": 500}));
+    let answer = agent.call("a__big", &json!({"bytes": 100_000}));
+    assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("unknown")));
+    arguments(&agent.answer(&other));
+    arguments(&agent.call("a__echo", &json!({})));
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+#[test]
+fn bytes_that_are_no_text_reach_no_agent() {
+    let daemon = started(Server::named("a").line("call_timeout = \"500ms\""));
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.call("a__invalid_utf8", &json!({}));
+    assert!([-31001, -31002].contains(&code(&answer)), "{answer}");
+    arguments(&agent.call("a__echo", &json!({})));
+    assert_eq!(daemon.row("a")["skipped_lines"], 1);
+}
+
+#[test]
+fn half_an_answer_of_a_server_that_dies_reaches_nobody() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    let half = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
+    let call = agent.start_call("a__raw", &json!({"text": half, "answer": false}));
+    let last = agent.call("a__die", &json!({}));
+    assert_eq!((code(&agent.answer(&call)), code(&last)), (-31001, -31001));
+    arguments(&agent.call("a__echo", &json!({})));
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_flood_on_stderr_holds_up_no_call_and_takes_no_memory() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    let before = resident_kib(daemon.pid());
+    for lines in [true, false] {
+        arguments(&agent.call("a__stderr", &json!({"bytes": 16 << 20, "lines": lines})));
+    }
+    let grown = resident_kib(daemon.pid()).saturating_sub(before);
+    assert!(grown < 8 << 10, "{grown} KiB more");
+    arguments(&agent.call("good__echo", &json!({})));
+}
+
+#[test]
+fn a_list_that_never_ends_is_cut_and_marked_and_holds_up_nobody() {
+    let setup = Setup::with(Server::named("endless").flags("--endless-cursor"))
+        .server(Server::named("circle").flags("--repeat-cursor"))
+        .server(Server::named("good").flags("--bare --tool echo"));
+    let daemon = setup.start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("good__echo", &json!({})));
+    for name in ["endless", "circle"] {
+        daemon.wait_row(name, "is marked", |row| row["tools_truncated"] == true);
+    }
+    assert!(agent.tools().contains(&"good__echo".to_owned()));
+}
+
+#[test]
+fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
+    let daemon = started(Server::named("a").line("call_timeout = \"1s\""));
+    let mut agent = Agent::ready(&daemon);
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{deep}}}\n");
+    agent.start_call("a__raw", &json!({"text": line, "answer": false}));
+    // Too deep for the test's own reader, if it is passed on.
+    let answer = agent.next_line().expect("an answer");
+    assert!(answer.contains(&deep) || answer.contains("\"error\""));
+    write(&mut agent, &format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{}\"}}\n", "m".repeat(1 << 20)));
+    arguments(&agent.call("good__echo", &json!({})));
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+#[test]
+fn a_servers_question_is_answered_at_once_and_shown_to_no_agent() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    let mut ask = |method: &str| -> Value {
+        let answer = agent.call("a__ask_client", &json!({"method": method}));
+        result(&answer)["structuredContent"].clone()
+    };
+    assert_eq!(ask("ping")["result"], json!({}));
+    assert_eq!(code(&ask("made/up")), -32601);
+    for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
+        assert_ne!(code(&ask(method)), 0, "{method}");
+    }
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_servers_question_under_the_id_of_a_call_is_not_taken_for_its_answer() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    write(&mut agent, "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"ping\"}\n");
+    daemon.wait_journal("a", "\"result\":{}");
+    agent.expect_quiet();
+}
+
+#[test]
+fn progress_that_nobody_asked_for_reaches_nobody() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    let progress =
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":TOKEN,"progress":1}}"#;
+    for token in ["1", "0", "\"1\"", "null", "99"] {
+        write(&mut agent, &format!("{}\n", progress.replace("TOKEN", token)));
+    }
+    agent.expect_quiet();
+}

@@ -1,0 +1,83 @@
+//! The command line, so that a test's config shows how its server behaves.
+
+use std::path::PathBuf;
+
+/// A scripted MCP server.
+#[derive(clap::Parser, Clone, Debug)]
+pub(crate) struct Flags {
+    /// Answer `initialize` after this many milliseconds.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) init_delay: u64,
+    /// Never answer `initialize`.
+    #[arg(long)]
+    pub(crate) init_never: bool,
+    /// Answer `initialize` with a result that is none.
+    #[arg(long)]
+    pub(crate) init_garbage: bool,
+    /// Answer `initialize` with this version, whatever was asked for.
+    #[arg(long)]
+    pub(crate) protocol: Option<String>,
+    /// The name to introduce itself with.
+    #[arg(long, default_value = "scripted")]
+    pub(crate) software: String,
+    /// Leave with this code before a word is said.
+    #[arg(long)]
+    pub(crate) exit_at_start: Option<u8>,
+    /// Leave with code 3 before a word is said, for as long as this file is missing.
+    #[arg(long)]
+    pub(crate) exit_unless: Option<PathBuf>,
+    /// Write prose and other lines that are no messages first.
+    #[arg(long)]
+    pub(crate) banner: bool,
+    /// End each line with `\r\n`.
+    #[arg(long)]
+    pub(crate) crlf: bool,
+    /// Tools on one page of the list; 0 is all of them.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) page_size: usize,
+    /// Every page has a next one.
+    #[arg(long)]
+    pub(crate) endless_cursor: bool,
+    /// Every page names the same next one.
+    #[arg(long)]
+    pub(crate) repeat_cursor: bool,
+    /// Announce a changed list whenever the list is asked for.
+    #[arg(long)]
+    pub(crate) announce_on_list: bool,
+    /// Stay after the end of stdin.
+    #[arg(long)]
+    pub(crate) ignore_eof: bool,
+    /// Block SIGTERM, SIGINT and SIGHUP.
+    #[arg(long)]
+    pub(crate) ignore_term: bool,
+    /// Run as the grandchild of this process, below a shell, as npx does it.
+    #[arg(long)]
+    pub(crate) wrap: bool,
+    /// Leave a stubborn process behind in a session of its own.
+    #[arg(long)]
+    pub(crate) double_fork: bool,
+    /// Start a child that keeps stdout open.
+    #[arg(long)]
+    pub(crate) hold_stdout: bool,
+    /// Register the tool `late` this many milliseconds after the handshake and announce it.
+    #[arg(long)]
+    pub(crate) late_tools: Option<u64>,
+    /// One more tool, which does what `echo` does.
+    #[arg(long = "tool")]
+    pub(crate) tools: Vec<String>,
+    /// List only what `--tool` names.
+    #[arg(long)]
+    pub(crate) bare: bool,
+    /// Declare no tools, and take the question for them as an error.
+    #[arg(long)]
+    pub(crate) no_tools_capability: bool,
+    /// Append each line received to this file, and `# start PID` and `# eof`.
+    #[arg(long)]
+    pub(crate) journal: Option<PathBuf>,
+    /// Be the process in the middle of a double fork.
+    #[arg(long, hide = true)]
+    pub(crate) daemonize: bool,
+    /// Be a process that only stays.
+    #[arg(long, hide = true)]
+    pub(crate) linger: bool,
+}

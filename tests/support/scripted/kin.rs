@@ -1,0 +1,81 @@
+//! The processes a server may drag along: wrappers above it, daughters below it.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigSet, Signal};
+
+use super::flags::Flags;
+
+/// A stubborn process leaves by itself after this time, so that a failed test does not fill the machine.
+const LIFETIME: Duration = Duration::from_secs(120);
+
+/// Plays a part that is no server's, if the flags ask for one, and starts the daughters of one that is.
+pub(crate) fn play_part(flags: &Flags) -> Option<ExitCode> {
+    if flags.linger {
+        block_signals();
+        return Some(linger());
+    }
+    if flags.daemonize {
+        return Some(daemonize());
+    }
+    if flags.wrap {
+        return Some(wrap());
+    }
+    if flags.double_fork {
+        let middle = myself("--daemonize").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(middle.is_ok_and(|status| status.success()), "the middle of the double fork failed");
+    }
+    if flags.hold_stdout {
+        leave_behind(myself("--linger").stdin(Stdio::null()).stderr(Stdio::null()));
+    }
+    None
+}
+
+/// Blocks what politely asks to leave. A mask, unlike a handler, is passed on to the children.
+pub(crate) fn block_signals() {
+    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
+    signals.thread_block().expect("a valid signal set");
+}
+
+/// Stays and does nothing.
+pub(crate) fn linger() -> ExitCode {
+    let end = Instant::now() + LIFETIME;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        thread::park_timeout(left);
+    }
+    ExitCode::FAILURE
+}
+
+/// Closes stdout and stays under the same process id. Only returns if that fails.
+pub(crate) fn linger_without_stdout() -> std::io::Error {
+    myself("--linger").stdout(Stdio::null()).exec()
+}
+
+fn daemonize() -> ExitCode {
+    rustix::process::setsid().expect("a fresh child leads no process group");
+    leave_behind(&mut myself("--linger"));
+    ExitCode::SUCCESS
+}
+
+fn wrap() -> ExitCode {
+    let args = std::env::args().skip(1).filter(|arg| arg != "--wrap");
+    let executable = std::env::current_exe().expect("the path of this program");
+    // With a command after it, the shell does not replace itself by the server.
+    let script = r#""$0" "$@"; exit $?"#;
+    let status = Command::new("sh").args(["-c", script]).arg(executable).args(args).status().expect("sh starts");
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+#[expect(clippy::zombie_processes, reason = "nobody is to wait for it: that is what servers do to their clients")]
+fn leave_behind(command: &mut Command) {
+    command.spawn().expect("a child starts");
+}
+
+fn myself(part: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
+    command.arg(part);
+    command
+}

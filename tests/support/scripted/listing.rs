@@ -1,0 +1,30 @@
+//! What the scripted server says it can do.
+
+use serde_json::Value;
+
+use super::server::Server;
+use super::wire::quoted;
+
+/// One page of the list.
+pub(crate) fn page(server: &mut Server, params: &Value) -> String {
+    let cursor = params["cursor"].as_str();
+    if server.flags.endless_cursor || server.flags.repeat_cursor {
+        let number = server.fresh();
+        let next = if server.flags.repeat_cursor { 0 } else { number };
+        return format!(r#"{{"tools":[{}],"nextCursor":"{next}"}}"#, definition(&format!("page_{number}")));
+    }
+    let first = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+    let size = if server.flags.page_size == 0 { usize::MAX } else { server.flags.page_size };
+    let tools: Vec<_> = server.tools.iter().skip(first).take(size).map(|name| definition(name)).collect();
+    let next = first.saturating_add(size);
+    let cursor = if next < server.tools.len() { format!(r#","nextCursor":"{next}""#) } else { String::new() };
+    format!(r#"{{"tools":[{}]{cursor}}}"#, tools.join(","))
+}
+
+/// A tool with everything that a careless relay alters: numbers, key order, fields of other makers.
+fn definition(name: &str) -> String {
+    let name = quoted(name);
+    format!(
+        r#"{{"zeta":1.10,"name":{name},"inputSchema":{{"type":"object","properties":{{"b":{{}},"a":{{}}}}}},"x-vendor":12345678901234567890123,"execution":{{"taskSupport":"optional"}},"description":"caf\u00e9 \/ é"}}"#
+    )
+}

@@ -1,0 +1,66 @@
+//! What the scripted server is made of.
+//!
+//! `flags` (what the test's config asks for) → `kin` (wrappers and daughters, before any protocol) → `server` (lines,
+//! timers, methods) → `listing` and `tools` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
+//! of the process it is).
+
+mod flags;
+mod introspect;
+mod kin;
+mod listing;
+mod server;
+mod tools;
+mod wire;
+
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use clap::Parser;
+
+use self::flags::Flags;
+use self::server::Server;
+use self::wire::Output;
+
+/// Plays the part the command line gives.
+pub(crate) fn run() -> ExitCode {
+    let flags = Flags::parse();
+    if flags.ignore_term {
+        kin::block_signals();
+    }
+    if let Some(code) = kin::play_part(&flags) {
+        return code;
+    }
+    let mut output = Output::new(flags.journal.clone(), flags.crlf);
+    output.note(&format!("start {}", std::process::id()));
+    if let Some(code) = refusal(&flags) {
+        let _ = writeln!(io::stderr(), "cannot start: exit code {code}");
+        return ExitCode::from(code);
+    }
+    if flags.banner {
+        output.raw("added 48 packages in 3s\n\n   \r\n\u{feff}byte order mark\r\n{not json}\n[]\n42\n".as_bytes());
+    }
+    Server::new(flags, output).serve(&stdin_lines())
+}
+
+/// The exit code to leave with before a word is said, if it is to be so.
+fn refusal(flags: &Flags) -> Option<u8> {
+    let unfixed = flags.exit_unless.as_ref().is_some_and(|path| !path.exists());
+    flags.exit_at_start.or(unfixed.then_some(3))
+}
+
+/// Lines of stdin. A rendezvous, so that a server which takes no line leaves the rest in the pipe.
+fn stdin_lines() -> Receiver<Vec<u8>> {
+    let (sender, lines) = sync_channel(0);
+    thread::spawn(move || {
+        let mut stdin = io::stdin().lock();
+        let mut line = Vec::new();
+        while stdin.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            if sender.send(std::mem::take(&mut line)).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}

@@ -1,0 +1,169 @@
+//! One loop over stdin's lines and the timers; the protocol's methods.
+
+use std::collections::{BTreeMap, HashMap};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use serde_json::{Value, from_slice, from_str};
+
+use super::flags::Flags;
+use super::kin;
+use super::listing;
+use super::tools::{self, Call};
+use super::wire::{Message, Output, error, quoted, response};
+
+/// What is to happen later.
+pub(crate) enum Later {
+    /// Write a line for a call, unless the call is cancelled and the server heeds that.
+    Answer { call: String, line: String, stubborn: bool },
+    /// Register the tool `late`.
+    Register,
+}
+
+/// The server's whole state, owned by the loop.
+pub(crate) struct Server {
+    pub(crate) flags: Flags,
+    pub(crate) output: Output,
+    pub(crate) tools: Vec<String>,
+    /// Calls that wait for the client's answer, by the id of the question.
+    pub(crate) asked: HashMap<String, String>,
+    /// Set to leave the loop.
+    pub(crate) leave: Option<ExitCode>,
+    timers: BTreeMap<(Instant, u64), Later>,
+    count: u64,
+}
+
+impl Server {
+    pub(crate) fn new(flags: Flags, output: Output) -> Self {
+        let built_in: &[&str] = if flags.bare { &[] } else { tools::BUILT_IN };
+        let tools = built_in.iter().map(|name| (*name).to_owned()).chain(flags.tools.clone()).collect();
+        Self { flags, output, tools, asked: HashMap::new(), leave: None, timers: BTreeMap::new(), count: 0 }
+    }
+
+    /// Serves until stdin ends or a call ends it.
+    pub(crate) fn serve(mut self, lines: &Receiver<Vec<u8>>) -> ExitCode {
+        while self.leave.is_none() {
+            let wait = self
+                .timers
+                .first_key_value()
+                .map_or(Duration::MAX, |((at, _), _)| at.saturating_duration_since(Instant::now()));
+            match lines.recv_timeout(wait) {
+                Ok(line) => self.take(&line),
+                Err(RecvTimeoutError::Timeout) => self.fire(),
+                Err(RecvTimeoutError::Disconnected) => return self.end(),
+            }
+        }
+        self.leave.unwrap_or(ExitCode::SUCCESS)
+    }
+
+    /// A number that no other caller of this was given.
+    pub(crate) fn fresh(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    pub(crate) fn after(&mut self, ms: u64, what: Later) {
+        let key = (Instant::now() + Duration::from_millis(ms), self.fresh());
+        self.timers.insert(key, what);
+    }
+
+    pub(crate) fn list_changed(&mut self) {
+        self.output.notify("notifications/tools/list_changed", "{}");
+    }
+
+    fn end(mut self) -> ExitCode {
+        self.output.note("eof");
+        if self.flags.ignore_eof { kin::linger() } else { ExitCode::SUCCESS }
+    }
+
+    fn fire(&mut self) {
+        match self.timers.pop_first() {
+            Some((_, Later::Answer { line, .. })) => self.output.line(&line),
+            Some((_, Later::Register)) => {
+                self.tools.push("late".into());
+                self.list_changed();
+            }
+            None => {}
+        }
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        self.output.received(line);
+        let Ok(message) = from_slice::<Message>(line) else {
+            return;
+        };
+        let id = message.id.map(RawValue::get);
+        match (message.method.as_deref(), id) {
+            (Some(method), Some(id)) => self.request(method, id, message.params),
+            (Some(method), None) => self.notification(method, message.params),
+            (None, Some(id)) => self.answered(id, line),
+            (None, None) => {}
+        }
+    }
+
+    fn request(&mut self, method: &str, id: &str, params: Option<&RawValue>) {
+        match method {
+            "initialize" => self.initialize(id, params),
+            "ping" => self.output.line(&response(id, "{}")),
+            "tools/list" if !self.flags.no_tools_capability => {
+                if self.flags.announce_on_list {
+                    self.list_changed();
+                }
+                let page = listing::page(self, &value(params));
+                self.output.line(&response(id, &page));
+            }
+            "tools/call" => match Call::read(id, params) {
+                Some(call) => tools::call(self, &call),
+                None => self.output.line(&error(id, -32602, "params without a name", "")),
+            },
+            _ => self.output.line(&error(id, -32601, "Method not found", "")),
+        }
+    }
+
+    fn initialize(&mut self, id: &str, params: Option<&RawValue>) {
+        if self.flags.init_never {
+            return;
+        }
+        let asked = value(params)["protocolVersion"].as_str().unwrap_or_default().to_owned();
+        let version = quoted(self.flags.protocol.as_ref().unwrap_or(&asked));
+        let capabilities = if self.flags.no_tools_capability { "{}" } else { r#"{"tools":{"listChanged":true}}"# };
+        let software = quoted(&self.flags.software);
+        let result = format!(
+            r#"{{"protocolVersion":{version},"capabilities":{capabilities},"serverInfo":{{"name":{software},"version":"1.0"}}}}"#
+        );
+        let result = if self.flags.init_garbage { "7" } else { &result };
+        let answer = Later::Answer { call: id.to_owned(), line: response(id, result), stubborn: true };
+        self.after(self.flags.init_delay, answer);
+    }
+
+    fn notification(&mut self, method: &str, params: Option<&RawValue>) {
+        match method {
+            "notifications/initialized" => {
+                if let Some(ms) = self.flags.late_tools {
+                    self.after(ms, Later::Register);
+                }
+            }
+            "notifications/cancelled" => {
+                let cancelled = value(params)["requestId"].to_string();
+                self.timers.retain(|_, later| match later {
+                    Later::Answer { call, stubborn, .. } => *stubborn || *call != cancelled,
+                    Later::Register => true,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, id: &str, line: &[u8]) {
+        if let Some(call) = self.asked.remove(id) {
+            let answer: Value = from_slice(line).expect("it was read before");
+            self.output.line(&tools::structured(&call, &answer.to_string()));
+        }
+    }
+}
+
+fn value(params: Option<&RawValue>) -> Value {
+    params.and_then(|params| from_str(params.get()).ok()).unwrap_or_default()
+}

@@ -1,0 +1,198 @@
+//! What a call does.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::value::RawValue;
+use serde_json::{Value, from_str};
+
+use super::server::{Later, Server};
+use super::wire::{error, quoted, response};
+use super::{introspect, kin};
+
+/// The tools listed unless `--bare` is given, in this order.
+pub(crate) const BUILT_IN: &[&str] = &[
+    "echo",
+    "sleep",
+    "big",
+    "die",
+    "raw",
+    "dribble",
+    "stderr",
+    "stop_reading",
+    "close_stdout",
+    "mutate_tools",
+    "burst_list_changed",
+    "ask_client",
+    "duplicate_reply",
+    "wrong_id_reply",
+    "progress",
+    "fail",
+    "refuse",
+    "invalid_utf8",
+    "env",
+    "fds",
+    "sigmask",
+    "cwd",
+    "umask",
+    "connect",
+    "run",
+];
+
+/// One `tools/call`, with the raw text it came in.
+pub(crate) struct Call {
+    id: String,
+    name: String,
+    params: String,
+    progress_token: String,
+    arguments: Value,
+}
+
+impl Call {
+    pub(crate) fn read(id: &str, params: Option<&RawValue>) -> Option<Self> {
+        let params = params?.get().to_owned();
+        let value: Value = from_str(&params).ok()?;
+        Some(Self {
+            id: id.to_owned(),
+            name: value["name"].as_str()?.to_owned(),
+            progress_token: value["_meta"]["progressToken"].to_string(),
+            arguments: value["arguments"].clone(),
+            params,
+        })
+    }
+
+    fn number(&self, key: &str) -> u64 {
+        self.arguments[key].as_u64().unwrap_or_default()
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.arguments[key].as_str().unwrap_or_default()
+    }
+
+    fn names(&self, key: &str) -> Vec<String> {
+        let names = self.arguments[key].as_array().into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// The parameters as they came, byte for byte, and who answered.
+    fn echo(&self) -> String {
+        structured(&self.id, &format!(r#"{{"params":{},"pid":{}}}"#, self.params, std::process::id()))
+    }
+}
+
+/// A result whose structured content is `content`.
+pub(crate) fn structured(id: &str, content: &str) -> String {
+    response(id, &format!(r#"{{"content":[],"structuredContent":{content}}}"#))
+}
+
+/// Does what the call asks for.
+pub(crate) fn call(server: &mut Server, call: &Call) {
+    let id = &call.id;
+    match call.name.as_str() {
+        "sleep" => sleep(server, call),
+        "big" => server.output.line(&structured(id, &quoted(&"x".repeat(call.number("bytes") as usize)))),
+        "die" => die(server, call),
+        "raw" => raw(server, call),
+        "dribble" => server.output.dribble(&call.echo()),
+        "stderr" => stderr(server, call),
+        "stop_reading" => server.leave = Some(kin::linger()),
+        "close_stdout" => drop(kin::linger_without_stdout()),
+        "mutate_tools" => mutate_tools(server, call),
+        "burst_list_changed" => {
+            (0..call.number("n")).for_each(|_| server.list_changed());
+            server.output.line(&structured(id, "{}"));
+        }
+        "ask_client" => ask_client(server, call),
+        "duplicate_reply" => (0..2).for_each(|_| server.output.line(&call.echo())),
+        "wrong_id_reply" => wrong_id_reply(server, call),
+        "progress" => progress(server, call),
+        "fail" => fail(server, call),
+        "refuse" => server.output.line(&response(id, r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#)),
+        "invalid_utf8" => {
+            server.output.raw(&[br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), b",\"result\":\"\xff\xfe\"}\n"].concat());
+        }
+        name => match introspect::report(name, &call.arguments) {
+            Some(report) => server.output.line(&structured(id, &report.to_string())),
+            None if server.tools.contains(&call.name) => server.output.line(&call.echo()),
+            None => server.output.line(&error(id, -32602, "the scripted server has no such tool", "")),
+        },
+    }
+}
+
+fn sleep(server: &mut Server, call: &Call) {
+    let stubborn = call.arguments["stubborn"] == true;
+    let answer = Later::Answer { call: call.id.clone(), line: call.echo(), stubborn };
+    server.after(call.number("ms"), answer);
+}
+
+fn die(server: &mut Server, call: &Call) {
+    if call.text("how") == "kill" {
+        kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
+    }
+    server.leave = Some(ExitCode::FAILURE);
+}
+
+/// Writes `text` as often as `times` says, `$ID` in it replaced by the call's id, or the bytes that `hex` spells.
+fn raw(server: &mut Server, call: &Call) {
+    let text = call.text("text").replace("$ID", &call.id);
+    let times = call.arguments["times"].as_u64().unwrap_or(1) as usize;
+    server.output.raw(text.repeat(times).as_bytes());
+    server.output.raw(&unhex(call.text("hex")));
+    if call.arguments["answer"] != false {
+        server.output.line(&call.echo());
+    }
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    text.as_bytes().chunks(2).filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+fn stderr(server: &mut Server, call: &Call) {
+    let filler = if call.arguments["lines"] == true { "complaint\n" } else { "complaint " };
+    let text = filler.repeat(call.number("bytes") as usize / filler.len());
+    let _ = io::stderr().write_all(text.as_bytes());
+    server.output.line(&call.echo());
+}
+
+fn mutate_tools(server: &mut Server, call: &Call) {
+    let removed = call.names("remove");
+    server.tools.retain(|tool| !removed.contains(tool));
+    server.tools.extend(call.names("add"));
+    server.list_changed();
+    server.output.line(&call.echo());
+}
+
+/// Sends the client a request; the call is answered with what the client answers.
+fn ask_client(server: &mut Server, call: &Call) {
+    let question = quoted(&format!("ask-{}", server.fresh()));
+    let method = quoted(call.text("method"));
+    server.asked.insert(question.clone(), call.id.clone());
+    server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{{}}}}"#));
+}
+
+/// Answers to ids that nobody asked with, before the right one.
+fn wrong_id_reply(server: &mut Server, call: &Call) {
+    for wrong in ["987654", "-1", "1.5", "\"1\"", "null", "18446744073709551615"] {
+        server.output.line(&structured(wrong, r#""stray""#));
+    }
+    server.output.line(&call.echo());
+}
+
+/// `n` progress notifications, `every` ms apart, with the caller's token, then the answer.
+fn progress(server: &mut Server, call: &Call) {
+    let (n, every) = (call.number("n"), call.number("every"));
+    for step in 1..=n {
+        let params = format!(r#"{{"progressToken":{},"progress":{step},"total":{n}}}"#, call.progress_token);
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
+        server.after(every * step, Later::Answer { call: call.id.clone(), line, stubborn: false });
+    }
+    server.after(every * n, Later::Answer { call: call.id.clone(), line: call.echo(), stubborn: false });
+}
+
+/// The error that the arguments spell.
+fn fail(server: &mut Server, call: &Call) {
+    let code = call.arguments["code"].as_i64().unwrap_or(-32000);
+    let data = r#","data":{"zeta":1.10,"alpha":12345678901234567890123},"x-vendor":true"#;
+    server.output.line(&error(&call.id, code, call.text("message"), data));
+}

@@ -38,11 +38,12 @@ fn the_sockets_of_a_killed_daemon_are_taken_over() {
 
 /// Starts ten daemons at once in `place` and fails unless exactly one of them serves.
 fn one_of_ten_serves(place: &Rc<Place>) {
-    let start = || -> Child {
-        let mut command: Command = setup().command(place);
+    // Making a command writes the configuration, which no daemon may be reading by then.
+    let mut commands: Vec<Command> = (0..10).map(|_| setup().command(place)).collect();
+    let start = |command: &mut Command| -> Child {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mcpd starts")
     };
-    let mut all: Vec<_> = (0..10).map(|_| start()).collect();
+    let mut all: Vec<_> = commands.iter_mut().map(start).collect();
     until("nine have given up", || {
         all.retain_mut(|child| match child.try_wait().expect("one's own child") {
             Some(status) => {

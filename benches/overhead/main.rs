@@ -53,6 +53,8 @@ fn main() -> io::Result<()> {
 
 fn measure(effort: &Effort) -> io::Result<()> {
     cores::pin(None, cores::ENDS);
+    // Whoever else is at work takes a core away, and then only the rows of one core mean anything.
+    println!("load of the machine before the run: {}", procfs::load()?);
     let mut table = Table::default();
     cost::measure(effort, &mut table)?;
     size::measure(&mut table)?;

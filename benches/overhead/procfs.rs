@@ -22,6 +22,12 @@ pub(crate) fn memory_kib(pid: u32, key: &str) -> io::Result<f64> {
     value.and_then(|value| value.parse().ok()).ok_or_else(|| io::Error::other(format!("no {key} of process {pid}")))
 }
 
+/// The load average of the last minute.
+pub(crate) fn load() -> io::Result<String> {
+    let text = fs::read_to_string("/proc/loadavg")?;
+    Ok(text.split(' ').next().unwrap_or_default().to_owned())
+}
+
 /// What the process calls itself: its first argument.
 pub(crate) fn name(pid: u32) -> io::Result<String> {
     let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline"))?;

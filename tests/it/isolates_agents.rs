@@ -148,3 +148,17 @@ fn a_flood_of_progress_for_an_agent_that_reads_nothing_drowns_nobody() {
     assert!(resident < 64 << 10, "{resident} KiB for an agent that reads nothing");
     deaf.hang_up();
 }
+
+#[test]
+fn an_agent_that_asks_and_never_reads_is_not_listened_to_for_ever() {
+    let daemon = daemon();
+    let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    // The answer repeats the id, so it is as long as the question.
+    let ping = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{}\",\"method\":\"ping\"}}\n", "x".repeat(100_000));
+    let taken = deaf.send_until_blocked(&ping, 200 << 20);
+    assert!(taken < 64 << 20, "{taken} bytes were taken");
+    arguments(&agent.call("a__echo", &json!({})));
+    let resident = resident_kib(daemon.pid());
+    assert!(resident < 64 << 10, "{resident} KiB for an agent that reads nothing");
+    deaf.hang_up();
+}

@@ -107,3 +107,30 @@ fn no_zombie_is_left_by_servers_that_died() {
         (!children(daemon.pid()).iter().any(zombie)).then_some(())
     });
 }
+
+#[test]
+fn a_call_that_was_not_yet_written_to_a_server_that_dies_is_not_said_to_have_been() {
+    let daemon = beside(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    let first = agent.start_call("a__stop_reading", &json!({}));
+    daemon.wait_journal("a", "stop_reading");
+    // Together far more than a pipe holds.
+    let text = "x".repeat(50_000);
+    let calls: Vec<_> = (0..10).map(|n| agent.start_call("a__echo", &json!({"n": n, "text": text}))).collect();
+    agent.expect_quiet();
+    signal(daemon.server_pid("a"), Signal::KILL);
+    assert!(died(&agent.answer(&first)));
+    let mut known = 0;
+    for (n, id) in calls.iter().enumerate() {
+        let answer = agent.answer(id);
+        let heard = daemon.journal("a").iter().filter(|line| line.contains(&format!("\"n\":{n},"))).count();
+        match &answer["error"]["data"]["outcome"] {
+            Value::Null => assert_eq!((arguments(&answer)["n"].as_u64(), heard), (Some(n as u64), 1)),
+            outcome if outcome == "not_sent" => assert_eq!((code(&answer), heard), (-31004, 0)),
+            _ => assert!(died(&answer) && heard == 0, "{answer}"),
+        }
+        known += usize::from(!answer["error"].is_object() || code(&answer) == -31004);
+    }
+    // The server has taken one of them off the pipe, and the 64 KiB of the pipe hold parts of two.
+    assert!(known >= 7, "of {known} calls it is known whether they were made");
+}

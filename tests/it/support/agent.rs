@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -49,6 +50,21 @@ impl Agent {
 
     pub(crate) fn send_raw(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.get_mut().write_all(bytes.as_ref()).expect("the daemon takes what an agent writes");
+    }
+
+    /// Writes `line` again and again until the daemon takes no more; how many bytes it took, at most about `limit`.
+    pub(crate) fn send_until_blocked(&mut self, line: &str, limit: usize) -> usize {
+        let mut stream = self.stream.get_ref();
+        // Far longer than a daemon that still reads lets its agents wait.
+        stream.set_write_timeout(Some(Duration::from_millis(500))).expect("not zero");
+        let mut taken = 0;
+        while taken < limit {
+            match stream.write(&line.as_bytes()[taken % line.len()..]) {
+                Ok(written) => taken += written,
+                Err(_) => break,
+            }
+        }
+        taken
     }
 
     pub(crate) fn send(&mut self, message: &Value) {

@@ -16,7 +16,7 @@ use tokio::net::unix::pipe;
 
 use self::calls::{Unanswered, cancelled_line};
 use super::call::Failure;
-use super::listing::{Listing, Next, ToolList};
+use super::listing::{Listing, Next, Pace, ToolList};
 use super::publish::Stats;
 use crate::config::ServerConfig;
 use crate::jsonrpc::pending::{Pending, Taken};
@@ -42,6 +42,7 @@ pub(super) struct Instance {
     listing: bool,
     /// A change of it was announced and not followed yet.
     list_changed: bool,
+    pace: Pace,
     /// No pending request expires earlier.
     pub(super) next_deadline: Option<Instant>,
 }
@@ -60,7 +61,11 @@ pub(super) enum Owner {
 pub(super) enum Effect {
     Nothing,
     /// The tool list was followed to its end.
-    Listed(ToolList),
+    Listed {
+        list: ToolList,
+        /// It is what the server offers, as far as can be known.
+        settled: bool,
+    },
     /// It could not be; the reason is for a person.
     NotListed(String),
 }
@@ -84,6 +89,7 @@ impl Instance {
             has_tools: false,
             listing: false,
             list_changed: false,
+            pace: Pace::default(),
             next_deadline: None,
         }
     }
@@ -107,16 +113,30 @@ impl Instance {
         });
     }
 
-    /// Whether the tool list has changed since it was last asked for, and is to be asked for again.
-    pub(super) fn wants_listing(&self) -> bool {
-        self.has_tools && self.list_changed && !self.listing
-    }
-
     /// Asks for the first page of the tool list.
     pub(super) fn start_listing(&mut self) {
         self.list_changed = false;
         self.listing = true;
+        self.pace.begin(Instant::now());
         self.ask_for_page(Listing::default(), None);
+    }
+
+    /// Asks for a changed list if it may be asked for now; otherwise tells when.
+    pub(super) fn relist(&mut self) -> Option<Instant> {
+        if !self.has_tools || !self.list_changed || self.listing {
+            return None;
+        }
+        let later = self.pace.allowed_at().filter(|at| *at > Instant::now());
+        if later.is_none() {
+            self.start_listing();
+        }
+        later
+    }
+
+    /// Whether the list just followed is out of date already and about to be asked for again. One that a server
+    /// announces as changed again and again is taken as it is.
+    fn is_outdated(&self) -> bool {
+        self.list_changed && self.pace.allowed_at().is_none()
     }
 
     fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
@@ -196,7 +216,7 @@ impl Instance {
             }
             Some(Next::Done(list)) => {
                 self.listing = false;
-                Effect::Listed(list)
+                Effect::Listed { list, settled: !self.is_outdated() }
             }
             None => self.not_listed("its answer to `tools/list` is malformed"),
         }

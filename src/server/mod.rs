@@ -11,6 +11,7 @@
 //!      └── Stop (a watch) ──────┘
 //! ```
 
+mod alarm;
 pub mod call;
 mod ending;
 pub mod guard;

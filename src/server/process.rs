@@ -29,6 +29,9 @@ use crate::config::Launch;
 const EOF_GRACE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL of the subtree.
 const TERM_GRACE: Duration = Duration::from_secs(2);
+/// Room in a pipe to or from a server, in bytes. With the usual 64 KiB a large message costs four times the wake-ups;
+/// much more would use up what a user may have in all pipes together (`fs.pipe-user-pages-soft`, 64 MiB).
+const PIPE: usize = 256 << 10;
 /// For a guard to be gone after it was told to kill, before it is killed itself.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
@@ -89,8 +92,8 @@ pub(super) fn spawn() -> io::Result<Spawned> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let (stdin_child, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stdin_child, stdin) = large_pipe()?;
+    let (stdout, stdout_child) = large_pipe()?;
     let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC)?;
     send_streams(&ours, [&stdin_child, &stdout_child, &stderr_child])?;
     ours.set_nonblocking(true)?;
@@ -101,6 +104,13 @@ pub(super) fn spawn() -> io::Result<Spawned> {
         stderr: pipe::Receiver::from_owned_fd(stderr)?,
     };
     Ok(Spawned { pipes, guard, reports: BufReader::new(reports).lines(), orders })
+}
+
+/// A pipe with room for [`PIPE`] bytes, or for what the system gives: the rest is a matter of speed.
+fn large_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let _ = rustix::pipe::fcntl_setpipe_size(&write, PIPE);
+    Ok((read, write))
 }
 
 fn send_streams(socket: &StdUnixStream, streams: [&OwnedFd; 3]) -> io::Result<()> {

@@ -115,7 +115,7 @@ fn a_call_that_was_not_yet_written_to_a_server_that_dies_is_not_said_to_have_bee
     let first = agent.start_call("a__stop_reading", &json!({}));
     daemon.wait_journal("a", "stop_reading");
     // Together far more than a pipe holds.
-    let text = "x".repeat(50_000);
+    let text = "x".repeat(200_000);
     let calls: Vec<_> = (0..10).map(|n| agent.start_call("a__echo", &json!({"n": n, "text": text}))).collect();
     agent.expect_quiet();
     signal(daemon.server_pid("a"), Signal::KILL);
@@ -131,6 +131,6 @@ fn a_call_that_was_not_yet_written_to_a_server_that_dies_is_not_said_to_have_bee
         }
         known += usize::from(!answer["error"].is_object() || code(&answer) == -31004);
     }
-    // The server has taken one of them off the pipe, and the 64 KiB of the pipe hold parts of two.
+    // The server has taken one of them off the pipe, and the 256 KiB of the pipe hold parts of two.
     assert!(known >= 7, "of {known} calls it is known whether they were made");
 }

@@ -4,12 +4,13 @@
 //! is callable on that socket if and only if it is listed in it, because both answers come from the same table.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::jsonrpc::splice::{Edit, splice_into};
-use crate::naming::Naming;
+use crate::naming::{Naming, Scheme};
 use crate::policy::Policy;
 
 /// A tool as its server described it.
@@ -77,20 +78,20 @@ impl Catalog {
         let mut exposure = vec![Exposure::default(); sources.len()];
         for (server, source) in sources.iter().enumerate() {
             for tool in source.tools {
-                let name = names.assign(naming, source.name, &tool.name);
+                let Some(name) = names.assign(naming, source.name, &tool.name) else { continue };
                 if !source.policy.permits(&tool.name) {
                     exposure[server].denied += 1;
                     continue;
                 }
                 let route = Route { server, raw_name: tool.raw_name.clone(), tool: Arc::clone(&tool.name) };
-                // A server that lists one name twice: the first stands, as it does for the server's own callers.
-                if routes.insert(name.clone(), route).is_none() {
-                    if exposure.iter().any(|e| e.exposed > 0) {
-                        list.put_u8(b',');
-                    }
-                    exposure[server].exposed += 1;
-                    rename(&mut list, tool, &name);
+                // Of one name that is listed twice the first stands, in the list as in the table.
+                let Entry::Vacant(vacant) = routes.entry(name) else { continue };
+                if list.last() == Some(&b'}') {
+                    list.put_u8(b',');
                 }
+                exposure[server].exposed += 1;
+                rename(&mut list, tool, vacant.key());
+                vacant.insert(route);
             }
         }
         list.put_slice(b"]}");
@@ -134,34 +135,35 @@ fn rename(list: &mut BytesMut, tool: &Tool, name: &Bytes) {
     splice_into(list, &tool.definition, &mut [Edit { part: &tool.raw_name, replacement: &quoted }]);
 }
 
-/// The names given out so far: a name, once given, never leads anywhere else.
+/// The bare names given out so far: one, once given, never leads anywhere else. The other schemes need no memory, since
+/// there a name is a function of the server's and the tool's.
 #[derive(Debug, Default)]
 pub struct Names {
-    given: HashMap<(Arc<str>, Arc<str>), Bytes>,
-    taken: HashMap<Bytes, (Arc<str>, Arc<str>)>,
+    bare: HashMap<Bytes, (Arc<str>, Arc<str>)>,
 }
 
-impl Names {
-    fn assign(&mut self, naming: &Naming, server: &Arc<str>, tool: &Arc<str>) -> Bytes {
-        let owner = (Arc::clone(server), Arc::clone(tool));
-        if let Some(name) = self.given.get(&owner) {
-            return name.clone();
-        }
-        let name = self.first_free(naming, server, tool);
-        self.taken.insert(name.clone(), owner.clone());
-        self.given.insert(owner, name.clone());
-        name
-    }
+/// Most bare names remembered. A server that keeps inventing tools gets prefixed names from there on.
+const MAX_BARE: usize = 50_000;
 
-    fn first_free(&self, naming: &Naming, server: &str, tool: &str) -> Bytes {
-        let mut candidates = naming.candidates(server, tool).map(Bytes::from);
-        let free = candidates.find(|name| !self.taken.contains_key(name));
-        // Only a forged hash gets here; a number in its place keeps the two tools apart all the same.
-        free.unwrap_or_else(|| {
-            let last = naming.candidates(server, tool).last().unwrap_or_default();
-            let numbered = (2_u32..).map(|n| Bytes::from(format!("{}{n:06}", &last[..last.len() - 6])));
-            numbered.into_iter().find(|name| !self.taken.contains_key(name)).unwrap_or_default()
-        })
+impl Names {
+    /// The first candidate that is free or this tool's own. The last one is taken in any case: its hash is this tool's.
+    fn assign(&mut self, naming: &Naming, server: &Arc<str>, tool: &Arc<str>) -> Option<Bytes> {
+        let mut last = None;
+        for name in naming.candidates(server, tool).map(Bytes::from) {
+            if naming.scheme != Scheme::Bare {
+                return Some(name);
+            }
+            match self.bare.get(&name) {
+                Some((owner, owned)) if owner == server && owned == tool => return Some(name),
+                Some(_) => last = Some(name),
+                None if self.bare.len() >= MAX_BARE => last = Some(name),
+                None => {
+                    self.bare.insert(name.clone(), (Arc::clone(server), Arc::clone(tool)));
+                    return Some(name);
+                }
+            }
+        }
+        last.filter(|name| !self.bare.contains_key(name))
     }
 }
 

@@ -28,9 +28,10 @@ use crate::manager::{Manager, View};
 use crate::server::{self, Stop, StopOrder};
 use crate::session;
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, Lock, RuntimeDir, SocketError};
+use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, RuntimeDir, SocketError};
 
-/// Agents connected at once; one more gets −31003 and its connection is closed.
+/// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
+/// connection is closed.
 const MAX_SESSIONS: usize = 4096;
 /// Operators connected at once, and questions waiting for an answer; one more waits in the socket.
 const MAX_OPERATORS: usize = 64;
@@ -53,6 +54,7 @@ pub enum StartError {
 struct Daemon {
     started: Instant,
     max_message: usize,
+    max_sessions: usize,
     view: watch::Receiver<Arc<View>>,
     /// `None` once the daemon is being stopped.
     agents: Option<Listener>,
@@ -82,6 +84,7 @@ pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartErro
     let daemon = Daemon {
         started: Instant::now(),
         max_message,
+        max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
         view: manager.view(),
         agent_socket: agents.path().display().to_string(),
         agents: Some(agents),
@@ -96,7 +99,9 @@ pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartErro
     tracing::info!(socket = daemon.agent_socket, "serving");
     process::notify_ready();
     let manager = tokio::spawn(manager.run(stop.clone()));
-    daemon.serve(asked, stop, manager, lock).await;
+    daemon.serve(asked, stop, manager).await;
+    // Only now may another daemon take the directory over.
+    drop(lock);
     Ok(())
 }
 
@@ -106,7 +111,6 @@ impl Daemon {
         mut asked: mpsc::Receiver<admin::Query>,
         mut stop: StopOrder,
         mut manager: JoinHandle<()>,
-        _lock: Lock,
     ) {
         loop {
             tokio::select! {
@@ -134,9 +138,9 @@ impl Daemon {
 
     fn greet_agent(&mut self, stream: UnixStream) {
         let Some(peer) = own_peer(&stream) else { return };
-        if self.sessions.len() >= MAX_SESSIONS {
-            tracing::warn!(pid = peer.pid(), "refused an agent: {MAX_SESSIONS} are connected");
-            let error = ErrorObject::new(-31003, format!("mcpd serves {MAX_SESSIONS} agents already"));
+        if self.sessions.len() >= self.max_sessions {
+            tracing::warn!(pid = peer.pid(), "refused an agent: {} are connected", self.max_sessions);
+            let error = ErrorObject::new(-31003, format!("mcpd serves {} agents already", self.max_sessions));
             // Into an empty socket buffer: it does not wait.
             let _ = stream.try_write(&reply::error(None, &error));
             return;
@@ -159,8 +163,8 @@ impl Daemon {
         let Some(peer) = own_peer(&stream) else { return };
         let view = self.view.borrow();
         let guards: Vec<u32> = view.servers.iter().filter_map(|server| server.published().guard_pid).collect();
-        if peer.pid().is_some_and(|pid| server::descends_from(pid, &guards)) {
-            tracing::warn!(pid = peer.pid(), "refused a server that asked as an operator");
+        if !peer.pid().is_some_and(|pid| server::is_unrelated(pid, &guards)) {
+            tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
             return;
         }
         self.questions.spawn(admin::serve(stream, self.queries.clone()));

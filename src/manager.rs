@@ -45,6 +45,8 @@ pub struct Manager {
     view: watch::Sender<Arc<View>>,
     /// How many guards have been lost and cleaned up after.
     lost_guards: u64,
+    /// Descendants of this process from before the first server.
+    not_ours: Vec<u32>,
 }
 
 impl Manager {
@@ -52,8 +54,9 @@ impl Manager {
     #[must_use]
     pub fn start(config: Config, inherited: Inherited) -> Self {
         let changed = Arc::new(Notify::new());
-        let start =
-            |server| server::start(Arc::new(server), inherited, config.daemon.max_message_bytes, Arc::clone(&changed));
+        let start = |server| {
+            server::start(Arc::new(server), inherited.clone(), config.daemon.max_message_bytes, Arc::clone(&changed))
+        };
         let servers: Vec<Running> = config.servers.into_iter().map(start).collect();
         let handles = servers.iter().map(|server| server.handle.clone()).collect();
         let first = View { catalog: Catalog::default(), servers: handles, settled: servers.is_empty(), version: 0 };
@@ -65,6 +68,7 @@ impl Manager {
             built_from: Vec::new(),
             view: watch::Sender::new(Arc::new(first)),
             lost_guards: 0,
+            not_ours: server::present(),
         };
         manager.publish(false);
         manager
@@ -159,13 +163,14 @@ impl Manager {
         }
     }
 
-    /// Ends every child of mcpd that is no known guard, and what descends from it.
+    /// Ends every descendant of mcpd that is in no known guard's subtree and was not there before, outside of mcpd's own
+    /// session, which every guard leaves.
     async fn kill_strays(&self) {
         let deadline = Instant::now() + Duration::from_secs(1);
         loop {
-            let guards: Vec<u32> =
-                self.servers.iter().filter_map(|server| server.handle.published().guard_pid).collect();
-            if !server::kill_descendants(&guards) || Instant::now() > deadline {
+            let guards = self.servers.iter().filter_map(|server| server.handle.published().guard_pid);
+            let spared: Vec<u32> = guards.chain(self.not_ours.iter().copied()).collect();
+            if !server::kill_strays(&spared) || Instant::now() > deadline {
                 return;
             }
             sleep(KILL_AGAIN).await;

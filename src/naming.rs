@@ -50,9 +50,12 @@ impl Naming {
             Scheme::McpPrefixed => format!("mcp__{server}__{tool}"),
             Scheme::Prefixed | Scheme::Bare => format!("{server}__{tool}"),
         };
-        let bare = (self.scheme == Scheme::Bare).then(|| self.fit(tool));
-        let last = self.short_form(&full);
-        bare.into_iter().chain([self.fit(&full), last])
+        let bare = (self.scheme == Scheme::Bare).then(|| tool.to_owned());
+        let naming = self.clone();
+        let fitting = bare.into_iter().chain([full.clone()]).map(move |name| naming.fit(&name));
+        let naming = self.clone();
+        // A hash costs more than all the rest, and is seldom asked for.
+        fitting.chain(std::iter::once_with(move || naming.short_form(&full)))
     }
 
     fn fit(&self, name: &str) -> String {

@@ -7,8 +7,8 @@ use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 
-/// The order that signals give: the first one of SIGTERM, SIGINT and SIGHUP means [`Stop::Stop`], a second one
-/// [`Stop::Kill`].
+/// The order that signals give: the first one of SIGTERM, SIGINT and SIGHUP means [`Stop::Stop`], a further SIGTERM or
+/// SIGINT [`Stop::Kill`]. SIGHUP is no further one: a closing terminal may send several.
 ///
 /// # Errors
 /// If the handlers cannot be installed.
@@ -18,7 +18,13 @@ pub fn stop_on_signals() -> io::Result<StopOrder> {
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
             tracing::info!(signal, "stopping");
-            sender.send_modify(|stop| *stop = if *stop == Stop::Run { Stop::Stop } else { Stop::Kill });
+            sender.send_modify(|stop| {
+                *stop = match *stop {
+                    Stop::Run => Stop::Stop,
+                    stopping if signal == SIGHUP => stopping,
+                    _ => Stop::Kill,
+                };
+            });
         }
     });
     Ok(order)

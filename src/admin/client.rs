@@ -31,8 +31,11 @@ pub enum AskError {
 /// # Errors
 /// See [`AskError`].
 pub async fn status(path: &Path) -> Result<Report, AskError> {
-    let stream = UnixStream::connect(path).await.map_err(|_| AskError::NotRunning(path.to_owned()))?;
     let no_answer = |error: io::Error| AskError::NoAnswer(error.to_string());
+    let stream = UnixStream::connect(path).await.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning(path.to_owned()),
+        _ => no_answer(error),
+    })?;
     match timeout(TIMEOUT, ask(stream)).await {
         Ok(answered) => answered.map_err(no_answer),
         Err(_) => Err(AskError::NoAnswer(format!("nothing within {}", humantime::format_duration(TIMEOUT)))),

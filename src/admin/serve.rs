@@ -1,15 +1,20 @@
 //! Answering one operator.
 
 use std::io;
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
 use super::report::Report;
 use super::{Request, Response, STATUS};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
+
+/// For the next question, and for an answer to be taken: whoever says nothing makes room for others.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question to whoever holds the daemon's state.
 pub(crate) type Query = oneshot::Sender<Report>;
@@ -17,10 +22,11 @@ pub(crate) type Query = oneshot::Sender<Report>;
 /// Answers the questions of one connection until it ends.
 pub(crate) async fn serve(stream: UnixStream, queries: mpsc::Sender<Query>) {
     let mut channel: Channel<Request, Response> = channel(stream);
-    while let Some(request) = channel.next().await {
+    while let Ok(Some(request)) = timeout(PATIENCE, channel.next()).await {
         let readable = request.is_ok();
         let response = answer(request, &queries).await;
-        if channel.send(response).await.is_err() || !readable {
+        let sent = timeout(PATIENCE, channel.send(response)).await;
+        if !matches!(sent, Ok(Ok(()))) || !readable {
             return;
         }
     }

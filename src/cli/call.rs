@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 
 use super::agent::Agent;
 use super::text::printable;
-use super::{FAILED, NOT_RUNNING, USAGE, fail, say};
-use crate::admin::AskError;
+use super::{FAILED, USAGE, fail, no_connection, say};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 /// The arguments go out as they were typed, number spelling included.
@@ -38,8 +37,9 @@ pub(super) async fn run(directory: &RuntimeDir, tool: &str, arguments: &str, jso
         Err(error) => return fail(USAGE, format!("the arguments are not JSON: {error}")),
     };
     let socket = directory.socket(AGENT_SOCKET);
-    let Ok(mut agent) = Agent::connect(&socket, "mcpd call").await else {
-        return fail(NOT_RUNNING, AskError::NotRunning(socket));
+    let mut agent = match Agent::connect(&socket, "mcpd call").await {
+        Ok(agent) => agent,
+        Err(error) => return no_connection(socket, &error),
     };
     match agent.request("tools/call", &CallParams { name: tool, arguments }).await {
         Ok(Ok(result)) => show(&result, json),
@@ -77,7 +77,7 @@ fn text(outcome: &Outcome) -> String {
         None => format!("[{}; --json shows it]", content["type"].as_str().map_or_else(String::new, printable)),
     };
     match &outcome.structured_content {
-        Some(structured) if outcome.content.is_empty() => structured.get().to_owned(),
+        Some(structured) if outcome.content.is_empty() => printable(structured.get()),
         _ => outcome.content.iter().map(part).collect::<Vec<_>>().join("\n"),
     }
 }

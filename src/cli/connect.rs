@@ -5,8 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-use super::{FAILED, NOT_RUNNING, fail};
-use crate::admin::AskError;
+use super::{FAILED, fail, no_connection};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 /// Copied at once: a pipe's capacity.
@@ -15,7 +14,10 @@ const CHUNK: usize = 64 << 10;
 /// Two threads that block: an agent's few messages need no event loop, and one end must never wait for the other.
 pub(super) fn run(directory: &RuntimeDir) -> ExitCode {
     let path = directory.socket(AGENT_SOCKET);
-    let Ok(socket) = UnixStream::connect(&path) else { return fail(NOT_RUNNING, AskError::NotRunning(path)) };
+    let socket = match UnixStream::connect(&path) {
+        Ok(socket) => socket,
+        Err(error) => return no_connection(path, &error),
+    };
     let to_daemon = match socket.try_clone() {
         Ok(to_daemon) => to_daemon,
         Err(error) => return fail(FAILED, error),

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::admin::AskError;
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Something failed: a server, or a call.
@@ -123,6 +124,14 @@ fn say(text: impl AsRef<[u8]>) -> ExitCode {
     match stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(FAILED, error),
         _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Why the socket `path` cannot be used: nobody serves there, or something else.
+fn no_connection(path: PathBuf, error: &io::Error) -> ExitCode {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => fail(NOT_RUNNING, AskError::NotRunning(path)),
+        _ => fail(FAILED, format!("{}: {error}", path.display())),
     }
 }
 

@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::agent::Agent;
 use super::text::{printable, table};
-use super::{FAILED, NOT_RUNNING, fail, say};
-use crate::admin::AskError;
+use super::{FAILED, fail, no_connection, say};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 #[derive(Deserialize)]
@@ -27,8 +26,9 @@ pub(super) struct Tool {
 
 pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
     let socket = directory.socket(AGENT_SOCKET);
-    let Ok(mut agent) = Agent::connect(&socket, "mcpd tools").await else {
-        return fail(NOT_RUNNING, AskError::NotRunning(socket));
+    let mut agent = match Agent::connect(&socket, "mcpd tools").await {
+        Ok(agent) => agent,
+        Err(error) => return no_connection(socket, &error),
     };
     match list(&mut agent).await {
         // As the daemon sent it: key order and number spelling included.

@@ -18,6 +18,12 @@ pub(super) fn prepare() -> io::Result<Inherited> {
     Ok(Inherited { umask, open_files: limit.current })
 }
 
+/// How many files this process may have open.
+pub(super) fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
 /// Without a service manager there is nobody to tell, and that is no failure.
 pub(super) fn notify_ready() {
     let _ = sd_notify::notify(&[NotifyState::Ready]);

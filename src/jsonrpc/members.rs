@@ -36,6 +36,24 @@ pub fn text(raw: &Bytes) -> Option<Bytes> {
     serde_json::from_slice::<String>(raw).ok().map(Bytes::from)
 }
 
+enum Key {
+    Wanted(usize),
+    /// Not the wanted one, but taken for it by readers that fold case or cut at a zero: two readers would disagree.
+    Lookalike,
+    Other,
+}
+
+/// Whether a careless reader could take `key` for `wanted`.
+fn looks_like(key: &str, wanted: &str) -> bool {
+    let folded = |c: char| match c {
+        'ſ' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    let key = key.trim_end_matches('\0');
+    key.len() >= wanted.len() && key.chars().map(folded).eq(wanted.chars().map(folded))
+}
+
 struct Members<'w, const N: usize> {
     wanted: [&'w str; N],
 }
@@ -51,9 +69,12 @@ impl<'de, const N: usize> Visitor<'de> for Members<'_, N> {
         let mut found = [None; N];
         while let Some(index) = map.next_key_seed(Position(&self.wanted))? {
             match index {
-                None => drop(map.next_value::<IgnoredAny>()?),
-                Some(index) if found[index].is_some() => return Err(serde::de::Error::custom("duplicate member")),
-                Some(index) => found[index] = Some(map.next_value()?),
+                Key::Other => drop(map.next_value::<IgnoredAny>()?),
+                Key::Lookalike => return Err(serde::de::Error::custom("a key that only looks like a wanted one")),
+                Key::Wanted(index) if found[index].is_some() => {
+                    return Err(serde::de::Error::custom("duplicate member"));
+                }
+                Key::Wanted(index) => found[index] = Some(map.next_value()?),
             }
         }
         Ok(found)
@@ -64,7 +85,7 @@ impl<'de, const N: usize> Visitor<'de> for Members<'_, N> {
 struct Position<'a>(&'a [&'a str]);
 
 impl<'de> DeserializeSeed<'de> for Position<'_> {
-    type Value = Option<usize>;
+    type Value = Key;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
@@ -72,14 +93,17 @@ impl<'de> DeserializeSeed<'de> for Position<'_> {
 }
 
 impl Visitor<'_> for Position<'_> {
-    type Value = Option<usize>;
+    type Value = Key;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|wanted| *wanted == key))
+        if let Some(index) = self.0.iter().position(|wanted| *wanted == key) {
+            return Ok(Key::Wanted(index));
+        }
+        Ok(if self.0.iter().any(|wanted| looks_like(key, wanted)) { Key::Lookalike } else { Key::Other })
     }
 }
 
@@ -108,6 +132,19 @@ mod tests {
             check(json, Err(NotAnObject));
         }
         assert!(members(&Bytes::from_static(b"{\"a\":\"\xff\"}"), ["id"]).is_err());
+    }
+
+    #[test]
+    fn refuses_keys_that_a_careless_reader_takes_for_wanted_ones() {
+        for key in ["ID", "Id", "iD", "id\\u0000", "METHOD", "Method", "method\\u0000\\u0000"] {
+            let json = format!(r#"{{"{key}":1}}"#);
+            assert_eq!(members(&Bytes::from(json), ["id", "method"]), Err(NotAnObject), "{key}");
+        }
+        let kelvin = Bytes::from_static("{\"to\u{212a}en\":1}".as_bytes());
+        assert_eq!(members(&kelvin, ["token"]), Err(NotAnObject));
+        let long_s = Bytes::from_static("{\"param\u{17f}\":1}".as_bytes());
+        assert_eq!(members(&long_s, ["params"]), Err(NotAnObject));
+        check(r#"{"i":1,"idx":2,"methods":3,"":4}"#, Ok([None, None]));
     }
 
     #[test]

@@ -39,6 +39,11 @@ pub enum Malformed {
     NotJson,
     /// A JSON array: batches ended with MCP 2025-06-18.
     Batch,
+    /// A response that is none: with both result and error, neither, or a wrong one.
+    BadResponse {
+        /// Of the request it was meant for.
+        id: Bytes,
+    },
     /// JSON, but no JSON-RPC 2.0 message.
     NotAMessage {
         /// Its id, if it has a usable one.
@@ -46,11 +51,19 @@ pub enum Malformed {
     },
 }
 
+/// Longest id or progress token, in bytes: they are kept while a call is open.
+pub const MAX_ID: usize = 8 << 10;
+
 /// What `line` says.
 ///
 /// # Errors
 /// See [`Malformed`].
 pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
+    // JSON takes a bare carriage return for a blank, but many a peer for the end of a line: it could hide a second
+    // message, which nobody has checked, within the first.
+    if memchr::memchr(b'\r', line).is_some() {
+        return Err(Malformed::NotJson);
+    }
     let Ok(found) = members(line, ["jsonrpc", "id", "method", "params", "result", "error"]) else {
         return Err(not_an_object(line));
     };
@@ -62,6 +75,7 @@ pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
     };
     let params = params.filter(|raw| raw[..] != b"null"[..]);
     let versioned = version.is_some_and(|raw| raw[..] == b"\"2.0\""[..]);
+    let is_response = method.is_none() && (versioned || result.is_some());
     match (versioned, id, method.as_ref().map(text), result, error) {
         (true, Some(id), Some(Some(method)), None, None) => Ok(Message::Request { id, method, params }),
         (true, None, Some(Some(method)), None, None) => Ok(Message::Notification { method, params }),
@@ -69,13 +83,15 @@ pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
         (true, Some(id), None, None, Some(error)) if error.first() == Some(&b'{') => {
             Ok(Message::Response { id, outcome: Err(error) })
         }
+        (_, Some(id), ..) if is_response => Err(Malformed::BadResponse { id }),
         (_, id, ..) => Err(Malformed::NotAMessage { id }),
     }
 }
 
-/// An id is a string or a number; MCP forbids `null`.
-fn is_id(raw: &[u8]) -> bool {
-    matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
+/// Whether a raw value can be an id or a progress token: a string or a number, of bounded length; MCP forbids `null`.
+#[must_use]
+pub fn is_id(raw: &[u8]) -> bool {
+    raw.len() <= MAX_ID && matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
 fn not_an_object(line: &Bytes) -> Malformed {
@@ -129,8 +145,24 @@ mod tests {
         check(r#"{"id":7,"method":"ping"}"#, seven());
         check(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, seven());
         check(r#"{"jsonrpc":"2.0","id":7,"method":3}"#, seven());
-        check(r#"{"jsonrpc":"2.0","id":7}"#, seven());
-        check(r#"{"jsonrpc":"2.0","id":7,"error":null}"#, seven());
-        check(r#"{"jsonrpc":"2.0","id":7,"result":1,"error":{}}"#, seven());
+        check(r#"{"level":30,"id":7,"msg":"starting"}"#, seven());
+        let bad_response = || Err(Malformed::BadResponse { id: bytes("7") });
+        check(r#"{"jsonrpc":"2.0","id":7}"#, bad_response());
+        check(r#"{"id":7,"result":{}}"#, bad_response());
+        check(r#"{"jsonrpc":"2.0","id":7,"error":null}"#, bad_response());
+        check(r#"{"jsonrpc":"2.0","id":7,"result":1,"error":{}}"#, bad_response());
+    }
+
+    #[test]
+    fn nothing_hides_behind_a_carriage_return_or_a_key_that_only_looks_right() {
+        check("{\"jsonrpc\":\"2.0\",\r\"id\":7,\"method\":\"ping\"}", Err(Malformed::NotJson));
+        check(r#"{"jsonrpc":"2.0","id":7,"method":"ping","Method":"x"}"#, Err(Malformed::NotAMessage { id: None }));
+        check(r#"{"jsonrpc":"2.0","ID":7,"method":"ping"}"#, Err(Malformed::NotAMessage { id: None }));
+    }
+
+    #[test]
+    fn an_id_has_a_bounded_length() {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(MAX_ID));
+        assert_eq!(parse(&Bytes::from(line)), Err(Malformed::NotAMessage { id: None }));
     }
 }

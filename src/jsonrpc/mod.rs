@@ -15,4 +15,4 @@ pub mod pending;
 pub mod reply;
 pub mod splice;
 
-pub use self::message::{Malformed, Message, parse};
+pub use self::message::{Malformed, Message, is_id, parse};

@@ -1,6 +1,9 @@
 //! Whose message it was that was too large: the id, read from what was kept of its line.
 
 use bytes::Bytes;
+use serde::de::IgnoredAny;
+
+use super::message::is_id;
 
 /// The raw id of a message of which only the first and last bytes are known.
 ///
@@ -8,7 +11,14 @@ use bytes::Bytes;
 /// followed by one closing brace and the end can only be the message's own.
 #[must_use]
 pub fn id(head: &Bytes, tail: &Bytes) -> Option<Bytes> {
-    id_in_head(head).or_else(|| id_in_tail(tail))
+    let found = id_in_head(head).or_else(|| id_in_tail(tail))?;
+    (is_id(&found) && serde_json::from_slice::<IgnoredAny>(&found).is_ok()).then_some(found)
+}
+
+/// Whether the message may be a request rather than a response.
+#[must_use]
+pub fn may_be_request(head: &[u8], tail: &[u8]) -> bool {
+    [head, tail].iter().any(|part| memchr::memmem::find(part, b"\"method\"").is_some())
 }
 
 fn id_in_head(head: &Bytes) -> Option<Bytes> {
@@ -16,10 +26,11 @@ fn id_in_head(head: &Bytes) -> Option<Bytes> {
     loop {
         let (key, after) = scalar(skip_space(rest))?;
         let (value, after) = scalar(skip_space(skip_space(after).strip_prefix(b":")?))?;
-        if key == b"\"id\"" {
-            return (value != b"null").then(|| head.slice_ref(value));
-        }
+        // What follows shows that the value was not cut.
         rest = skip_space(after).strip_prefix(b",")?;
+        if key == b"\"id\"" {
+            return Some(head.slice_ref(value));
+        }
     }
 }
 
@@ -28,18 +39,18 @@ fn id_in_tail(tail: &Bytes) -> Option<Bytes> {
     let key = memchr::memmem::rfind(end, b"\"id\"")?;
     let value = skip_space(skip_space(&end[key + 4..]).strip_prefix(b":")?);
     let (value, after) = scalar(value)?;
-    (skip_space(after).is_empty() && value != b"null").then(|| tail.slice_ref(value))
+    skip_space(after).is_empty().then(|| tail.slice_ref(value))
 }
 
-/// A string, number or word that ends within `text`, and what follows it.
+/// A string, number or word, and what follows it.
 fn scalar(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = match text.first()? {
         b'"' => string_end(text)?,
         b'{' | b'[' => return None,
-        _ => text
-            .iter()
-            .position(|byte| matches!(byte, b',' | b'}' | b':') || byte.is_ascii_whitespace())
-            .unwrap_or(text.len()),
+        _ => {
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b':') || byte.is_ascii_whitespace();
+            text.iter().position(ends).unwrap_or(text.len())
+        }
     };
     (end > 0).then(|| text.split_at(end))
 }
@@ -86,6 +97,9 @@ mod tests {
         check(r#"{"result":{"id":7,"x":"aaa"#, r#"aaa","id":8}}"#, None);
         check(r#"{"result":"aa"#, r#"aa \"id\":8}"#, None);
         check("aaa", "aaa", None);
+        check(r#"{"id":12"#, "", None);
+        check(r#"{"id":@@@,"result":"#, "", None);
+        check(r#"{"id":tru,"result":"#, "", None);
         check(r#"{"id":null,"x":[1"#, "1]}", None);
     }
 }

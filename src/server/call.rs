@@ -34,6 +34,15 @@ pub struct Call {
     pub reply: Reply,
 }
 
+/// An agent's `notifications/cancelled`.
+#[derive(Debug)]
+pub struct Cancellation {
+    /// The whole notification, without its newline.
+    pub line: Bytes,
+    /// The agent's id of the call, raw: a slice of `line`.
+    pub request: Bytes,
+}
+
 /// The debt of one answer. It cannot be lost: one that is dropped unpaid answers that the outcome is unknown.
 #[derive(Debug)]
 pub struct Reply {
@@ -85,8 +94,12 @@ impl Reply {
 
     fn pay(&mut self, line: Bytes) {
         let Some(ReplySender(to)) = self.to.take() else { return };
-        let sent = to.try_send(ToAgent::Answer { key: self.key, id: self.id.clone(), line });
-        debug_assert!(!matches!(sent, Err(mpsc::error::TrySendError::Full(_))), "more answers than calls");
+        let answer = ToAgent::Answer { key: self.key, id: self.id.clone(), line };
+        if let Err(mpsc::error::TrySendError::Full(answer)) = to.try_send(answer) {
+            // Calls that were cancelled meanwhile have left their answers in the channel. This one waits its turn; there
+            // are no more of its kind than calls.
+            tokio::spawn(async move { to.send(answer).await });
+        }
     }
 
     fn pay_error(&mut self, failure: Failure, sent: bool) {
@@ -133,7 +146,7 @@ pub struct ReplySender(mpsc::Sender<ToAgent>);
 /// Places in the channel to a session. Its task empties the channel at every turn, so it is full only in the middle of a
 /// burst: then progress is dropped, while answers have places that progress may not take.
 const REPLY_PLACES: usize = 1024;
-/// Places kept for answers: as many as a session may have calls in flight.
+/// Places that progress may not take: as many as a session may have calls in flight.
 const KEPT_FOR_ANSWERS: usize = crate::session::MAX_IN_FLIGHT;
 
 impl ReplySender {

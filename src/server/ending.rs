@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use super::call::Failure;
 use super::instance::Instance;
+use super::lifecycle::State;
 use super::process::{Ended, Process};
 use super::task::{AbortOnDrop, ServerTask};
 
@@ -14,7 +15,7 @@ const LIST_GRACE: Duration = Duration::from_secs(60);
 /// For the reason to arrive when a server lets go of its streams.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// For what a dead server had written before.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const LAST_WORDS: Duration = Duration::from_millis(80);
 
 /// Why an instance is served no longer.
 #[derive(Debug)]
@@ -30,7 +31,9 @@ pub(super) enum End {
 impl ServerTask {
     /// Leaves nothing of an instance behind. Tells how it ended.
     pub(super) async fn end(&mut self, end: End, mut instance: Instance, process: Process) -> String {
-        self.forget_at = Some(Instant::now() + LIST_GRACE);
+        if matches!(self.lifecycle.state(), State::Ready { .. }) {
+            self.forget_at = Some(Instant::now() + LIST_GRACE);
+        }
         let how = match end {
             End::Stop => {
                 let how = self.stopped();
@@ -72,7 +75,7 @@ impl ServerTask {
         }
     }
 
-    fn guard_lost(&self) {
+    pub(super) fn guard_lost(&self) {
         self.publisher.update(|published| published.lost_guards += 1);
     }
 }

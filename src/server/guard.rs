@@ -221,7 +221,7 @@ fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
     let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
     // No child is left when there is nothing to wait for.
     while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
-        subtree::kill_descendants(&[]);
+        subtree::kill_descendants();
         match poll(&mut [PollFd::new(child_ended, PollFlags::IN)], Some(&again)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => drain(child_ended),

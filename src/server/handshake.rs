@@ -9,7 +9,7 @@ use super::instance::{Instance, Owner};
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::Taken;
-use crate::jsonrpc::{Message, reply};
+use crate::jsonrpc::{Malformed, Message, reply};
 use crate::transport::Incoming;
 
 /// What a server said of itself.
@@ -65,6 +65,11 @@ async fn next(instance: &mut Instance) -> Result<Option<Result<Bytes, Bytes>>, H
                 instance.stats.stray_responses.add_one();
             }
             Ok(ours.then_some(outcome))
+        }
+        Ok(Some(Incoming::Malformed(Malformed::BadResponse { id })))
+            if matches!(instance.pending.get_mut(&id), Some(Owner::Initialize)) =>
+        {
+            Err(HandshakeError::Refused("its answer to `initialize` is no valid response".to_owned()))
         }
         Ok(Some(other)) => {
             instance.take(other);

@@ -56,13 +56,17 @@ impl ServerTask {
                     State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
                         self.refuse(*call, self.unavailable());
                     }
-                    _ if self.held.len() >= MAX_IN_FLIGHT => {
+                    _ if self.held.len() >= MAX_IN_FLIGHT || self.held_bytes() > self.settings.max_message => {
                         self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
                     }
                     _ => self.held.push_back((Instant::now() + HOLD, *call)),
                 }
             }
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held.iter().map(|(_, call)| call.line.len()).sum()
     }
 
     /// Hands the calls that were held back to an instance that is ready.

@@ -25,6 +25,9 @@ use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
+/// Until a tool list that failed is asked for once more.
+const LIST_AGAIN: Duration = Duration::from_secs(10);
+
 /// A running instance of a server.
 pub(super) struct Instance {
     pub(super) reader: MessageReader<pipe::Receiver>,
@@ -43,6 +46,8 @@ pub(super) struct Instance {
     /// A change of it was announced and not followed yet.
     list_changed: bool,
     pace: Pace,
+    /// The last list failed, and is to be asked for once more.
+    list_again_at: Option<Instant>,
     /// No pending request expires earlier.
     pub(super) next_deadline: Option<Instant>,
 }
@@ -90,6 +95,7 @@ impl Instance {
             listing: false,
             list_changed: false,
             pace: Pace::default(),
+            list_again_at: None,
             next_deadline: None,
         }
     }
@@ -116,6 +122,7 @@ impl Instance {
     /// Asks for the first page of the tool list.
     pub(super) fn start_listing(&mut self) {
         self.list_changed = false;
+        self.list_again_at = None;
         self.listing = true;
         self.pace.begin(Instant::now());
         self.ask_for_page(Listing::default(), None);
@@ -123,10 +130,12 @@ impl Instance {
 
     /// Asks for a changed list if it may be asked for now; otherwise tells when.
     pub(super) fn relist(&mut self) -> Option<Instant> {
-        if !self.has_tools || !self.list_changed || self.listing {
+        let wanted = self.list_changed || self.list_again_at.is_some();
+        if !self.has_tools || !wanted || self.listing {
             return None;
         }
-        let later = self.pace.allowed_at().filter(|at| *at > Instant::now());
+        let again_at = self.list_again_at.filter(|_| !self.list_changed);
+        let later = again_at.max(self.pace.allowed_at()).filter(|at| *at > Instant::now());
         if later.is_none() {
             self.start_listing();
         }
@@ -136,7 +145,7 @@ impl Instance {
     /// Whether the list just followed is out of date already and about to be asked for again. One that a server
     /// announces as changed again and again is taken as it is.
     fn is_outdated(&self) -> bool {
-        self.list_changed && self.pace.allowed_at().is_none()
+        self.list_changed && self.pace.allowed_at().is_none_or(|at| at <= Instant::now())
     }
 
     fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
@@ -163,11 +172,11 @@ impl Instance {
                 self.notification(&line, &method, params.as_ref());
                 Effect::Nothing
             }
-            Incoming::TooLarge(Some(id)) => self.unusable_response(&id, Failure::AnswerTooLarge),
-            Incoming::Malformed(Malformed::NotAMessage { id: Some(id) }) => {
-                self.unusable_response(&id, Failure::AnswerMalformed)
+            Incoming::TooLarge { id: Some(id), is_request: false } => {
+                self.unusable_response(&id, Failure::AnswerTooLarge)
             }
-            Incoming::TooLarge(None) | Incoming::Malformed(_) => {
+            Incoming::Malformed(Malformed::BadResponse { id }) => self.unusable_response(&id, Failure::AnswerMalformed),
+            Incoming::TooLarge { .. } | Incoming::Malformed(_) => {
                 self.stats.skipped_lines.add_one();
                 Effect::Nothing
             }
@@ -192,7 +201,9 @@ impl Instance {
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats.skipped_lines.add_one();
         match self.pending.take(id) {
-            Taken::Owner(Owner::Call(call)) => self.fail_call(call, failure),
+            Taken::Owner(Owner::Call(call)) => {
+                self.fail_call(call, failure);
+            }
             Taken::Owner(Owner::Page { .. }) => return self.not_listed("its answer to `tools/list` is unusable"),
             Taken::Owner(Owner::Initialize) | Taken::Stray => {}
         }
@@ -201,6 +212,7 @@ impl Instance {
 
     fn not_listed(&mut self, reason: &str) -> Effect {
         self.listing = false;
+        self.list_again_at = Some(Instant::now() + LIST_AGAIN);
         Effect::NotListed(reason.to_owned())
     }
 
@@ -253,8 +265,9 @@ impl Instance {
         for (id, owner) in expired {
             match owner {
                 Owner::Call(call) => {
-                    self.fail_call(call, Failure::TimedOut { after: self.config.call_timeout });
-                    self.send(cancelled_line(id, "the call timed out"));
+                    if self.fail_call(call, Failure::TimedOut { after: self.config.call_timeout }) {
+                        self.send(cancelled_line(id, "the call timed out"));
+                    }
                 }
                 Owner::Page { .. } => effect = self.not_listed("it did not answer `tools/list` in time"),
                 Owner::Initialize => {}

@@ -16,8 +16,12 @@ use crate::jsonrpc::members::{members, text};
 const MAX_PAGES: usize = 500;
 /// Most tools of one server.
 const MAX_TOOLS: usize = 10_000;
-/// Most bytes of one server's pages together: their definitions are kept as slices of them.
-const MAX_BYTES: usize = 32 << 20;
+/// Most bytes of one server's tool definitions together: far more than any model reads, and less than one message.
+const MAX_BYTES: usize = 8 << 20;
+/// Longest tool name, in bytes (MCP advises 128).
+const MAX_NAME: usize = 256;
+/// Longest cursor, in bytes.
+const MAX_CURSOR: usize = 4 << 10;
 
 /// A server's tools as it lists them.
 #[derive(Debug, Clone, Default)]
@@ -49,15 +53,22 @@ impl Listing {
     /// Takes the raw result of one `tools/list`; `None` if it is no such result.
     pub(super) fn page(mut self, result: &Bytes) -> Option<Next> {
         let [tools, cursor] = members(result, ["tools", "nextCursor"]).ok()?;
-        let tools = tools?;
-        self.bytes += result.len();
-        for raw in serde_json::from_slice::<Vec<&RawValue>>(&tools).ok()? {
+        // Copied, so that what else stood in the message does not stay in memory with it.
+        let tools = Bytes::copy_from_slice(&tools?);
+        let listed = serde_json::from_slice::<Vec<&RawValue>>(&tools).ok()?;
+        self.bytes += tools.len();
+        if self.bytes > MAX_BYTES {
+            self.list.truncated = true;
+            return Some(Next::Done(self.list));
+        }
+        for raw in listed {
             self.add(&tools.slice_ref(raw.get().as_bytes()));
         }
         // An empty string is a cursor like any other (MCP, `server/utilities/pagination`); null is none.
         let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Some(Next::Done(self.list)) };
+        let cursor = Bytes::copy_from_slice(&cursor);
         let limit =
-            self.cursors.len() + 1 >= MAX_PAGES || self.list.tools.len() >= MAX_TOOLS || self.bytes >= MAX_BYTES;
+            self.cursors.len() + 1 >= MAX_PAGES || self.list.tools.len() >= MAX_TOOLS || cursor.len() > MAX_CURSOR;
         if limit || !self.cursors.insert(cursor.clone()) {
             self.list.truncated = true;
             return Some(Next::Done(self.list));
@@ -68,6 +79,9 @@ impl Listing {
     /// What is no object with a name is no tool: it is left out, and costs the others nothing.
     fn add(&mut self, definition: &Bytes) {
         let Ok([Some(raw_name)]) = members(definition, ["name"]) else { return };
+        if raw_name.len() > MAX_NAME {
+            return;
+        }
         let Some(name) = text(&raw_name).and_then(|name| Some(std::str::from_utf8(&name).ok()?.into())) else { return };
         if self.list.tools.len() >= MAX_TOOLS {
             self.list.truncated = true;

@@ -32,10 +32,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::call::{Call, CallKey, Failure};
+use self::call::{Call, CallKey, Cancellation, Failure};
 pub use self::process::Inherited;
 pub use self::publish::{Changed, Counter, Published, Stats};
-pub(crate) use self::subtree::{descends_from, kill_descendants};
+pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 use crate::config::ServerConfig;
 
 /// Calls one instance may have unanswered; one more is refused with −31003.
@@ -53,8 +53,8 @@ pub enum Command {
     Cancel {
         /// The call.
         key: CallKey,
-        /// The agent's `notifications/cancelled` params, raw, if it sent any.
-        reason: Option<bytes::Bytes>,
+        /// The agent's own words, if it did not just leave.
+        words: Option<Cancellation>,
     },
 }
 
@@ -156,9 +156,9 @@ impl ServerHandle {
     }
 
     /// Tells the server that nobody waits for this call any more. No answer follows.
-    pub async fn cancel(&self, key: CallKey, reason: Option<bytes::Bytes>) {
+    pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
         // A task that is gone has no calls.
-        let _ = self.commands.send(Command::Cancel { key, reason }).await;
+        let _ = self.commands.send(Command::Cancel { key, words }).await;
     }
 
     /// What it published last.

@@ -36,7 +36,7 @@ const PIPE: usize = 256 << 10;
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
 /// What mcpd changed of its own process at start and hands to its servers as it was.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Inherited {
     /// File mode creation mask.
     pub umask: u32,
@@ -47,8 +47,6 @@ pub struct Inherited {
 /// A running server and its guard.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// Of the server itself.
-    pub(super) pid: u32,
     guard: Child,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
@@ -128,23 +126,37 @@ impl Spawned {
         self.guard.id()
     }
 
-    /// Has the guard start the server.
-    ///
-    /// # Errors
-    /// Why it could not, on one line.
-    pub(super) async fn start(mut self, definition: &Definition) -> Result<(Process, Pipes), String> {
-        let mut line = serde_json::to_vec(definition).map_err(|error| error.to_string())?;
+    /// Has the guard start the server, and tells the server's process id.
+    pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, NotStarted> {
+        let mut line = serde_json::to_vec(definition).map_err(|error| NotStarted::Refused(error.to_string()))?;
         line.push(b'\n');
-        self.orders.write_all(&line).await.map_err(|error| format!("guard: {error}"))?;
+        self.orders.write_all(&line).await.map_err(|_| NotStarted::GuardLost)?;
         match next_report(&mut self.reports).await {
-            Some(Report::Started { pid }) => {
-                let Self { pipes, guard, reports, orders } = self;
-                Ok((Process { pid, guard, reports, orders, ended: None }, pipes))
-            }
-            Some(Report::NotStarted { reason }) => Err(reason),
-            _ => Err("its guard died".to_owned()),
+            Some(Report::Started { pid }) => Ok(pid),
+            Some(Report::NotStarted { reason }) => Err(NotStarted::Refused(reason)),
+            _ => Err(NotStarted::GuardLost),
         }
     }
+
+    /// Ends the guard and whatever it has started. Ends as [`Process::kill`] does.
+    pub(super) async fn kill(self) -> bool {
+        self.into_process().0.kill().await
+    }
+
+    /// The server that was started.
+    pub(super) fn into_process(self) -> (Process, Pipes) {
+        let Self { pipes, guard, reports, orders } = self;
+        (Process { guard, reports, orders, ended: None }, pipes)
+    }
+}
+
+/// Why there is no server.
+#[derive(Debug)]
+pub(super) enum NotStarted {
+    /// For a person, on one line.
+    Refused(String),
+    /// Its guard died, whatever it had started by then.
+    GuardLost,
 }
 
 async fn next_report(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<Report> {
@@ -184,7 +196,7 @@ impl Process {
         self.order(KILL);
         let emptied = timeout(KILL_GRACE, self.guard.wait()).await.is_ok();
         if !emptied {
-            let _ = self.guard.kill().await;
+            let _ = timeout(KILL_GRACE, self.guard.kill()).await;
         }
         emptied
     }
@@ -201,7 +213,7 @@ const PASSED_ENV: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM
 /// What the guard is told: the configured launch with its whole environment, chosen from `own`, which is mcpd's.
 pub(super) fn definition(
     launch: &Launch,
-    inherited: Inherited,
+    inherited: &Inherited,
     own: impl Iterator<Item = (String, String)>,
 ) -> Definition {
     let is_passed = |name: &str| {
@@ -233,9 +245,10 @@ mod tests {
             pass_env: vec!["HTTPS_PROXY".to_owned(), "UNSET".to_owned()],
             cwd: None,
         };
+        let inherited = Inherited { umask: 0o22, open_files: None };
         let own = ["HOME", "LC_TIME", "TERM", "HTTPS_PROXY", "SECRET", "NOTIFY_SOCKET", "XDG_RUNTIME_DIR"];
         let own = own.into_iter().map(|name| (name.to_owned(), format!("/own/{name}")));
-        let definition = definition(&launch, Inherited { umask: 0o22, open_files: None }, own);
+        let definition = definition(&launch, &inherited, own);
         assert_eq!(definition.env.keys().collect::<Vec<_>>(), ["HOME", "HTTPS_PROXY", "LC_TIME", "TERM", "TOKEN"]);
         assert_eq!((&*definition.env["TERM"], &*definition.env["HTTPS_PROXY"]), ("dumb", "/own/HTTPS_PROXY"));
         assert_eq!(definition.cwd, PathBuf::from("/own/HOME"));

@@ -23,12 +23,17 @@ impl ServerTask {
         if instance.has_tools {
             instance.start_listing();
         } else {
-            self.publisher.update(|published| published.attempted = true);
+            self.publisher.update(|published| {
+                published.tools = Arc::default();
+                published.attempted = true;
+            });
         }
         self.release_held(instance);
         // Made once and kept: what is awaited anew at each turn costs as much as a small call.
         let mut stop = self.stop.clone();
         let mut stopped = pin!(stop.at_least(Stop::Stop));
+        let mut stop = self.stop.clone();
+        let mut killed = pin!(stop.at_least(Stop::Kill));
         let mut drained_by = None;
         let mut alarm = match Alarm::new() {
             Ok(alarm) => alarm,
@@ -44,11 +49,11 @@ impl ServerTask {
                 Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
                 incoming = instance.reader.next() => match incoming {
                     Ok(Some(incoming)) => self.take_all(incoming, instance),
-                    Ok(None) | Err(_) => return closed(process, "closed its stdout").await,
+                    Ok(None) | Err(_) => return self.holding(closed(process, "closed its stdout")).await,
                 },
                 written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
                     if written.is_err() {
-                        return closed(process, "closed its stdin").await;
+                        return self.holding(closed(process, "closed its stdin")).await;
                     }
                 }
                 ended = process.ended() => return End::Ended(ended),
@@ -60,6 +65,7 @@ impl ServerTask {
                     self.on(Event::Stop);
                     drained_by = Some(Instant::now() + DRAIN);
                 }
+                () = &mut killed => return End::Stop,
             }
         }
     }
@@ -85,7 +91,7 @@ impl ServerTask {
 
     fn take_one(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
-            Command::Cancel { key, reason } => instance.cancel(key, reason.as_ref()),
+            Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
             Command::Call(_) if stopping => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();

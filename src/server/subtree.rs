@@ -6,54 +6,96 @@
 use std::collections::HashMap;
 use std::fs;
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getsid, pidfd_open, pidfd_send_signal, wait, waitpid,
+};
 
-/// Parent of every process on the machine that could be read.
-fn parents() -> HashMap<i32, i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| Some((pid, parent(pid)?))).collect()
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stat {
+    parent: i32,
+    session: i32,
 }
 
-/// The parent of `pid`: the second field behind the command, which may itself contain spaces and brackets (proc(5)).
-fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(1)?.parse().ok()
+/// The fields stand behind the command, which may itself contain spaces and brackets (proc(5)).
+fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace().skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    Some(Stat { parent, session: fields.nth(1)?.parse().ok()? })
+}
+
+/// Every process on the machine that could be read.
+fn processes() -> HashMap<i32, Stat> {
+    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Some((pid, stat(pid)?))).collect()
 }
 
 /// Children of this process and all their descendants, but for the subtrees of `spared`.
-fn descendants(spared: &[u32]) -> Vec<Pid> {
-    let parents = parents();
+fn descendants(processes: &HashMap<i32, Stat>, spared: &[u32]) -> Vec<i32> {
     let own = getpid().as_raw_pid();
     let is_ours = |pid: i32| {
         let mut pid = pid;
-        for _ in 0..parents.len() {
-            if spared.iter().any(|spared| i32::try_from(*spared) == Ok(pid)) {
+        for _ in 0..processes.len() {
+            if is_one_of(pid, spared) {
                 return false;
             }
-            match parents.get(&pid) {
-                Some(&parent) if parent == own => return true,
-                Some(&parent) => pid = parent,
+            match processes.get(&pid) {
+                Some(stat) if stat.parent == own => return true,
+                Some(stat) => pid = stat.parent,
                 None => return false,
             }
         }
         false
     };
-    parents.keys().filter(|pid| is_ours(**pid)).filter_map(|pid| Pid::from_raw(*pid)).collect()
+    processes.keys().copied().filter(|pid| is_ours(*pid)).collect()
 }
 
-/// Sends SIGKILL to every descendant outside the subtrees of `spared`, reaps what has died, and tells whether any is
-/// left. Descendants must come to this process when their parents die: it has to be a child subreaper.
-pub(crate) fn kill_descendants(spared: &[u32]) -> bool {
-    let left = descendants(spared);
-    for pid in &left {
-        // One that has gone meanwhile is what we want.
-        let _ = kill_process(*pid, Signal::KILL);
+fn is_one_of(pid: i32, pids: &[u32]) -> bool {
+    pids.iter().any(|other| i32::try_from(*other) == Ok(pid))
+}
+
+/// The descendants that this process has now.
+pub(crate) fn present() -> Vec<u32> {
+    descendants(&processes(), &[]).into_iter().map(i32::unsigned_abs).collect()
+}
+
+/// Sends SIGKILL to every descendant and reaps what has died. Descendants must come to this process when their parents
+/// die: it has to be a child subreaper.
+pub(crate) fn kill_descendants() {
+    let processes = processes();
+    kill_and_reap(&processes, &descendants(&processes, &[]));
+}
+
+/// The same for what killed guards have left: not the subtrees of `spared`, and nothing in this process's own session,
+/// which every guard leaves. Tells whether there was any.
+pub(crate) fn kill_strays(spared: &[u32]) -> bool {
+    let own_session = getsid(None).map_or(0, Pid::as_raw_pid);
+    let processes = processes();
+    let mut strays = descendants(&processes, spared);
+    strays.retain(|pid| processes.get(pid).is_some_and(|stat| stat.session != own_session));
+    kill_and_reap(&processes, &strays);
+    !strays.is_empty()
+}
+
+fn kill_and_reap(processes: &HashMap<i32, Stat>, pids: &[i32]) {
+    let own = getpid().as_raw_pid();
+    for pid in pids {
+        let Some(handle) = Pid::from_raw(*pid) else { continue };
+        // The handle names this process only; its number may have gone to another since it was read.
+        let Ok(process) = pidfd_open(handle, PidfdFlags::empty()) else { continue };
+        let is_same = stat(*pid).is_some_and(|now| {
+            processes
+                .get(pid)
+                .is_some_and(|then| now.session == then.session && [then.parent, own].contains(&now.parent))
+        });
+        if is_same {
+            // One that has gone meanwhile is what we want.
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+        let _ = waitpid(Some(handle), WaitOptions::NOHANG);
     }
-    for pid in &left {
-        let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
-    }
-    !left.is_empty()
 }
 
 /// Reaps one dead child, if there is any; the error tells that there is no child at all.
@@ -61,14 +103,16 @@ pub(crate) fn reap_any() -> rustix::io::Result<Option<(Pid, rustix::process::Wai
     wait(WaitOptions::NOHANG)
 }
 
-/// Whether `pid` is one of `ancestors` or descends from one of them.
-pub(crate) fn descends_from(pid: i32, ancestors: &[u32]) -> bool {
-    let mut pid = Some(pid);
-    while let Some(current) = pid.filter(|pid| *pid > 1) {
-        if ancestors.iter().any(|ancestor| i32::try_from(*ancestor) == Ok(current)) {
-            return true;
+/// Whether `pid` certainly neither is one of `ancestors` nor descends from one. A process that is gone, or whose
+/// ancestry cannot be followed to its end, is not certain.
+pub(crate) fn is_unrelated(pid: i32, ancestors: &[u32]) -> bool {
+    let mut pid = pid;
+    while pid > 1 {
+        if is_one_of(pid, ancestors) {
+            return false;
         }
-        pid = parent(current);
+        let Some(stat) = stat(pid) else { return false };
+        pid = stat.parent;
     }
-    false
+    pid == 1 || pid == 0
 }

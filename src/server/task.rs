@@ -17,7 +17,7 @@ use super::ending::{End, closed};
 use super::handshake::{HandshakeError, ServerInfo, handshake};
 use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
-use super::process::{self, Inherited, Process};
+use super::process::{self, Inherited, NotStarted, Process};
 use super::publish::Publisher;
 use super::stderr::{self, StderrRing};
 use super::{Command, StopOrder};
@@ -91,8 +91,8 @@ impl ServerTask {
     /// Starts one instance, serves it, and leaves nothing of it behind. Tells how it ended.
     async fn one_instance(&mut self) -> String {
         let Ok(launch) = &self.settings.config.launch else { return "cannot be started".to_owned() };
-        let definition = process::definition(launch, self.settings.inherited, own_env());
-        let spawned = match process::spawn() {
+        let definition = process::definition(launch, &self.settings.inherited, own_env());
+        let mut spawned = match process::spawn() {
             Ok(spawned) => spawned,
             Err(error) => return format!("its guard cannot be started: {error}"),
         };
@@ -101,14 +101,24 @@ impl ServerTask {
         let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
         drop(definition);
         let reason = match started {
-            Some(Ok(Ok((process, pipes)))) => {
-                self.publisher.update(|published| published.pid = Some(process.pid));
+            Some(Ok(Ok(pid))) => {
+                self.publisher.update(|published| published.pid = Some(pid));
+                let (process, pipes) = spawned.into_process();
                 let _draining = AbortOnDrop(tokio::spawn(stderr::drain(pipes.stderr, self.ring.clone())));
                 self.with_process(process, (pipes.stdin, pipes.stdout)).await
             }
-            Some(Ok(Err(reason))) => reason,
-            Some(Err(_)) => "its guard does not answer".to_owned(),
-            None => self.stopped(),
+            not_started => {
+                let lost = matches!(not_started, Some(Ok(Err(NotStarted::GuardLost))));
+                if !self.holding(spawned.kill()).await || lost {
+                    self.guard_lost();
+                }
+                match not_started {
+                    Some(Ok(Err(NotStarted::Refused(reason)))) => reason,
+                    Some(Ok(_)) => "its guard died".to_owned(),
+                    Some(Err(_)) => "its guard does not answer".to_owned(),
+                    None => self.stopped(),
+                }
+            }
         };
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);

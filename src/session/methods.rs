@@ -10,8 +10,8 @@ use crate::catalog::Route;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
-use crate::jsonrpc::{Malformed, Message};
-use crate::server::call::{Call, CallKey, Reply};
+use crate::jsonrpc::{Malformed, Message, is_id};
+use crate::server::call::{Call, CallKey, Cancellation, Reply};
 use crate::transport::Incoming;
 
 /// A request that waits for the first lists.
@@ -43,19 +43,23 @@ impl Session {
             Incoming::Message { line, message: Message::Request { id, method, params } } => {
                 self.request(line, id, &method, params.as_ref());
             }
-            Incoming::Message { message: Message::Notification { method, params }, .. } => match &method[..] {
-                b"notifications/initialized" => self.initialized = self.setup.facts.introduction.get().is_some(),
-                b"notifications/cancelled" => self.cancelled(params).await,
+            Incoming::Message { line, message: Message::Notification { method, params } } => match &method[..] {
+                b"notifications/initialized" => {
+                    self.initialized = self.setup.facts.introduction.get().is_some();
+                    self.tell_of_changes();
+                }
+                b"notifications/cancelled" => self.cancelled(line, params).await,
                 _ => {}
             },
             // Nothing is asked of agents yet, so no response can be one of ours.
-            Incoming::Message { message: Message::Response { .. }, .. } => {}
+            Incoming::Message { message: Message::Response { .. }, .. }
+            | Incoming::Malformed(Malformed::BadResponse { .. }) => {}
             Incoming::Malformed(Malformed::NotJson) => self.refuse(None, PARSE_ERROR, "not JSON"),
             Incoming::Malformed(Malformed::Batch) => self.refuse(None, INVALID_REQUEST, "batches are not supported"),
             Incoming::Malformed(Malformed::NotAMessage { id }) => {
                 self.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
-            Incoming::TooLarge(id) => {
+            Incoming::TooLarge { id, .. } => {
                 let message = format!("the message is over the cap of {} bytes", self.setup.max_message);
                 self.fail(id.as_ref(), ErrorObject { data: not_sent(), ..ErrorObject::new(-31006, message) });
             }
@@ -122,8 +126,12 @@ impl Session {
         let Some((raw_name, name)) = name.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return self.refuse(Some(&id), INVALID_PARAMS, "`name` is missing or not a string");
         };
-        let token = meta.and_then(|meta| members(&meta, ["progressToken"]).ok()).and_then(|[token]| token);
-        let progress_token = token.filter(|raw| matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')));
+        let meta = meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| members(&meta, ["progressToken"]));
+        let progress_token = match meta {
+            None => None,
+            Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => token,
+            Some(_) => return self.refuse(Some(&id), INVALID_PARAMS, "`_meta` or its `progressToken` is malformed"),
+        };
         self.route(Deferred::Call(Asked { line, id, raw_name, name, progress_token }));
     }
 
@@ -141,7 +149,7 @@ impl Session {
                     None => self.unknown_tool(&asked),
                 }
             }
-            _ if self.is_full() => self.overloaded(request.id()),
+            _ if self.is_full() || self.deferred_bytes() > self.setup.max_message => self.overloaded(request.id()),
             waiting => self.deferred.push(waiting),
         }
     }
@@ -185,12 +193,11 @@ impl Session {
         }
     }
 
-    async fn cancelled(&mut self, params: Option<Bytes>) {
-        let Some(params) = params else { return };
-        let Ok([Some(id)]) = members(&params, ["requestId"]) else { return };
+    async fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
+        let Some(Ok([Some(id)])) = params.map(|params| members(&params, ["requestId"])) else { return };
         self.deferred.retain(|waiting| *waiting.id() != id);
         if let Some(call) = self.calls.remove(&id) {
-            call.server.cancel(call.key, Some(params)).await;
+            call.server.cancel(call.key, Some(Cancellation { line, request: id })).await;
         }
     }
 
@@ -198,8 +205,16 @@ impl Session {
         self.calls.len() + self.deferred.len() >= MAX_IN_FLIGHT
     }
 
+    fn deferred_bytes(&self) -> usize {
+        let bytes = |waiting: &Deferred| match waiting {
+            Deferred::List { id } => id.len(),
+            Deferred::Call(asked) => asked.line.len(),
+        };
+        self.deferred.iter().map(bytes).sum()
+    }
+
     fn overloaded(&mut self, id: &Bytes) {
-        let message = format!("{MAX_IN_FLIGHT} requests of this connection are unanswered");
+        let message = "this connection has too many unanswered requests";
         self.fail(Some(id), ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, message) });
     }
 

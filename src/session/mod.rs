@@ -152,9 +152,16 @@ impl Session {
                         return Err(io::Error::other("the agent does not read its answers"));
                     }
                 }
-                written = self.outbox.write_some(write), if !self.outbox.is_empty() => written?,
+                written = self.outbox.write_some(write), if !self.outbox.is_empty() => {
+                    let was_full = !self.may_read_more();
+                    written?;
+                    if was_full {
+                        self.tell_of_changes();
+                    }
+                }
                 view = &mut view_changed => {
-                    self.view_changed();
+                    self.retry_deferred();
+                    self.tell_of_changes();
                     view_changed.set(changed(view));
                 }
                 () = hangup::watch(half_closed.as_ref()), if half_closed.is_some() => return Ok(()),
@@ -211,10 +218,10 @@ impl Session {
         self.outbox.bytes() <= self.setup.max_message
     }
 
-    fn view_changed(&mut self) {
-        self.retry_deferred();
+    /// Tells the agent that its list has changed: once, however often it did, and only if there is room.
+    fn tell_of_changes(&mut self) {
         let version = self.setup.view.borrow().version;
-        if self.initialized && self.told.is_some_and(|told| told != version) {
+        if self.initialized && self.told.is_some_and(|told| told != version) && self.may_read_more() {
             self.told = Some(version);
             self.outbox.push(reply::notification("notifications/tools/list_changed"));
         }

@@ -35,6 +35,25 @@ impl Outbox {
         number <= self.begun
     }
 
+    /// Takes line number `number` back, if none of it has been written; whether it was.
+    pub fn retract(&mut self, number: u64) -> bool {
+        let position = number.checked_sub(self.begun + 1).map(|ahead| ahead + u64::from(self.first_begun));
+        let line = position.and_then(|position| self.lines.get_mut(usize::try_from(position).ok()?));
+        let Some(line) = line else { return false };
+        self.bytes -= line.len();
+        // An empty line in its place, so that the numbers of those behind it stay.
+        line.clear();
+        self.skip_retracted();
+        true
+    }
+
+    fn skip_retracted(&mut self) {
+        while !self.first_begun && self.lines.front().is_some_and(Bytes::is_empty) {
+            self.lines.pop_front();
+            self.begun += 1;
+        }
+    }
+
     /// Bytes queued and not yet written.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -76,6 +95,7 @@ impl Outbox {
             self.first_begun = !first.is_empty();
             if first.is_empty() {
                 self.lines.pop_front();
+                self.skip_retracted();
             }
         }
     }
@@ -103,6 +123,38 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_retracted_line_is_never_written_and_no_other_is_lost(
+            operations in prop::collection::vec((0..3u8, 0..12usize), 0..80),
+        ) {
+            let (mut outbox, mut expected, mut sent) = (Outbox::default(), Vec::new(), Vec::new());
+            let mut write = |outbox: &mut Outbox, count: usize| {
+                let queued: Vec<u8> = outbox.lines.iter().flatten().copied().collect();
+                let count = count.min(queued.len());
+                sent.extend_from_slice(&queued[..count]);
+                outbox.advance(count);
+            };
+            for (kind, n) in operations {
+                match kind {
+                    0 => {
+                        let line = vec![expected.len() as u8; n + 1];
+                        let number = outbox.push(line.clone().into());
+                        expected.push((number, Some(line)));
+                    }
+                    1 => write(&mut outbox, n),
+                    _ => if let Some((number, line)) = expected.get_mut(n) && line.is_some() {
+                        let begun = outbox.has_begun(*number);
+                        prop_assert_eq!(outbox.retract(*number), !begun);
+                        if !begun { *line = None; }
+                    },
+                }
+                prop_assert_eq!(outbox.bytes() == 0, outbox.is_empty());
+            }
+            write(&mut outbox, usize::MAX);
+            let expected: Vec<u8> = expected.into_iter().filter_map(|(_, line)| line).flatten().collect();
+            prop_assert_eq!(sent, expected);
+        }
+
         #[test]
         fn lines_begin_in_the_order_they_were_queued(lengths in prop::collection::vec(1..9usize, 1..20), steps in prop::collection::vec(1..12usize, 0..60)) {
             let mut outbox = Outbox::default();

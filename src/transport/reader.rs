@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 use tokio_util::codec::Decoder;
 
-use crate::jsonrpc::codec::{Line, NdJson};
+use crate::jsonrpc::codec::{Line, NdJson, Oversized};
 use crate::jsonrpc::{Malformed, Message, oversize, parse};
 
 /// Larger lines are parsed on another thread, so that one peer's large message does not hold up everybody's small ones.
@@ -39,8 +39,13 @@ pub enum Incoming {
     },
     /// A line that is no message.
     Malformed(Malformed),
-    /// A line over the cap, skipped; its id if that could be read.
-    TooLarge(Option<Bytes>),
+    /// A line over the cap, skipped.
+    TooLarge {
+        /// Its id, if that could be read.
+        id: Option<Bytes>,
+        /// It may be a request rather than a response.
+        is_request: bool,
+    },
 }
 
 impl<R: AsyncRead + Unpin> MessageReader<R> {
@@ -76,7 +81,10 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
         // Decoding has no errors of its own.
         match self.codec.decode(&mut self.buffer).ok()?? {
-            Line::Oversized(kept) => Some(Incoming::TooLarge(oversize::id(&kept.head, &kept.tail))),
+            Line::Oversized(Oversized { head, tail }) => Some(Incoming::TooLarge {
+                id: oversize::id(&head, &tail),
+                is_request: oversize::may_be_request(&head, &tail),
+            }),
             Line::Whole(line) if line.len() <= INLINE => Some(classify(line)),
             Line::Whole(line) => {
                 self.parsing = Some(tokio::task::spawn_blocking(|| classify(line)));

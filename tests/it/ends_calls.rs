@@ -66,10 +66,10 @@ fn a_cancelled_call_is_cancelled_at_the_server_and_never_answered() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "60000")).expect("JSON");
     agent.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "why"}}),
     );
-    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "60000")).expect("JSON");
     let cancel: Value = serde_json::from_str(&daemon.wait_journal("a", "notifications/cancelled")).expect("JSON");
     assert_eq!((&cancel["params"]["requestId"], &cancel["params"]["reason"]), (&call["id"], &json!("why")));
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
@@ -81,6 +81,7 @@ fn an_answer_after_the_cancellation_reaches_nobody_and_is_counted() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let id = agent.start_call("a__sleep", &json!({"ms": 200, "stubborn": true}));
+    daemon.wait_journal("a", "stubborn");
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     daemon.wait_row("a", "counts the late answer", |row| row["stray_responses"] == 1);
     agent.expect_quiet();

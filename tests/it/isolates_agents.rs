@@ -153,9 +153,9 @@ fn a_flood_of_progress_for_an_agent_that_reads_nothing_drowns_nobody() {
 fn an_agent_that_asks_and_never_reads_is_not_listened_to_for_ever() {
     let daemon = daemon();
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    // The answer repeats the id, so it is as long as the question.
-    let ping = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{}\",\"method\":\"ping\"}}\n", "x".repeat(100_000));
-    let taken = deaf.send_until_blocked(&ping, 200 << 20);
+    // The answer repeats the method, so it is as long as the question.
+    let question = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(100_000));
+    let taken = deaf.send_until_blocked(&question, 200 << 20);
     assert!(taken < 64 << 20, "{taken} bytes were taken");
     arguments(&agent.call("a__echo", &json!({})));
     let resident = resident_kib(daemon.pid());

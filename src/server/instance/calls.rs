@@ -4,17 +4,16 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::{Instance, Owner};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::MAX_IN_FLIGHT;
-use crate::server::call::{Call, CallKey, Failure, Reply};
+use crate::server::call::{Call, CallKey, Cancellation, Failure, Reply};
 
-/// Longest params of an agent's cancellation that are passed on, in bytes; a longer one gets a reason of our own.
-const MAX_REASON: usize = 4 << 10;
+/// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
+const MAX_WORDS: usize = 4 << 10;
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct Unanswered {
@@ -65,17 +64,22 @@ impl Instance {
         self.stats.in_flight.set(calls as u64);
     }
 
-    /// Gives up a call of which the agent wants no answer any more, and tells the server.
-    pub(in crate::server) fn cancel(&mut self, key: CallKey, params: Option<&Bytes>) {
+    /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.
+    pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let cancelled =
             self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).next();
         let Some((id, Owner::Call(call))) = cancelled else { return };
         call.reply.forgive();
         self.count_calls(self.calls - 1);
-        self.send(params.filter(|params| params.len() <= MAX_REASON).map_or_else(
-            || cancelled_line(id, "the agent disconnected"),
-            |params| forwarded_cancelled_line(id, params).unwrap_or_else(|| cancelled_line(id, "the agent cancelled")),
-        ));
+        if !self.outbox.retract(call.line) {
+            self.send(match words.filter(|words| words.line.len() <= MAX_WORDS) {
+                Some(Cancellation { line, request }) => {
+                    splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])
+                }
+                None if words.is_some() => cancelled_line(id, "the agent cancelled"),
+                None => cancelled_line(id, "the agent disconnected"),
+            });
+        }
     }
 
     pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, failed: bool) {
@@ -86,10 +90,13 @@ impl Instance {
         call.reply.answer(answer);
     }
 
-    pub(super) fn fail_call(&mut self, call: Unanswered, failure: Failure) {
+    /// Answers for the server, which gets a call that it has not begun to read no more; whether it may have read it.
+    pub(super) fn fail_call(&mut self, call: Unanswered, failure: Failure) -> bool {
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
-        call.reply.fail(failure, self.outbox.has_begun(call.line));
+        let sent = !self.outbox.retract(call.line);
+        call.reply.fail(failure, sent);
+        sent
     }
 
     /// Passes progress to the call whose token it carries, and gives that call its full time again.
@@ -117,12 +124,4 @@ impl Instance {
 
 pub(super) fn cancelled_line(id: u64, reason: &str) -> Bytes {
     reply::notification_with("notifications/cancelled", &json!({ "requestId": id, "reason": reason }))
-}
-
-/// The agent's own params with the request id that the server knows.
-fn forwarded_cancelled_line(id: u64, params: &Bytes) -> Option<Bytes> {
-    let [request] = members(params, ["requestId"]).ok()?;
-    let params = splice(params, &mut [Edit { part: &request?, replacement: id.to_string().as_bytes() }]);
-    let raw: &RawValue = serde_json::from_slice(&params).ok()?;
-    Some(reply::notification_with("notifications/cancelled", &raw))
 }

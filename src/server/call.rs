@@ -143,11 +143,13 @@ pub enum ToAgent {
 #[derive(Debug, Clone)]
 pub struct ReplySender(mpsc::Sender<ToAgent>);
 
+/// Requests one session may have unanswered; one more is refused with −31003.
+pub const MAX_PER_SESSION: usize = 256;
 /// Places in the channel to a session. Its task empties the channel at every turn, so it is full only in the middle of a
 /// burst: then progress is dropped, while answers have places that progress may not take.
 const REPLY_PLACES: usize = 1024;
 /// Places that progress may not take: as many as a session may have calls in flight.
-const KEPT_FOR_ANSWERS: usize = crate::session::MAX_IN_FLIGHT;
+const KEPT_FOR_ANSWERS: usize = MAX_PER_SESSION;
 
 impl ReplySender {
     /// A channel to a new session.

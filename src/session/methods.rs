@@ -5,13 +5,13 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{InFlight, Introduction, MAX_IN_FLIGHT, Session};
+use super::{InFlight, Introduction, Session};
 use crate::catalog::Route;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::jsonrpc::{Malformed, Message, is_id};
-use crate::server::call::{Call, CallKey, Cancellation, Reply};
+use crate::server::call::{Call, CallKey, Cancellation, MAX_PER_SESSION, Reply};
 use crate::transport::Incoming;
 
 /// A request that waits for the first lists.
@@ -202,7 +202,7 @@ impl Session {
     }
 
     fn is_full(&self) -> bool {
-        self.calls.len() + self.deferred.len() >= MAX_IN_FLIGHT
+        self.calls.len() + self.deferred.len() >= MAX_PER_SESSION
     }
 
     fn deferred_bytes(&self) -> usize {

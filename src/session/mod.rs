@@ -29,8 +29,6 @@ use crate::server::call::{CallKey, ReplySender, ToAgent};
 use crate::server::{Counter, ServerHandle, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
-/// Requests one session may have unanswered; one more is refused with −31003.
-pub const MAX_IN_FLIGHT: usize = 256;
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
 /// of them unread.
 const UNREAD_MESSAGES: usize = 4;

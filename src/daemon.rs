@@ -25,7 +25,7 @@ use crate::admin;
 use crate::config::Config;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::{Manager, View};
-use crate::server::{self, Stop, StopOrder};
+use crate::server::{self, Guard, Host, Stop, StopOrder};
 use crate::session;
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, RuntimeDir, SocketError};
@@ -79,7 +79,8 @@ pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartErro
     let lock = directory.lock()?;
     let (agents, operators) = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
     let max_message = config.daemon.max_message_bytes;
-    let manager = Manager::start(config, inherited);
+    let host = Host { guard: Guard::available(), inherited, max_message };
+    let manager = Manager::start(config, &host);
     let (queries, asked) = mpsc::channel(MAX_OPERATORS);
     let daemon = Daemon {
         started: Instant::now(),

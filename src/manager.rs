@@ -13,7 +13,7 @@ use crate::catalog::{Catalog, Names, Source};
 use crate::config::Config;
 use crate::naming::{Naming, Scheme};
 use crate::server::listing::ToolList;
-use crate::server::{self, Inherited, Running, ServerHandle, Stop, StopOrder};
+use crate::server::{self, Host, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
@@ -52,11 +52,9 @@ pub struct Manager {
 impl Manager {
     /// Starts every server of `config`, all at once. Call [`Manager::run`] to have their lists published.
     #[must_use]
-    pub fn start(config: Config, inherited: Inherited) -> Self {
+    pub fn start(config: Config, host: &Host) -> Self {
         let changed = Arc::new(Notify::new());
-        let start = |server| {
-            server::start(Arc::new(server), inherited.clone(), config.daemon.max_message_bytes, Arc::clone(&changed))
-        };
+        let start = |server| server::start(Arc::new(server), host.clone(), Arc::clone(&changed));
         let servers: Vec<Running> = config.servers.into_iter().map(start).collect();
         let handles = servers.iter().map(|server| server.handle.clone()).collect();
         let first = View { catalog: Catalog::default(), servers: handles, settled: servers.is_empty(), version: 0 };

@@ -15,7 +15,7 @@ pub(super) fn prepare() -> io::Result<Inherited> {
     let umask = rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode();
     let limit = rustix::process::getrlimit(Resource::Nofile);
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
-    Ok(Inherited { umask, open_files: limit.current })
+    Ok(Inherited { umask: Some(umask), open_files: limit.current })
 }
 
 /// How many files this process may have open.

@@ -16,9 +16,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -47,9 +48,9 @@ pub(crate) struct Definition {
     /// The server's whole environment.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
-    /// As mcpd found it before it set its own.
-    pub(crate) umask: u32,
-    /// Soft limit of open files, as mcpd found it before it raised its own.
+    /// As mcpd found it, if it has set its own.
+    pub(crate) umask: Option<u32>,
+    /// Soft limit of open files, as mcpd found it, if it has raised its own.
     pub(crate) open_files: Option<u64>,
 }
 
@@ -65,10 +66,19 @@ pub(crate) enum Report {
     Exited { how: String },
 }
 
+/// Set once this program is known to become a guard when it is started as one.
+static HOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`run_if_guard`] was called, so that this program can be the guard of its own servers.
+pub(super) fn is_hooked() -> bool {
+    HOOKED.load(Ordering::Relaxed)
+}
+
 /// Runs this process as a guard if it was started as one, and returns its exit code. To be called first in `main`,
 /// before any thread is started.
 #[must_use]
 pub fn run_if_guard() -> Option<ExitCode> {
+    HOOKED.store(true, Ordering::Relaxed);
     let name = std::env::args_os().next()?;
     (name == ARGV0).then(|| run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
 }
@@ -131,23 +141,43 @@ fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
     fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
 }
 
-fn start(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Pid, String> {
-    if !definition.cwd.is_dir() {
-        return Err(format!("working directory `{}` does not exist", definition.cwd.display()));
+fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, String> {
+    let mut command = command(definition, streams)?;
+    if let Some(umask) = definition.umask {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
     }
-    let program = find_program(definition)?;
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(definition.umask));
     if definition.open_files.is_some() {
         let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
         let limit = Rlimit { current: definition.open_files, maximum };
         rustix::process::setrlimit(Resource::Nofile, limit).map_err(|error| error.to_string())?;
     }
-    let mut command = Command::new(&program);
+    let child = command.spawn().map_err(|error| cannot_run(&command, &error))?;
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| "no process id".to_owned())
+}
+
+/// What runs the server, in a process group of its own. The error is for a person, on one line.
+pub(super) fn command(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, String> {
+    if !definition.cwd.is_dir() {
+        return Err(format!("working directory `{}` does not exist", definition.cwd.display()));
+    }
+    let mut command = Command::new(find_program(definition)?);
     command.arg0(&definition.command).args(&definition.args).env_clear().envs(&definition.env);
     command.current_dir(&definition.cwd).process_group(0);
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
-    let child = command.spawn().map_err(|error| format!("cannot run `{}`: {error}", program.display()))?;
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| "no process id".to_owned())
+    Ok(command)
+}
+
+pub(super) fn cannot_run(command: &Command, error: &io::Error) -> String {
+    format!("cannot run `{}`: {error}", Path::new(command.get_program()).display())
+}
+
+/// Such as `exited with code 1`.
+pub(super) fn how_it_ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
 }
 
 /// The file to execute: `command` itself if it has a `/`, else the first executable of that name on the child's `PATH`.
@@ -207,11 +237,7 @@ fn reap(server: Pid) -> Option<String> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = subtree::reap_any() {
         if pid == server {
-            ended = Some(match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => format!("exited with code {code}"),
-                (None, Some(signal)) => format!("was ended by signal {signal}"),
-                (None, None) => "ended".to_owned(),
-            });
+            ended = Some(how_it_ended(ExitStatus::from_raw(status.as_raw())));
         }
     }
     ended

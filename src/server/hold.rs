@@ -56,7 +56,7 @@ impl ServerTask {
                     State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
                         self.refuse(*call, self.unavailable());
                     }
-                    _ if self.held.len() >= MAX_IN_FLIGHT || self.held_bytes() > self.settings.max_message => {
+                    _ if self.held.len() >= MAX_IN_FLIGHT || self.held_bytes() > self.settings.host.max_message => {
                         self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
                     }
                     _ => self.held.push_back((Instant::now() + HOLD, *call)),

@@ -27,13 +27,13 @@ pub mod stderr;
 mod subtree;
 mod task;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::call::{Call, CallKey, Cancellation, Failure};
-pub use self::process::Inherited;
 pub use self::publish::{Changed, Counter, Published, Stats};
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 use crate::config::ServerConfig;
@@ -43,6 +43,46 @@ pub const MAX_IN_FLIGHT: usize = 256;
 /// Commands waiting for a server's task. It empties the queue at every turn; when it is full, a call is refused with
 /// −31003, and a cancellation waits.
 const COMMAND_PLACES: usize = 1024;
+
+/// What ends a server's whole subtree when the program that owns it does not, or cannot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Guard {
+    /// This program, whose `main` calls [`guard::run_if_guard`] first.
+    ThisProgram,
+    /// Another executable that does so, such as `mcpd`.
+    Program(PathBuf),
+    /// None: servers run in plain process groups. A descendant that leaves its group then survives its server, and
+    /// servers that do not leave at end-of-file survive the death of this program.
+    None,
+}
+
+impl Guard {
+    /// [`Guard::ThisProgram`] if its `main` has called [`guard::run_if_guard`], else [`Guard::None`].
+    #[must_use]
+    pub fn available() -> Self {
+        if guard::is_hooked() { Self::ThisProgram } else { Self::None }
+    }
+}
+
+/// What a program changed of its own process and hands to its servers as it was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Inherited {
+    /// File mode creation mask.
+    pub umask: Option<u32>,
+    /// Soft limit of open files.
+    pub open_files: Option<u64>,
+}
+
+/// What every server of one owner is run with.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// What keeps their processes.
+    pub guard: Guard,
+    /// What is put back for them.
+    pub inherited: Inherited,
+    /// Message cap in bytes, each way.
+    pub max_message: usize,
+}
 
 /// What a session asks of a server's task.
 #[derive(Debug)]
@@ -116,13 +156,13 @@ pub struct Running {
 
 /// Starts the task of one server. `changed` is notified whenever what it publishes has changed.
 #[must_use]
-pub fn start(config: Arc<ServerConfig>, inherited: Inherited, max_message: usize, changed: Changed) -> Running {
+pub fn start(config: Arc<ServerConfig>, host: Host, changed: Changed) -> Running {
     let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
     let (stop_sender, stop) = StopOrder::channel();
     let (publisher, published) = publish::channel(changed);
     let (ring, stderr) = watch::channel(stderr::StderrRing::default());
     let stats = Arc::clone(&publisher.stats);
-    let settings = task::Settings { config: Arc::clone(&config), inherited, max_message };
+    let settings = task::Settings { config: Arc::clone(&config), host };
     let task = tokio::spawn(task::run(settings, commands, stop, publisher, ring));
     let handle = ServerHandle { config, commands: command_sender, published, stderr, stats };
     Running { handle, stop: stop_sender, task }

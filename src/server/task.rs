@@ -17,10 +17,10 @@ use super::ending::{End, closed};
 use super::handshake::{HandshakeError, ServerInfo, handshake};
 use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
-use super::process::{self, Inherited, NotStarted, Process};
+use super::process::{self, NotStarted, Process};
 use super::publish::Publisher;
 use super::stderr::{self, StderrRing};
-use super::{Command, StopOrder};
+use super::{Command, Host, StopOrder};
 use crate::config::ServerConfig;
 
 /// For a guard to say that its server runs.
@@ -30,8 +30,7 @@ const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) inherited: Inherited,
-    pub(super) max_message: usize,
+    pub(super) host: Host,
 }
 
 pub(super) struct ServerTask {
@@ -91,10 +90,12 @@ impl ServerTask {
     /// Starts one instance, serves it, and leaves nothing of it behind. Tells how it ended.
     async fn one_instance(&mut self) -> String {
         let Ok(launch) = &self.settings.config.launch else { return "cannot be started".to_owned() };
-        let definition = process::definition(launch, &self.settings.inherited, own_env());
-        let mut spawned = match process::spawn() {
+        let host = &self.settings.host;
+        let definition = process::definition(launch, host.inherited, own_env());
+        let mut spawned = match process::spawn(&host.guard, &definition) {
             Ok(spawned) => spawned,
-            Err(error) => return format!("its guard cannot be started: {error}"),
+            Err(NotStarted::Refused(reason)) => return reason,
+            Err(NotStarted::GuardLost) => return "its guard died".to_owned(),
         };
         // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
         self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
@@ -128,9 +129,10 @@ impl ServerTask {
     }
 
     async fn with_process(&mut self, mut process: Process, pipes: (pipe::Sender, pipe::Receiver)) -> String {
-        let Settings { config, max_message, .. } = &self.settings;
+        let Settings { config, host } = &self.settings;
         let limit = config.handshake_timeout;
-        let mut instance = Instance::new(pipes, Arc::clone(config), Arc::clone(&self.publisher.stats), *max_message);
+        let mut instance =
+            Instance::new(pipes, Arc::clone(config), Arc::clone(&self.publisher.stats), host.max_message);
         let end = match self.unless_stopped(introduce(&mut instance, &mut process, limit)).await {
             Some(Ok(info)) => {
                 instance.has_tools = info.has_tools;

@@ -79,7 +79,7 @@ pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartErro
     let lock = directory.lock()?;
     let (agents, operators) = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
     let max_message = config.daemon.max_message_bytes;
-    let host = Host { guard: Guard::available(), inherited, max_message };
+    let host = Host { guard: Guard::available(), inherited, max_message, restarts: true };
     let manager = Manager::start(config, &host);
     let (queries, asked) = mpsc::channel(MAX_OPERATORS);
     let daemon = Daemon {

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod catalog;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod era;
@@ -16,4 +17,6 @@ pub mod signals;
 pub mod sockets;
 pub mod transport;
 
-pub use server::guard;
+pub use client::{Client, ClientError, ClientState, ToolResult};
+pub use config::ServerConfig;
+pub use server::{Guard, guard};

@@ -66,6 +66,51 @@ pub struct ServerConfig {
     pub call_timeout: Duration,
 }
 
+/// Time for the handshake and for a call, where nothing else is configured.
+pub(crate) const TIMEOUTS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
+
+impl ServerConfig {
+    /// A server of this name, run by this command, with every default: no policy, a handshake of 30 s, calls of 300 s.
+    pub fn new(name: impl Into<Arc<str>>, command: impl Into<String>) -> Self {
+        let launch =
+            Launch { command: command.into(), args: Vec::new(), env: BTreeMap::new(), pass_env: Vec::new(), cwd: None };
+        let (handshake_timeout, call_timeout) = TIMEOUTS;
+        Self { name: name.into(), launch: Ok(launch), policy: Policy::default(), handshake_timeout, call_timeout }
+    }
+
+    /// Adds arguments, passed verbatim.
+    #[must_use]
+    pub fn args(self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.with_launch(|launch| launch.args.extend(args.into_iter().map(Into::into)))
+    }
+
+    /// Sets a variable of its environment, beyond the few it gets from this program.
+    #[must_use]
+    pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with_launch(|launch| drop(launch.env.insert(name.into(), value.into())))
+    }
+
+    /// Sets its working directory.
+    #[must_use]
+    pub fn cwd(self, cwd: impl Into<PathBuf>) -> Self {
+        self.with_launch(|launch| launch.cwd = Some(cwd.into()))
+    }
+
+    /// Sets which of its tools are exposed.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    fn with_launch(mut self, change: impl FnOnce(&mut Launch)) -> Self {
+        if let Ok(launch) = &mut self.launch {
+            change(launch);
+        }
+        self
+    }
+}
+
 /// How a server's process is started. `Debug` shows no value that could be a secret.
 #[derive(Clone)]
 pub struct Launch {

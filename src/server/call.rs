@@ -17,18 +17,16 @@ pub struct CallKey {
     pub serial: u64,
 }
 
-/// A `tools/call` that was routed. The parts are slices of the agent's line.
+/// A request that was routed. The parts are slices of its line.
 #[derive(Debug)]
 pub struct Call {
-    /// The agent's request.
+    /// The whole request, without its newline.
     pub line: Bytes,
-    /// The agent's id, raw.
+    /// The caller's id, raw.
     pub id: Bytes,
-    /// The exposed name, raw.
-    pub name: Bytes,
-    /// The server's own name, raw, to stand in its place.
-    pub tool: Bytes,
-    /// The agent's progress token, raw.
+    /// The exposed name, raw, and the server's own to stand in its place.
+    pub rename: Option<(Bytes, Bytes)>,
+    /// The caller's progress token, raw.
     pub progress_token: Option<Bytes>,
     /// Where the answer goes.
     pub reply: Reply,

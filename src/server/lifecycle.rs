@@ -11,7 +11,8 @@
 //! stop, from any of them ─► Stopping ─ ended ─► Stopped
 //! ```
 //!
-//! Whatever is retried is in `Backoff`; a server is never given up. The delay doubles with each attempt that ends early
+//! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
+//! `Failed` once it has ended. The delay doubles with each attempt that ends early
 //! and begins anew once an instance was up for [`STEADY`].
 
 use std::time::{Duration, Instant};
@@ -91,14 +92,16 @@ pub enum Event {
 pub struct Lifecycle {
     state: State,
     early_ends: u32,
+    restarts: bool,
 }
 
 impl Lifecycle {
-    /// A server about to be started, or one that cannot be, with the reason.
+    /// A server about to be started, or one that cannot be, with the reason. Without `restarts` one that has ended has
+    /// failed.
     #[must_use]
-    pub fn new(startable: Result<(), String>) -> Self {
+    pub fn new(startable: Result<(), String>, restarts: bool) -> Self {
         let state = startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting);
-        Self { state, early_ends: 0 }
+        Self { state, early_ends: 0, restarts }
     }
 
     /// The state it is in.
@@ -127,6 +130,9 @@ impl Lifecycle {
     }
 
     fn back_off(&mut self, reason: String, now: Instant, jitter: f64) -> State {
+        if !self.restarts {
+            return State::Failed { reason };
+        }
         let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.early_ends).unwrap_or(u32::MAX));
         let delay = doubled.min(LONGEST_DELAY).mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0));
         self.early_ends = self.early_ends.saturating_add(1);
@@ -145,7 +151,7 @@ mod tests {
 
     fn delay_after(ends: u32) -> Duration {
         let now = Instant::now();
-        let mut lifecycle = Lifecycle::new(Ok(()));
+        let mut lifecycle = Lifecycle::new(Ok(()), true);
         for _ in 1..ends {
             lifecycle.on(ended(), now, 0.0);
             lifecycle.on(Event::Due, now, 0.0);
@@ -165,7 +171,7 @@ mod tests {
     fn a_steady_run_begins_the_delays_anew() {
         let start = Instant::now();
         for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
-            let mut lifecycle = Lifecycle::new(Ok(()));
+            let mut lifecycle = Lifecycle::new(Ok(()), true);
             for event in [ended(), Event::Due, Event::Up] {
                 lifecycle.on(event, start, 0.0);
             }
@@ -179,11 +185,20 @@ mod tests {
 
     #[test]
     fn one_that_cannot_be_started_stays_failed() {
-        let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()));
+        let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()), true);
         for event in [Event::Up, ended(), Event::Due] {
             lifecycle.on(event, Instant::now(), 0.0);
         }
         assert_eq!(lifecycle.state().word(), "failed");
+    }
+
+    #[test]
+    fn one_without_restarts_has_failed_once_it_ended() {
+        let mut lifecycle = Lifecycle::new(Ok(()), false);
+        for event in [Event::Up, ended(), Event::Due] {
+            lifecycle.on(event, Instant::now(), 0.0);
+        }
+        assert_eq!(*lifecycle.state(), State::Failed { reason: "exited".to_owned() });
     }
 
     fn event(kind: u8) -> Event {
@@ -194,7 +209,7 @@ mod tests {
         #[test]
         fn any_order_of_events_keeps_the_promises(kinds in prop::collection::vec((0..4u8, 0..20u64), 0..60), jitter in -1.0..1.0f64) {
             let mut now = Instant::now();
-            let mut lifecycle = Lifecycle::new(Ok(()));
+            let mut lifecycle = Lifecycle::new(Ok(()), true);
             let mut stopped = false;
             for (kind, seconds) in kinds {
                 now += Duration::from_secs(seconds);

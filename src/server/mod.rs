@@ -82,6 +82,8 @@ pub struct Host {
     pub inherited: Inherited,
     /// Message cap in bytes, each way.
     pub max_message: usize,
+    /// Whether a server that has ended is started again.
+    pub restarts: bool,
 }
 
 /// What a session asks of a server's task.
@@ -199,6 +201,20 @@ impl ServerHandle {
     pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
         // A task that is gone has no calls.
         let _ = self.commands.send(Command::Cancel { key, words }).await;
+    }
+
+    /// The same, for whoever cannot wait.
+    pub(crate) fn cancel_soon(&self, key: CallKey) {
+        let cancel = Command::Cancel { key, words: None };
+        if let Err(mpsc::error::TrySendError::Full(cancel)) = self.commands.try_send(cancel) {
+            let commands = self.commands.clone();
+            tokio::spawn(async move { commands.send(cancel).await });
+        }
+    }
+
+    /// Waits until what it publishes fulfils `condition`; `false` if its task ended first.
+    pub(crate) async fn wait_for(&self, condition: impl FnMut(&Published) -> bool) -> bool {
+        self.published.clone().wait_for(condition).await.is_ok()
     }
 
     /// What it published last.

@@ -54,7 +54,7 @@ pub(super) async fn run(
     ring: watch::Sender<StderrRing>,
 ) {
     let startable = settings.config.launch.as_ref().map(drop).map_err(ToString::to_string);
-    let lifecycle = Lifecycle::new(startable);
+    let lifecycle = Lifecycle::new(startable, settings.host.restarts);
     let mut task =
         ServerTask { settings, commands, stop, publisher, lifecycle, ring, held: VecDeque::new(), forget_at: None };
     task.publish_state();

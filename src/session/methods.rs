@@ -167,8 +167,7 @@ impl Session {
         server.call(Call {
             line: asked.line,
             id: asked.id,
-            name: asked.raw_name,
-            tool: route.raw_name.clone(),
+            rename: Some((asked.raw_name, route.raw_name.clone())),
             progress_token: asked.progress_token,
             reply,
         });

@@ -11,6 +11,7 @@ mod ends_calls;
 mod harness;
 mod hygiene;
 mod isolates_agents;
+mod library;
 mod lists_tools;
 mod negotiates;
 mod owns_its_sockets;

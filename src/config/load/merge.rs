@@ -2,16 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::super::read::{DaemonDraft, DefaultsDraft, Draft, ServerDraft};
 use super::super::tree::Problem;
-use super::super::{Config, DaemonConfig, ServerConfig};
+use super::super::{Config, DaemonConfig, ServerConfig, TIMEOUTS};
 use crate::naming::Naming;
-
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
-const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The files added so far, later ones on top.
 #[derive(Default)]
@@ -77,7 +73,7 @@ fn with_defaults(server: ServerDraft, defaults: &DefaultsDraft) -> ServerConfig 
         name: server.name,
         launch,
         policy: server.policy,
-        handshake_timeout: server.handshake_timeout.or(defaults.handshake_timeout).unwrap_or(HANDSHAKE_TIMEOUT),
-        call_timeout: server.call_timeout.or(defaults.call_timeout).unwrap_or(CALL_TIMEOUT),
+        handshake_timeout: server.handshake_timeout.or(defaults.handshake_timeout).unwrap_or(TIMEOUTS.0),
+        call_timeout: server.call_timeout.or(defaults.call_timeout).unwrap_or(TIMEOUTS.1),
     }
 }

@@ -37,10 +37,8 @@ impl Instance {
         let outbox = &mut self.outbox;
         self.pending.register(|id| {
             let id = id.to_string();
-            let mut edits = vec![
-                Edit { part: &call.id, replacement: id.as_bytes() },
-                Edit { part: &call.name, replacement: &call.tool },
-            ];
+            let mut edits = vec![Edit { part: &call.id, replacement: id.as_bytes() }];
+            edits.extend(call.rename.as_ref().map(|(part, replacement)| Edit { part, replacement }));
             // Two agents may choose the same token; the request's own id is as unique and leads back to it.
             edits.extend(call.progress_token.as_ref().map(|token| Edit { part: token, replacement: id.as_bytes() }));
             let line = outbox.push(splice(&call.line, &mut edits));

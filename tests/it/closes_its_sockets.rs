@@ -3,8 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Stdio;
 
-use crate::support::{Agent, Daemon, MCPD, Server, Setup, arguments, run, until};
+use rustix::process::Signal;
+
+use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup, arguments, run, signal, until, wait_exit};
 
 fn setup() -> Setup {
     Setup::with(Server::named("a"))
@@ -95,4 +98,26 @@ fn nothing_but_the_daemon_holds_its_sockets_and_lock() {
     for process in daemon.family() {
         assert_eq!(held(process.pid), 0, "{process:?} holds {:?}", open_files(process.pid));
     }
+}
+
+#[test]
+fn an_operator_whose_process_is_gone_is_told_nothing() {
+    let daemon = setup().start();
+    // Stopped, so that it sees the connection only when the process that made it is gone.
+    signal(daemon.pid(), Signal::STOP);
+    let answered = daemon.place().path("answered");
+    let mut asking = daemon.place().command(SCRIPTED);
+    asking.arg("--hand-over").arg(daemon.place().runtime_dir().join("admin.sock"));
+    let answer = fs::File::create(&answered).expect("the test's own directory is writable");
+    let mut asking = asking.stdin(Stdio::null()).stdout(answer).stderr(Stdio::null()).spawn().expect("it starts");
+    let handed_over = wait_exit(&mut asking).success();
+    signal(daemon.pid(), Signal::CONT);
+    assert!(handed_over);
+    until("the connection is closed", || {
+        let all = daemon.place().processes(None);
+        (!all.iter().any(|process| process.command.starts_with("cat"))).then_some(())
+    });
+    let answer = fs::read_to_string(&answered).expect("text");
+    assert!(!answer.contains("result"), "{answer}");
+    daemon.client(&["status"]).expect_code(0);
 }

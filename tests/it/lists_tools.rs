@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Server, Setup, arguments, result};
+use crate::support::{Agent, Place, Server, Setup, arguments, code, result};
 
 /// A server that lists these tools only.
 fn bare(name: &str, tools: &[&str]) -> Server {
@@ -174,4 +174,35 @@ fn no_two_tools_are_listed_under_one_name_and_none_without() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), agent.tools().len());
+}
+
+#[test]
+fn a_server_that_comes_back_without_tools_lists_none_any_more() {
+    let place = Place::new();
+    let changed = place.path("changed");
+    let server = bare("files", &["read", "die"]).arg("--no-tools-if").arg(&changed);
+    let daemon = Setup::with(server).server(bare("other", &["x"])).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["files__read", "files__die", "other__x"]);
+    place.write("changed", "");
+    assert_eq!(code(&agent.call("files__die", &json!({}))), -31001);
+    daemon.wait_row("files", "is ready without tools", |row| {
+        (&row["state"], &row["restarts"], &row["tools_exposed"]) == (&json!("ready"), &json!(1), &json!(0))
+    });
+    agent.expect_notification("notifications/tools/list_changed");
+    assert_eq!(agent.tools(), ["other__x"]);
+    assert_eq!(code(&agent.call("files__read", &json!({}))), -32602);
+}
+
+#[test]
+fn a_list_that_a_server_refused_at_first_is_asked_for_again() {
+    let daemon = Setup::with(bare("files", &["read"]).flags("--list-errors 1")).start();
+    let mut agent = Agent::ready(&daemon);
+    if agent.tools().is_empty() {
+        // Up to about 15 s.
+        agent.expect_notification("notifications/tools/list_changed");
+    }
+    assert_eq!(agent.tools(), ["files__read"]);
+    arguments(&agent.call("files__read", &json!({})));
+    assert_eq!(daemon.row("files")["restarts"], 0);
 }

@@ -1,5 +1,6 @@
 //! `mcpd status` tells at any time what runs, since when, for whom, and what went wrong.
 
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -110,6 +111,17 @@ fn it_answers_whatever_a_server_does() {
     assert_eq!(daemon.row("mute")["state"], "starting");
     assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
     signal(pid, Signal::CONT);
+}
+
+#[test]
+fn it_answers_however_many_others_are_connected_and_ask_nothing() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let socket = daemon.place().runtime_dir().join("admin.sock");
+    let idle: Vec<_> = (0..70).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
+    let start = Instant::now();
+    daemon.client(&["status", "--json"]).expect_code(0);
+    assert!(start.elapsed() < Duration::from_secs(4), "it took {:?}", start.elapsed());
+    drop(idle);
 }
 
 #[test]

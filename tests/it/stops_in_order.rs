@@ -67,3 +67,33 @@ fn an_agent_that_reads_nothing_does_not_hold_up_the_stop() {
     daemon.stop_in_order(Signal::TERM);
     deaf.hang_up();
 }
+
+#[test]
+fn a_second_sigterm_ends_at_once_what_the_first_one_waits_for() {
+    let mut daemon = polite().start();
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("plain__sleep", &json!({"ms": 60_000}));
+    daemon.wait_journal("plain", "60000");
+    daemon.signal(Signal::TERM);
+    until("the daemon takes no more agents", || (!daemon.agent_socket().exists()).then_some(()));
+    let start = Instant::now();
+    daemon.stop_in_order(Signal::TERM);
+    assert!(start.elapsed() < Duration::from_millis(1200), "it took {:?}", start.elapsed());
+    let answer = agent.answer(&call);
+    assert!([-31001, -31005].contains(&code(&answer)) && answer["error"]["data"]["outcome"] == "unknown", "{answer}");
+    agent.expect_end();
+}
+
+#[test]
+fn a_terminal_that_hangs_up_twice_stops_the_daemon_as_politely_as_once() {
+    let mut daemon = Setup::with(Server::named("slow").flags("--leave-delay 400")).start();
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("slow__sleep", &json!({"ms": 600}));
+    daemon.wait_journal("slow", "600");
+    daemon.signal(Signal::HUP);
+    until("the daemon takes no more agents", || (!daemon.agent_socket().exists()).then_some(()));
+    daemon.stop_in_order(Signal::HUP);
+    arguments(&agent.answer(&call));
+    agent.expect_end();
+    assert_eq!(daemon.journal("slow").last().expect("a line"), "# left", "it had the time to leave by itself");
+}

@@ -21,6 +21,8 @@ pub(crate) const MCPD: &str = env!("CARGO_BIN_EXE_mcpd");
 pub(crate) const SCRIPTED: &str = env!("CARGO_BIN_EXE_scripted-server");
 /// The variable that marks everything a test starts.
 pub(crate) const TAG: &str = "MCPD_TEST_TAG";
+/// The tag of what a test starts beside what it tests, and ends itself.
+pub(crate) const STRANGER: &str = "stranger";
 
 /// Where a test lives. Dropping it fails the test if a process that it started is left.
 pub(crate) struct Place {
@@ -80,7 +82,7 @@ impl Place {
 
     /// The processes of this place, and those below `root`.
     pub(crate) fn processes(&self, root: Option<u32>) -> Vec<Process> {
-        alive(&format!("{TAG}={}", self.tag), root)
+        alive(&format!("{TAG}={}", self.tag), &format!("{TAG}={STRANGER}"), root)
     }
 
     /// Waits until nothing that this place started is left, and ends what stays.

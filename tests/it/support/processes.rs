@@ -40,9 +40,9 @@ fn all() -> impl Iterator<Item = Process> {
     entries.filter_map(|entry| Process::find(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// The processes whose environment has `tag`, and those below `root`.
-pub(crate) fn alive(tag: &str, root: Option<u32>) -> Vec<Process> {
-    let all: Vec<_> = all().collect();
+/// The processes whose environment has `tag`, and those below `root`, but for those with the tag of a `stranger`.
+pub(crate) fn alive(tag: &str, stranger: &str, root: Option<u32>) -> Vec<Process> {
+    let all: Vec<_> = all().filter(|process| !tagged(process, stranger)).collect();
     let mut family: Vec<u32> = root.into_iter().collect();
     let mut found = Vec::new();
     // A child may come before its parent in the listing, so until no pass finds more.

@@ -47,6 +47,9 @@ pub(crate) struct Flags {
     /// Stay after the end of stdin.
     #[arg(long)]
     pub(crate) ignore_eof: bool,
+    /// Leave so many milliseconds after the end of stdin, and say so in the journal.
+    #[arg(long)]
+    pub(crate) leave_delay: Option<u64>,
     /// Block SIGTERM, SIGINT and SIGHUP.
     #[arg(long)]
     pub(crate) ignore_term: bool,
@@ -71,12 +74,24 @@ pub(crate) struct Flags {
     /// Declare no tools, and take the question for them as an error.
     #[arg(long)]
     pub(crate) no_tools_capability: bool,
-    /// Append each line received to this file, and `# start PID` and `# eof`.
+    /// Declare no tools if this file is there at the start.
+    #[arg(long)]
+    pub(crate) no_tools_if: Option<PathBuf>,
+    /// Take so many questions for the tools as an error first.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) list_errors: u64,
+    /// Write a line of a JSON log at the start, and one with its id before each request is looked at.
+    #[arg(long)]
+    pub(crate) json_log: bool,
+    /// Append each line received to this file, and `# start PID`, `# eof` and `# left`.
     #[arg(long)]
     pub(crate) journal: Option<PathBuf>,
     /// Be the process in the middle of a double fork.
     #[arg(long, hide = true)]
     pub(crate) daemonize: bool,
+    /// Ask on this socket, leave the connection to `cat`, and go.
+    #[arg(long, hide = true)]
+    pub(crate) hand_over: Option<PathBuf>,
     /// Be a process that only stays.
     #[arg(long, hide = true)]
     pub(crate) linger: bool,

@@ -1,6 +1,11 @@
 //! The processes a server may drag along: wrappers above it, daughters below it.
 
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +22,9 @@ pub(crate) fn play_part(flags: &Flags) -> Option<ExitCode> {
     if flags.linger {
         block_signals();
         return Some(linger());
+    }
+    if let Some(socket) = &flags.hand_over {
+        return Some(hand_over(socket));
     }
     if flags.daemonize {
         return Some(daemonize());
@@ -42,11 +50,16 @@ pub(crate) fn block_signals() {
 
 /// Stays and does nothing.
 pub(crate) fn linger() -> ExitCode {
-    let end = Instant::now() + LIFETIME;
+    stay(LIFETIME);
+    ExitCode::FAILURE
+}
+
+/// Does nothing for this time.
+pub(crate) fn stay(time: Duration) {
+    let end = Instant::now() + time;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         thread::park_timeout(left);
     }
-    ExitCode::FAILURE
 }
 
 /// Closes stdout and stays under the same process id. Only returns if that fails.
@@ -57,6 +70,17 @@ pub(crate) fn linger_without_stdout() -> std::io::Error {
 fn daemonize() -> ExitCode {
     rustix::process::setsid().expect("a fresh child leads no process group");
     leave_behind(&mut myself("--linger"));
+    ExitCode::SUCCESS
+}
+
+/// Whatever is answered on the connection goes to stdout when the process that made it is gone.
+fn hand_over(socket: &Path) -> ExitCode {
+    let mut stream = UnixStream::connect(socket).expect("the socket accepts");
+    let question = r#"{"jsonrpc":"2.0","id":1,"method":"status","params":{"version":"0"}}"#;
+    writeln!(stream, "{question}").expect("there is room for a line");
+    // With nothing more to come, whoever answers also ends the connection.
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    leave_behind(Command::new("cat").stdin(OwnedFd::from(stream)));
     ExitCode::SUCCESS
 }
 

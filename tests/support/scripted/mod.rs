@@ -25,7 +25,7 @@ use self::wire::Output;
 
 /// Plays the part the command line gives.
 pub(crate) fn run() -> ExitCode {
-    let flags = Flags::parse();
+    let mut flags = Flags::parse();
     if flags.ignore_term {
         kin::block_signals();
     }
@@ -41,6 +41,10 @@ pub(crate) fn run() -> ExitCode {
     if flags.banner {
         output.raw("added 48 packages in 3s\n\n   \r\n\u{feff}byte order mark\r\n{not json}\n[]\n42\n".as_bytes());
     }
+    if flags.json_log {
+        output.line(r#"{"level":30,"id":1,"msg":"starting"}"#);
+    }
+    flags.no_tools_capability |= flags.no_tools_if.as_ref().is_some_and(|path| path.exists());
     Server::new(flags, output).serve(&stdin_lines())
 }
 

@@ -75,6 +75,10 @@ impl Server {
 
     fn end(mut self) -> ExitCode {
         self.output.note("eof");
+        if let Some(ms) = self.flags.leave_delay {
+            kin::stay(Duration::from_millis(ms));
+            self.output.note("left");
+        }
         if self.flags.ignore_eof { kin::linger() } else { ExitCode::SUCCESS }
     }
 
@@ -104,9 +108,16 @@ impl Server {
     }
 
     fn request(&mut self, method: &str, id: &str, params: Option<&RawValue>) {
+        if self.flags.json_log {
+            self.output.line(&format!(r#"{{"level":30,"id":{id},"msg":"request"}}"#));
+        }
         match method {
             "initialize" => self.initialize(id, params),
             "ping" => self.output.line(&response(id, "{}")),
+            "tools/list" if self.flags.list_errors > 0 => {
+                self.flags.list_errors -= 1;
+                self.output.line(&error(id, -32603, "not yet", ""));
+            }
             "tools/list" if !self.flags.no_tools_capability => {
                 if self.flags.announce_on_list {
                     self.list_changed();

@@ -133,9 +133,9 @@ fn die(server: &mut Server, call: &Call) {
     server.leave = Some(ExitCode::FAILURE);
 }
 
-/// Writes `text` as often as `times` says, `$ID` in it replaced by the call's id, or the bytes that `hex` spells.
+/// Writes `text` as often as `times` says, `$ID` in it replaced by the call's id and `$FILL` by so many bytes, or the bytes that `hex` spells.
 fn raw(server: &mut Server, call: &Call) {
-    let text = call.text("text").replace("$ID", &call.id);
+    let text = call.text("text").replace("$ID", &call.id).replace("$FILL", &"x".repeat(call.number("fill") as usize));
     let times = call.arguments["times"].as_u64().unwrap_or(1) as usize;
     server.output.raw(text.repeat(times).as_bytes());
     server.output.raw(&unhex(call.text("hex")));

@@ -1,0 +1,85 @@
+//! A call that is said not to have been sent never reaches its server, however late that reads again.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, field, signal, until};
+
+/// Stops the server in the middle of whatever it does, and waits until it has stopped.
+fn stop(daemon: &Daemon) -> u32 {
+    let pid = daemon.server_pid("a");
+    signal(pid, Signal::STOP);
+    until("the server is stopped", || field(pid, "State").starts_with('T').then_some(()));
+    pid
+}
+
+/// Lets the server read again, and waits until it has read all there is.
+fn resume(pid: u32, agent: &mut Agent) {
+    signal(pid, Signal::CONT);
+    arguments(&agent.call("a__echo", &json!({"n": "last"})));
+}
+
+/// More than a pipe holds, in lines of which several fit.
+fn start_calls(agent: &mut Agent) -> Vec<Value> {
+    let text = "x".repeat(100_000);
+    (0..8).map(|n| agent.start_call("a__echo", &json!({"n": n, "text": text}))).collect()
+}
+
+/// The requests in the server's journal, each with the number its arguments carry.
+fn heard(daemon: &Daemon) -> Vec<(Value, Value)> {
+    let calls = daemon.journal("a").into_iter().filter(|line| line.contains("tools/call"));
+    let calls = calls.map(|line| serde_json::from_str::<Value>(&line).expect("JSON"));
+    calls.map(|call| (call["params"]["arguments"]["n"].clone(), call["id"].clone())).collect()
+}
+
+#[test]
+fn a_call_that_timed_out_before_it_was_written_is_not_sent_and_never_reaches_its_server() {
+    let daemon = Setup::with(Server::named("a").line("call_timeout = \"2s\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let pid = stop(&daemon);
+    let calls = start_calls(&mut agent);
+    let outcomes: Vec<_> = calls.iter().map(|id| agent.answer(id)).collect();
+    resume(pid, &mut agent);
+    let heard = heard(&daemon);
+    for (n, answer) in outcomes.iter().enumerate() {
+        assert_eq!(code(answer), -31002, "{answer}");
+        let reached = heard.iter().any(|(number, _)| *number == n);
+        let expected = if reached { "unknown" } else { "not_sent" };
+        assert_eq!(answer["error"]["data"]["outcome"], expected, "call {n}");
+    }
+    let not_sent = outcomes.iter().filter(|answer| answer["error"]["data"]["outcome"] == "not_sent").count();
+    assert!(0 < not_sent && not_sent < calls.len(), "{not_sent} of {} were not sent", calls.len());
+    expect_cancelled(&daemon, &heard);
+    agent.expect_quiet();
+}
+
+/// Fails unless the server was told that all calls but the last one it read are off, and of no other.
+fn expect_cancelled(daemon: &Daemon, heard: &[(Value, Value)]) {
+    let told = daemon.journal("a").into_iter().filter(|line| line.contains("notifications/cancelled"));
+    let told = told.map(|line| serde_json::from_str::<Value>(&line).expect("JSON")["params"]["requestId"].clone());
+    let off = heard.iter().filter(|(number, _)| *number != "last").map(|(_, id)| id.clone());
+    let sorted = |ids: Vec<Value>| {
+        let mut ids: Vec<_> = ids.iter().map(|id| id.as_u64().expect("a small integer")).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(sorted(told.collect()), sorted(off.collect()));
+}
+
+#[test]
+fn a_call_that_was_cancelled_before_it_was_written_never_reaches_its_server() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    let pid = stop(&daemon);
+    let calls = start_calls(&mut agent);
+    agent.expect_quiet();
+    for id in &calls {
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    }
+    daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
+    resume(pid, &mut agent);
+    let heard = heard(&daemon);
+    assert!(heard.len() < calls.len(), "the server heard of {} calls", heard.len() - 1);
+    expect_cancelled(&daemon, &heard);
+    agent.expect_quiet();
+}

@@ -1,0 +1,61 @@
+//! What a server writes beside the protocol costs a count, and neither its start nor a call.
+
+use serde_json::json;
+
+use crate::support::{Agent, Server, Setup, arguments, result};
+
+#[test]
+fn a_json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handshake() {
+    let flags = "--bare --tool echo --tool sleep --json-log";
+    let daemon = Setup::with(Server::named("a").flags(flags).line("handshake_timeout = \"5s\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["a__echo", "a__sleep"]);
+    for n in 0..5 {
+        assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
+    }
+    arguments(&agent.call("a__sleep", &json!({"ms": 100})));
+    let row = daemon.row("a");
+    let asked = daemon.journal("a").iter().filter(|line| line.contains("\"id\"")).count();
+    // One line before all others.
+    let told = (&row["skipped_lines"], &row["stray_responses"], &row["restarts"], &row["errors"]);
+    assert_eq!(told, (&json!(asked + 1), &json!(0), &json!(0), &json!(0)));
+}
+
+#[test]
+fn a_line_of_a_log_that_carries_the_id_of_a_call_is_not_its_answer() {
+    let daemon = Setup::with(Server::named("a").flags("--bare --tool raw")).start();
+    let mut agent = Agent::ready(&daemon);
+    let lines = [
+        r#"{"level":30,"id":$ID,"msg":"x"}"#,
+        r#"{"level":30,"time":1,"pid":7,"hostname":"h","id":$ID,"method":"tools/call","msg":"x"}"#,
+        r#"{"id":$ID,"error":"text"}"#,
+        r#"{"id":$ID}"#,
+    ];
+    for (n, line) in lines.iter().enumerate() {
+        let answer = agent.call("a__raw", &json!({"text": format!("{line}\n")}));
+        assert!(answer["error"].is_null(), "{line} ends the call with {answer}");
+        assert_eq!(daemon.row("a")["skipped_lines"], n + 1, "{line}");
+    }
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_question_of_a_server_that_is_too_large_is_not_taken_for_the_answer_to_a_call() {
+    let server = Server::named("a").flags("--bare --tool raw");
+    let daemon = Setup::with(server).head("[daemon]\nmax_message = \"64KiB\"").start();
+    let mut agent = Agent::ready(&daemon);
+    let lines = [
+        r#"{"jsonrpc":"2.0","id":$ID,"method":"sampling/createMessage","params":{"x":"$FILL"}}"#,
+        r#"{"jsonrpc":"2.0","method":"sampling/createMessage","id":$ID,"params":{"x":"$FILL"}}"#,
+        r#"{"params":{"x":"$FILL"},"method":"sampling/createMessage","id":$ID,"jsonrpc":"2.0"}"#,
+        r#"{"params":{"x":"$FILL"},"id":$ID,"jsonrpc":"2.0","method":"sampling/createMessage"}"#,
+        r#"{"jsonrpc":"2.0","id":$ID,"params":{"x":"$FILL"},"method":"sampling/createMessage"}"#,
+    ];
+    for (n, line) in lines.iter().enumerate() {
+        let answer = agent.call("a__raw", &json!({"text": format!("{line}\n"), "fill": 100_000}));
+        assert!(answer["error"].is_null(), "{line} ends the call with {answer}");
+        result(&answer);
+        assert_eq!(daemon.row("a")["skipped_lines"], n + 1, "{line}");
+    }
+    agent.expect_quiet();
+}

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Agent, Server, Setup, arguments, result};
+use crate::support::{Agent, Server, Setup, arguments, code, result};
 
 #[test]
 fn a_json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handshake() {
@@ -56,6 +56,24 @@ fn a_question_of_a_server_that_is_too_large_is_not_taken_for_the_answer_to_a_cal
         assert!(answer["error"].is_null(), "{line} ends the call with {answer}");
         result(&answer);
         assert_eq!(daemon.row("a")["skipped_lines"], n + 1, "{line}");
+    }
+    agent.expect_quiet();
+}
+
+#[test]
+fn an_answer_that_is_too_large_ends_its_call_at_once_whatever_words_are_in_it() {
+    let server = Server::named("a").flags("--bare --tool raw").line("call_timeout = \"3s\"");
+    let daemon = Setup::with(server).head("[daemon]\nmax_message = \"64KiB\"").start();
+    let mut agent = Agent::ready(&daemon);
+    let lines = [
+        r#"{"jsonrpc":"2.0","id":$ID,"result":{"structuredContent":{"method":"GET","x":"$FILL"}}}"#,
+        r#"{"jsonrpc":"2.0","id":$ID,"result":{"structuredContent":{"x":"$FILL","method":"GET"}}}"#,
+        r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"m","data":{"x":"$FILL","method":"GET"}}}"#,
+        r#"{"result":{"method":"GET","x":"$FILL"},"id":$ID,"jsonrpc":"2.0"}"#,
+    ];
+    for line in lines {
+        let answer = agent.call("a__raw", &json!({"text": format!("{line}\n"), "fill": 100_000, "answer": false}));
+        assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("unknown")), "{line}");
     }
     agent.expect_quiet();
 }

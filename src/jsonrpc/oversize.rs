@@ -7,39 +7,69 @@ use super::message::is_id;
 
 /// The raw id of a message of which only the first and last bytes are known.
 ///
-/// Sound for valid JSON: before the first nested value only members of the message itself can stand, and an `"id"`
-/// followed by one closing brace and the end can only be the message's own.
+/// Sound for valid JSON: before the first nested value only members of the message itself can stand, and so behind the
+/// last one.
 #[must_use]
 pub fn id(head: &Bytes, tail: &Bytes) -> Option<Bytes> {
     let found = id_in_head(head).or_else(|| id_in_tail(tail))?;
     (is_id(&found) && serde_json::from_slice::<IgnoredAny>(&found).is_ok()).then_some(found)
 }
 
-/// Whether the message may be a request rather than a response.
+/// Whether the message is a response: the member that made it too large is its result or its error.
 #[must_use]
-pub fn may_be_request(head: &[u8], tail: &[u8]) -> bool {
-    [head, tail].iter().any(|part| memchr::memmem::find(part, b"\"method\"").is_some())
+pub fn is_response(head: &Bytes) -> bool {
+    let mut members = Members::of(head);
+    let has_method = members.by_ref().any(|(key, _)| key == b"\"method\"");
+    !has_method && matches!(members.unfinished(), Some(b"\"result\"" | b"\"error\""))
 }
 
 fn id_in_head(head: &Bytes) -> Option<Bytes> {
-    let mut rest = skip_space(head).strip_prefix(b"{")?;
-    loop {
-        let (key, after) = scalar(skip_space(rest))?;
-        let (value, after) = scalar(skip_space(skip_space(after).strip_prefix(b":")?))?;
+    Members::of(head).find(|(key, _)| *key == b"\"id\"").map(|(_, value)| head.slice_ref(value))
+}
+
+/// The members of an object of which only the beginning is known, as long as they are whole and not nested.
+struct Members<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Members<'a> {
+    fn of(head: &'a [u8]) -> Self {
+        Self { rest: skip_space(head).strip_prefix(b"{").unwrap_or_default() }
+    }
+
+    /// The key of the first member that is nested or cut.
+    fn unfinished(&self) -> Option<&'a [u8]> {
+        Some(scalar(skip_space(self.rest))?.0)
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, value, after) = member(self.rest)?;
         // What follows shows that the value was not cut.
-        rest = skip_space(after).strip_prefix(b",")?;
-        if key == b"\"id\"" {
-            return Some(head.slice_ref(value));
-        }
+        self.rest = after.strip_prefix(b",")?;
+        Some((key, value))
     }
 }
 
 fn id_in_tail(tail: &Bytes) -> Option<Bytes> {
     let end = trim_space(tail).strip_suffix(b"}")?;
-    let key = memchr::memmem::rfind(end, b"\"id\"")?;
-    let value = skip_space(skip_space(&end[key + 4..]).strip_prefix(b":")?);
-    let (value, after) = scalar(value)?;
-    skip_space(after).is_empty().then(|| tail.slice_ref(value))
+    let from_id = &end[memchr::memmem::rfind(end, b"\"id\"")?..];
+    let (_, value, mut after) = member(from_id)?;
+    // Nothing is nested between the id and the end, so both belong to the message itself.
+    while !after.is_empty() {
+        (_, _, after) = member(after.strip_prefix(b",")?)?;
+    }
+    Some(tail.slice_ref(value))
+}
+
+/// A key, its scalar value, and what follows them.
+fn member(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (key, after) = scalar(skip_space(text))?;
+    let (value, after) = scalar(skip_space(skip_space(after).strip_prefix(b":")?))?;
+    Some((key, value, skip_space(after)))
 }
 
 /// A string, number or word, and what follows it.
@@ -90,12 +120,28 @@ mod tests {
         check(r#" { "id" : "a\"b" , "result":"#, "", Some(r#""a\"b""#));
         check(r#"{"result":{"x":"#, r#"aaa"},"jsonrpc":"2.0","id":12}"#, Some("12"));
         check(r#"{"result":{"#, r#"} , "id" : "q" } "#, Some("\"q\""));
+        check(r#"{"result":{"#, r#"},"id":3,"jsonrpc":"2.0"}"#, Some("3"));
+    }
+
+    #[test]
+    fn tells_a_response_by_the_member_that_is_too_large() {
+        let check = |head: &'static str, expected| {
+            assert_eq!(is_response(&Bytes::from_static(head.as_bytes())), expected, "{head}");
+        };
+        check(r#"{"jsonrpc":"2.0","id":7,"result":{"method":"GET","x":"aaa"#, true);
+        check(r#"{"result":"aaa"#, true);
+        check(r#"{"id":7,"error":{"data":["#, true);
+        check(r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"#, false);
+        check(r#"{"id":7,"params":{"#, false);
+        check(r#"{"level":30,"id":7,"msg":"aaa"#, false);
+        check("aaa", false);
     }
 
     #[test]
     fn does_not_take_a_nested_one() {
         check(r#"{"result":{"id":7,"x":"aaa"#, r#"aaa","id":8}}"#, None);
         check(r#"{"result":"aa"#, r#"aa \"id\":8}"#, None);
+        check(r#"{"result":{"#, r#""id":3,"x":{}}"#, None);
         check("aaa", "aaa", None);
         check(r#"{"id":12"#, "", None);
         check(r#"{"id":@@@,"result":"#, "", None);

@@ -172,7 +172,7 @@ impl Instance {
                 self.notification(&line, &method, params.as_ref());
                 Effect::Nothing
             }
-            Incoming::TooLarge { id: Some(id), is_request: false } => {
+            Incoming::TooLarge { id: Some(id), is_response: true } => {
                 self.unusable_response(&id, Failure::AnswerTooLarge)
             }
             Incoming::Malformed(Malformed::BadResponse { id }) => self.unusable_response(&id, Failure::AnswerMalformed),

@@ -43,8 +43,8 @@ pub enum Incoming {
     TooLarge {
         /// Its id, if that could be read.
         id: Option<Bytes>,
-        /// It may be a request rather than a response.
-        is_request: bool,
+        /// It is a response to the request of that id.
+        is_response: bool,
     },
 }
 
@@ -81,10 +81,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
         // Decoding has no errors of its own.
         match self.codec.decode(&mut self.buffer).ok()?? {
-            Line::Oversized(Oversized { head, tail }) => Some(Incoming::TooLarge {
-                id: oversize::id(&head, &tail),
-                is_request: oversize::may_be_request(&head, &tail),
-            }),
+            Line::Oversized(Oversized { head, tail }) => {
+                Some(Incoming::TooLarge { id: oversize::id(&head, &tail), is_response: oversize::is_response(&head) })
+            }
             Line::Whole(line) if line.len() <= INLINE => Some(classify(line)),
             Line::Whole(line) => {
                 self.parsing = Some(tokio::task::spawn_blocking(|| classify(line)));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
-# checks with both lines of the Python SDK. Needs Node 20, Python 3.11 and a package registry; leaves no process.
+# checks with both lines of the Python SDK. Needs Node 20, Python 3.11, git and, to install, package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail
@@ -16,32 +16,45 @@ scratch=$(cd "$scratch" && pwd)
 results=$scratch/results
 : >"$results"
 
-install_servers() {
+install_node_packages() {
     cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$scratch/"
     (cd "$scratch" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
 }
 
-# venv NAME REQUIREMENTS
-install_sdk() {
+# make_venv NAME REQUIREMENTS [PIP-OPTION...]
+make_venv() {
+    local pip=$scratch/$1/bin/pip requirements=$here/$2
     python3 -m venv "$scratch/$1"
-    "$scratch/$1/bin/pip" install --quiet --disable-pip-version-check --require-hashes --requirement "$here/$2"
+    "$pip" install --quiet --disable-pip-version-check --require-hashes --requirement "$requirements" "${@:3}"
+}
+
+# By way of a directory of wheels, from which uvx then installs too: it checks no hashes, and runs without network.
+install_python_servers() {
+    mkdir -p "$scratch/wheels"
+    "$scratch/mcp-2/bin/pip" download --quiet --disable-pip-version-check --require-hashes \
+        --requirement "$here/requirements-servers.txt" --dest "$scratch/wheels"
+    make_venv servers requirements-servers.txt --no-index --find-links "$scratch/wheels"
 }
 
 # A run that crashes has checks that it never came to.
 check_with() {
     PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/main.py" \
-        --mcpd "$target/release/mcpd" --modules "$scratch/node_modules" --results "$results" ||
+        --mcpd "$target/release/mcpd" --installed "$scratch" --results "$results" ||
         echo "FAIL the checks of $1 ended with status $?" | tee -a "$results"
 }
 
-install_servers
-install_sdk mcp-1 requirements.txt
-install_sdk mcp-2 requirements-2.txt
+install_node_packages
+make_venv mcp-1 requirements.txt
+make_venv mcp-2 requirements-2.txt
+install_python_servers
+echo "installed in $SECONDS s"
 cargo build --release --locked --bin mcpd
+SECONDS=0
 
 check_with mcp-1
 check_with mcp-2
 
+echo "checked in $SECONDS s"
 passed=$(grep -c '^ok' "$results" || true)
 failed=$(grep -c '^FAIL' "$results" || true)
 echo "$passed passed, $failed failed"

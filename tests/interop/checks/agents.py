@@ -8,6 +8,8 @@ import anyio
 import sdk
 from world import NOTE
 
+NOON_IN_UTC = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+NINE_IN_TOKYO = "T21:00:00+09:00"
 LONG = "everything__trigger-long-running-operation"
 
 
@@ -48,8 +50,12 @@ async def calls(world, door):
     async with sdk.connect(door(world.daemon).transport()) as agent:
         assert await agent.text("everything__echo", {"message": "ä\"\\\n"}) == "Echo: ä\"\\\n"
         assert await agent.text("filesystem__read_text_file", {"path": str(world.note)}) == NOTE
-        await _remember(agent, entity)
-        assert entity in await _remembered(agent)
+        for server in ("memory", "npx"):
+            await _remember(agent, server, entity)
+            assert entity in await _remembered(agent, server)
+        for server in ("time", "uvx"):
+            assert NINE_IN_TOKYO in await agent.text(f"{server}__convert_time", NOON_IN_UTC)
+        assert "No commits yet" in await agent.text("git__git_status", {"repo_path": str(world.repository)})
 
 
 async def ten_at_once(world, door):
@@ -61,7 +67,7 @@ async def ten_at_once(world, door):
             assert await agent.text("everything__echo", {"message": f"{number}"}) == f"Echo: {number}"
             assert await agent.text("filesystem__read_text_file", {"path": str(world.note)}) == NOTE
             # Only read: the memory server loses entities when two are created at once.
-            await _remembered(agent)
+            await _remembered(agent, "memory")
             copies = world.copies()
             assert set(copies.values()) == {1}, copies
 
@@ -120,13 +126,13 @@ def _spellings(tool):
     return [prefix + tool for prefix in prefixes] + [f"FILESYSTEM__{tool}", f"filesystem__{tool} ", f"memory__{tool}"]
 
 
-async def _remember(agent, name):
+async def _remember(agent, server, name):
     entity = {"name": name, "entityType": "agent", "observations": []}
-    await agent.call("memory__create_entities", {"entities": [entity]})
+    await agent.call(f"{server}__create_entities", {"entities": [entity]})
 
 
-async def _remembered(agent):
-    graph = json.loads(await agent.text("memory__read_graph", {}))
+async def _remembered(agent, server):
+    graph = json.loads(await agent.text(f"{server}__read_graph", {}))
     return [entity["name"] for entity in graph["entities"]]
 
 

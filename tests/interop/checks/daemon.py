@@ -20,6 +20,8 @@ class Server:
     """A server as both mcpd and a direct client start it."""
 
     command: list[str]
+    # What its own process, and no wrapper, has as first argument; a glob.
+    script: str = ""
     env: dict[str, str] = field(default_factory=dict)
     deny: list[str] = field(default_factory=list)
     cwd: str | None = None

@@ -9,17 +9,18 @@ import anyio
 import sdk
 from daemon import Daemon, Server, eventually
 from doors import Socket
-from world import HERE, memory_file, script
+from software import Software, memory_file
+from world import HERE
 
 
-def check(mcpd, modules, how):
-    """Ends a daemon whose servers stand behind wrappers: npx, which passes no signal on, and one with a daemon of its own."""
+def check(mcpd, installed, how):
+    """Ends a daemon whose servers stand behind wrappers: npx and uvx, which leave orphans, and one with a daemon of its own."""
+    software = Software(installed)
     with TemporaryDirectory() as directory:
         servers = {
-            "npx": Server(
-                ["npx", "--no-install", "mcp-server-memory"], env=memory_file(Path(directory)), cwd=str(modules.parent)
-            ),
-            "forking": Server([str(HERE.parent / "forking.sh"), *script(modules, "everything")]),
+            "npx": software.npx("memory", env=memory_file(Path(directory), "npx")),
+            "uvx": software.uvx("time"),
+            "forking": Server([str(HERE.parent / "forking.sh"), *software.node("everything").command]),
         }
         with Daemon(mcpd, servers) as daemon:
             anyio.run(_use, daemon)
@@ -33,6 +34,6 @@ def check(mcpd, modules, how):
 async def _use(daemon):
     async with sdk.connect(Socket(daemon).transport()) as agent:
         with anyio.fail_after(30):
-            while {"npx", "forking"} != {tool["name"].partition("__")[0] for tool in await agent.tools()}:
+            while {"npx", "uvx", "forking"} != {tool["name"].partition("__")[0] for tool in await agent.tools()}:
                 await anyio.sleep(0.1)
         assert await agent.text("forking__echo", {"message": "hello"}) == "Echo: hello"

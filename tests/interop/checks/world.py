@@ -1,9 +1,9 @@
-"""Three real servers behind one daemon, and what each of them looks like without it."""
+"""Real servers behind one daemon, and what each of them looks like without it."""
 
+import fnmatch
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,36 +11,40 @@ import anyio
 from mcp import StdioServerParameters, stdio_client
 
 import sdk
-from daemon import Daemon, Server
+from daemon import Daemon
+from software import Software, all_servers
 
 HERE = Path(__file__).parent
-DENY = ["write_*", "move_file"]
 NOTE = "from the disk\n"
 
 
 class World:
-    """Set up by `async with`; the daemon has the servers as `everything`, `filesystem` and `memory`."""
+    """Set up by `async with`; the daemon has all servers."""
 
-    def __init__(self, mcpd, modules):
+    def __init__(self, mcpd, installed):
         self._cleanup = ExitStack()
         self._directory = Path(self._cleanup.enter_context(TemporaryDirectory(prefix="mcpd-world-"))).resolve()
+        self._servers = all_servers(Software(installed), self._directory)
         self.note = self._directory / "notes" / "note"
-        self.note.parent.mkdir()
         self.note.write_text(NOTE)
-        self._servers = {
-            "everything": Server(script(modules, "everything")),
-            "filesystem": Server([*script(modules, "filesystem"), str(self.note.parent)], deny=DENY),
-            "memory": Server(script(modules, "memory"), env=memory_file(self._directory)),
-        }
+        self.repository = self._directory / "repository"
         self._daemon = Daemon(mcpd, {name: self._overheard(name) for name in self._servers})
         self.daemon = None
         self.expected = []
 
     async def __aenter__(self):
         self.daemon = self._cleanup.enter_context(self._daemon)
+        seen = {}
+
+        async def look(name, server):
+            seen[name] = await self._direct_tools(server)
+
+        async with anyio.create_task_group() as looks:
+            for name, server in self._servers.items():
+                looks.start_soon(look, name, server)
         for name, server in self._servers.items():
-            tools = await self._direct_tools(server)
-            allowed = [tool for tool in tools if not any(fnmatch(tool["name"], glob) for glob in server.deny)]
+            tools = seen[name]
+            allowed = [tool for tool in tools if not any(fnmatch.fnmatch(tool["name"], glob) for glob in server.deny)]
             assert bool(server.deny) == (len(allowed) < len(tools)), f"{name} has nothing to deny"
             self.expected += [{**tool, "name": f"{name}__{tool['name']}"} for tool in allowed]
         return self
@@ -48,10 +52,19 @@ class World:
     async def __aexit__(self, *_):
         self._cleanup.close()
 
+    @contextmanager
+    def log_shown(self):
+        """Shows the end of the daemon's log if what is done within fails."""
+        try:
+            yield
+        except Exception:
+            print(self.daemon.log()[-4000:])
+            raise
+
     def copies(self):
         """How many processes of each server the daemon has."""
-        running = [process.arguments()[:2] for process in self.daemon.descendants()]
-        return {name: running.count(server.command[:2]) for name, server in self._servers.items()}
+        running = [argument for process in self.daemon.descendants() for argument in process.arguments()[1:2]]
+        return {name: len(fnmatch.filter(running, server.script)) for name, server in self._servers.items()}
 
     def heard(self, server):
         """The messages that a server was sent."""
@@ -62,7 +75,7 @@ class World:
         """The list of a client that is alone with the server; servers may add to it when the handshake is over."""
         command, *args = server.command
         with (self._directory / "direct.log").open("w") as log:
-            parameters = StdioServerParameters(command=command, args=args, env=server.env)
+            parameters = StdioServerParameters(command=command, args=args, env=server.env, cwd=server.cwd)
             async with sdk.connect(stdio_client(parameters, errlog=log)) as agent:
                 before, tools = None, await agent.tools()
                 while tools != before:
@@ -76,11 +89,3 @@ class World:
 
     def _log(self, server):
         return self._directory / f"{server}.jsonl"
-
-
-def script(modules, server):
-    return ["node", str(modules / f"@modelcontextprotocol/server-{server}/dist/index.js")]
-
-
-def memory_file(directory):
-    return {"MEMORY_FILE_PATH": str(directory / "memory.jsonl")}

@@ -1,0 +1,59 @@
+"""The servers under test, started in every way that people start servers."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from daemon import Server
+
+WRITING = ["write_*", "move_file"]
+COMMITTING = ["git_commit", "git_reset"]
+
+
+class Software:
+    """What `run.sh` has installed in one directory."""
+
+    def __init__(self, installed):
+        self._installed = Path(installed)
+
+    def node(self, name, *args, **more):
+        """An npm package, run by its script."""
+        script = self._installed / f"node_modules/@modelcontextprotocol/server-{name}/dist/index.js"
+        return Server(["node", str(script), *args], script=str(script), **more)
+
+    def npx(self, name, **more):
+        command = ["npx", "--no-install", f"mcp-server-{name}"]
+        script = self._installed / f"node_modules/.bin/mcp-server-{name}"
+        return Server(command, script=str(script), cwd=str(self._installed), **more)
+
+    def python(self, name, *args, **more):
+        """A PyPI package, run by the script of its virtual environment."""
+        script = self._installed / f"servers/bin/mcp-server-{name}"
+        return Server([str(script), *args], script=str(script), **more)
+
+    def uvx(self, name, *args, **more):
+        """Without network, from the wheels that were checked."""
+        cache = self._installed / "uv-cache"
+        env = {"UV_CACHE_DIR": str(cache), "UV_FIND_LINKS": str(self._installed / "wheels"), "UV_NO_INDEX": "1"}
+        command = [str(self._installed / "servers/bin/uvx"), "--offline", f"mcp-server-{name}", *args]
+        return Server(command, script=f"{cache}/*/mcp-server-{name}", env=env, **more)
+
+
+def all_servers(software, directory):
+    """Each under the name that the daemon knows it by. `directory` gets their data."""
+    notes, repository = directory / "notes", directory / "repository"
+    notes.mkdir()
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    return {
+        "everything": software.node("everything"),
+        "filesystem": software.node("filesystem", str(notes), deny=WRITING),
+        "memory": software.node("memory", env=memory_file(directory, "memory")),
+        "time": software.python("time"),
+        "git": software.python("git", "--repository", str(repository), deny=COMMITTING),
+        "npx": software.npx("memory", env=memory_file(directory, "npx")),
+        "uvx": software.uvx("time"),
+    }
+
+
+def memory_file(directory, name):
+    return {"MEMORY_FILE_PATH": os.fspath(directory / f"{name}.jsonl")}

@@ -22,6 +22,7 @@ mod reports_status;
 mod routes_calls;
 mod serves_on;
 mod spares_strangers;
+mod serves_rmcp;
 mod stops_every_child;
 mod stops_in_order;
 mod survives_crashes;

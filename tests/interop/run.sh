@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
-# checks with both lines of the Python SDK. Needs Node 20, Python 3.11, git and, to install, package registries; leaves no process.
+# checks with both lines of the Python and of the TypeScript SDK. Needs Node 20, Python 3.11, git and, to install, package
+# registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail
@@ -36,11 +37,11 @@ install_python_servers() {
     make_venv servers requirements-servers.txt --no-index --find-links "$scratch/wheels"
 }
 
-# A run that crashes has checks that it never came to.
+# check_with VENV SCRIPT; one that crashes has checks that it never came to.
 check_with() {
-    PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/main.py" \
+    PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/$2" \
         --mcpd "$target/release/mcpd" --installed "$scratch" --results "$results" ||
-        echo "FAIL the checks of $1 ended with status $?" | tee -a "$results"
+        echo "FAIL $2 with $1 ended with status $?" | tee -a "$results"
 }
 
 install_node_packages
@@ -51,8 +52,9 @@ echo "installed in $SECONDS s"
 cargo build --release --locked --bin mcpd
 SECONDS=0
 
-check_with mcp-1
-check_with mcp-2
+check_with mcp-1 python_clients.py
+check_with mcp-2 python_clients.py
+check_with mcp-2 node_clients.py
 
 echo "checked in $SECONDS s"
 passed=$(grep -c '^ok' "$results" || true)

@@ -55,5 +55,19 @@ def all_servers(software, directory):
     }
 
 
+def ordinary_calls(directory):
+    """One call of each server: the exposed name, the arguments, a part of the text that answers."""
+    noon = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    return [
+        ("everything__echo", {"message": "ä\"\\\n"}, "Echo: ä\"\\\n"),
+        ("filesystem__list_directory", {"path": str(directory / "notes")}, "[FILE] note"),
+        ("memory__read_graph", {}, '"entities"'),
+        ("time__convert_time", noon, "T21:00:00+09:00"),
+        ("git__git_status", {"repo_path": str(directory / "repository")}, "No commits yet"),
+        ("npx__read_graph", {}, '"entities"'),
+        ("uvx__convert_time", noon, "T21:00:00+09:00"),
+    ]
+
+
 def memory_file(directory, name):
     return {"MEMORY_FILE_PATH": os.fspath(directory / f"{name}.jsonl")}

@@ -12,7 +12,7 @@ from mcp import StdioServerParameters, stdio_client
 
 import sdk
 from daemon import Daemon
-from software import Software, all_servers
+from software import Software, all_servers, ordinary_calls
 
 HERE = Path(__file__).parent
 NOTE = "from the disk\n"
@@ -27,7 +27,7 @@ class World:
         self._servers = all_servers(Software(installed), self._directory)
         self.note = self._directory / "notes" / "note"
         self.note.write_text(NOTE)
-        self.repository = self._directory / "repository"
+        self.calls = ordinary_calls(self._directory)
         self._daemon = Daemon(mcpd, {name: self._overheard(name) for name in self._servers})
         self.daemon = None
         self.expected = []

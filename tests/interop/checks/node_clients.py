@@ -1,0 +1,66 @@
+"""Checks mcpd with both lines of the TypeScript SDK, each by each way in."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import anyio
+
+import results
+from world import HERE, World
+
+SDKS = {"@modelcontextprotocol/sdk": "sdk", "@modelcontextprotocol/client": "client"}
+DENIED = ["filesystem__write_file", "git__git_reset", "filesystem__unknown"]
+PATIENCE = 60
+
+
+def ways_in(world):
+    connect = {"command": world.daemon.mcpd, "args": ["connect", "--runtime-dir", str(world.daemon.runtime)]}
+    return {"socket": {"socket": world.daemon.socket}, "connect": {"launch": connect}}
+
+
+@asynccontextmanager
+async def agent(modules, sdk, way, calls):
+    """What one agent saw, while it is still there."""
+    told = {"modules": str(modules), "sdk": sdk, "calls": [{"name": name, "arguments": args} for name, args in calls], **way}
+    command = ["node", str(HERE / "agent.js"), json.dumps(told)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, limit=1 << 24)
+    try:
+        line = await process.stdout.readline()
+        assert line, "the agent ended without a word"
+        yield json.loads(line)
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+async def check(world, modules, sdk, way):
+    calls = [(name, arguments) for name, arguments, _ in world.calls]
+    async with agent(modules, sdk, way, calls + [(name, {}) for name in DENIED]) as one, agent(modules, sdk, way, calls) as other:
+        for seen in (one, other):
+            # A peer that leaves `server/discover` unanswered holds line 2 up for a minute.
+            assert seen["seconds"] < 3, seen["seconds"]
+            assert seen["tools"] == world.expected, [tool["name"] for tool in seen["tools"]]
+            for (name, _, part), outcome in zip(world.calls, seen["outcomes"]):
+                assert part in outcome["result"]["content"][0]["text"], (name, outcome)
+        refusals = [outcome["error"] for outcome in one["outcomes"][len(calls) :]]
+        messages = {refusal["message"].replace(name, "TOOL") for name, refusal in zip(DENIED, refusals)}
+        assert {refusal["code"] for refusal in refusals} == {-32602} and len(messages) == 1, refusals
+        assert set(world.copies().values()) == {1}, world.copies()
+
+
+async def main():
+    arguments = results.arguments(__doc__)
+    kept = results.Results(arguments.results)
+    modules = arguments.installed / "node_modules"
+    async with World(arguments.mcpd, arguments.installed) as world:
+        for package, sdk in SDKS.items():
+            version = json.loads((modules / package / "package.json").read_text())["version"]
+            for name, way in ways_in(world).items():
+                what = "lists and calls what direct clients do, nothing denied, and shares one copy of each server"
+                with kept.check(f"{package} {version}, {name}: an agent {what}"), world.log_shown():
+                    with anyio.fail_after(PATIENCE):
+                        await check(world, modules, sdk, way)
+
+
+anyio.run(main)

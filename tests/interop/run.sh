@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
-# checks with both lines of the Python and of the TypeScript SDK. Needs Node 20, Python 3.11, git and, to install, package
-# registries; leaves no process.
+# checks with both lines of the Python and of the TypeScript SDK, and in raw bytes. Needs Node 20, Python 3.11, git and, to
+# install, package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail
@@ -55,6 +55,7 @@ SECONDS=0
 check_with mcp-1 python_clients.py
 check_with mcp-2 python_clients.py
 check_with mcp-2 node_clients.py
+check_with mcp-2 transparency.py
 
 echo "checked in $SECONDS s"
 passed=$(grep -c '^ok' "$results" || true)

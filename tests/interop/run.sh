@@ -31,7 +31,8 @@ make_venv() {
 
 # By way of a directory of wheels, from which uvx then installs too: it checks no hashes, and runs without network.
 install_python_servers() {
-    mkdir -p "$scratch/wheels"
+    # uvx takes the newest that it finds.
+    rm -rf "$scratch/wheels"
     "$scratch/mcp-2/bin/pip" download --quiet --disable-pip-version-check --require-hashes \
         --requirement "$here/requirements-servers.txt" --dest "$scratch/wheels"
     make_venv servers requirements-servers.txt --no-index --find-links "$scratch/wheels"
@@ -56,6 +57,7 @@ check_with mcp-1 python_clients.py
 check_with mcp-2 python_clients.py
 check_with mcp-2 node_clients.py
 check_with mcp-2 transparency.py
+check_with mcp-2 documentation.py
 
 echo "checked in $SECONDS s"
 passed=$(grep -c '^ok' "$results" || true)

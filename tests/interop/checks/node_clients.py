@@ -22,7 +22,8 @@ def ways_in(world):
 @asynccontextmanager
 async def agent(modules, sdk, way, calls):
     """What one agent saw, while it is still there."""
-    told = {"modules": str(modules), "sdk": sdk, "calls": [{"name": name, "arguments": args} for name, args in calls], **way}
+    calls = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    told = {"modules": str(modules), "sdk": sdk, "calls": calls, **way}
     command = ["node", str(HERE / "agent.js"), json.dumps(told)]
     process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, limit=1 << 24)
     try:
@@ -36,7 +37,8 @@ async def agent(modules, sdk, way, calls):
 
 async def check(world, modules, sdk, way):
     calls = [(name, arguments) for name, arguments, _ in world.calls]
-    async with agent(modules, sdk, way, calls + [(name, {}) for name in DENIED]) as one, agent(modules, sdk, way, calls) as other:
+    refused = [(name, {}) for name in DENIED]
+    async with agent(modules, sdk, way, calls + refused) as one, agent(modules, sdk, way, calls) as other:
         for seen in (one, other):
             # A peer that leaves `server/discover` unanswered holds line 2 up for a minute.
             assert seen["seconds"] < 3, seen["seconds"]
@@ -57,7 +59,7 @@ async def main():
         for package, sdk in SDKS.items():
             version = json.loads((modules / package / "package.json").read_text())["version"]
             for name, way in ways_in(world).items():
-                what = "lists and calls what direct clients do, nothing denied, and shares one copy of each server"
+                what = "lists and calls what direct clients do, but nothing denied, on one shared copy of each server"
                 with kept.check(f"{package} {version}, {name}: an agent {what}"), world.log_shown():
                     with anyio.fail_after(PATIENCE):
                         await check(world, modules, sdk, way)

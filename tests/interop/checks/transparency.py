@@ -52,7 +52,8 @@ def _list(peer):
 def _prefixed(answer):
     """A list as the daemon has it; its envelope is the daemon's own."""
     result = re.fullmatch(rb'\{"result":(.*),"jsonrpc":"2.0","id":"list"\}', answer)[1]
-    return b'{"jsonrpc":"2.0","id":"list","result":%b}' % re.sub(rb'\{"name":"([a-z-]+)",', rb'{"name":"everything__\1",', result)
+    prefixed = re.sub(rb'\{"name":"([a-z-]+)",', rb'{"name":"everything__\1",', result)
+    return b'{"jsonrpc":"2.0","id":"list","result":%b}' % prefixed
 
 
 def check_generated(mcpd, seed):

@@ -141,7 +141,9 @@ impl Daemon {
         let Some(peer) = own_peer(&stream) else { return };
         if self.sessions.len() >= self.max_sessions {
             tracing::warn!(pid = peer.pid(), "refused an agent: {} are connected", self.max_sessions);
-            let error = ErrorObject::new(-31003, format!("mcpd serves {} agents already", self.max_sessions));
+            let message = format!("mcpd serves {} agents already", self.max_sessions);
+            let data = Some(serde_json::json!({ "outcome": "not_sent" }));
+            let error = ErrorObject { data, ..ErrorObject::new(-31003, message) };
             // Into an empty socket buffer: it does not wait.
             let _ = stream.try_write(&reply::error(None, &error));
             return;

@@ -88,7 +88,8 @@ impl<'de> DeserializeSeed<'de> for Position<'_> {
     type Value = Key;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
+        // As bytes: a key with a lone surrogate is legal JSON, though no text.
+        deserializer.deserialize_bytes(self)
     }
 }
 
@@ -99,10 +100,11 @@ impl Visitor<'_> for Position<'_> {
         f.write_str("a key")
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        if let Some(index) = self.0.iter().position(|wanted| *wanted == key) {
+    fn visit_bytes<E>(self, key: &[u8]) -> Result<Self::Value, E> {
+        if let Some(index) = self.0.iter().position(|wanted| wanted.as_bytes() == key) {
             return Ok(Key::Wanted(index));
         }
+        let Ok(key) = std::str::from_utf8(key) else { return Ok(Key::Other) };
         Ok(if self.0.iter().any(|wanted| looks_like(key, wanted)) { Key::Lookalike } else { Key::Other })
     }
 }
@@ -122,6 +124,7 @@ mod tests {
         check(r#"{"id": 1.10, "x": {"id": 2}, "method":"a"}"#, Ok([Some("1.10"), Some("\"a\"")]));
         check(r#"{"id":null}"#, Ok([Some("null"), None]));
         check(r#"{"\u0069d":7}"#, Ok([Some("7"), None]));
+        check(r#"{"\ud800":1,"id":7,"\udfffmethod":2}"#, Ok([Some("7"), None]));
         check(r#"{"id":123456789012345678901234567890}"#, Ok([Some("123456789012345678901234567890"), None]));
         check("{}", Ok([None, None]));
     }

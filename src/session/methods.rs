@@ -121,7 +121,7 @@ impl Session {
 
     fn call(&mut self, line: Bytes, id: Bytes, params: Option<&Bytes>) {
         let Some(Ok([name, meta])) = params.map(|params| members(params, ["name", "_meta"])) else {
-            return self.refuse(Some(&id), INVALID_PARAMS, "`params` is missing or not an object");
+            return self.refuse(Some(&id), INVALID_PARAMS, "`params` is missing, no object, or says a thing twice");
         };
         let Some((raw_name, name)) = name.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return self.refuse(Some(&id), INVALID_PARAMS, "`name` is missing or not a string");

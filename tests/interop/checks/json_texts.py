@@ -18,7 +18,8 @@ STRINGS = [
 CONSTANTS = ["null", "true", "false"]
 # Keys that mean something one or two levels further up.
 KEYS = ['"id"', '"jsonrpc"', '"method"', '"params"', '"result"', '"_meta"', '"progressToken"', '"requestId"']
-SPACES = ["", "", "", " ", "  ", "\t", " \r\t "]
+# A bare carriage return is a blank too, but mcpd refuses it: careless peers take it for the end of a line.
+SPACES = ["", "", "", " ", "  ", "\t", " \t "]
 # What a call leaves open, set off by NUL, which JSON never has.
 ID, NAME, TOKEN = "\0id\0", "\0name\0", "\0token\0"
 LARGE = 1 << 20
@@ -68,7 +69,9 @@ class Texts:
         return self._object(self._random.randrange(5))
 
     def _unknown(self):
-        return [['"x-%d"' % number, self._value(2)] for number in range(self._random.randrange(3))]
+        # A key may also be no text: a lone surrogate is legal JSON.
+        keys = ['"x-%d"', r'"\ud800%d"']
+        return [[self._random.choice(keys) % number, self._value(2)] for number in range(self._random.randrange(3))]
 
     def _value(self, depth):
         kinds = [self._number, self._string, lambda: self._random.choice(CONSTANTS)]

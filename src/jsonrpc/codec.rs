@@ -35,6 +35,9 @@ pub struct Oversized {
 /// Enough for the envelope's own members before or behind the large one.
 const KEPT: usize = 1024;
 
+/// Lines up to this size are copied out of the read buffer, in bytes.
+const SMALL: usize = 4 << 10;
+
 impl NdJson {
     /// A decoder for lines of at most `max` bytes.
     #[must_use]
@@ -85,8 +88,10 @@ impl Decoder for NdJson {
 
     fn decode(&mut self, buffer: &mut BytesMut) -> io::Result<Option<Line>> {
         while let Some(found) = memchr::memchr(b'\n', &buffer[self.searched..]) {
-            let line = buffer.split_to(self.searched + found);
-            buffer.advance(1);
+            let end = self.searched + found;
+            // A small line is copied, so that it neither keeps the buffer in memory nor costs the reader a new one.
+            let line = if end <= SMALL { BytesMut::from(&buffer[..end]) } else { buffer.split_to(end) };
+            buffer.advance(if end <= SMALL { end + 1 } else { 1 });
             self.searched = 0;
             if let Some(line) = self.finish(line) {
                 return Ok(Some(line));

@@ -71,13 +71,20 @@ impl Outbox {
     /// # Errors
     /// Those of the stream; `WriteZero` if it takes nothing any more.
     pub async fn write_some(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        let mut slices = [IoSlice::new(&[]); BATCH];
-        let count = self.lines.len().min(BATCH);
-        for (slice, line) in slices.iter_mut().zip(&self.lines) {
-            *slice = IoSlice::new(line);
-        }
-        let written = stream.write_vectored(&slices[..count]).await?;
-        if written == 0 && count > 0 {
+        let written = match self.lines.len() {
+            0 => return Ok(()),
+            // The usual case, and a cheaper call.
+            1 => stream.write(&self.lines[0]).await?,
+            _ => {
+                let mut slices = [IoSlice::new(&[]); BATCH];
+                let count = self.lines.len().min(BATCH);
+                for (slice, line) in slices.iter_mut().zip(&self.lines) {
+                    *slice = IoSlice::new(line);
+                }
+                stream.write_vectored(&slices[..count]).await?
+            }
+        };
+        if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         self.advance(written);

@@ -146,7 +146,7 @@ pub struct Names {
 const MAX_BARE: usize = 50_000;
 
 impl Names {
-    /// The first candidate that is free or this tool's own. The last one is taken in any case: its hash is this tool's.
+    /// The first candidate that is free or this tool's own; none, if each is another's, which takes a forged hash.
     fn assign(&mut self, naming: &Naming, server: &Arc<str>, tool: &Arc<str>) -> Option<Bytes> {
         let mut last = None;
         for name in naming.candidates(server, tool).map(Bytes::from) {

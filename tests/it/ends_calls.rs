@@ -99,11 +99,11 @@ fn a_call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
 
 #[test]
 fn progress_keeps_a_long_call_alive() {
-    let daemon = Setup::with(Server::named("a").line("call_timeout = \"600ms\"")).start();
+    let daemon = Setup::with(Server::named("a").line("call_timeout = \"1500ms\"")).start();
     let mut agent = Agent::ready(&daemon);
-    let params = json!({"name": "a__progress", "arguments": {"n": 8, "every": 150}, "_meta": {"progressToken": "t"}});
+    let params = json!({"name": "a__progress", "arguments": {"n": 6, "every": 400}, "_meta": {"progressToken": "t"}});
     let id = agent.ask("tools/call", &params);
-    for _ in 0..8 {
+    for _ in 0..6 {
         agent.expect_notification("notifications/progress");
     }
     arguments(&agent.answer(&id));

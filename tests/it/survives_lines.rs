@@ -51,7 +51,7 @@ fn the_second_of_two_answers_to_one_call_reaches_nobody_and_is_counted() {
 
 #[test]
 fn an_answer_that_is_no_answer_ends_its_call_with_one_well_formed_error() {
-    let daemon = started(Server::named("a").line("call_timeout = \"1s\""));
+    let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
     let mut agent = Agent::ready(&daemon);
     let oddities = [
         r#"{"jsonrpc":"2.0","id":$ID}"#,
@@ -96,7 +96,7 @@ fn an_answer_over_the_limit_fails_its_call_and_no_other() {
 
 #[test]
 fn bytes_that_are_no_text_reach_no_agent() {
-    let daemon = started(Server::named("a").line("call_timeout = \"500ms\""));
+    let daemon = started(Server::named("a").line("call_timeout = \"2s\""));
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__invalid_utf8", &json!({}));
     assert!([-31001, -31002].contains(&code(&answer)), "{answer}");
@@ -145,7 +145,7 @@ fn a_list_that_never_ends_is_cut_and_marked_and_holds_up_nobody() {
 
 #[test]
 fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
-    let daemon = started(Server::named("a").line("call_timeout = \"1s\""));
+    let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
     let mut agent = Agent::ready(&daemon);
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{deep}}}\n");

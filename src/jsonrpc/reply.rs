@@ -39,6 +39,13 @@ pub fn result(id: &[u8], result: &[u8]) -> Bytes {
     answer(id, b"result", result)
 }
 
+/// The same without copying `result`.
+#[must_use]
+pub fn result_in_parts(id: &[u8], result: &Bytes) -> [Bytes; 3] {
+    let head = [br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#].concat();
+    [head.into(), result.clone(), Bytes::from_static(b"}\n")]
+}
+
 /// `{"jsonrpc":"2.0","id":ID,"error":ERROR}` and a newline. Without an id it is `null`.
 #[must_use]
 pub fn error(id: Option<&[u8]>, error: &ErrorObject) -> Bytes {
@@ -101,6 +108,7 @@ mod tests {
     #[test]
     fn own_lines_are_spelled_as_the_protocol_says() {
         assert_eq!(&result(b"\"a\"", b"{}")[..], b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{}}\n");
+        assert_eq!(result_in_parts(b"1", &Bytes::from_static(b"{}")).concat(), result(b"1", b"{}"));
         let line = error(None, &ErrorObject::new(PARSE_ERROR, "x"));
         assert_eq!(&line[..], b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"x\"}}\n");
         assert_eq!(&notification("n")[..], b"{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n");

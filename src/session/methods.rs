@@ -141,7 +141,10 @@ impl Session {
         match request {
             Deferred::List { id } if view.settled => {
                 self.told = Some(view.version);
-                self.answer(&id, view.catalog.list());
+                // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
+                for part in reply::result_in_parts(&id, view.catalog.list()) {
+                    self.outbox.push(part);
+                }
             }
             Deferred::Call(asked) if view.catalog.route(&asked.name).is_some() || view.settled => {
                 match view.catalog.route(&asked.name) {

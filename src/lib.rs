@@ -10,6 +10,7 @@ pub mod era;
 pub mod jsonrpc;
 pub mod manager;
 pub mod naming;
+mod peer;
 pub mod policy;
 pub mod server;
 pub mod session;

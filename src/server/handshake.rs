@@ -10,7 +10,11 @@ use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::Taken;
 use crate::jsonrpc::{Malformed, Message, reply};
+use crate::peer;
 use crate::transport::Incoming;
+
+/// Most characters shown of a server's own words.
+const LONGEST: usize = 200;
 
 /// What a server said of itself.
 #[derive(Debug, PartialEq)]
@@ -88,23 +92,13 @@ fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
     let protocol =
         era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
     let [tools] = members(&capabilities.ok_or_else(malformed)?, ["tools"]).map_err(|_| malformed())?;
-    let software = info.and_then(|info| {
-        let [name, version] = members(&info, ["name", "version"]).ok()?;
-        let parts = [name, version].into_iter().flatten().filter_map(|raw| text(&raw));
-        let parts: Vec<String> = parts.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
-        Some(printable(&parts.join(" ")))
-    });
+    let software = info.and_then(|info| peer::software(&info, LONGEST));
     Ok(ServerInfo { protocol, software, has_tools: tools.is_some_and(|raw| raw[..] != b"null"[..]) })
 }
 
 /// A peer's words, fit for a status line.
 fn shortened(raw: &[u8]) -> String {
-    const LONGEST: usize = 200;
-    printable(&String::from_utf8_lossy(raw).chars().take(LONGEST).collect::<String>())
-}
-
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect()
+    peer::printable(&String::from_utf8_lossy(raw), LONGEST)
 }
 
 #[cfg(test)]

@@ -11,8 +11,12 @@ use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::jsonrpc::{Malformed, Message, is_id};
+use crate::peer;
 use crate::server::call::{Call, CallKey, Cancellation, MAX_PER_SESSION, Reply};
 use crate::transport::Incoming;
+
+/// Most characters of what an agent calls itself.
+const LONGEST_CLIENT: usize = 100;
 
 /// A request that waits for the first lists.
 pub(super) enum Deferred {
@@ -97,7 +101,8 @@ impl Session {
             return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is not a string");
         };
         let protocol = era::negotiate(&String::from_utf8_lossy(&version));
-        let introduction = Introduction { client: client.and_then(|info| client_name(&info)), protocol };
+        let introduction =
+            Introduction { client: client.and_then(|info| peer::software(&info, LONGEST_CLIENT)), protocol };
         // The only task that sets it, and only once.
         let _ = self.setup.facts.introduction.set(introduction);
         let result = json!({
@@ -235,14 +240,4 @@ impl Session {
 
 fn not_sent() -> Option<serde_json::Value> {
     Some(json!({ "outcome": "not_sent" }))
-}
-
-/// `name version`, fit for a terminal.
-fn client_name(info: &Bytes) -> Option<String> {
-    const LONGEST: usize = 100;
-    let [name, version] = members(info, ["name", "version"]).ok()?;
-    let parts = [name, version].into_iter().flatten().filter_map(|raw| text(&raw));
-    let parts: Vec<String> = parts.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
-    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    Some(parts.join(" ").chars().map(printable).take(LONGEST).collect())
 }

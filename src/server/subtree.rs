@@ -6,9 +6,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, getsid, pidfd_open, pidfd_send_signal, wait, waitpid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait, waitpid};
 
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,10 +69,11 @@ pub(crate) fn kill_descendants() {
 /// The same for what killed guards have left: not the subtrees of `spared`, and nothing in this process's own session,
 /// which every guard leaves. Tells whether there was any.
 pub(crate) fn kill_strays(spared: &[u32]) -> bool {
-    let own_session = getsid(None).map_or(0, Pid::as_raw_pid);
+    // Not getsid(2), whose 0 for a leader outside this PID namespace the crate takes for a breach of contract.
+    let Some(own) = stat(getpid().as_raw_pid()) else { return false };
     let processes = processes();
     let mut strays = descendants(&processes, spared);
-    strays.retain(|pid| processes.get(pid).is_some_and(|stat| stat.session != own_session));
+    strays.retain(|pid| processes.get(pid).is_some_and(|stat| stat.session != own.session));
     kill_and_reap(&processes, &strays);
     !strays.is_empty()
 }

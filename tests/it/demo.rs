@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{MCPD, Place};
+use crate::support::{MCPD, Place, run};
 
 #[test]
 fn the_demo_shows_the_main_job_and_leaves_nothing() {
@@ -20,6 +20,21 @@ fn the_demo_shows_the_main_job_and_leaves_nothing() {
         let left: Vec<_> = fs::read_dir(place.path(dir)).expect("the test's own").flatten().collect();
         assert!(left.is_empty(), "{dir}: {left:?}");
     }
+}
+
+/// In a container the leader of a process's session is often outside, and its number is then 0.
+#[test]
+fn the_demo_works_where_the_session_leader_cannot_be_seen() {
+    let place = Place::new();
+    let namespace = ["--user", "--map-current-user", "--pid", "--fork", "--mount-proc"];
+    let probe = place.command("unshare").args(namespace).arg("true").output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        println!("skipped: no new namespaces can be made here");
+        return;
+    }
+    let ran = run(place.command("unshare").args(namespace).args([MCPD, "demo"])).expect_code(0);
+    assert!(ran.stdout.contains("processes left: none"), "{ran}");
+    assert!(!ran.stderr.contains("panicked"), "{ran}");
 }
 
 #[test]

@@ -19,7 +19,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -28,9 +28,8 @@ use serde_json::value::RawValue;
 
 use crate::catalog::Tool;
 use crate::config::{DaemonConfig, ServerConfig};
-use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::{Message, parse};
-use crate::server::call::{Call, CallKey, Reply, ReplySender, ToAgent};
+use crate::jsonrpc::reply::ErrorObject;
+use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::{self, Guard, Host, Inherited, Running, ServerHandle, Stop};
 
@@ -39,8 +38,8 @@ use crate::server::{self, Guard, Host, Inherited, Running, ServerHandle, Stop};
 #[derive(Debug)]
 pub struct Client {
     running: Running,
+    policy: Policy,
     initialized: AtomicBool,
-    calls: AtomicU64,
 }
 
 /// Where a [`Client`] is in its life.
@@ -103,6 +102,10 @@ pub enum ClientError {
 pub struct ToolResult(Bytes);
 
 impl ToolResult {
+    pub(crate) fn from_raw(raw: Bytes) -> Self {
+        Self(raw)
+    }
+
     /// The raw JSON: number spelling, key order and unknown fields included.
     #[must_use]
     pub fn raw(&self) -> &[u8] {
@@ -134,8 +137,9 @@ impl Client {
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
         let max_message = DaemonConfig::default().max_message_bytes;
         let host = Host { guard, inherited: Inherited::default(), max_message, restarts: false };
+        let policy = server.policy.clone();
         let running = server::start(Arc::new(server), host, Arc::default());
-        Self { running, initialized: AtomicBool::new(false), calls: AtomicU64::new(0) }
+        Self { running, policy, initialized: AtomicBool::new(false) }
     }
 
     /// Waits for the end of the handshake (MCP 2025-11-25, `basic/lifecycle`).
@@ -144,7 +148,7 @@ impl Client {
     /// [`ClientError::ServerNotConnected`] if it failed or took longer than the server's `handshake_timeout`.
     pub async fn initialize(&self) -> Result<(), ClientError> {
         self.handle().wait_for(|published| !matches!(published.state, State::Starting)).await;
-        self.connected()?;
+        connected(self.handle())?;
         self.initialized.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -153,7 +157,7 @@ impl Client {
     #[must_use]
     pub fn state(&self) -> ClientState {
         match self.handle().published().state {
-            _ if *self.running.stop.borrow() > Stop::Run => ClientState::Closed,
+            _ if self.running.control.stopping() > Stop::Run => ClientState::Closed,
             State::Failed { .. } | State::Stopped => ClientState::Failed,
             State::Ready { .. } if self.initialized.load(Ordering::Relaxed) => ClientState::Ready,
             _ => ClientState::Created,
@@ -167,10 +171,9 @@ impl Client {
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.ready()?;
         self.handle().wait_for(|published| published.attempted).await;
-        self.connected()?;
+        connected(self.handle())?;
         let tools = Arc::clone(&self.handle().published().tools);
-        let policy = &self.handle().config().policy;
-        Ok(tools.tools.iter().filter(|tool| policy.permits(&tool.name)).cloned().collect())
+        Ok(tools.tools.iter().filter(|tool| self.policy.permits(&tool.name)).cloned().collect())
     }
 
     /// Calls a tool by the server's own name for it. Dropping the future cancels the call at the server.
@@ -179,13 +182,10 @@ impl Client {
     /// All of [`ClientError`].
     pub async fn call_tool(&self, tool: &str, arguments: &impl Serialize) -> Result<ToolResult, ClientError> {
         self.ready()?;
-        let server = || Arc::clone(self.handle().name());
-        if !self.handle().config().policy.permits(tool) {
-            return Err(ClientError::ToolDenied { server: server(), tool: tool.to_owned() });
+        if !self.policy.permits(tool) {
+            return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
-        let arguments = serde_json::value::to_raw_value(arguments).ok().filter(|raw| raw.get().starts_with('{'));
-        let Some(arguments) = arguments else { return Err(ClientError::ArgumentsNotAnObject { server: server() }) };
-        self.request("tools/call", &CallParams { name: tool, arguments: &arguments }).await.map(ToolResult)
+        call_tool(self.handle(), tool, arguments).await
     }
 
     /// How long the server takes to answer `ping` (MCP 2025-11-25, `basic/utilities/ping`).
@@ -195,14 +195,14 @@ impl Client {
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         self.ready()?;
         let start = Instant::now();
-        self.request("ping", &serde_json::json!({})).await?;
+        request(self.handle(), "ping", &serde_json::json!({})).await?;
         Ok(start.elapsed())
     }
 
     /// Ends the server: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL. Returns when
     /// no process of it is left.
     pub async fn close(self) {
-        self.running.stop.send_replace(Stop::Stop);
+        self.running.control.stop(Stop::Stop);
         // A task that panicked has dropped its process, and so ended it.
         let _ = self.running.task.await;
     }
@@ -212,71 +212,49 @@ impl Client {
     }
 
     fn ready(&self) -> Result<(), ClientError> {
-        self.connected()?;
+        connected(self.handle())?;
         if self.initialized.load(Ordering::Relaxed) {
             return Ok(());
         }
         Err(ClientError::NotInitialized { server: Arc::clone(self.handle().name()) })
     }
-
-    fn connected(&self) -> Result<(), ClientError> {
-        let reason = match &self.handle().published().state {
-            State::Failed { reason } => reason.clone(),
-            State::Stopping | State::Stopped => "was stopped".to_owned(),
-            State::Starting | State::Ready { .. } | State::Backoff { .. } => return Ok(()),
-        };
-        Err(ClientError::ServerNotConnected { server: Arc::clone(self.handle().name()), reason })
-    }
-
-    /// The raw result of a request.
-    async fn request(&self, method: &str, params: &impl Serialize) -> Result<Bytes, ClientError> {
-        let server = Arc::clone(self.handle().name());
-        let refused = |error| ClientError::Refused { server: Arc::clone(&server), error };
-        let serial = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let key = CallKey { session: 0, serial };
-        let line = reply::request(serial, method, params);
-        let line = line.slice(..line.len() - 1);
-        let Ok(Message::Request { id, .. }) = parse(&line) else {
-            return Err(refused(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC")));
-        };
-        let (to, mut answers) = ReplySender::channel();
-        let reply = Reply::new(key, &id, &server, &to);
-        self.handle().call(Call { line, id, rename: None, progress_token: None, reply });
-        let mut unanswered = CancelOnDrop { server: self.handle(), key: Some(key) };
-        drop(to);
-        while let Some(message) = answers.recv().await {
-            if let ToAgent::Answer { line, .. } = message
-                && let Ok(Message::Response { outcome, .. }) = parse(&line.slice(..line.len() - 1))
-            {
-                unanswered.key = None;
-                return outcome.map_err(|error| refused(error_object(&error)));
-            }
-        }
-        Err(refused(ErrorObject::new(reply::INTERNAL_ERROR, "no answer")))
-    }
 }
 
-/// A server's error object; what of it cannot be read is left out.
-fn error_object(raw: &Bytes) -> ErrorObject {
-    serde_json::from_slice(raw).unwrap_or_else(|_| ErrorObject::new(reply::INTERNAL_ERROR, "a malformed error"))
+/// Whether calls have a chance, and the reason if not.
+pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
+    let reason = match &server.published().state {
+        State::Failed { reason } | State::Backoff { reason, .. } => reason.clone(),
+        State::Stopping | State::Stopped => "was stopped".to_owned(),
+        State::Starting | State::Ready { .. } => return Ok(()),
+    };
+    Err(ClientError::ServerNotConnected { server: Arc::clone(server.name()), reason })
+}
+
+/// Calls a tool by the server's own name for it, whatever policy says.
+pub(crate) async fn call_tool(
+    server: &ServerHandle,
+    tool: &str,
+    arguments: &impl Serialize,
+) -> Result<ToolResult, ClientError> {
+    let arguments = serde_json::value::to_raw_value(arguments).ok().filter(|raw| raw.get().starts_with('{'));
+    let Some(arguments) = arguments else {
+        return Err(ClientError::ArgumentsNotAnObject { server: Arc::clone(server.name()) });
+    };
+    request(server, "tools/call", &CallParams { name: tool, arguments: &arguments }).await.map(ToolResult)
+}
+
+/// The raw result of a request.
+pub(crate) async fn request(
+    server: &ServerHandle,
+    method: &str,
+    params: &impl Serialize,
+) -> Result<Bytes, ClientError> {
+    let refused = |error| ClientError::Refused { server: Arc::clone(server.name()), error };
+    server.request(method, params).await.map_err(refused)
 }
 
 #[derive(Serialize)]
 struct CallParams<'a> {
     name: &'a str,
     arguments: &'a RawValue,
-}
-
-/// Tells the server that nobody waits any more, if it has not answered by then.
-struct CancelOnDrop<'a> {
-    server: &'a ServerHandle,
-    key: Option<CallKey>,
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.server.cancel_soon(key);
-        }
-    }
 }

@@ -12,6 +12,7 @@ mod status;
 
 use std::collections::HashMap;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use self::status::Connected;
 use crate::admin;
 use crate::config::Config;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::manager::{Manager, View};
+use crate::manager::{Manager, ManagerError, Setup, Strays, View};
 use crate::server::{self, Guard, Host, Stop, StopOrder};
 use crate::session;
 use crate::signals;
@@ -46,6 +47,9 @@ pub enum StartError {
     /// The sockets cannot be served.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// The servers cannot be owned.
+    #[error(transparent)]
+    Servers(#[from] ManagerError),
     /// The system refused something at start.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
@@ -55,6 +59,7 @@ struct Daemon {
     started: Instant,
     max_message: usize,
     max_sessions: usize,
+    manager: Manager,
     view: watch::Receiver<Arc<View>>,
     /// `None` once the daemon is being stopped.
     agents: Option<Listener>,
@@ -80,13 +85,15 @@ pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartErro
     let (agents, operators) = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
     let max_message = config.daemon.max_message_bytes;
     let host = Host { guard: Guard::available(), inherited, max_message, restarts: true };
-    let manager = Manager::start(config, &host);
+    let setup = Setup { naming: config.daemon.naming, host, strays: Some(Strays::watch()) };
+    let (manager, ended) = Manager::spawn(setup, config.servers)?;
     let (queries, asked) = mpsc::channel(MAX_OPERATORS);
     let daemon = Daemon {
         started: Instant::now(),
         max_message,
         max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
         view: manager.view(),
+        manager,
         agent_socket: agents.path().display().to_string(),
         agents: Some(agents),
         operators,
@@ -99,8 +106,7 @@ pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartErro
     };
     tracing::info!(socket = daemon.agent_socket, "serving");
     process::notify_ready();
-    let manager = tokio::spawn(manager.run(stop.clone()));
-    daemon.serve(asked, stop, manager).await;
+    daemon.serve(asked, stop, ended).await;
     // Only now may another daemon take the directory over.
     drop(lock);
     Ok(())
@@ -111,8 +117,11 @@ impl Daemon {
         mut self,
         mut asked: mpsc::Receiver<admin::Query>,
         mut stop: StopOrder,
-        mut manager: JoinHandle<()>,
+        mut servers_ended: JoinHandle<()>,
     ) {
+        let mut kill = stop.clone();
+        let mut killed = pin!(kill.at_least(Stop::Kill));
+        let mut hurried = false;
         loop {
             tokio::select! {
                 agent = accept(self.agents.as_ref()) => self.greet_agent(agent),
@@ -125,8 +134,13 @@ impl Daemon {
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
                     process::notify_stopping();
                     self.agents = None;
+                    self.manager.stop(Stop::Stop);
                 }
-                _ = &mut manager => break,
+                () = &mut killed, if self.agents.is_none() && !hurried => {
+                    hurried = true;
+                    self.manager.stop(Stop::Kill);
+                }
+                _ = &mut servers_ended => break,
             }
         }
         self.closing.0.send_replace(Stop::Stop);
@@ -165,7 +179,7 @@ impl Daemon {
     fn greet_operator(&mut self, stream: UnixStream) {
         let Some(peer) = own_peer(&stream) else { return };
         let view = self.view.borrow();
-        let guards: Vec<u32> = view.servers.iter().filter_map(|server| server.published().guard_pid).collect();
+        let guards: Vec<u32> = view.servers.iter().filter_map(|member| member.handle.published().guard_pid).collect();
         if !peer.pid().is_some_and(|pid| server::is_unrelated(pid, &guards)) {
             tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
             return;

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod daemon;
+pub mod demo_server;
 pub mod era;
 pub mod jsonrpc;
 pub mod manager;
@@ -20,4 +21,5 @@ pub mod transport;
 
 pub use client::{Client, ClientError, ClientState, ToolResult};
 pub use config::ServerConfig;
+pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool};
 pub use server::{Guard, guard};

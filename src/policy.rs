@@ -20,6 +20,14 @@ impl Policy {
         Ok(Self { allow: allow.map(set).transpose()?, deny: set(deny)? })
     }
 
+    /// The same policy with other `deny` patterns.
+    ///
+    /// # Errors
+    /// As [`Policy::new`].
+    pub fn denying(&self, deny: &[Glob]) -> Result<Self, globset::Error> {
+        Ok(Self { allow: self.allow.clone(), deny: set(deny)? })
+    }
+
     /// Whether the server's own tool name is exposed.
     #[must_use]
     pub fn permits(&self, tool: &str) -> bool {

@@ -9,7 +9,6 @@ mod agent;
 mod call;
 mod connect;
 mod demo;
-mod demo_server;
 mod serve;
 mod status;
 mod text;
@@ -91,7 +90,7 @@ pub fn main() -> ExitCode {
     let Arguments { runtime_dir, command } = Arguments::parse();
     let directory = || RuntimeDir::resolve(runtime_dir, |name| std::env::var_os(name));
     match command {
-        Command::DemoServer => demo_server::run(),
+        Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
         Command::Serve { config } => with(directory(), |directory| serve::run(&config, &directory)),
         Command::Status { json } => with(directory(), |directory| block_on(status::run(&directory, json))),

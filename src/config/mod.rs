@@ -103,6 +103,12 @@ impl ServerConfig {
         self
     }
 
+    /// Whether an instance of `other` would be run as one of this is: all but the policy, which needs no other instance.
+    pub(crate) fn runs_like(&self, other: &Self) -> bool {
+        let timeouts = |config: &Self| (config.handshake_timeout, config.call_timeout);
+        self.launch == other.launch && timeouts(self) == timeouts(other)
+    }
+
     fn with_launch(mut self, change: impl FnOnce(&mut Launch)) -> Self {
         if let Ok(launch) = &mut self.launch {
             change(launch);
@@ -112,7 +118,7 @@ impl ServerConfig {
 }
 
 /// How a server's process is started. `Debug` shows no value that could be a secret.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Program name or path; without `/` it is looked up on the child's `PATH`.
     pub command: String,

@@ -31,7 +31,7 @@ pub(super) enum End {
 impl ServerTask {
     /// Leaves nothing of an instance behind. Tells how it ended.
     pub(super) async fn end(&mut self, end: End, mut instance: Instance, process: Process) -> String {
-        if matches!(self.lifecycle.state(), State::Ready { .. }) {
+        if matches!(self.lifecycle.state(), State::Ready { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
         let how = match end {
@@ -69,7 +69,7 @@ impl ServerTask {
         let _reading = AbortOnDrop(tokio::spawn(async move {
             let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
         }));
-        let mut stop = self.stop.clone();
+        let mut stop = self.orders.stop.clone();
         if !self.holding(process.stop(&mut stop)).await {
             self.guard_lost();
         }

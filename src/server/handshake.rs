@@ -23,6 +23,7 @@ pub(super) struct ServerInfo {
     pub(super) software: Option<String>,
     /// One without is never asked for tools.
     pub(super) has_tools: bool,
+    pub(super) has_resources: bool,
 }
 
 /// Why there is no [`ServerInfo`].
@@ -91,9 +92,11 @@ fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
     let version = String::from_utf8_lossy(&version);
     let protocol =
         era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
-    let [tools] = members(&capabilities.ok_or_else(malformed)?, ["tools"]).map_err(|_| malformed())?;
+    let capabilities = capabilities.ok_or_else(malformed)?;
+    let [tools, resources] = members(&capabilities, ["tools", "resources"]).map_err(|_| malformed())?;
+    let declared = |raw: Option<Bytes>| raw.is_some_and(|raw| raw[..] != b"null"[..]);
     let software = info.and_then(|info| peer::software(&info, LONGEST));
-    Ok(ServerInfo { protocol, software, has_tools: tools.is_some_and(|raw| raw[..] != b"null"[..]) })
+    Ok(ServerInfo { protocol, software, has_tools: declared(tools), has_resources: declared(resources) })
 }
 
 /// A peer's words, fit for a status line.

@@ -19,13 +19,13 @@ use super::{Command, MAX_IN_FLIGHT, Stop};
 const HOLD: Duration = Duration::from_secs(10);
 
 impl ServerTask {
-    /// Waits for `future`, taking in commands meanwhile. `None` if the order to stop came first.
-    pub(super) async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
-        let mut stop = self.stop.clone();
+    /// Waits for `future`, taking in commands meanwhile. `None` if the instance ceased to be wanted first.
+    pub(super) async fn while_wanted<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let (mut orders, revision) = (self.orders.clone(), self.revision);
         self.holding(async {
             tokio::select! {
                 output = future => Some(output),
-                () = stop.at_least(Stop::Stop) => None,
+                () = orders.unwanted(revision) => None,
             }
         })
         .await
@@ -51,12 +51,14 @@ impl ServerTask {
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
-                    State::Stopping | State::Stopped => self.refuse(*call, Failure::ShuttingDown),
+                    State::Stopping | State::Stopped if !self.orders.wants_any() => {
+                        self.refuse(*call, self.unavailable());
+                    }
                     State::Failed { .. } => self.refuse(*call, self.unavailable()),
                     State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
                         self.refuse(*call, self.unavailable());
                     }
-                    _ if self.held.len() >= MAX_IN_FLIGHT || self.held_bytes() > self.settings.host.max_message => {
+                    _ if self.held.len() >= MAX_IN_FLIGHT || self.held_bytes() > self.host.max_message => {
                         self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
                     }
                     _ => self.held.push_back((Instant::now() + HOLD, *call)),
@@ -98,12 +100,8 @@ impl ServerTask {
     }
 
     pub(super) fn refuse_held(&mut self) {
-        self.commands.close();
-        while let Ok(command) = self.commands.try_recv() {
-            self.hold(command);
-        }
         while let Some((_, call)) = self.held.pop_front() {
-            self.refuse(call, Failure::ShuttingDown);
+            self.refuse(call, self.unavailable());
         }
     }
 
@@ -118,6 +116,10 @@ impl ServerTask {
                 reason: reason.clone(),
                 retry_after: Some(until.saturating_duration_since(Instant::now())),
             },
+            State::Stopping | State::Stopped if self.orders.stop.now() > Stop::Run => Failure::ShuttingDown,
+            State::Stopping | State::Stopped if !self.orders.wants_any() => {
+                Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }
+            }
             State::Failed { reason } => Failure::Unavailable { reason: reason.clone(), retry_after: None },
             _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
         }

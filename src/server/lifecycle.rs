@@ -8,7 +8,7 @@
 //!              ▼                         │
 //!            Ready ───── ended ──────────┘        Failed{reason}: cannot be started as configured
 //!
-//! stop, from any of them ─► Stopping ─ ended ─► Stopped
+//! stop, from any of them ─► Stopping ─ ended ─► Stopped ─ start ─► Starting, or Failed
 //! ```
 //!
 //! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
@@ -47,7 +47,7 @@ pub enum State {
     },
     /// Its process is being ended.
     Stopping,
-    /// Ended for good; no process is left.
+    /// Ended as it was told to; no process is left.
     Stopped,
     /// Cannot be started as it is configured.
     Failed {
@@ -85,6 +85,11 @@ pub enum Event {
     Due,
     /// It is to be stopped.
     Stop,
+    /// It is to run again.
+    Start {
+        /// Whether it can be, with the reason if not.
+        startable: Result<(), String>,
+    },
 }
 
 /// The state of one server over all its instances.
@@ -100,8 +105,7 @@ impl Lifecycle {
     /// failed.
     #[must_use]
     pub fn new(startable: Result<(), String>, restarts: bool) -> Self {
-        let state = startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting);
-        Self { state, early_ends: 0, restarts }
+        Self { state: first_state(startable), early_ends: 0, restarts }
     }
 
     /// The state it is in.
@@ -125,6 +129,10 @@ impl Lifecycle {
             (State::Starting | State::Ready { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. }, Event::Stop) => State::Stopped,
             (State::Stopping, Event::Ended { .. }) => State::Stopped,
+            (State::Stopped, Event::Start { startable }) => {
+                self.early_ends = 0;
+                first_state(startable)
+            }
             (unchanged, _) => unchanged.clone(),
         };
     }
@@ -138,6 +146,10 @@ impl Lifecycle {
         self.early_ends = self.early_ends.saturating_add(1);
         State::Backoff { attempt: self.early_ends, until: now + delay.min(LONGEST_DELAY), reason }
     }
+}
+
+fn first_state(startable: Result<(), String>) -> State {
+    startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting)
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@
 //! ```text
 //! ServerHandle ── Command ──► ServerTask ── owns ──► Instance{pending, pipes}, Process ──► guard ──► server
 //!      ▲                        │   └─ publishes ─► Published (state, tools; a watch: readers never wait)
-//!      └── Stop (a watch) ──────┘
+//!      └── Control (watches) ───┘
 //! ```
 
 mod alarm;
 pub mod call;
+mod control;
 mod ending;
 pub mod guard;
 mod handshake;
@@ -22,6 +23,7 @@ pub mod lifecycle;
 pub mod listing;
 mod process;
 mod publish;
+mod request;
 mod serve;
 pub mod stderr;
 mod subtree;
@@ -29,11 +31,13 @@ mod task;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::call::{Call, CallKey, Cancellation, Failure};
+pub use self::control::{Control, Stop, StopOrder};
 pub use self::publish::{Changed, Counter, Published, Stats};
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 use crate::config::ServerConfig;
@@ -100,49 +104,16 @@ pub enum Command {
     },
 }
 
-/// How far a server is to be stopped. It only ever rises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// Not at all.
-    Run,
-    /// Let it finish its calls, then end it.
-    Stop,
-    /// End it at once.
-    Kill,
-}
-
-/// The order to stop, as whoever has to obey it sees it.
-#[derive(Debug, Clone)]
-pub struct StopOrder(watch::Receiver<Stop>);
-
-impl StopOrder {
-    /// An order that says [`Stop::Run`] until its sender raises it.
-    #[must_use]
-    pub fn channel() -> (watch::Sender<Stop>, Self) {
-        let (sender, receiver) = watch::channel(Stop::Run);
-        (sender, Self(receiver))
-    }
-
-    /// What it says now.
-    #[must_use]
-    pub fn now(&self) -> Stop {
-        *self.0.borrow()
-    }
-
-    /// Waits until it is at least `stop`. A sender that is gone means [`Stop::Kill`].
-    pub async fn at_least(&mut self, stop: Stop) {
-        let _ = self.0.wait_for(|order| *order >= stop).await;
-    }
-}
-
 /// The way to one server; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ServerHandle {
-    config: Arc<ServerConfig>,
+    name: Arc<str>,
     commands: mpsc::Sender<Command>,
     published: watch::Receiver<Published>,
     stderr: watch::Receiver<stderr::StderrRing>,
     stats: Arc<Stats>,
+    /// Requests that this program itself has made of it.
+    own_requests: Arc<AtomicU64>,
 }
 
 /// A server's task, as its owner holds it.
@@ -150,8 +121,8 @@ pub struct ServerHandle {
 pub struct Running {
     /// The way to it.
     pub handle: ServerHandle,
-    /// Raises the order to stop.
-    pub stop: watch::Sender<Stop>,
+    /// Tells it what it is to do.
+    pub control: Control,
     /// Ends when no process of the server is left.
     pub task: JoinHandle<()>,
 }
@@ -159,28 +130,23 @@ pub struct Running {
 /// Starts the task of one server. `changed` is notified whenever what it publishes has changed.
 #[must_use]
 pub fn start(config: Arc<ServerConfig>, host: Host, changed: Changed) -> Running {
+    let name = Arc::clone(&config.name);
     let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
-    let (stop_sender, stop) = StopOrder::channel();
+    let (control, orders) = control::channel(config);
     let (publisher, published) = publish::channel(changed);
     let (ring, stderr) = watch::channel(stderr::StderrRing::default());
     let stats = Arc::clone(&publisher.stats);
-    let settings = task::Settings { config: Arc::clone(&config), host };
-    let task = tokio::spawn(task::run(settings, commands, stop, publisher, ring));
-    let handle = ServerHandle { config, commands: command_sender, published, stderr, stats };
-    Running { handle, stop: stop_sender, task }
+    let task = tokio::spawn(task::run(host, orders, commands, publisher, ring));
+    let own_requests = Arc::default();
+    let handle = ServerHandle { name, commands: command_sender, published, stderr, stats, own_requests };
+    Running { handle, control, task }
 }
 
 impl ServerHandle {
-    /// The configuration it was started with.
-    #[must_use]
-    pub fn config(&self) -> &ServerConfig {
-        &self.config
-    }
-
     /// Its configured name.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
-        &self.config.name
+        &self.name
     }
 
     /// Has the server do `call`. Exactly one answer follows, if only that the server is overloaded or stopped.
@@ -215,6 +181,16 @@ impl ServerHandle {
     /// Waits until what it publishes fulfils `condition`; `false` if its task ended first.
     pub(crate) async fn wait_for(&self, condition: impl FnMut(&Published) -> bool) -> bool {
         self.published.clone().wait_for(condition).await.is_ok()
+    }
+
+    /// Waits until its task has ended: then no process of it is left.
+    pub(crate) async fn ended(&self) {
+        let _ = self.published.clone().wait_for(|_| false).await;
+    }
+
+    /// Whether its task has ended: then no process of it is left.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.published.has_changed().is_err()
     }
 
     /// What it published last.

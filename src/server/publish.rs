@@ -16,7 +16,7 @@ pub type Changed = Arc<Notify>;
 pub struct Published {
     /// Where it is in its life.
     pub state: State,
-    /// Its first start attempt has ended: its tools are known, or it failed.
+    /// The first attempt to start it as it is now wanted has ended: its tools are known, or it failed.
     pub attempted: bool,
     /// Its tools as last listed.
     pub tools: Arc<ToolList>,
@@ -28,6 +28,8 @@ pub struct Published {
     pub protocol: Option<&'static str>,
     /// `name version` of the running instance.
     pub software: Option<String>,
+    /// Whether the running instance offers resources.
+    pub has_resources: bool,
     /// The latest failure.
     pub last_error: Option<String>,
     /// Guards that died without having ended their subtree.
@@ -88,11 +90,19 @@ pub(super) fn channel(changed: Changed) -> (Publisher, watch::Receiver<Published
         guard_pid: None,
         protocol: None,
         software: None,
+        has_resources: false,
         last_error: None,
         lost_guards: 0,
     };
     let (published, receiver) = watch::channel(first);
     (Publisher { published, changed, stats: Arc::default() }, receiver)
+}
+
+/// Whoever watches learns that the task has ended.
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.changed.notify_one();
+    }
 }
 
 impl Publisher {

@@ -30,9 +30,9 @@ impl ServerTask {
         }
         self.release_held(instance);
         // Made once and kept: what is awaited anew at each turn costs as much as a small call.
-        let mut stop = self.stop.clone();
-        let mut stopped = pin!(stop.at_least(Stop::Stop));
-        let mut stop = self.stop.clone();
+        let mut orders = self.orders.clone();
+        let mut unwanted = pin!(orders.unwanted(self.revision));
+        let mut stop = self.orders.stop.clone();
         let mut killed = pin!(stop.at_least(Stop::Kill));
         let mut drained_by = None;
         let mut alarm = match Alarm::new() {
@@ -61,7 +61,7 @@ impl ServerTask {
                     let effect = instance.expire(Instant::now());
                     self.effect(effect);
                 }
-                () = &mut stopped, if drained_by.is_none() => {
+                () = &mut unwanted, if drained_by.is_none() => {
                     self.on(Event::Stop);
                     drained_by = Some(Instant::now() + DRAIN);
                 }

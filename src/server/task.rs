@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::call::Call;
+use super::control::{Orders, Wanted};
 use super::ending::{End, closed};
 use super::handshake::{HandshakeError, ServerInfo, handshake};
 use super::instance::Instance;
@@ -20,23 +21,20 @@ use super::lifecycle::{Event, Lifecycle, State};
 use super::process::{self, NotStarted, Process};
 use super::publish::Publisher;
 use super::stderr::{self, StderrRing};
-use super::{Command, Host, StopOrder};
+use super::{Command, Host};
 use crate::config::ServerConfig;
 
 /// For a guard to say that its server runs.
 const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a server's task is started with.
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) config: Arc<ServerConfig>,
-    pub(super) host: Host,
-}
-
 pub(super) struct ServerTask {
-    pub(super) settings: Settings,
+    pub(super) host: Host,
+    pub(super) orders: Orders,
+    /// As the instance is run, or was last.
+    pub(super) config: Arc<ServerConfig>,
+    /// Of the orders that led to this instance.
+    pub(super) revision: u64,
     pub(super) commands: mpsc::Receiver<Command>,
-    pub(super) stop: StopOrder,
     pub(super) publisher: Publisher,
     pub(super) lifecycle: Lifecycle,
     ring: watch::Sender<StderrRing>,
@@ -47,18 +45,32 @@ pub(super) struct ServerTask {
 }
 
 pub(super) async fn run(
-    settings: Settings,
+    host: Host,
+    orders: Orders,
     commands: mpsc::Receiver<Command>,
-    stop: StopOrder,
     publisher: Publisher,
     ring: watch::Sender<StderrRing>,
 ) {
-    let startable = settings.config.launch.as_ref().map(drop).map_err(ToString::to_string);
-    let lifecycle = Lifecycle::new(startable, settings.host.restarts);
-    let mut task =
-        ServerTask { settings, commands, stop, publisher, lifecycle, ring, held: VecDeque::new(), forget_at: None };
+    let Wanted { config, revision, .. } = orders.wanted();
+    let lifecycle = Lifecycle::new(startable(&config), host.restarts);
+    let mut task = ServerTask {
+        host,
+        orders,
+        config,
+        revision,
+        commands,
+        publisher,
+        lifecycle,
+        ring,
+        held: VecDeque::new(),
+        forget_at: None,
+    };
     task.publish_state();
     task.live().await;
+}
+
+fn startable(config: &ServerConfig) -> Result<(), String> {
+    config.launch.as_ref().map(drop).map_err(ToString::to_string)
 }
 
 impl ServerTask {
@@ -74,23 +86,45 @@ impl ServerTask {
                     self.on(Event::Ended { reason });
                 }
                 State::Backoff { until, .. } => {
-                    let due = self.unless_stopped(sleep_until(until.into())).await.is_some();
+                    let due = self.while_wanted(sleep_until(until.into())).await.is_some();
                     self.on(if due { Event::Due } else { Event::Stop });
                 }
                 State::Failed { .. } => {
-                    self.unless_stopped(std::future::pending::<()>()).await;
+                    self.while_wanted(std::future::pending::<()>()).await;
                     self.on(Event::Stop);
                 }
-                State::Ready { .. } | State::Stopping | State::Stopped => break,
+                State::Stopped if !self.start_again().await => break,
+                State::Stopped => {}
+                // Both last only while there is an instance.
+                State::Ready { .. } | State::Stopping => break,
             }
+        }
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            self.hold(command);
         }
         self.refuse_held();
     }
 
+    /// Waits until the server is to run again; `false` if it is to end for good.
+    async fn start_again(&mut self) -> bool {
+        if !self.orders.wants_any() {
+            self.forget_at = None;
+            self.refuse_held();
+            self.publisher.update(|published| published.tools = Arc::default());
+        }
+        let mut orders = self.orders.clone();
+        let Some(wanted) = self.holding(orders.next()).await else { return false };
+        (self.config, self.revision) = (wanted.config, wanted.revision);
+        self.publisher.update(|published| published.attempted = false);
+        self.on(Event::Start { startable: startable(&self.config) });
+        true
+    }
+
     /// Starts one instance, serves it, and leaves nothing of it behind. Tells how it ended.
     async fn one_instance(&mut self) -> String {
-        let Ok(launch) = &self.settings.config.launch else { return "cannot be started".to_owned() };
-        let host = &self.settings.host;
+        let Ok(launch) = &self.config.launch else { return "cannot be started".to_owned() };
+        let host = &self.host;
         let definition = process::definition(launch, host.inherited, own_env());
         let mut spawned = match process::spawn(&host.guard, &definition) {
             Ok(spawned) => spawned,
@@ -99,7 +133,7 @@ impl ServerTask {
         };
         // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
         self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
-        let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
+        let started = self.while_wanted(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
         drop(definition);
         let reason = match started {
             Some(Ok(Ok(pid))) => {
@@ -124,16 +158,16 @@ impl ServerTask {
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
             (published.protocol, published.software) = (None, None);
+            published.has_resources = false;
         });
         reason
     }
 
     async fn with_process(&mut self, mut process: Process, pipes: (pipe::Sender, pipe::Receiver)) -> String {
-        let Settings { config, host } = &self.settings;
-        let limit = config.handshake_timeout;
-        let mut instance =
-            Instance::new(pipes, Arc::clone(config), Arc::clone(&self.publisher.stats), host.max_message);
-        let end = match self.unless_stopped(introduce(&mut instance, &mut process, limit)).await {
+        let limit = self.config.handshake_timeout;
+        let stats = Arc::clone(&self.publisher.stats);
+        let mut instance = Instance::new(pipes, Arc::clone(&self.config), stats, self.host.max_message);
+        let end = match self.while_wanted(introduce(&mut instance, &mut process, limit)).await {
             Some(Ok(info)) => {
                 instance.has_tools = info.has_tools;
                 self.up(&info);
@@ -145,7 +179,7 @@ impl ServerTask {
         self.end(end, instance, process).await
     }
 
-    /// The order to stop arrived outside of [`ServerTask::serve`], which takes the event itself.
+    /// It ceased to be wanted outside of [`ServerTask::serve`], which takes the event itself.
     pub(super) fn stopped(&mut self) -> String {
         self.on(Event::Stop);
         "was stopped".to_owned()
@@ -156,6 +190,7 @@ impl ServerTask {
         self.publisher.update(|published| {
             published.protocol = Some(info.protocol);
             published.software.clone_from(&info.software);
+            published.has_resources = info.has_resources;
         });
         self.on(Event::Up);
     }
@@ -170,7 +205,7 @@ impl ServerTask {
 
     fn publish_state(&self) {
         let state = self.lifecycle.state().clone();
-        tracing::info!(server = %self.settings.config.name, "{}", state.word());
+        tracing::info!(server = %self.config.name, "{}", state.word());
         self.publisher.update(|published| {
             if let State::Backoff { reason, .. } | State::Failed { reason } = &state {
                 published.last_error = Some(reason.clone());

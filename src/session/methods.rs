@@ -166,7 +166,8 @@ impl Session {
         if self.is_full() {
             return self.overloaded(&asked.id);
         }
-        let Some(server) = view.servers.get(route.server) else { return self.unknown_tool(&asked) };
+        let Some(member) = view.servers.get(route.server) else { return self.unknown_tool(&asked) };
+        let server = &member.handle;
         self.serial += 1;
         self.setup.facts.calls.add_one();
         let key = CallKey { session: self.setup.number, serial: self.serial };

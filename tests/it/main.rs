@@ -9,6 +9,7 @@ mod demo;
 mod denies_tools;
 mod ends_calls;
 mod ends_unsent_calls;
+mod examples;
 mod harness;
 mod hygiene;
 mod isolates_agents;

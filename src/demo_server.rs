@@ -1,4 +1,7 @@
-//! `mcpd demo-server`: a small MCP server of three tools, for the demonstration and for trying out an agent.
+//! A small MCP server of four tools and one resource: `mcpd demo-server`, for the demonstration, for trying out an
+//! agent, and for the examples of the library, which need nothing installed by it.
+//!
+//! Knows: [`crate::jsonrpc`]. It is a peer like any other and knows nothing of the daemon.
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -6,11 +9,37 @@ use std::process::ExitCode;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::config::ServerConfig;
 use crate::era;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::jsonrpc::{Message, parse};
 
-pub(super) fn run() -> ExitCode {
+/// What this program calls itself when it is started as the server.
+const ARGUMENT: &str = "mcpd-demo-server";
+/// Its one resource.
+const GUIDE: &str = "demo://guide";
+/// MCP 2025-11-25, `server/resources`, "Error Handling".
+const RESOURCE_NOT_FOUND: i32 = -32002;
+
+/// The server, run by this very program, whose `main` has to call [`run_if_server`] first.
+///
+/// # Errors
+/// If the system does not tell which program this is.
+pub fn config(name: &str) -> io::Result<ServerConfig> {
+    let program = std::env::current_exe()?;
+    let program = program.into_os_string().into_string().map_err(|_| io::Error::other("its path is not UTF-8"))?;
+    Ok(ServerConfig::new(name, program).args([ARGUMENT]))
+}
+
+/// Runs this process as the server if [`config`] has started it, and returns its exit code.
+#[must_use]
+pub fn run_if_server() -> Option<ExitCode> {
+    (std::env::args_os().nth(1)? == ARGUMENT).then(run)
+}
+
+/// Serves stdin and stdout until stdin ends.
+#[must_use]
+pub fn run() -> ExitCode {
     let mut stdout = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { return ExitCode::FAILURE };
@@ -31,12 +60,18 @@ fn answer(id: &Bytes, method: &Bytes, params: Option<&Bytes>) -> Bytes {
     let result = match &method[..] {
         b"initialize" => Ok(json!({
             "protocolVersion": era::negotiate(params["protocolVersion"].as_str().unwrap_or_default()),
-            "capabilities": { "tools": {} },
+            "capabilities": { "tools": {}, "resources": {} },
             "serverInfo": { "name": "mcpd demo", "version": env!("CARGO_PKG_VERSION") },
         })),
         b"ping" => Ok(json!({})),
         b"tools/list" => Ok(json!({ "tools": tools() })),
         b"tools/call" => call(&params),
+        b"resources/list" => Ok(json!({ "resources": [{ "uri": GUIDE, "name": "guide", "mimeType": "text/plain" }] })),
+        b"resources/read" if params["uri"] == GUIDE => {
+            let text = "Ask it to add two numbers.";
+            Ok(json!({ "contents": [{ "uri": GUIDE, "mimeType": "text/plain", "text": text }] }))
+        }
+        b"resources/read" => Err(ErrorObject::new(RESOURCE_NOT_FOUND, "unknown resource")),
         _ => Err(ErrorObject::new(METHOD_NOT_FOUND, "unknown method")),
     };
     match result {
@@ -55,8 +90,20 @@ fn tools() -> Value {
             "description": "Adds two numbers.",
             "inputSchema": { "type": "object", "properties": { "a": number, "b": number }, "required": ["a", "b"] },
         },
+        {
+            "name": "variables",
+            "description": "Names the environment variables it was given.",
+            "inputSchema": { "type": "object" },
+        },
         { "name": "delete_everything", "description": "Deletes nothing.", "inputSchema": { "type": "object" } },
     ])
+}
+
+/// Names only: a value could be a secret.
+fn variables() -> String {
+    let mut names: Vec<_> = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names.join(" ")
 }
 
 fn call(params: &Value) -> Result<Value, ErrorObject> {
@@ -64,6 +111,7 @@ fn call(params: &Value) -> Result<Value, ErrorObject> {
     let text = match params["name"].as_str() {
         Some("echo") => arguments["text"].as_str().map(str::to_owned),
         Some("add") => arguments["a"].as_f64().zip(arguments["b"].as_f64()).map(|(a, b)| (a + b).to_string()),
+        Some("variables") => Some(variables()),
         Some("delete_everything") => Some("Nothing was deleted.".to_owned()),
         _ => return Err(ErrorObject::new(INVALID_PARAMS, "unknown tool")),
     };

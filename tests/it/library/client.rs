@@ -1,7 +1,5 @@
-//! The library: one server owned by a Rust program, here by the test itself.
+//! One server owned by a Rust program.
 
-use std::future::Future;
-use std::rc::Rc;
 use std::time::Duration;
 
 use mcpd::policy::{Policy, pattern};
@@ -9,53 +7,15 @@ use mcpd::{Client, ClientError, ClientState, Guard, ServerConfig};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::support::{MCPD, PATIENCE, Place, SCRIPTED, TAG, until};
-
-/// A server in a place of its own, whose end checks that no process is left.
-struct Owned {
-    place: Rc<Place>,
-}
-
-impl Owned {
-    fn new() -> Self {
-        Self { place: Place::new() }
-    }
-
-    fn server(&self, flags: &[&str]) -> ServerConfig {
-        let journal = self.place.path("journal");
-        let server =
-            ServerConfig::new("s", SCRIPTED).args(["--journal", journal.to_str().expect("text")]).args(flags.to_vec());
-        server.env(TAG, self.place.tag())
-    }
-
-    fn journal(&self) -> String {
-        std::fs::read_to_string(self.place.path("journal")).unwrap_or_default()
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.place.expect_no_process(PATIENCE);
-        }
-    }
-}
-
-fn guards() -> [Guard; 2] {
-    [Guard::Program(MCPD.into()), Guard::None]
-}
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
-}
+use super::{Owned, guards, run};
+use crate::support::{MCPD, until};
 
 #[test]
 fn a_program_lists_calls_and_closes_with_a_guard_or_without() {
     for guard in guards() {
         let owned = Owned::new();
         run(async {
-            let client = Client::spawn_with(owned.server(&[]), guard);
+            let client = Client::spawn_with(owned.server("s", &[]), guard);
             assert_eq!(client.state(), ClientState::Created);
             client.initialize().await.expect("initialized");
             assert_eq!(client.state(), ClientState::Ready);
@@ -78,7 +38,7 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
     let owned = Owned::new();
     let deny = Policy::new(None, &[pattern("di*").expect("a glob")]).expect("a policy");
     run(async {
-        let client = Client::spawn_with(owned.server(&[]).policy(deny), Guard::Program(MCPD.into()));
+        let client = Client::spawn_with(owned.server("s", &[]).policy(deny), Guard::Program(MCPD.into()));
         let early = client.call_tool("echo", &json!({})).await;
         assert!(matches!(early, Err(ClientError::NotInitialized { ref server }) if &**server == "s"), "{early:?}");
         client.initialize().await.expect("initialized");
@@ -100,7 +60,7 @@ fn a_server_that_ends_or_never_starts_is_said_to_be_not_connected() {
     for guard in guards() {
         let owned = Owned::new();
         run(async {
-            let client = Client::spawn_with(owned.server(&[]), guard.clone());
+            let client = Client::spawn_with(owned.server("s", &[]), guard.clone());
             client.initialize().await.expect("initialized");
             let died = client.call_tool("die", &json!({"how": "kill"})).await;
             assert!(matches!(died, Err(ClientError::Refused { ref error, .. }) if error.code == -31001), "{died:?}");
@@ -122,7 +82,7 @@ fn a_server_that_ends_or_never_starts_is_said_to_be_not_connected() {
 fn a_dropped_call_is_cancelled_at_the_server() {
     let owned = Owned::new();
     run(async {
-        let client = Client::spawn_with(owned.server(&[]), Guard::None);
+        let client = Client::spawn_with(owned.server("s", &[]), Guard::None);
         client.initialize().await.expect("initialized");
         let arguments = json!({"ms": 60_000});
         let call = tokio::time::timeout(Duration::from_millis(50), client.call_tool("sleep", &arguments));
@@ -138,7 +98,7 @@ fn a_dropped_client_leaves_no_process() {
     for guard in guards() {
         let owned = Owned::new();
         run(async {
-            let client = Client::spawn_with(owned.server(&["--ignore-eof", "--ignore-term"]), guard);
+            let client = Client::spawn_with(owned.server("s", &["--ignore-eof", "--ignore-term"]), guard);
             client.initialize().await.expect("initialized");
             drop(client);
             // The server's task ends with this runtime at the latest.

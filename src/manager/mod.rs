@@ -1,0 +1,243 @@
+//! Owns the servers and publishes what agents see of them.
+//!
+//! Lives here: the handle ([`Manager`], which the daemon holds and programs embed), the task behind it, and what both
+//! tell of the servers. Knows: [`crate::server`], [`crate::catalog`]. Must not touch: sockets, sessions.
+//!
+//! ```text
+//! Manager ── Order ──► ManagerTask ── owns ──► servers
+//!    ▲                      └─ publishes ─► View (catalog, servers; a watch: readers never wait)
+//!    └──────────────────────────────────────┘
+//! ```
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), mcpd::ManagerError> {
+//! use mcpd::{Manager, ServerConfig};
+//!
+//! let time = ServerConfig::new("time", "uvx").args(["mcp-server-time"]);
+//! let manager = Manager::start([time])?;
+//! for tool in manager.all_tools().await {
+//!     println!("{}", tool.name);
+//! }
+//! let result = manager.call_tool("time__get_current_time", &serde_json::json!({ "timezone": "UTC" })).await?;
+//! println!("{}", result.value());
+//! manager.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod orders;
+pub mod report;
+mod resources;
+mod strays;
+mod task;
+mod tools;
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+pub use self::error::ManagerError;
+pub use self::orders::Changes;
+use self::orders::{Done, Order, check_names};
+use self::report::ServerReport;
+pub use self::resources::ResourceTool;
+pub use self::strays::Strays;
+use self::task::ManagerTask;
+pub use self::tools::ExposedTool;
+use crate::catalog::Catalog;
+use crate::client::connected;
+use crate::config::{DaemonConfig, ServerConfig};
+use crate::naming::Naming;
+use crate::policy::pattern;
+use crate::server::lifecycle::State;
+use crate::server::{Guard, Host, Inherited, ServerHandle, Stop, StopOrder};
+
+/// Orders that wait for the task; one more waits for a place.
+const ORDER_PLACES: usize = 16;
+
+/// What agents of one profile see, at one moment.
+#[derive(Debug)]
+pub struct View {
+    /// What is exposed.
+    pub catalog: Catalog,
+    /// The servers its routes lead to, by index.
+    pub servers: Vec<Member>,
+    /// Every first start attempt has ended, or the deadline for first lists has passed.
+    pub settled: bool,
+    /// Changes whenever the list does.
+    pub version: u64,
+}
+
+/// One server of a manager.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// The way to it.
+    pub handle: ServerHandle,
+    /// As it is to be run.
+    pub config: Arc<ServerConfig>,
+    /// Whether it is to run at all.
+    pub enabled: bool,
+}
+
+/// What a manager is started with, beside its servers.
+#[derive(Debug)]
+pub struct Setup {
+    /// How tools are named.
+    pub naming: Naming,
+    /// What servers are run with.
+    pub host: Host,
+    /// Whether what a killed guard leaves is looked for.
+    pub strays: Option<Strays>,
+}
+
+/// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
+impl Default for Setup {
+    fn default() -> Self {
+        let DaemonConfig { naming, max_message_bytes: max_message, .. } = DaemonConfig::default();
+        let host = Host { guard: Guard::available(), inherited: Inherited::default(), max_message, restarts: true };
+        Self { naming, host, strays: None }
+    }
+}
+
+/// Any number of servers as one: what the daemon serves, as a library. Cheap to clone; each clone is the same manager.
+///
+/// A server that ends is started again, ever more slowly. When the last clone is dropped every server is ended at once,
+/// with everything it started; [`Manager::close`] is the polite way.
+#[derive(Debug, Clone)]
+pub struct Manager {
+    orders: mpsc::Sender<Order>,
+    view: watch::Receiver<Arc<View>>,
+    stop: Arc<watch::Sender<Stop>>,
+    naming: Naming,
+}
+
+impl Manager {
+    /// Starts servers, all at once, with [`Setup::default`]. Has to be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then none was started.
+    pub fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Result<Self, ManagerError> {
+        Self::start_with(Setup::default(), servers)
+    }
+
+    /// The same with another setup.
+    ///
+    /// # Errors
+    /// As [`Manager::start`].
+    pub fn start_with(setup: Setup, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Self, ManagerError> {
+        Ok(Self::spawn(setup, servers.into_iter().collect())?.0)
+    }
+
+    /// The same, with the task that ends when no process of any server is left.
+    pub(crate) fn spawn(setup: Setup, servers: Vec<ServerConfig>) -> Result<(Self, JoinHandle<()>), ManagerError> {
+        check_names(servers.iter().map(|config| &config.name))?;
+        let naming = setup.naming.clone();
+        let (task, view) = ManagerTask::start(setup, servers);
+        let (orders, receiver) = mpsc::channel(ORDER_PLACES);
+        let (stop, order) = StopOrder::channel();
+        let running = tokio::spawn(task.run(receiver, order));
+        Ok((Self { orders, view, stop: Arc::new(stop), naming }, running))
+    }
+
+    /// What is exposed now, and what will be.
+    #[must_use]
+    pub fn view(&self) -> watch::Receiver<Arc<View>> {
+        self.view.clone()
+    }
+
+    /// Adds a server, at the end, and waits until its tools are known.
+    ///
+    /// # Errors
+    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; or `ServerNotConnected`, if its first
+    /// start fails: then it has been removed again.
+    pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
+        let handle = self.order(|done| Order::Connect(server, done)).await?;
+        handle.wait_for(|published| published.attempted).await;
+        let Err(error) = connected(&handle) else { return self.order(Order::Refresh).await };
+        self.disconnect(handle.name()).await?;
+        Err(error.into())
+    }
+
+    /// Removes a server; returns when no process of it is left. Its calls in flight get 2 s.
+    ///
+    /// # Errors
+    /// [`ManagerError::UnknownServer`].
+    pub async fn disconnect(&self, server: &str) -> Result<(), ManagerError> {
+        let handle = self.order(|done| Order::Disconnect(server.to_owned(), done)).await?;
+        handle.ended().await;
+        Ok(())
+    }
+
+    /// Makes these the servers, in this order: new ones are started, others removed, those that are to be run
+    /// differently started again, and all the rest goes on undisturbed. Waits for none of them.
+    ///
+    /// # Errors
+    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then nothing has changed.
+    pub async fn set_servers(&self, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Changes, ManagerError> {
+        let servers = servers.into_iter().collect();
+        self.order(|done| Order::SetServers(servers, done)).await
+    }
+
+    /// Hides the tools of a server whose own names match one of these globs, instead of those hidden so far. Holds for
+    /// lists and calls from the moment this returns.
+    ///
+    /// # Errors
+    /// [`ManagerError::UnknownServer`], [`ManagerError::BadPattern`]; then nothing has changed.
+    pub async fn set_denied_tools(&self, server: &str, patterns: &[&str]) -> Result<(), ManagerError> {
+        let bad =
+            |error: globset::Error| ManagerError::BadPattern { server: server.to_owned(), reason: error.to_string() };
+        let globs = patterns.iter().map(|text| pattern(text)).collect::<Result<_, _>>().map_err(bad)?;
+        self.order(|done| Order::Deny(server.to_owned(), globs, done)).await
+    }
+
+    /// Ends a server and hides its tools until it is enabled again. Returns when its process is gone, or when its tools
+    /// are known or its start has failed.
+    ///
+    /// # Errors
+    /// [`ManagerError::UnknownServer`].
+    pub async fn toggle(&self, server: &str, enabled: bool) -> Result<(), ManagerError> {
+        let handle = self.order(|done| Order::Enable(server.to_owned(), enabled, done)).await?;
+        let is_down = |state: &State| matches!(state, State::Stopping | State::Stopped);
+        if enabled {
+            handle.wait_for(|published| !is_down(&published.state) && published.attempted).await;
+        } else {
+            handle.wait_for(|published| published.state == State::Stopped).await;
+        }
+        self.order(Order::Refresh).await
+    }
+
+    /// Ends the instance of a server, after its calls, and starts another one; one that waits to be started again is
+    /// started now. Does not wait for it.
+    ///
+    /// # Errors
+    /// [`ManagerError::UnknownServer`].
+    pub async fn restart(&self, server: &str) -> Result<(), ManagerError> {
+        self.order(|done| Order::Restart(server.to_owned(), done)).await.map(drop)
+    }
+
+    /// State, health and counters of every server, in order. Waits for nobody.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerReport> {
+        report::servers(&self.view.borrow())
+    }
+
+    /// Ends every server in order: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL.
+    /// Returns when no process is left.
+    pub async fn close(&self) {
+        self.stop(Stop::Stop);
+        self.orders.closed().await;
+    }
+
+    /// Ends every server as far as `stop` says, for good.
+    pub(crate) fn stop(&self, stop: Stop) {
+        self.stop.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
+    }
+
+    async fn order<T>(&self, order: impl FnOnce(Done<T>) -> Order) -> Result<T, ManagerError> {
+        let (done, answer) = oneshot::channel();
+        self.orders.send(order(done)).await.map_err(|_| ManagerError::Closed)?;
+        answer.await.map_err(|_| ManagerError::Closed)?
+    }
+}

@@ -1,0 +1,161 @@
+//! What an owner can ask of its manager, and how it is done.
+//!
+//! Each order is carried out whole or not at all, without waiting: a server that is to end is told so and set aside, and
+//! whoever wants to see the end waits for it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use globset::Glob;
+use tokio::sync::oneshot;
+
+use super::ManagerError;
+use super::task::{Entry, ManagerTask};
+use crate::config::ServerConfig;
+use crate::naming::is_server_name;
+use crate::server::{Running, ServerHandle, Stop};
+
+/// The answer to an order.
+pub(super) type Done<T> = oneshot::Sender<Result<T, ManagerError>>;
+
+/// What an owner asks for.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// One server more.
+    Connect(ServerConfig, Done<ServerHandle>),
+    /// One server less.
+    Disconnect(String, Done<ServerHandle>),
+    /// These servers and no others.
+    SetServers(Vec<ServerConfig>, Done<Changes>),
+    /// Other denied tools.
+    Deny(String, Vec<Glob>, Done<()>),
+    /// An instance, or none.
+    Enable(String, bool, Done<ServerHandle>),
+    /// Another instance.
+    Restart(String, Done<ServerHandle>),
+    /// What servers have brought by now, published.
+    Refresh(Done<()>),
+}
+
+/// What a new set of servers made of the old one; names in the order of the sets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Started.
+    pub added: Vec<Arc<str>>,
+    /// Being ended.
+    pub removed: Vec<Arc<str>>,
+    /// To be run differently: started again.
+    pub restarted: Vec<Arc<str>>,
+}
+
+impl ManagerTask {
+    pub(super) fn obey(&mut self, order: Order) {
+        // Whoever asked may have gone meanwhile.
+        match order {
+            Order::Connect(config, done) => drop(done.send(self.connect(config))),
+            Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
+            Order::SetServers(configs, done) => drop(done.send(self.set_servers(configs))),
+            Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
+            Order::Enable(name, enabled, done) => drop(done.send(self.enable(&name, enabled))),
+            Order::Restart(name, done) => drop(done.send(self.restart(&name))),
+            Order::Refresh(done) => {
+                self.publish(false);
+                drop(done.send(Ok(())));
+            }
+        }
+    }
+
+    fn find(&mut self, name: &str) -> Result<&mut Entry, ManagerError> {
+        let unknown = || ManagerError::UnknownServer { server: name.to_owned() };
+        self.servers.iter_mut().find(|entry| *entry.config.name == *name).ok_or_else(unknown)
+    }
+
+    fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
+        check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
+        let entry = self.start_one(config);
+        let handle = entry.running.handle.clone();
+        self.servers.push(entry);
+        self.publish_anew();
+        Ok(handle)
+    }
+
+    fn disconnect(&mut self, name: &str) -> Result<ServerHandle, ManagerError> {
+        let handle = self.find(name)?.running.handle.clone();
+        let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
+        self.leaving.extend(gone.map(leave));
+        self.publish_anew();
+        Ok(handle)
+    }
+
+    fn set_servers(&mut self, configs: Vec<ServerConfig>) -> Result<Changes, ManagerError> {
+        check_names(configs.iter().map(|config| &config.name))?;
+        let mut changes = Changes::default();
+        let mut before = std::mem::take(&mut self.servers);
+        for config in configs {
+            let entry = match before.iter().position(|entry| entry.config.name == config.name) {
+                None => {
+                    changes.added.push(Arc::clone(&config.name));
+                    self.start_one(config)
+                }
+                Some(index) => {
+                    let mut entry = before.remove(index);
+                    let same = entry.config.runs_like(&config);
+                    entry.config = Arc::new(config);
+                    if !same {
+                        changes.restarted.push(Arc::clone(&entry.config.name));
+                        entry.running.control.reconfigure(Arc::clone(&entry.config));
+                    }
+                    entry
+                }
+            };
+            self.servers.push(entry);
+        }
+        changes.removed = before.iter().map(|entry| Arc::clone(&entry.config.name)).collect();
+        self.leaving.extend(before.into_iter().map(leave));
+        self.publish_anew();
+        Ok(changes)
+    }
+
+    fn deny(&mut self, name: &str, deny: &[Glob]) -> Result<(), ManagerError> {
+        let entry = self.find(name)?;
+        let bad =
+            |error: globset::Error| ManagerError::BadPattern { server: name.to_owned(), reason: error.to_string() };
+        let policy = entry.config.policy.denying(deny).map_err(bad)?;
+        entry.config = Arc::new(ServerConfig { policy, ..(*entry.config).clone() });
+        self.publish_anew();
+        Ok(())
+    }
+
+    fn enable(&mut self, name: &str, enabled: bool) -> Result<ServerHandle, ManagerError> {
+        let entry = self.find(name)?;
+        entry.enabled = enabled;
+        entry.running.control.enable(enabled);
+        let handle = entry.running.handle.clone();
+        self.publish_anew();
+        Ok(handle)
+    }
+
+    fn restart(&mut self, name: &str) -> Result<ServerHandle, ManagerError> {
+        let running = &self.find(name)?.running;
+        running.control.restart();
+        Ok(running.handle.clone())
+    }
+}
+
+fn leave(entry: Entry) -> Running {
+    entry.running.control.stop(Stop::Stop);
+    entry.running
+}
+
+pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Result<(), ManagerError> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !is_server_name(name) {
+            return Err(ManagerError::InvalidServerName { server: name.to_string() });
+        }
+        if !seen.insert(name) {
+            return Err(ManagerError::DuplicateServer { server: name.to_string() });
+        }
+    }
+    Ok(())
+}

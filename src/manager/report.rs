@@ -1,0 +1,120 @@
+//! The servers of a manager as `mcpd status` and embedding programs are told of them: put together from what is
+//! published, so it waits for nobody.
+//!
+//! Fields are added, never renamed; an older `status` reads a newer daemon's report and the other way round.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Member, View};
+use crate::catalog::Exposure;
+use crate::server::lifecycle::State;
+
+/// Lines of stderr shown of a server that is not ready.
+const STDERR_LINES: usize = 20;
+
+/// One configured server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Its configured name.
+    pub name: String,
+    /// `starting`, `ready`, `backoff`, `stopping`, `stopped` or `failed`.
+    pub state: String,
+    /// It is not to run until it is enabled again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
+    /// Why it is in backoff or failed, on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Until the next start attempt, while in backoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_in_ms: Option<u64>,
+    /// Process id of the running instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Process id of the guard of the running instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard_pid: Option<u32>,
+    /// Since the running instance was ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uptime_ms: Option<u64>,
+    /// Protocol version it negotiated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// `name version` it introduced itself with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<String>,
+    /// Tools that agents see.
+    pub tools_exposed: usize,
+    /// Tools that policy hides.
+    pub tools_denied: usize,
+    /// The tool list was cut at a limit or by a cursor that never ends.
+    #[serde(default)]
+    pub tools_truncated: bool,
+    /// Calls taken since the daemon started.
+    pub calls: u64,
+    /// Calls unanswered now.
+    pub in_flight: u64,
+    /// Calls that ended in a JSON-RPC error, the server's own or ours.
+    pub errors: u64,
+    /// Instances started after the first.
+    pub restarts: u64,
+    /// Lines on stdout that were no JSON-RPC message, oversized ones included.
+    pub skipped_lines: u64,
+    /// Responses to no request of ours: unknown, duplicate or late.
+    pub stray_responses: u64,
+    /// The latest failure, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// The last lines of stderr, oldest first; only while the server is not ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stderr: Vec<String>,
+}
+
+pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
+    let exposures = view.catalog.exposure().iter().copied().chain(std::iter::repeat(Exposure::default()));
+    view.servers.iter().zip(exposures).map(|(member, exposure)| server(member, exposure)).collect()
+}
+
+fn server(member: &Member, exposure: Exposure) -> ServerReport {
+    let Member { handle, enabled, .. } = member;
+    let (published, stats) = (handle.published(), handle.stats());
+    let (mut reason, mut retry_in_ms, mut uptime_ms) = (None, None, None);
+    match &published.state {
+        State::Ready { since } => uptime_ms = Some(millis(since.elapsed())),
+        State::Backoff { until, reason: why, .. } => {
+            reason = Some(why.clone());
+            retry_in_ms = Some(millis(until.saturating_duration_since(Instant::now())));
+        }
+        State::Failed { reason: why } => reason = Some(why.clone()),
+        State::Starting | State::Stopping | State::Stopped => {}
+    }
+    ServerReport {
+        name: handle.name().to_string(),
+        state: published.state.word().to_owned(),
+        disabled: !enabled,
+        reason,
+        retry_in_ms,
+        pid: published.pid,
+        guard_pid: published.guard_pid,
+        uptime_ms,
+        protocol: published.protocol.map(str::to_owned),
+        software: published.software.clone(),
+        tools_exposed: exposure.exposed,
+        tools_denied: exposure.denied,
+        tools_truncated: published.tools.truncated,
+        calls: stats.calls.get(),
+        in_flight: stats.in_flight.get(),
+        errors: stats.errors.get(),
+        restarts: stats.restarts.get(),
+        skipped_lines: stats.skipped_lines.get(),
+        stray_responses: stats.stray_responses.get(),
+        last_error: published.last_error.clone(),
+        stderr: if uptime_ms.is_some() { Vec::new() } else { handle.stderr(STDERR_LINES) },
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

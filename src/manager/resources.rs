@@ -1,0 +1,171 @@
+//! The resources of all servers as two tools that an embedding agent can register beside those of the servers.
+//!
+//! Source: MCP 2025-11-25, `server/resources`. A model that knows tools only can read resources by them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{Manager, ManagerError};
+use crate::client::{ClientError, ToolResult, connected, request};
+use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
+use crate::server::ServerHandle;
+
+/// Most pages of one server's list: some send cursors for ever.
+const MAX_PAGES: usize = 500;
+
+/// A tool that mcpd itself provides to an embedding agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceTool {
+    /// `list_mcp_resources`: what there is to read.
+    List,
+    /// `read_mcp_resource`: one of them.
+    Read,
+}
+
+/// The arguments of both.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    server: Option<String>,
+    uri: Option<String>,
+}
+
+impl ResourceTool {
+    /// Both tools.
+    pub const ALL: [Self; 2] = [Self::List, Self::Read];
+
+    /// The name to register it under.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::List => "list_mcp_resources",
+            Self::Read => "read_mcp_resource",
+        }
+    }
+
+    /// The tool object to register, as MCP's `tools/list` would have it.
+    #[must_use]
+    pub fn definition(self) -> Value {
+        let server = json!({ "type": "string", "description": "Name of the server" });
+        let (description, schema) = match self {
+            Self::List => (
+                "Lists the resources that MCP servers offer, each with its server and its URI",
+                json!({ "type": "object", "properties": { "server": server }, "additionalProperties": false }),
+            ),
+            Self::Read => (
+                "Reads one resource of an MCP server",
+                json!({
+                    "type": "object",
+                    "properties": { "server": server, "uri": { "type": "string", "description": "URI as listed" } },
+                    "required": ["server", "uri"],
+                    "additionalProperties": false,
+                }),
+            ),
+        };
+        let hints = json!({ "readOnlyHint": true });
+        json!({ "name": self.name(), "description": description, "inputSchema": schema, "annotations": hints })
+    }
+
+    /// Does what the tool is for. A server that does not answer is left out of a list, with its error in its place.
+    ///
+    /// # Errors
+    /// [`ManagerError::UnknownServer`], [`ManagerError::BadResourceArguments`]; when reading also those of the server.
+    pub async fn call(self, manager: &Manager, arguments: &Value) -> Result<ToolResult, ManagerError> {
+        let bad = |reason: String| ManagerError::BadResourceArguments { tool: self.name(), reason };
+        let Arguments { server, uri } = Arguments::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
+        match (self, server, uri) {
+            (Self::List, server, None) => list(manager, server.as_deref()).await,
+            (Self::List, _, Some(_)) => Err(bad("`uri` is of no use in a list".to_owned())),
+            (Self::Read, Some(server), Some(uri)) => read(manager, &server, &uri).await,
+            (Self::Read, ..) => Err(bad("`server` and `uri` are needed".to_owned())),
+        }
+    }
+}
+
+fn handles(manager: &Manager, server: Option<&str>) -> Result<Vec<ServerHandle>, ManagerError> {
+    let view = manager.view.borrow();
+    let is_asked = |handle: &ServerHandle| server.is_none_or(|server| *server == **handle.name());
+    let handles: Vec<_> = view.servers.iter().map(|member| member.handle.clone()).filter(is_asked).collect();
+    match server {
+        Some(server) if handles.is_empty() => Err(ManagerError::UnknownServer { server: server.to_owned() }),
+        _ => Ok(handles),
+    }
+}
+
+async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, ManagerError> {
+    manager.settled().await;
+    let mut lines = Vec::new();
+    for handle in handles(manager, server)? {
+        if handle.published().has_resources
+            && let Err(error) = list_one(&handle, &mut lines).await
+        {
+            lines.push(json!({ "server": **handle.name(), "error": error.to_string() }).to_string());
+        }
+    }
+    let text = format!("[{}]", lines.join(",\n"));
+    let result = json!({ "content": [{ "type": "text", "text": text }] });
+    Ok(ToolResult::from_raw(Bytes::from(result.to_string())))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(borrow)]
+    resources: Vec<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+/// Each resource with its server before all that the server says of it, unknown fields included.
+async fn list_one(handle: &ServerHandle, lines: &mut Vec<String>) -> Result<(), ClientError> {
+    connected(handle)?;
+    let server = Value::from(&**handle.name());
+    let (mut cursor, mut seen) = (None, HashSet::new());
+    for _ in 0..MAX_PAGES {
+        let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+        let result = request(handle, "resources/list", &params).await?;
+        let page: Page<'_> = serde_json::from_slice(&result).map_err(|_| malformed(handle, "resources/list"))?;
+        for resource in page.resources {
+            let members = resource.get().strip_prefix('{').ok_or_else(|| malformed(handle, "resources/list"))?;
+            let comma = if members.trim_start() == "}" { "" } else { "," };
+            lines.push(format!("{{\"server\":{server}{comma}{members}"));
+        }
+        match page.next_cursor {
+            Some(next) if seen.insert(next.clone()) => cursor = Some(next),
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Contents<'a> {
+    #[serde(borrow)]
+    contents: Vec<&'a RawValue>,
+}
+
+/// What was read, as embedded resources (MCP 2025-11-25, `server/tools`, "Embedded Resources").
+async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
+    let handle = handles(manager, Some(server))?.remove(0);
+    connected(&handle)?;
+    let result = request(&handle, "resources/read", &json!({ "uri": uri })).await?;
+    let read: Contents<'_> = serde_json::from_slice(&result).map_err(|_| malformed(&handle, "resources/read"))?;
+    let mut raw = BytesMut::from(&br#"{"content":["#[..]);
+    for (index, part) in read.contents.into_iter().enumerate() {
+        raw.put_slice(if index == 0 { b"" } else { b"," });
+        raw.put_slice(br#"{"type":"resource","resource":"#);
+        raw.put_slice(part.get().as_bytes());
+        raw.put_u8(b'}');
+    }
+    raw.put_slice(b"]}");
+    Ok(ToolResult::from_raw(raw.freeze()))
+}
+
+fn malformed(handle: &ServerHandle, method: &str) -> ClientError {
+    let error = ErrorObject::new(INTERNAL_ERROR, format!("its answer to `{method}` is malformed"));
+    ClientError::Refused { server: Arc::clone(handle.name()), error }
+}

@@ -1,0 +1,178 @@
+//! The task that owns the servers of one manager.
+//!
+//! It takes one order at a time, and publishes what has become of it before it answers: whoever was told that a server
+//! is gone will not find it in the next list.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::sleep_until;
+
+use super::orders::Order;
+use super::{Member, Setup, View};
+use crate::catalog::{Catalog, Names, Source};
+use crate::config::ServerConfig;
+use crate::naming::Scheme;
+use crate::server::listing::ToolList;
+use crate::server::{self, Running, ServerHandle, Stop, StopOrder};
+
+/// How long first lists wait for servers that are starting for the first time.
+const FIRST_LISTS: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) running: Running,
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) enabled: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct ManagerTask {
+    setup: Setup,
+    /// In the order of the set.
+    pub(super) servers: Vec<Entry>,
+    /// Removed and not ended yet.
+    pub(super) leaving: Vec<Running>,
+    changed: Arc<Notify>,
+    names: Names,
+    /// Of a server that is disabled.
+    no_tools: Arc<ToolList>,
+    /// The lists that the current catalog was built from; `None` once more than lists has changed.
+    built_from: Option<Vec<Arc<ToolList>>>,
+    view: watch::Sender<Arc<View>>,
+}
+
+impl ManagerTask {
+    /// Starts `servers`, all at once. Their names have been checked.
+    pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>) -> (Self, watch::Receiver<Arc<View>>) {
+        let settled = servers.is_empty();
+        let first = View { catalog: Catalog::default(), servers: Vec::new(), settled, version: 0 };
+        let (view, receiver) = watch::channel(Arc::new(first));
+        let mut task = Self {
+            setup,
+            servers: Vec::new(),
+            leaving: Vec::new(),
+            changed: Arc::default(),
+            names: Names::default(),
+            no_tools: Arc::default(),
+            built_from: None,
+            view,
+        };
+        task.servers = servers.into_iter().map(|config| task.start_one(config)).collect();
+        task.publish(false);
+        (task, receiver)
+    }
+
+    pub(super) fn start_one(&self, config: ServerConfig) -> Entry {
+        let config = Arc::new(config);
+        let running = server::start(Arc::clone(&config), self.setup.host.clone(), Arc::clone(&self.changed));
+        Entry { running, config, enabled: true }
+    }
+
+    /// Obeys orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.
+    /// Returns when no process of theirs is left.
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopOrder) {
+        let deadline = tokio::time::Instant::now() + FIRST_LISTS;
+        let changed = Arc::clone(&self.changed);
+        loop {
+            let settled = self.view.borrow().settled;
+            tokio::select! {
+                () = changed.notified() => {
+                    self.leaving.retain(|running| !running.handle.has_ended());
+                    self.publish(false);
+                    self.after_lost_guards().await;
+                }
+                Some(order) = orders.recv() => self.obey(order),
+                () = sleep_until(deadline), if !settled => self.publish(true),
+                () = stop.at_least(Stop::Stop) => break,
+            }
+        }
+        self.stop_all(stop).await;
+        let handles = self.handles();
+        if let Some(strays) = &self.setup.strays {
+            strays.kill(&handles).await;
+        }
+    }
+
+    /// Every server that may have processes.
+    fn handles(&self) -> Vec<ServerHandle> {
+        let staying = self.servers.iter().map(|entry| &entry.running);
+        staying.chain(&self.leaving).map(|running| running.handle.clone()).collect()
+    }
+
+    async fn after_lost_guards(&mut self) {
+        let handles = self.handles();
+        if let Some(strays) = &mut self.setup.strays {
+            strays.after_lost_guards(&handles).await;
+        }
+    }
+
+    async fn stop_all(&mut self, mut stop: StopOrder) {
+        let mut all: Vec<Running> = self.servers.drain(..).map(|entry| entry.running).collect();
+        all.append(&mut self.leaving);
+        let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
+        pass_on(&all, stop.now());
+        let mut stop_now = pin!(stop.at_least(Stop::Kill));
+        let mut killed = false;
+        for next in 0..all.len() {
+            loop {
+                tokio::select! {
+                    // A task that panicked has dropped its process, and so its lifeline.
+                    _ = &mut all[next].task => break,
+                    () = &mut stop_now, if !killed => killed = true,
+                }
+                pass_on(&all, Stop::Kill);
+            }
+        }
+        self.leaving = all;
+    }
+
+    /// Publishes after more than a list has changed.
+    pub(super) fn publish_anew(&mut self) {
+        self.built_from = None;
+        self.publish(false);
+    }
+
+    pub(super) fn publish(&mut self, deadline_passed: bool) {
+        let lists: Vec<Arc<ToolList>> = self.servers.iter().map(|entry| self.tools(entry)).collect();
+        let last = Arc::clone(&self.view.borrow());
+        let attempted = || self.servers.iter().all(|entry| entry.running.handle.published().attempted);
+        let settled = last.settled || deadline_passed || attempted();
+        let same = self.built_from.as_ref().is_some_and(|built| is_same(built, &lists));
+        // A bare name belongs to the first server in file order, so none is given before all had their chance.
+        let names_open = self.setup.naming.scheme == Scheme::Bare && !settled;
+        if same && settled == last.settled {
+            return;
+        }
+        let catalog = if names_open { Catalog::default() } else { self.build(&lists) };
+        let version = last.version + u64::from(catalog.list() != last.catalog.list());
+        self.built_from = Some(lists);
+        let servers = self.servers.iter().map(Entry::member).collect();
+        self.view.send_replace(Arc::new(View { catalog, servers, settled, version }));
+    }
+
+    fn tools(&self, entry: &Entry) -> Arc<ToolList> {
+        if entry.enabled { Arc::clone(&entry.running.handle.published().tools) } else { Arc::clone(&self.no_tools) }
+    }
+
+    fn build(&mut self, lists: &[Arc<ToolList>]) -> Catalog {
+        let source = |(entry, list)| {
+            let (Entry { config, .. }, list): (&Entry, &Arc<ToolList>) = (entry, list);
+            Source { name: &config.name, policy: &config.policy, tools: &list.tools }
+        };
+        let sources: Vec<Source<'_>> = self.servers.iter().zip(lists).map(source).collect();
+        Catalog::build(&mut self.names, &self.setup.naming, &sources)
+    }
+}
+
+impl Entry {
+    fn member(&self) -> Member {
+        Member { handle: self.running.handle.clone(), config: Arc::clone(&self.config), enabled: self.enabled }
+    }
+}
+
+fn is_same(a: &[Arc<ToolList>], b: &[Arc<ToolList>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}

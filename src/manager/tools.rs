@@ -1,0 +1,95 @@
+//! The tools of all servers, as a program that embeds mcpd lists and calls them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Manager, ManagerError, View};
+use crate::client::{ClientError, ToolResult, call_tool};
+
+/// A tool as it is exposed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExposedTool {
+    /// The name to call it by.
+    pub name: String,
+    /// The server it belongs to.
+    pub server: Arc<str>,
+    /// The server's own name for it.
+    pub tool: Arc<str>,
+    /// The whole tool object under its exposed name: raw JSON, unknown fields and key order included.
+    pub definition: Bytes,
+}
+
+impl Manager {
+    /// Every tool that policy permits: servers in their order, tools in the server's. Waits at most 5 s for servers that
+    /// were there from the start and are starting for the first time.
+    pub async fn all_tools(&self) -> Vec<ExposedTool> {
+        let view = self.settled().await;
+        let (Ok(list), all) = (serde_json::from_slice::<List<'_>>(view.catalog.list()), view.catalog.list()) else {
+            return Vec::new();
+        };
+        let exposed = |raw: &RawValue| {
+            let Named { name } = serde_json::from_str(raw.get()).ok()?;
+            let route = view.catalog.route(name.as_bytes())?;
+            let server = Arc::clone(view.servers.get(route.server)?.handle.name());
+            let definition = all.slice_ref(raw.get().as_bytes());
+            Some(ExposedTool { name, server, tool: Arc::clone(&route.tool), definition })
+        };
+        list.tools.into_iter().filter_map(exposed).collect()
+    }
+
+    /// The tool exposed as `name`; `None` for an unknown and for a denied one alike. Waits as [`Manager::all_tools`].
+    pub async fn find_tool(&self, name: &str) -> Option<ExposedTool> {
+        self.all_tools().await.into_iter().find(|tool| tool.name == name)
+    }
+
+    /// Calls a tool by the name it is exposed as. Dropping the future cancels the call at the server.
+    ///
+    /// # Errors
+    /// [`ManagerError::UnknownTool`], or any of [`ClientError`] but `NotInitialized`.
+    pub async fn call_tool(&self, name: &str, arguments: &impl Serialize) -> Result<ToolResult, ManagerError> {
+        let known = Arc::clone(&self.view.borrow());
+        let view = if known.catalog.route(name.as_bytes()).is_some() { known } else { self.settled().await };
+        let route = view.catalog.route(name.as_bytes()).ok_or_else(|| self.no_route(&view, name))?;
+        let Some(member) = view.servers.get(route.server) else { return Err(self.no_route(&view, name)) };
+        if self.orders.is_closed() {
+            return Err(ManagerError::Closed);
+        }
+        Ok(call_tool(&member.handle, &route.tool, arguments).await?)
+    }
+
+    /// Whoever embeds mcpd has made its policy, and is told what it did.
+    fn no_route(&self, view: &View, name: &str) -> ManagerError {
+        for member in &view.servers {
+            let published = member.handle.published();
+            let denied = published.tools.tools.iter().filter(|tool| !member.config.policy.permits(&tool.name));
+            for tool in denied {
+                if self.naming.candidates(member.handle.name(), &tool.name).any(|candidate| candidate == name) {
+                    let (server, tool) = (Arc::clone(member.handle.name()), tool.name.to_string());
+                    return ClientError::ToolDenied { server, tool }.into();
+                }
+            }
+        }
+        ManagerError::UnknownTool { tool: name.to_owned() }
+    }
+
+    pub(super) async fn settled(&self) -> Arc<View> {
+        let mut view = self.view.clone();
+        // A manager that is closed shows what it showed last.
+        let _ = view.wait_for(|view| view.settled).await;
+        Arc::clone(&self.view.borrow())
+    }
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}

@@ -1,0 +1,137 @@
+//! What a server's owner wants of it.
+//!
+//! Two watches: the order to end for good, which only rises, and what is wanted until then. The task compares what is
+//! wanted with what it runs, so orders may come at any time and any number of them come down to the last.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::config::ServerConfig;
+
+/// How far something is to be stopped. It only ever rises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// Not at all.
+    Run,
+    /// Let it finish its calls, then end it.
+    Stop,
+    /// End it at once.
+    Kill,
+}
+
+/// The order to stop, as whoever has to obey it sees it.
+#[derive(Debug, Clone)]
+pub struct StopOrder(watch::Receiver<Stop>);
+
+impl StopOrder {
+    /// An order that says [`Stop::Run`] until its sender raises it.
+    #[must_use]
+    pub fn channel() -> (watch::Sender<Stop>, Self) {
+        let (sender, receiver) = watch::channel(Stop::Run);
+        (sender, Self(receiver))
+    }
+
+    /// What it says now.
+    #[must_use]
+    pub fn now(&self) -> Stop {
+        *self.0.borrow()
+    }
+
+    /// Waits until it is at least `stop`. A sender that is gone means [`Stop::Kill`].
+    pub async fn at_least(&mut self, stop: Stop) {
+        let _ = self.0.wait_for(|order| *order >= stop).await;
+    }
+}
+
+/// What is wanted of a server that is not to end.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) enabled: bool,
+    /// Rises whenever the running instance has to make way for another one.
+    pub(super) revision: u64,
+}
+
+/// The owner's end.
+#[derive(Debug)]
+pub struct Control {
+    stop: watch::Sender<Stop>,
+    wanted: watch::Sender<Wanted>,
+}
+
+/// The task's end.
+#[derive(Debug, Clone)]
+pub(super) struct Orders {
+    pub(super) stop: StopOrder,
+    wanted: watch::Receiver<Wanted>,
+}
+
+pub(super) fn channel(config: Arc<ServerConfig>) -> (Control, Orders) {
+    let (stop_sender, stop) = StopOrder::channel();
+    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled: true, revision: 0 });
+    (Control { stop: stop_sender, wanted: wanted_sender }, Orders { stop, wanted })
+}
+
+impl Control {
+    /// Ends the server for good, as far as `stop` says.
+    pub fn stop(&self, stop: Stop) {
+        self.stop.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
+    }
+
+    /// How far it is to be stopped.
+    #[must_use]
+    pub fn stopping(&self) -> Stop {
+        *self.stop.borrow()
+    }
+
+    /// Lets it run, or ends its instance until it is enabled again.
+    pub fn enable(&self, enabled: bool) {
+        self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.enabled, enabled) != enabled);
+    }
+
+    /// Ends its instance, after its calls, and starts another one at once.
+    pub fn restart(&self) {
+        self.wanted.send_modify(|wanted| wanted.revision += 1);
+    }
+
+    /// The same, as `config` says; its name cannot change.
+    pub fn reconfigure(&self, config: Arc<ServerConfig>) {
+        self.wanted.send_modify(|wanted| {
+            wanted.config = config;
+            wanted.revision += 1;
+        });
+    }
+}
+
+impl Orders {
+    /// What is wanted now.
+    pub(super) fn wanted(&self) -> Wanted {
+        self.wanted.borrow().clone()
+    }
+
+    /// Whether an instance is wanted at all.
+    pub(super) fn wants_any(&self) -> bool {
+        self.stop.now() == Stop::Run && self.wanted.borrow().enabled
+    }
+
+    /// Waits until an instance of `revision` is not wanted any more.
+    pub(super) async fn unwanted(&mut self, revision: u64) {
+        let replaced = self.wanted.wait_for(|wanted| !wanted.enabled || wanted.revision != revision);
+        tokio::select! {
+            // An owner that is gone stops everything by that.
+            Ok(_) = replaced => {}
+            () = self.stop.at_least(Stop::Stop) => {}
+        }
+    }
+
+    /// Waits until an instance is wanted and tells which; `None` if none ever will be.
+    pub(super) async fn next(&mut self) -> Option<Wanted> {
+        let enabled = self.wanted.wait_for(|wanted| wanted.enabled);
+        tokio::select! {
+            biased;
+            () = self.stop.at_least(Stop::Stop) => None,
+            wanted = enabled => wanted.ok().map(|wanted| wanted.clone()),
+        }
+    }
+}

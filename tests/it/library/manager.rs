@@ -1,0 +1,273 @@
+//! Several servers owned by a Rust program.
+
+use mcpd::manager::Setup;
+use mcpd::{ClientError, Guard, Manager, ManagerError, ResourceTool, ServerConfig};
+use serde_json::{Value, json};
+
+use super::{Owned, run};
+use crate::support::{MCPD, PATIENCE, until};
+
+fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Manager {
+    let mut setup = Setup::default();
+    setup.host.guard = Guard::Program(MCPD.into());
+    Manager::start_with(setup, servers).expect("good names")
+}
+
+async fn names(manager: &Manager) -> Vec<String> {
+    manager.all_tools().await.into_iter().map(|tool| tool.name).collect()
+}
+
+fn pid(manager: &Manager, server: &str) -> Option<u32> {
+    manager.servers().into_iter().find(|report| report.name == server)?.pid
+}
+
+async fn echo(manager: &Manager, server: &str) -> Result<(), ManagerError> {
+    manager.call_tool(&format!("{server}__echo"), &json!({"text": "x"})).await.map(drop)
+}
+
+#[test]
+fn many_servers_are_one_list_and_each_call_finds_its_own() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.server("a", &["--bare", "--tool", "x"]), owned.demo("b")]);
+        let names = names(&manager).await;
+        assert_eq!(names, ["a__x", "b__echo", "b__add", "b__variables", "b__delete_everything"]);
+        let found = manager.find_tool("b__add").await.expect("it is listed");
+        assert_eq!((&*found.server, &*found.tool), ("b", "add"));
+        let definition: Value = serde_json::from_slice(&found.definition).expect("JSON");
+        assert_eq!(definition["name"], "b__add");
+        let sum = manager.call_tool("b__add", &json!({"a": 1, "b": 2})).await.expect("called");
+        assert_eq!(sum.value()["content"][0]["text"], "3");
+        assert!(manager.find_tool("b__no").await.is_none());
+        manager.close().await;
+        owned.place.expect_no_process(PATIENCE);
+    });
+}
+
+#[test]
+fn denied_tools_are_gone_from_lists_and_calls_at_once_and_the_server_goes_on() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.demo("s")]);
+        echo(&manager, "s").await.expect("permitted");
+        let before = pid(&manager, "s");
+        manager.set_denied_tools("s", &["e*"]).await.expect("denied");
+        assert!(!names(&manager).await.contains(&"s__echo".to_owned()));
+        let denied = echo(&manager, "s").await;
+        let Err(ManagerError::Client(ClientError::ToolDenied { server, tool })) = denied else { panic!("{denied:?}") };
+        assert_eq!((&*server, &*tool), ("s", "echo"));
+        manager.set_denied_tools("s", &[]).await.expect("permitted");
+        echo(&manager, "s").await.expect("permitted again");
+        assert_eq!(pid(&manager, "s"), before);
+        manager.close().await;
+    });
+}
+
+#[test]
+fn each_misuse_of_a_manager_has_an_error_that_says_what_is_wrong() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.demo("s")]);
+        let bad_name = ServerConfig::new("a__b", "true");
+        for (found, expected) in [
+            (manager.disconnect("no").await, "there is no server `no`"),
+            (manager.toggle("no", true).await, "there is no server `no`"),
+            (manager.restart("no").await, "there is no server `no`"),
+            (manager.set_denied_tools("no", &[]).await, "there is no server `no`"),
+            (manager.set_denied_tools("s", &["[x"]).await, "server `s`: "),
+            (manager.connect(owned.demo("s")).await, "there is a server `s` already"),
+            (manager.connect(bad_name.clone()).await, "`a__b` cannot name a server"),
+            (manager.set_servers([owned.demo("x"), owned.demo("x")]).await.map(drop), "there is a server `x` already"),
+            (Manager::start([bad_name]).map(drop), "`a__b` cannot name a server"),
+            (echo(&manager, "no").await, "there is no tool `no__echo`"),
+            (manager.call_tool("s__echo", &json!([1])).await.map(drop), "the arguments for server `s` are not"),
+            (manager.call_tool("s__echo", &Value::Null).await.map(drop), "the arguments for server `s` are not"),
+        ] {
+            let message = found.expect_err(expected).to_string();
+            assert!(message.starts_with(expected), "{message:?} instead of {expected:?}");
+        }
+        echo(&manager, "s").await.expect("nothing of that has changed anything");
+        manager.close().await;
+        assert_eq!(echo(&manager, "s").await, Err(ManagerError::Closed));
+        assert_eq!(manager.restart("s").await, Err(ManagerError::Closed));
+    });
+}
+
+#[test]
+fn a_server_that_cannot_be_connected_is_not_kept() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([]);
+        for server in [ServerConfig::new("s", "no-such-program"), owned.server("s", &["--init-garbage"])] {
+            let refused = manager.connect(server).await;
+            assert!(
+                matches!(refused, Err(ManagerError::Client(ClientError::ServerNotConnected { .. }))),
+                "{refused:?}"
+            );
+            assert!(manager.servers().is_empty());
+        }
+        manager.connect(owned.demo("s")).await.expect("connected");
+        echo(&manager, "s").await.expect("its tools are known as soon as it is connected");
+        manager.disconnect("s").await.expect("disconnected");
+        owned.place.expect_no_process(PATIENCE);
+        assert!(names(&manager).await.is_empty());
+        manager.close().await;
+    });
+}
+
+#[test]
+fn a_new_set_of_servers_disturbs_only_what_differs() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.demo("same"), owned.demo("changed"), owned.demo("gone")]);
+        names(&manager).await;
+        let before = (pid(&manager, "same"), pid(&manager, "changed"));
+        let changed = owned.demo("changed").env("X", "1");
+        let set = [owned.demo("new"), changed, owned.demo("same")];
+        let changes = manager.set_servers(set).await.expect("good names");
+        let names = |names: &[std::sync::Arc<str>]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(&changes.added), ["new"]);
+        assert_eq!(names(&changes.restarted), ["changed"]);
+        assert_eq!(names(&changes.removed), ["gone"]);
+        let order: Vec<_> = manager.servers().into_iter().map(|report| report.name).collect();
+        assert_eq!(order, ["new", "changed", "same"]);
+        // A call to one that is being replaced waits for the next instance.
+        let given = manager.call_tool("changed__variables", &json!({})).await.expect("called").value();
+        assert!(given["content"][0]["text"].as_str().expect("text").split(' ').any(|name| name == "X"), "{given}");
+        assert!(matches!(echo(&manager, "gone").await, Err(ManagerError::UnknownTool { .. })));
+        assert_eq!(pid(&manager, "same"), before.0);
+        assert_ne!(pid(&manager, "changed"), before.1);
+        let again = [owned.demo("new"), owned.demo("changed").env("X", "1"), owned.demo("same")];
+        assert_eq!(manager.set_servers(again).await, Ok(mcpd::manager::Changes::default()));
+        manager.close().await;
+    });
+}
+
+#[test]
+fn a_disabled_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.demo("s")]);
+        echo(&manager, "s").await.expect("enabled");
+        manager.toggle("s", false).await.expect("there is such a server");
+        owned.place.expect_no_process(PATIENCE);
+        assert!(names(&manager).await.is_empty());
+        assert!(matches!(echo(&manager, "s").await, Err(ManagerError::UnknownTool { .. })));
+        let report = &manager.servers()[0];
+        assert_eq!((&*report.state, report.disabled), ("stopped", true));
+        manager.toggle("s", false).await.expect("it may be said twice");
+        manager.toggle("s", true).await.expect("there is such a server");
+        assert_eq!(manager.servers()[0].state, "ready");
+        echo(&manager, "s").await.expect("enabled");
+        manager.close().await;
+    });
+}
+
+#[test]
+fn a_server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
+    let owned = Owned::new();
+    run(async {
+        let fixed = owned.place.path("fixed");
+        let broken = owned.server("s", &["--exit-unless", fixed.to_str().expect("text")]);
+        let manager = start([broken]);
+        let attempt = || manager.servers()[0].restarts;
+        // By then the delay is longer than this test may take.
+        while attempt() < 6 {
+            tokio::task::yield_now().await;
+            manager.restart("s").await.expect("there is such a server");
+        }
+        std::fs::write(&fixed, "").expect("the test's own");
+        manager.restart("s").await.expect("there is such a server");
+        echo(&manager, "s").await.expect("repaired");
+        let before = pid(&manager, "s");
+        manager.restart("s").await.expect("there is such a server");
+        echo(&manager, "s").await.expect("a call waits for the next instance");
+        assert_ne!(pid(&manager, "s"), before);
+        manager.close().await;
+    });
+}
+
+#[test]
+fn a_dropped_call_of_a_manager_is_cancelled_at_the_server() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.server("s", &[])]);
+        names(&manager).await;
+        let arguments = json!({"ms": 60_000});
+        let call = manager.call_tool("s__sleep", &arguments);
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(50), call).await.is_err(), "the call ended");
+        echo(&manager, "s").await.expect("the server goes on");
+        manager.close().await;
+    });
+    until("the server has heard of it", || owned.journal().contains("notifications/cancelled").then_some(()));
+}
+
+#[test]
+fn the_last_clone_of_a_manager_takes_its_servers_with_it() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.server("s", &["--ignore-eof", "--ignore-term"]), owned.demo("t")]);
+        names(&manager).await;
+        let clone = manager.clone();
+        drop(manager);
+        echo(&clone, "t").await.expect("a clone is the same manager");
+        drop(clone);
+        while !owned.place.processes(None).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn a_manager_is_used_from_many_threads() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.demo("a"), owned.demo("b")]);
+        let (done, mut sums) = tokio::sync::mpsc::channel(1);
+        for (number, name) in (0..8).zip(["a__add", "b__add"].into_iter().cycle()) {
+            let (manager, done) = (manager.clone(), done.clone());
+            std::thread::spawn(move || {
+                run(async {
+                    let sum = manager.call_tool(name, &json!({"a": number, "b": 1})).await.expect("called").value();
+                    done.send((number + 1, sum["content"][0]["text"].clone())).await.expect("the test waits");
+                });
+            });
+        }
+        drop(done);
+        let mut count = 0;
+        while let Some((expected, sum)) = sums.recv().await {
+            assert_eq!(sum, expected.to_string());
+            count += 1;
+        }
+        assert_eq!(count, 8);
+        manager.close().await;
+    });
+}
+
+#[test]
+fn resources_are_read_by_two_tools() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.demo("d"), owned.server("without", &[])]);
+        let list = ResourceTool::List.call(&manager, &json!({})).await.expect("listed").value();
+        let listed: Value = serde_json::from_str(list["content"][0]["text"].as_str().expect("text")).expect("JSON");
+        let guide = json!({"server": "d", "uri": "demo://guide", "name": "guide", "mimeType": "text/plain"});
+        assert_eq!(listed, json!([guide]));
+        let arguments = json!({"server": "d", "uri": "demo://guide"});
+        let read = ResourceTool::Read.call(&manager, &arguments).await.expect("read").value();
+        assert_eq!(read["content"][0]["type"], "resource");
+        assert_eq!(read["content"][0]["resource"]["uri"], "demo://guide");
+        for (tool, arguments, expected) in [
+            (ResourceTool::List, json!({"server": "no"}), "there is no server `no`"),
+            (ResourceTool::Read, json!({"server": "no", "uri": "x"}), "there is no server `no`"),
+            (ResourceTool::Read, json!({"server": "d", "uri": "x"}), "server `d`: unknown resource (-32002)"),
+            (ResourceTool::Read, json!({"server": "d"}), "`read_mcp_resource`: `server` and `uri` are needed"),
+            (ResourceTool::Read, json!([]), "`read_mcp_resource`: "),
+        ] {
+            let message = tool.call(&manager, &arguments).await.expect_err(expected).to_string();
+            assert!(message.starts_with(expected), "{message:?} instead of {expected:?}");
+        }
+        manager.close().await;
+        assert!(!owned.journal().contains("resources/"), "a server without resources was asked for them");
+    });
+}

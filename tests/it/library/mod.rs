@@ -1,0 +1,55 @@
+//! The library: servers owned by a Rust program, here by the test itself.
+
+mod client;
+mod manager;
+
+use std::future::Future;
+use std::rc::Rc;
+
+use mcpd::{Guard, ServerConfig};
+
+use crate::support::{MCPD, PATIENCE, Place, SCRIPTED, TAG};
+
+/// Servers in a place of their own, whose end checks that no process is left.
+struct Owned {
+    place: Rc<Place>,
+}
+
+impl Owned {
+    fn new() -> Self {
+        Self { place: Place::new() }
+    }
+
+    /// A scripted server that keeps a journal.
+    fn server(&self, name: &str, flags: &[&str]) -> ServerConfig {
+        let journal = self.place.path("journal");
+        let server = ServerConfig::new(name, SCRIPTED).args(["--journal", journal.to_str().expect("text")]);
+        server.args(flags.to_vec()).env(TAG, self.place.tag())
+    }
+
+    /// A server that offers resources.
+    fn demo(&self, name: &str) -> ServerConfig {
+        ServerConfig::new(name, MCPD).args(["demo-server"]).env(TAG, self.place.tag())
+    }
+
+    fn journal(&self) -> String {
+        std::fs::read_to_string(self.place.path("journal")).unwrap_or_default()
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.place.expect_no_process(PATIENCE);
+        }
+    }
+}
+
+fn guards() -> [Guard; 2] {
+    [Guard::Program(MCPD.into()), Guard::None]
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
+}

@@ -8,10 +8,12 @@
 //! ```
 
 mod process;
+mod reload;
 mod status;
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use self::reload::Reload;
 use self::status::Connected;
 use crate::admin;
 use crate::config::Config;
@@ -74,19 +77,21 @@ struct Daemon {
     queries: mpsc::Sender<admin::Query>,
 }
 
-/// Serves `config` in `directory` until a signal says otherwise. Returns when no process and no socket is left.
+/// Serves `config` in `directory` until a signal says otherwise; SIGHUP has it read again from `files`, or from the
+/// default file if there are none. Returns when no process and no socket is left.
 ///
 /// # Errors
 /// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started.
-pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartError> {
+pub async fn run(config: Config, files: &[PathBuf], directory: &RuntimeDir) -> Result<(), StartError> {
     let inherited = process::prepare()?;
-    let stop = signals::stop_on_signals()?;
+    let asked_by_signals = signals::listen()?;
     let lock = directory.lock()?;
     let (agents, operators) = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
     let max_message = config.daemon.max_message_bytes;
     let host = Host { guard: Guard::available(), inherited, max_message, restarts: true };
-    let setup = Setup { naming: config.daemon.naming, host, strays: Some(Strays::watch()) };
+    let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, ended) = Manager::spawn(setup, config.servers)?;
+    let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone() };
     let (queries, asked) = mpsc::channel(MAX_OPERATORS);
     let daemon = Daemon {
         started: Instant::now(),
@@ -106,7 +111,9 @@ pub async fn run(config: Config, directory: &RuntimeDir) -> Result<(), StartErro
     };
     tracing::info!(socket = daemon.agent_socket, "serving");
     process::notify_ready();
-    daemon.serve(asked, stop, ended).await;
+    let mut reloading = JoinSet::new();
+    reloading.spawn(reload.on(asked_by_signals.reload));
+    daemon.serve(asked, asked_by_signals.stop, ended).await;
     // Only now may another daemon take the directory over.
     drop(lock);
     Ok(())

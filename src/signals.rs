@@ -1,22 +1,43 @@
-//! Signals become an order to stop. Knows nothing of who obeys it.
+//! Signals become orders. Knows nothing of who obeys them.
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
-use crate::server::{Stop, StopOrder};
 use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
+use tokio::sync::Notify;
 
-/// The order that signals give: the first one of SIGTERM, SIGINT and SIGHUP means [`Stop::Stop`], a further SIGTERM or
-/// SIGINT [`Stop::Kill`]. SIGHUP is no further one: a closing terminal may send several.
+use crate::server::{Stop, StopOrder};
+
+/// What signals ask for.
+#[derive(Debug)]
+pub struct Asked {
+    /// The first SIGTERM or SIGINT means [`Stop::Stop`], a further one [`Stop::Kill`].
+    pub stop: StopOrder,
+    /// SIGHUP: read the configuration again. Several that come at once are one.
+    ///
+    /// With a terminal on stdin, stdout or stderr SIGHUP says instead that this terminal has gone, which means
+    /// [`Stop::Stop`] once, however often it is said.
+    pub reload: Arc<Notify>,
+}
+
+/// Listens from now on.
 ///
 /// # Errors
 /// If the handlers cannot be installed.
-pub fn stop_on_signals() -> io::Result<StopOrder> {
+pub fn listen() -> io::Result<Asked> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    let (sender, order) = StopOrder::channel();
+    let (sender, stop) = StopOrder::channel();
+    let reload = Arc::new(Notify::new());
+    let asked = Asked { stop, reload: Arc::clone(&reload) };
+    let on_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
+            if signal == SIGHUP && !on_terminal {
+                reload.notify_one();
+                continue;
+            }
             tracing::info!(signal, "stopping");
             sender.send_modify(|stop| {
                 *stop = match *stop {
@@ -27,5 +48,5 @@ pub fn stop_on_signals() -> io::Result<StopOrder> {
             });
         }
     });
-    Ok(order)
+    Ok(asked)
 }

@@ -32,7 +32,7 @@ pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir) -> ExitCode {
     }
     let _flushed = log_to_stderr(colour);
     block_on(async {
-        match daemon::run(config, directory).await {
+        match daemon::run(config, files, directory).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(FAILED, error),
         }

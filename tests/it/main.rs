@@ -19,6 +19,7 @@ mod negotiates;
 mod owns_its_sockets;
 mod refuses_bad_config;
 mod refuses_tricks;
+mod reloads;
 mod reports_status;
 mod routes_calls;
 mod serves_on;

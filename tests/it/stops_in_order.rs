@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use serde_json::json;
 
 use crate::support::{Agent, Server, Setup, arguments, code, until};
@@ -86,7 +87,11 @@ fn a_second_sigterm_ends_at_once_what_the_first_one_waits_for() {
 
 #[test]
 fn a_terminal_that_hangs_up_twice_stops_the_daemon_as_politely_as_once() {
-    let mut daemon = Setup::with(Server::named("slow").flags("--leave-delay 400")).start();
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
+    unlockpt(&terminal).expect("one's own");
+    let name = ptsname(&terminal, Vec::new()).expect("it has a name").into_string().expect("text");
+    let slow = Server::named("slow").flags("--leave-delay 400");
+    let mut daemon = Setup::with(slow).after_shell(&format!("exec < {name}")).start();
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("slow__sleep", &json!({"ms": 600}));
     daemon.wait_journal("slow", "600");

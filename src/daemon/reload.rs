@@ -1,0 +1,74 @@
+//! Taking over a changed configuration while the daemon runs.
+//!
+//! It is read and checked as a whole first; one that does not hold changes nothing. What the `[daemon]` table says holds
+//! from the next start on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+
+use crate::config::interpolate::Process;
+use crate::config::{self, DaemonConfig, Loaded};
+use crate::manager::{Changes, Manager};
+
+/// What a reload compares with, and whom it tells.
+pub(super) struct Reload {
+    /// As named at start; none means the default file.
+    pub(super) files: Vec<PathBuf>,
+    /// As it was at start.
+    pub(super) daemon: DaemonConfig,
+    pub(super) manager: Manager,
+}
+
+impl Reload {
+    /// Reloads once for any number of `requests` that came meanwhile: the last one finds the latest files.
+    pub(super) async fn on(self, requests: Arc<Notify>) {
+        loop {
+            requests.notified().await;
+            match self.once().await {
+                Ok(changes) => tracing::info!("reloaded: {}", summary(&changes)),
+                Err(reason) => tracing::error!("not reloaded, nothing has changed: {reason}"),
+            }
+        }
+    }
+
+    async fn once(&self) -> Result<Changes, String> {
+        let files = self.files.clone();
+        // A file may be on a disk that has gone away.
+        let loaded = spawn_blocking(move || config::load(&files, &Process)).await.map_err(|error| error.to_string())?;
+        let Loaded { config, warnings, .. } = loaded.map_err(|error| error.render(false))?;
+        for warning in warnings {
+            tracing::warn!("{}", warning.render(false));
+        }
+        if config.daemon != self.daemon {
+            tracing::warn!("what has changed in [daemon] holds when mcpd is started the next time");
+        }
+        self.manager.set_servers(config.servers).await.map_err(|error| error.to_string())
+    }
+}
+
+fn summary(changes: &Changes) -> String {
+    let said = [("added", &changes.added), ("restarted", &changes.restarted), ("removed", &changes.removed)];
+    let said = said.into_iter().filter(|(_, names)| !names.is_empty());
+    let said: Vec<_> = said.map(|(what, names)| format!("{what} {}", names.join(", "))).collect();
+    if said.is_empty() { "no server is to be run differently".to_owned() } else { said.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_reload_did_is_said_in_one_line() {
+        let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+        let check = |changes: Changes, expected| assert_eq!(summary(&changes), expected);
+        check(Changes::default(), "no server is to be run differently");
+        check(
+            Changes { added: names(&["a", "b"]), removed: names(&["c"]), ..Changes::default() },
+            "added a, b; removed c",
+        );
+        check(Changes { restarted: names(&["d"]), ..Changes::default() }, "restarted d");
+    }
+}

@@ -1,0 +1,116 @@
+//! A changed configuration is taken over while agents are connected, and one that does not hold changes nothing.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, until};
+
+fn start(servers: &[Server]) -> Daemon {
+    let place = Place::new();
+    let file = place.write("changing.toml", text(servers, &place));
+    Setup::new().config(file).start_in(&place)
+}
+
+fn text(servers: &[Server], place: &Place) -> String {
+    servers.iter().map(|server| server.toml(place)).collect()
+}
+
+/// A file that is read while it is written would be another one.
+fn replace(place: &Place, text: impl AsRef<[u8]>) {
+    let new = place.write("new.toml", text);
+    fs::rename(new, place.path("changing.toml")).expect("the test's own");
+}
+
+fn change(daemon: &mut Daemon, text: impl AsRef<[u8]>, said: &str) {
+    replace(daemon.place(), text);
+    let before = daemon.log().matches(said).count();
+    daemon.signal(Signal::HUP);
+    until("the reload is said", || (daemon.log().matches(said).count() > before).then_some(()));
+}
+
+fn pids(daemon: &Daemon) -> Vec<(String, u64)> {
+    let status = daemon.status();
+    let servers = status["servers"].as_array().expect("servers").iter();
+    servers.map(|server| (server["name"].to_string(), server["pid"].as_u64().unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_reload_disturbs_only_the_servers_that_differ_and_agents_are_told() {
+    let many: Vec<_> = (0..6).map(|number| Server::named(&format!("s{number}"))).collect();
+    let mut daemon = start(&many);
+    let mut agent = Agent::ready(&daemon);
+    agent.tools();
+    let call = agent.start_call("s0__sleep", &json!({"ms": 700}));
+    daemon.wait_journal("s0", "700");
+    let before = pids(&daemon);
+
+    let mut servers: Vec<_> = (0..5).map(|number| Server::named(&format!("s{number}"))).collect();
+    servers[4] = Server::named("s4").env("CHANGED", "1");
+    servers.push(Server::named("new"));
+    let text = text(&servers, daemon.place());
+    change(&mut daemon, text, "reloaded: added new; restarted s4; removed s5");
+
+    arguments(&agent.answer(&call));
+    // Once for what went at once, once for what came when it was ready.
+    for _ in 0..2 {
+        agent.expect_notification("notifications/tools/list_changed");
+    }
+    let tools = agent.tools();
+    let has = |name: &str| tools.iter().any(|tool| tool == name);
+    assert!(has("new__echo") && has("s4__echo") && !has("s5__echo"), "{tools:?}");
+    let after = until("all are up", || {
+        let pids = pids(&daemon);
+        pids.iter().all(|(_, pid)| *pid > 0).then_some(pids)
+    });
+    assert_eq!(before[..4], after[..4]);
+    assert_ne!(before[4], after[4]);
+    assert_eq!(after[5].0, "\"new\"");
+}
+
+#[test]
+fn a_configuration_that_does_not_hold_changes_nothing_and_is_said_with_its_place() {
+    let mut daemon = start(&[Server::named("s")]);
+    let before = pids(&daemon);
+    change(&mut daemon, "[servers.t]\ncomand = \"x\"\n", "not reloaded, nothing has changed");
+    assert!(daemon.log().contains("changing.toml:2:1"), "{}", daemon.log());
+    fs::remove_file(daemon.place().path("changing.toml")).expect("it is there");
+    let before_log = daemon.log().matches("not reloaded").count();
+    daemon.signal(Signal::HUP);
+    until("it is said", || (daemon.log().matches("not reloaded").count() > before_log).then_some(()));
+    arguments(&Agent::ready(&daemon).call("s__echo", &json!({})));
+    assert_eq!(pids(&daemon), before);
+}
+
+#[test]
+fn a_changed_policy_holds_at_once_and_costs_no_server_its_process() {
+    let mut daemon = start(&[Server::named("s")]);
+    let mut agent = Agent::ready(&daemon);
+    agent.tools();
+    let before = pids(&daemon);
+    let denying = text(&[Server::named("s").line("deny = [\"echo\"]")], daemon.place());
+    change(&mut daemon, denying, "reloaded: no server is to be run differently");
+    agent.expect_notification("notifications/tools/list_changed");
+    assert!(!agent.tools().contains(&"s__echo".to_owned()));
+    let refused = agent.call("s__echo", &json!({}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert_eq!(pids(&daemon), before);
+}
+
+#[test]
+fn a_hundred_reloads_in_a_row_start_nothing_twice() {
+    let mut daemon = start(&[Server::named("s")]);
+    let place = std::rc::Rc::clone(daemon.place());
+    for number in 0..100 {
+        let servers = [Server::named("s"), Server::named("t").env("NUMBER", &number.to_string())];
+        replace(&place, text(&servers, &place));
+        daemon.signal(Signal::HUP);
+    }
+    let mut agent = Agent::ready(&daemon);
+    until("the last one holds", || {
+        let answer = agent.call("t__env", &json!({"name": "NUMBER"}));
+        answer.to_string().contains("99").then_some(())
+    });
+    assert_eq!(place.processes(None).iter().filter(|process| process.command.contains("scripted-server")).count(), 2);
+}

@@ -7,9 +7,12 @@
 //!         ─► sessions write their last answers ─► admin socket gone ─► lock released
 //! ```
 
+mod notify;
 mod process;
 mod reload;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::io;
@@ -41,12 +44,14 @@ const MAX_SESSIONS: usize = 4096;
 const MAX_OPERATORS: usize = 64;
 /// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// For servers to be ended when their manager is gone, which ends them at once.
+const LAST_SERVERS: Duration = Duration::from_secs(5);
 /// For sessions to write their last answers, which have a shorter limit of their own.
 const LAST_SESSIONS: Duration = Duration::from_secs(1);
 
-/// Why a daemon did not start.
+/// Why a daemon did not start, or did not go on.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum DaemonError {
     /// The sockets cannot be served.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -56,6 +61,9 @@ pub enum StartError {
     /// The system refused something at start.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
+    /// A task of mcpd's own panicked; the message of the panic was printed. What could be stopped was.
+    #[error("ended because of a bug in mcpd, which the panic message above tells more about: please report it")]
+    Panicked,
 }
 
 struct Daemon {
@@ -70,6 +78,8 @@ struct Daemon {
     operators: Listener,
     sessions: JoinSet<()>,
     connected: HashMap<Id, Connected>,
+    /// How many they are, for whoever watches.
+    agent_count: watch::Sender<usize>,
     next_session: u64,
     /// To the sessions, once no server is left.
     closing: (watch::Sender<Stop>, StopOrder),
@@ -81,55 +91,68 @@ struct Daemon {
 /// default file if there are none. Returns when no process and no socket is left.
 ///
 /// # Errors
-/// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started.
-pub async fn run(config: Config, files: &[PathBuf], directory: &RuntimeDir) -> Result<(), StartError> {
+/// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started. If a task
+/// of mcpd's own panicked; then everything has been ended.
+pub async fn run(config: Config, files: &[PathBuf], directory: &RuntimeDir) -> Result<(), DaemonError> {
     let inherited = process::prepare()?;
-    let asked_by_signals = signals::listen()?;
+    let signals = signals::listen()?;
     let lock = directory.lock()?;
-    let (agents, operators) = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
     let max_message = config.daemon.max_message_bytes;
     let host = Host { guard: Guard::available(), inherited, max_message, restarts: true };
+    let sockets = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
-    let (manager, ended) = Manager::spawn(setup, config.servers)?;
+    let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
     let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone() };
-    let (queries, asked) = mpsc::channel(MAX_OPERATORS);
-    let daemon = Daemon {
-        started: Instant::now(),
-        max_message,
-        max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
-        view: manager.view(),
-        manager,
-        agent_socket: agents.path().display().to_string(),
-        agents: Some(agents),
-        operators,
-        sessions: JoinSet::new(),
-        connected: HashMap::new(),
-        next_session: 0,
-        closing: StopOrder::channel(),
-        questions: JoinSet::new(),
-        queries,
-    };
+    let (daemon, asked) = Daemon::new(sockets, manager, max_message);
     tracing::info!(socket = daemon.agent_socket, "serving");
-    process::notify_ready();
-    let mut reloading = JoinSet::new();
-    reloading.spawn(reload.on(asked_by_signals.reload));
-    daemon.serve(asked, asked_by_signals.stop, ended).await;
+    let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
+    let mut helpers = JoinSet::new();
+    helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
+    helpers.spawn(reload.on(signals.reload));
+    let ended = daemon.serve(asked, signals.stop, servers_ended).await;
     // Only now may another daemon take the directory over.
     drop(lock);
-    Ok(())
+    ended
 }
 
 impl Daemon {
+    fn new(
+        (agents, operators): (Listener, Listener),
+        manager: Manager,
+        max_message: usize,
+    ) -> (Self, mpsc::Receiver<admin::Query>) {
+        let (queries, asked) = mpsc::channel(MAX_OPERATORS);
+        let daemon = Self {
+            started: Instant::now(),
+            max_message,
+            max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
+            view: manager.view(),
+            manager,
+            agent_socket: agents.path().display().to_string(),
+            agents: Some(agents),
+            operators,
+            sessions: JoinSet::new(),
+            connected: HashMap::new(),
+            agent_count: watch::Sender::new(0),
+            next_session: 0,
+            closing: StopOrder::channel(),
+            questions: JoinSet::new(),
+            queries,
+        };
+        (daemon, asked)
+    }
+
+    /// Serves until the manager has ended; then no server is left.
     async fn serve(
         mut self,
         mut asked: mpsc::Receiver<admin::Query>,
         mut stop: StopOrder,
         mut servers_ended: JoinHandle<()>,
-    ) {
+    ) -> Result<(), DaemonError> {
         let mut kill = stop.clone();
         let mut killed = pin!(kill.at_least(Stop::Kill));
         let mut hurried = false;
-        loop {
+        let ended = loop {
             tokio::select! {
                 agent = accept(self.agents.as_ref()) => self.greet_agent(agent),
                 operator = accept(Some(&self.operators)), if self.questions.len() < MAX_OPERATORS => {
@@ -139,7 +162,6 @@ impl Daemon {
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 Some(_) = self.questions.join_next() => {}
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
-                    process::notify_stopping();
                     self.agents = None;
                     self.manager.stop(Stop::Stop);
                 }
@@ -147,8 +169,12 @@ impl Daemon {
                     hurried = true;
                     self.manager.stop(Stop::Kill);
                 }
-                _ = &mut servers_ended => break,
+                ended = &mut servers_ended => break ended,
             }
+        };
+        if ended.is_err() {
+            self.agents = None;
+            self.after_manager().await;
         }
         self.closing.0.send_replace(Stop::Stop);
         let all_ended = async { while self.sessions.join_next().await.is_some() {} };
@@ -156,6 +182,20 @@ impl Daemon {
             tracing::warn!("some agents did not take their last answers");
         }
         tracing::info!("stopped");
+        ended.map_err(|_| DaemonError::Panicked)
+    }
+
+    /// A manager that panicked has let go of its servers, which end at once.
+    async fn after_manager(&self) {
+        let servers = self.view.borrow().servers.clone();
+        let all_ended = async {
+            for server in &servers {
+                server.handle.ended().await;
+            }
+        };
+        if timeout(LAST_SERVERS, all_ended).await.is_err() {
+            tracing::warn!("some servers did not end");
+        }
     }
 
     fn greet_agent(&mut self, stream: UnixStream) {
@@ -181,6 +221,7 @@ impl Daemon {
         let task = self.sessions.spawn(session::run(stream, setup));
         let connected = Connected { number: self.next_session, peer, since: Instant::now(), facts };
         self.connected.insert(task.id(), connected);
+        self.agent_count.send_replace(self.connected.len());
     }
 
     fn greet_operator(&mut self, stream: UnixStream) {
@@ -197,6 +238,7 @@ impl Daemon {
     fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         self.connected.remove(&id);
+        self.agent_count.send_replace(self.connected.len());
     }
 }
 

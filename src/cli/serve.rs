@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
 use super::{FAILED, USAGE, block_on, fail};
@@ -21,6 +22,7 @@ pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => {
             eprintln!("{}", error.render(colour));
+            tell_service_manager(&error.to_string());
             return ExitCode::from(USAGE);
         }
     };
@@ -34,9 +36,19 @@ pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir) -> ExitCode {
     block_on(async {
         match daemon::run(config, files, directory).await {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(FAILED, error),
+            Err(error) => {
+                tell_service_manager(&error.to_string());
+                fail(FAILED, error)
+            }
         }
     })
+}
+
+/// Has `systemctl status` say why: the message, and the place if there is one. Without a service manager there is nobody
+/// to tell.
+fn tell_service_manager(error: &str) {
+    let message: Vec<_> = error.lines().take(2).map(str::trim).collect();
+    let _ = sd_notify::notify(&[NotifyState::Status(&message.join(" "))]);
 }
 
 fn log_to_stderr(colour: bool) -> tracing_appender::non_blocking::WorkerGuard {

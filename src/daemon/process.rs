@@ -1,10 +1,9 @@
-//! What the daemon changes of its own process, and what it tells the service manager.
+//! What the daemon changes of its own process.
 
 use std::io;
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
-use sd_notify::NotifyState;
 
 use crate::server::Inherited;
 
@@ -22,13 +21,4 @@ pub(super) fn prepare() -> io::Result<Inherited> {
 pub(super) fn open_files() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
-}
-
-/// Without a service manager there is nobody to tell, and that is no failure.
-pub(super) fn notify_ready() {
-    let _ = sd_notify::notify(&[NotifyState::Ready]);
-}
-
-pub(super) fn notify_stopping() {
-    let _ = sd_notify::notify(&[NotifyState::Stopping]);
 }

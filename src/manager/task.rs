@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinError;
 use tokio::time::sleep_until;
 
 use super::orders::Order;
@@ -73,6 +74,9 @@ impl ManagerTask {
 
     /// Obeys orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.
     /// Returns when no process of theirs is left.
+    ///
+    /// # Panics
+    /// At the end, with the panic of a server's task.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopOrder) {
         let deadline = tokio::time::Instant::now() + FIRST_LISTS;
         let changed = Arc::clone(&self.changed);
@@ -89,10 +93,13 @@ impl ManagerTask {
                 () = stop.at_least(Stop::Stop) => break,
             }
         }
-        self.stop_all(stop).await;
+        let panicked = self.stop_all(stop).await;
         let handles = self.handles();
         if let Some(strays) = &self.setup.strays {
             strays.kill(&handles).await;
+        }
+        if let Some(panic) = panicked {
+            std::panic::resume_unwind(panic.into_panic());
         }
     }
 
@@ -109,24 +116,29 @@ impl ManagerTask {
         }
     }
 
-    async fn stop_all(&mut self, mut stop: StopOrder) {
+    /// Tells if a server's task ended with a panic rather than in order.
+    async fn stop_all(&mut self, mut stop: StopOrder) -> Option<JoinError> {
         let mut all: Vec<Running> = self.servers.drain(..).map(|entry| entry.running).collect();
         all.append(&mut self.leaving);
         let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
         pass_on(&all, stop.now());
         let mut stop_now = pin!(stop.at_least(Stop::Kill));
-        let mut killed = false;
+        let (mut killed, mut panicked) = (false, None);
         for next in 0..all.len() {
             loop {
                 tokio::select! {
                     // A task that panicked has dropped its process, and so its lifeline.
-                    _ = &mut all[next].task => break,
+                    ended = &mut all[next].task => {
+                        panicked = ended.err().filter(JoinError::is_panic).or(panicked);
+                        break;
+                    }
                     () = &mut stop_now, if !killed => killed = true,
                 }
                 pass_on(&all, Stop::Kill);
             }
         }
         self.leaving = all;
+        panicked
     }
 
     /// Publishes after more than a list has changed.
@@ -175,4 +187,26 @@ impl Entry {
 
 fn is_same(a: &[Arc<ToolList>], b: &[Arc<ToolList>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Guard;
+
+    #[tokio::test]
+    async fn the_panic_of_a_servers_task_is_not_taken_for_an_ordered_end() {
+        let mut setup = Setup::default();
+        setup.host.guard = Guard::None;
+        let servers = ["a", "b"].map(|name| ServerConfig::new(name, "cat"));
+        let (mut task, _view) = ManagerTask::start(setup, servers.into());
+        let other = task.servers[1].running.handle.clone();
+        task.servers[0].running.task = tokio::spawn(async { panic!("a bug") });
+        let (sender, stop) = StopOrder::channel();
+        sender.send_replace(Stop::Stop);
+        let (_orders, receiver) = mpsc::channel(1);
+        let ended = tokio::spawn(task.run(receiver, stop)).await;
+        assert!(ended.expect_err("it was no ordered end").is_panic());
+        assert!(other.published().pid.is_none() && other.has_ended(), "the other server was ended");
+    }
 }

@@ -183,9 +183,14 @@ impl ServerHandle {
         self.published.clone().wait_for(condition).await.is_ok()
     }
 
+    /// What it publishes, as one who looks for the first time.
+    pub(crate) fn watch(&self) -> watch::Receiver<Published> {
+        self.published.clone()
+    }
+
     /// Waits until its task has ended: then no process of it is left.
     pub(crate) async fn ended(&self) {
-        let _ = self.published.clone().wait_for(|_| false).await;
+        self.wait_for(|_| false).await;
     }
 
     /// Whether its task has ended: then no process of it is left.

@@ -1,0 +1,38 @@
+//! What no black box can provoke: a bug of the daemon's own.
+
+use super::*;
+use crate::config::{self, interpolate::Process};
+use crate::server::Inherited;
+
+#[tokio::test]
+async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_does_not_say_that_all_is_well() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let file = place.path().join("config.toml");
+    // Neither speaks MCP nor leaves at the end of its input.
+    std::fs::write(&file, "[servers.a]\ncommand = \"sleep\"\nargs = [\"600\"]\n").expect("its own directory");
+    let config = config::load(&[file], &Process).expect("a good configuration").config;
+    let host = Host { guard: Guard::None, inherited: Inherited::default(), max_message: 1 << 20, restarts: true };
+    let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
+    let lock = directory.lock().expect("nobody else's");
+    let sockets = (lock.listen(AGENT_SOCKET).expect("free"), lock.listen(ADMIN_SOCKET).expect("free"));
+
+    let max_message = host.max_message;
+    let setup = Setup { naming: config.daemon.naming, host, strays: None };
+    let (manager, _) = Manager::spawn(setup, config.servers).expect("good names");
+    let server = manager.view().borrow().servers[0].handle.clone();
+    assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
+    let pid = server.published().pid.expect("it runs");
+    let (daemon, asked) = Daemon::new(sockets, manager.clone(), max_message);
+    // What the panic of its task does: nobody is left to obey.
+    let panics = async move {
+        manager.stop(Stop::Kill);
+        panic!("a bug")
+    };
+    let (_never, stop) = StopOrder::channel();
+    let ended = daemon.serve(asked, stop, tokio::spawn(panics)).await;
+
+    assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "its server is left");
+    let left = [AGENT_SOCKET, ADMIN_SOCKET].map(|name| directory.socket(name).exists());
+    assert_eq!(left, [false, false]);
+}

@@ -22,6 +22,7 @@ mod refuses_tricks;
 mod reloads;
 mod reports_status;
 mod routes_calls;
+mod runs_as_a_unit;
 mod serves_on;
 mod serves_rmcp;
 mod spares_strangers;

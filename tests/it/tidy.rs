@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::MCPD;
+use crate::support::{MCPD, skipped};
 
 /// Rooms that do no I/O, so that everything in them is tested as tables and properties.
 const PURE: &[&str] = &["catalog", "config", "era", "jsonrpc", "naming", "policy", "server/lifecycle"];
@@ -77,7 +77,7 @@ fn the_unit_file_pleases_systemd() {
     let mut command = Command::new("systemd-analyze");
     command.args(["--user", "--man=no", "verify"]).arg(&copy).env("XDG_RUNTIME_DIR", dir.path());
     match command.output() {
-        Err(error) => println!("skipped: systemd-analyze cannot be run: {error}"),
+        Err(error) => skipped(&format!("systemd-analyze cannot be run: {error}")),
         Ok(output) => {
             // It ends with 0 even for a key that does not exist.
             let said = [output.stdout, output.stderr].concat();

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +25,11 @@ pub(crate) struct Agent {
 impl Agent {
     /// Connects and says nothing.
     pub(crate) fn connect(daemon: &Daemon) -> Self {
-        let stream = until("the socket accepts", || UnixStream::connect(daemon.agent_socket()).ok());
+        Self::connect_to(&daemon.agent_socket())
+    }
+
+    fn connect_to(socket: &Path) -> Self {
+        let stream = until("the socket accepts", || UnixStream::connect(socket).ok());
         stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
         stream.set_write_timeout(Some(PATIENCE)).expect("not zero");
         Self { stream: BufReader::new(stream), unread: VecDeque::new(), next_id: 1, accountable: true }
@@ -32,7 +37,12 @@ impl Agent {
 
     /// Connects and is ready to call.
     pub(crate) fn ready(daemon: &Daemon) -> Self {
-        let mut agent = Self::connect(daemon);
+        Self::ready_at(&daemon.agent_socket())
+    }
+
+    /// [`Agent::ready`] on a socket that the harness's daemon does not own.
+    pub(crate) fn ready_at(socket: &Path) -> Self {
+        let mut agent = Self::connect_to(socket);
         result(&agent.initialize("2025-11-25"));
         agent
     }

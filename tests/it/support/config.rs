@@ -144,7 +144,8 @@ impl Setup {
         command
     }
 
-    fn write(&self, place: &Place) -> PathBuf {
+    /// Writes the config and gives its path.
+    pub(crate) fn write(&self, place: &Place) -> PathBuf {
         for server in &self.servers {
             // Made here, because a server may run under a umask with which it could not open it again.
             let journal = journal(place, &server.name);

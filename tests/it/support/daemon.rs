@@ -13,6 +13,7 @@ use super::config::Setup;
 use super::place::Place;
 use super::processes::{Process, signal};
 use super::run::{Ran, wait_exit};
+use super::say::say;
 use super::wait::{PATIENCE, poll};
 
 /// A running daemon. Dropping it stops it and fails the test if it left a process, a socket or a panic behind.
@@ -131,10 +132,4 @@ impl Drop for Daemon {
         assert!(!self.log().contains("panicked at"), "{}", self.log());
         self.expect_no_family(PATIENCE);
     }
-}
-
-/// Shown by the test runner for tests that failed, and only for them.
-#[expect(clippy::print_stderr, reason = "the test runner captures what this macro prints")]
-fn say(text: &str) {
-    eprintln!("{text}");
 }

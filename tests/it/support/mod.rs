@@ -1,7 +1,8 @@
 //! The harness: the real binary in a place of its own, agents that account for every message.
 //!
 //! `place` (directory, environment, tag) → `config` (what the daemon is told) → `daemon` (starts, stops) · `watch` (asks it) ·
-//! `agent` (a line client) · `run` (a command to its end) · `processes` (what is alive) · `wait` (never for a fixed time).
+//! `user_manager` (has systemd start it) · `agent` (a line client) · `run` (a command to its end) · `processes` (what is
+//! alive) · `wait` (never for a fixed time) · `say` (what is shown).
 
 mod agent;
 mod config;
@@ -9,6 +10,8 @@ mod daemon;
 mod place;
 mod processes;
 mod run;
+mod say;
+mod user_manager;
 mod wait;
 mod watch;
 
@@ -18,4 +21,6 @@ pub(crate) use self::daemon::Daemon;
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
 pub(crate) use self::processes::{Process, children, field, resident_kib, signal};
 pub(crate) use self::run::{Ran, run, wait_exit};
+pub(crate) use self::say::skipped;
+pub(crate) use self::user_manager::UserManager;
 pub(crate) use self::wait::{PATIENCE, until};

@@ -1,0 +1,150 @@
+//! As the shipped unit of a real user manager: started when it serves, gone when it is stopped, back when it is killed.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Agent, Process, Server, Setup, UserManager, code, result, signal, until};
+
+fn plain() -> Setup {
+    Setup::with(Server::named("plain"))
+}
+
+/// Servers of every kind that other tools leave behind.
+fn clingy() -> Setup {
+    plain()
+        .server(Server::named("stubborn").flags("--ignore-eof --ignore-term"))
+        .server(Server::named("wrapped").flags("--wrap --ignore-eof --ignore-term"))
+        .server(Server::named("forking").flags("--double-fork --wrap"))
+}
+
+/// A user manager that has started mcpd with these servers, each of which is ready.
+fn started(setup: &Setup) -> Option<UserManager> {
+    let manager = UserManager::start(setup)?;
+    manager.systemctl(&["start", "mcpd"]).expect_code(0);
+    until("every server is ready", || {
+        let status = manager.mcpd(&["status", "--json"]).expect_code(0).json();
+        let servers = status["servers"].as_array().expect("an array of servers").clone();
+        servers.iter().all(|server| server["state"] == "ready").then_some(())
+    });
+    Some(manager)
+}
+
+fn expect_gone(processes: &[Process]) {
+    let left = || -> Vec<_> { processes.iter().filter(|process| process.is_alive()).collect() };
+    let start = Instant::now();
+    until("the processes are gone", || left().is_empty().then_some(()));
+    assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
+}
+
+#[test]
+fn start_returns_when_mcpd_serves_and_stop_when_nothing_is_left() {
+    let Some(manager) = UserManager::start(&plain()) else { return };
+    manager.systemctl(&["start", "mcpd"]).expect_code(0);
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+    manager.systemctl(&["is-active", "mcpd"]).expect_code(0);
+    manager.systemctl(&["stop", "mcpd"]).expect_code(0);
+    manager.expect_nothing_left();
+    assert_eq!([manager.property("ActiveState"), manager.property("Result")], ["inactive", "success"]);
+    assert_eq!(manager.property("ExecMainStatus"), "0");
+}
+
+#[test]
+fn the_status_line_says_how_many_servers_serve_and_how_many_agents_there_are() {
+    let broken = Server::run_by("broken", "/nonexistent/server");
+    let Some(manager) = UserManager::start(&plain().server(broken)) else { return };
+    manager.systemctl(&["start", "mcpd"]).expect_code(0);
+    manager.wait_property("StatusText", "1 server ready, 1 in backoff (broken); no agents");
+    let agents = [0, 1].map(|_| Agent::ready_at(&manager.agent_socket()));
+    manager.wait_property("StatusText", "1 server ready, 1 in backoff (broken); 2 agents");
+    drop(agents);
+    manager.wait_property("StatusText", "1 server ready, 1 in backoff (broken); no agents");
+}
+
+#[test]
+fn stop_leaves_nothing_of_servers_that_resist() {
+    let Some(manager) = started(&clingy()) else { return };
+    let start = Instant::now();
+    manager.systemctl(&["stop", "mcpd"]).expect_code(0);
+    assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
+    manager.expect_nothing_left();
+    assert_eq!(manager.property("Result"), "success");
+}
+
+#[test]
+fn stop_while_a_call_runs_tells_the_agent_and_ends_in_time() {
+    let Some(manager) = started(&plain()) else { return };
+    let mut agent = Agent::ready_at(&manager.agent_socket());
+    let call = agent.start_call("plain__sleep", &json!({"ms": 60_000}));
+    // What is sent on one connection is taken in order.
+    agent.request("ping", &json!({}));
+    let start = Instant::now();
+    manager.systemctl(&["stop", "mcpd"]).expect_code(0);
+    assert!(start.elapsed() < Duration::from_secs(8), "it took {:?}", start.elapsed());
+    assert_eq!(code(&agent.answer(&call)), -31005);
+    agent.expect_end();
+    manager.expect_nothing_left();
+    assert_eq!(manager.property("Result"), "success");
+}
+
+#[test]
+fn sigterm_from_anybody_is_an_ordered_stop_that_systemd_hears_of() {
+    let Some(manager) = started(&plain()) else { return };
+    let mut agent = Agent::ready_at(&manager.agent_socket());
+    let call = agent.start_call("plain__sleep", &json!({"ms": 1200}));
+    agent.request("ping", &json!({}));
+    manager.systemctl(&["kill", "--signal=TERM", "--kill-whom=main", "mcpd"]).expect_code(0);
+    manager.wait_property("ActiveState", "deactivating");
+    result(&agent.answer(&call));
+    agent.expect_end();
+    manager.wait_property("ActiveState", "inactive");
+    assert_eq!([manager.property("Result"), manager.property("NRestarts")], ["success", "0"]);
+    manager.expect_nothing_left();
+}
+
+#[test]
+fn kill_9_leaves_no_server_and_mcpd_serves_again() {
+    let Some(manager) = started(&clingy()) else { return };
+    let (pid, before) = (manager.property("MainPID"), manager.unit_processes());
+    assert!(before.len() > 8, "{before:#?}");
+    manager.systemctl(&["kill", "--signal=KILL", "--kill-whom=main", "mcpd"]).expect_code(0);
+    manager.wait_property("NRestarts", "1");
+    manager.wait_property("ActiveState", "active");
+    expect_gone(&before);
+    assert_ne!(manager.property("MainPID"), pid);
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+}
+
+#[test]
+fn kill_9_of_mcpd_and_every_guard_at_once_leaves_no_server_either() {
+    let Some(manager) = started(&clingy()) else { return };
+    let before = manager.unit_processes();
+    let of_mcpd =
+        |process: &&Process| process.command.starts_with("mcpd-guard") || process.command.contains("mcpd serve");
+    let killed: Vec<_> = before.iter().filter(of_mcpd).collect();
+    assert_eq!(killed.len(), 5, "{before:#?}");
+    // Stopped first, so that none has the time to notice that another is gone.
+    for order in [Signal::STOP, Signal::KILL] {
+        killed.iter().for_each(|process| signal(process.pid, order));
+    }
+    manager.wait_property("NRestarts", "1");
+    manager.wait_property("ActiveState", "active");
+    expect_gone(&before);
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+}
+
+#[test]
+fn a_mistake_in_the_configuration_fails_the_start_at_once_and_says_where() {
+    let Some(manager) = UserManager::start(&plain().head("[deamon]")) else { return };
+    manager.systemctl(&["start", "mcpd"]).expect_code(1);
+    assert_eq!([manager.property("ActiveState"), manager.property("NRestarts")], ["failed", "0"]);
+    assert_eq!(manager.property("ExecMainStatus"), "2");
+    for said in [manager.log(), manager.property("StatusText")] {
+        assert!(said.contains("deamon") && said.contains("config.toml:1:2"), "{said}");
+    }
+    // Once it is mended, nothing stands in the way.
+    plain().write(manager.place());
+    manager.systemctl(&["start", "mcpd"]).expect_code(0);
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+}

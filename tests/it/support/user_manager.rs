@@ -1,0 +1,176 @@
+//! A real user manager of systemd's, with mcpd installed as its unit. Nothing of it reaches the user who runs the tests.
+//!
+//! It needs root, a cgroup to make one below, and systemd, none of which every machine has. What runs below it has
+//! process ids of its own there, so its clients are sent there too.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::thread;
+
+use super::config::Setup;
+use super::place::{MCPD, Place};
+use super::processes::Process;
+use super::run::{Ran, run, wait_exit};
+use super::say::{say, skipped};
+use super::wait::until;
+
+const SCRIPT: &str = include_str!("user_manager.sh");
+const SYSTEMD: [&str; 2] = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
+const UNIT: &str = "mcpd.service";
+
+/// A running user manager. Dropping it ends everything below it and fails the test if the unit had left something.
+pub(crate) struct UserManager {
+    child: Child,
+    /// A process in its namespaces.
+    inside: u32,
+    place: Rc<Place>,
+}
+
+impl UserManager {
+    /// Starts one for which `setup` is configured. `None` where that is impossible, and then it says why.
+    pub(crate) fn start(setup: &Setup) -> Option<Self> {
+        let place = Place::new();
+        install(setup, &place);
+        match launch(&place) {
+            Ok((child, inside)) => {
+                let manager = Self { child, inside, place };
+                until("the user manager runs", || {
+                    let state = manager.systemctl(&["is-system-running"]).stdout;
+                    // Degraded is what other units of the machine may make it.
+                    matches!(state.trim(), "running" | "degraded").then_some(())
+                });
+                Some(manager)
+            }
+            Err(reason) => {
+                skipped(&format!("no user manager can be run: {reason}"));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn place(&self) -> &Rc<Place> {
+        &self.place
+    }
+
+    /// Runs `systemctl --user` with these arguments.
+    pub(crate) fn systemctl(&self, args: &[&str]) -> Ran {
+        run(self.command("systemctl").arg("--user").args(args))
+    }
+
+    /// Runs `mcpd` as the user of this manager would.
+    pub(crate) fn mcpd(&self, args: &[&str]) -> Ran {
+        run(self.command(MCPD).args(args))
+    }
+
+    /// A property of the unit.
+    pub(crate) fn property(&self, name: &str) -> String {
+        self.systemctl(&["show", "--property", name, "--value", UNIT]).stdout.trim().to_owned()
+    }
+
+    /// Waits until a property of the unit is this one.
+    #[track_caller]
+    pub(crate) fn wait_property(&self, name: &str, value: &str) {
+        until(&format!("{name} is {value}"), || (self.property(name) == value).then_some(()));
+    }
+
+    pub(crate) fn agent_socket(&self) -> PathBuf {
+        self.place.path("xdg-run/mcpd/mcp.sock")
+    }
+
+    /// What is in the runtime directory of mcpd.
+    pub(crate) fn runtime_files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.place.path("xdg-run/mcpd")).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// All that mcpd wrote.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.place.path("unit.log")).unwrap_or_default()
+    }
+
+    /// The daemon, its guards and its servers.
+    pub(crate) fn unit_processes(&self) -> Vec<Process> {
+        let mut all = self.place.processes(None);
+        all.retain(|process| {
+            let group = fs::read_to_string(format!("/proc/{}/cgroup", process.pid)).unwrap_or_default();
+            group.contains(UNIT)
+        });
+        all
+    }
+
+    /// Fails the test unless mcpd has left nothing but its lock.
+    #[track_caller]
+    pub(crate) fn expect_nothing_left(&self) {
+        let left = self.unit_processes();
+        assert!(left.is_empty(), "processes are left: {left:#?}");
+        assert_eq!(self.runtime_files(), ["lock"]);
+    }
+
+    fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = self.place.command("nsenter");
+        command.args(["--mount", "--pid", "--cgroup", "--target", &self.inside.to_string(), "--"]);
+        command.arg(program.as_ref());
+        command
+    }
+}
+
+impl Drop for UserManager {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            say(&format!("--- the unit's log\n{}---", self.log()));
+        } else if self.property("ActiveState") == "active" {
+            self.systemctl(&["stop", UNIT]).expect_code(0);
+            self.expect_nothing_left();
+        }
+        drop(self.child.stdin.take());
+        wait_exit(&mut self.child);
+    }
+}
+
+/// Puts the unit as it is shipped, the program and the configuration where their user would.
+fn install(setup: &Setup, place: &Place) {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(UNIT);
+    // Without a journal systemd has nowhere to write to.
+    let log = place.path("unit.log");
+    let log = log.display();
+    let drop_in =
+        place.write("log.conf", format!("[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"));
+    let (program, config) = (PathBuf::from(MCPD), setup.write(place));
+    let wanted = [
+        (unit, "xdg-config/systemd/user/mcpd.service"),
+        (drop_in, "xdg-config/systemd/user/mcpd.service.d/log.conf"),
+        (program, "home/.cargo/bin/mcpd"),
+        (config, "xdg-config/mcpd/config.toml"),
+    ];
+    for (file, name) in wanted {
+        let link = place.path(name);
+        fs::create_dir_all(link.parent().expect("below the place")).expect("the test's own directory is writable");
+        symlink(file, link).expect("a fresh directory");
+    }
+}
+
+/// The script that runs a user manager, and a process id in its namespaces; or why there is none.
+fn launch(place: &Place) -> Result<(Child, u32), String> {
+    let systemd = SYSTEMD.into_iter().find(|path| Path::new(path).exists()).ok_or("systemd is not installed")?;
+    let log = fs::File::create(place.path("manager.log")).expect("the test's own directory is writable");
+    let mut command = place.command("unshare");
+    command.args(["--mount", "sh", "-c", SCRIPT, "sh"]).arg(place.path("")).arg(systemd);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+    let mut child = command.spawn().map_err(|error| format!("unshare: {error}"))?;
+    let mut said = String::new();
+    let stdout = child.stdout.take().expect("a piped stream");
+    BufReader::new(stdout).read_line(&mut said).expect("text");
+    if let Ok(inside) = said.trim().parse() {
+        return Ok((child, inside));
+    }
+    drop(child.stdin.take());
+    wait_exit(&mut child);
+    let log = fs::read_to_string(place.path("manager.log")).unwrap_or_default();
+    Err(log.lines().next_back().unwrap_or("unshare said nothing").to_owned())
+}

@@ -1,0 +1,43 @@
+# Runs a user manager of systemd's in namespaces and a cgroup of its own, as root, without an init system. Prints the
+# process id of a process in those namespaces, as seen from outside. Ends it all when standard input ends.
+#
+# usage: unshare --mount --propagation private sh -c "$(cat user_manager.sh)" sh SCRATCH-DIRECTORY SYSTEMD
+set -eu
+scratch=$1 systemd=$2
+
+# A mount of its own, since the one that is there may be read-only.
+mkdir "$scratch/cgroup"
+mount -t cgroup2 none "$scratch/cgroup"
+parent=$scratch/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+group=$parent/mcpd-test-$$
+mkdir "$group"
+echo $$ >"$group/cgroup.procs"
+
+inside='
+    read -r pid rest </proc/self/stat
+    mount -t proc proc /proc
+    # What tells systemd that it is there.
+    mount -t tmpfs tmpfs /run
+    mkdir -p /run/systemd/system
+    mount -t cgroup2 none /sys/fs/cgroup
+    mkdir /sys/fs/cgroup/manager
+    (
+        echo 0 >/sys/fs/cgroup/manager/cgroup.procs
+        exec "$1" --user </dev/null >&2
+    ) &
+    for _ in $(seq 1000); do
+        [ ! -S "$XDG_RUNTIME_DIR/systemd/private" ] || break
+        sleep 0.01
+    done
+    if [ ! -S "$XDG_RUNTIME_DIR/systemd/private" ]; then
+        echo "systemd does not answer" >&2
+        exit 1
+    fi
+    echo "$pid"
+    cat >/dev/null
+'
+ended=0
+unshare --cgroup --mount --pid --fork --kill-child sh -euc "$inside" sh "$systemd" || ended=$?
+echo $$ >"$parent/cgroup.procs"
+find "$group" -depth -type d -exec rmdir {} \;
+exit "$ended"

@@ -135,6 +135,18 @@ fn kill_9_of_mcpd_and_every_guard_at_once_leaves_no_server_either() {
 }
 
 #[test]
+fn reload_takes_over_a_changed_configuration_and_keeps_every_process() {
+    let Some(manager) = started(&plain()) else { return };
+    let (pid, before) = (manager.property("MainPID"), manager.unit_processes());
+    plain().server(Server::named("new")).write(manager.place());
+    manager.systemctl(&["reload", "mcpd"]).expect_code(0);
+    manager.wait_property("StatusText", "2 servers ready; no agents");
+    manager.mcpd(&["call", "new__echo"]).expect_code(0);
+    assert_eq!(manager.property("MainPID"), pid);
+    assert!(before.iter().all(Process::is_alive));
+}
+
+#[test]
 fn a_mistake_in_the_configuration_fails_the_start_at_once_and_says_where() {
     let Some(manager) = UserManager::start(&plain().head("[deamon]")) else { return };
     manager.systemctl(&["start", "mcpd"]).expect_code(1);

@@ -217,6 +217,7 @@ impl Daemon {
             max_message: self.max_message,
             closing: self.closing.1.clone(),
             facts: Arc::clone(&facts),
+            cwd: process::working_directory(peer.pid()),
         };
         let task = self.sessions.spawn(session::run(stream, setup));
         let connected = Connected { number: self.next_session, peer, since: Instant::now(), facts };
@@ -227,7 +228,7 @@ impl Daemon {
     fn greet_operator(&mut self, stream: UnixStream) {
         let Some(peer) = own_peer(&stream) else { return };
         let view = self.view.borrow();
-        let guards: Vec<u32> = view.servers.iter().filter_map(|member| member.handle.published().guard_pid).collect();
+        let guards: Vec<u32> = view.servers.iter().flat_map(|member| member.handle.guards()).collect();
         if !peer.pid().is_some_and(|pid| server::is_unrelated(pid, &guards)) {
             tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
             return;

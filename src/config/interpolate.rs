@@ -5,6 +5,7 @@
 //! ${NAME:-default}          the same; the default if it is undefined or empty
 //! ${file:PATH}              what a file holds, without its last newline; PATH begins with / or ~/
 //! ${cred:NAME}              a systemd credential: the file NAME in $CREDENTIALS_DIRECTORY
+//! ${agent:cwd}              the working directory of the agents that an instance is for
 //! $${                       a literal ${
 //! ```
 //!
@@ -19,6 +20,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use self::sources::{Process, Sources};
+use super::AGENT_CWD;
 
 /// Largest file a `${file:…}` or `${cred:…}` takes: more than an argument or a variable can hold.
 const MAX_FILE: u64 = 1 << 20;
@@ -43,6 +45,12 @@ pub enum Undefined {
     /// A `~/` of a user without a home directory.
     #[error("the home directory that `~/` stands for is not known")]
     Home,
+    /// A `${agent:cwd}` where one instance is for all agents.
+    #[error("`${{agent:cwd}}` needs `sharing = \"workspace\"` or `\"session\"`")]
+    AgentCwd,
+    /// A `${agent:cwd}` for an agent that does not say where it works.
+    #[error("the working directory of the agent is not known")]
+    UnknownCwd,
     /// A key that only works with some texts, and was filled in with another.
     #[error("`{key}` {complaint} once its `${{…}}` are filled in")]
     Unfit {
@@ -70,6 +78,7 @@ enum Piece {
     Variable { name: String, default: Option<String> },
     File(String),
     Credential(String),
+    AgentCwd,
     Home,
 }
 
@@ -140,6 +149,7 @@ impl Piece {
                 Some(directory) if !directory.is_empty() => contents(&Path::new(&directory).join(name), sources),
                 _ => Err(Undefined::Credential(name.clone())),
             },
+            Self::AgentCwd => Ok(AGENT_CWD.to_owned()),
             Self::Home => Ok(home(sources)? + "/"),
         }
     }
@@ -181,13 +191,10 @@ fn reference(body: &str) -> Result<Piece, Malformed> {
             format!("`{name}` is no name of a credential"),
             "write the name without any `/`, such as `${cred:token}`",
         )),
-        Some(("agent", _)) => Err(malformed(
-            format!("`${{{body}}}` is not available in this version of mcpd"),
-            "every server is shared by all agents: write a fixed path instead",
-        )),
+        Some(("agent", "cwd")) => Ok(Piece::AgentCwd),
         _ => Err(malformed(
             format!("`${{{body}}}` is no reference"),
-            "write `${NAME}`, `${NAME:-default}`, `${file:PATH}` or `${cred:NAME}`; a literal `${` is written `$${`",
+            "write `${NAME}`, `${NAME:-default}`, `${file:PATH}`, `${cred:NAME}` or `${agent:cwd}`; a literal `${` is `$${`",
         )),
     }
 }

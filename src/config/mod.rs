@@ -15,15 +15,16 @@ pub mod interpolate;
 mod json;
 mod load;
 mod read;
+mod settings;
 mod toml;
 mod tree;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use self::load::{ConfigError, Loaded, default_path, load};
+pub use self::settings::{Settings, Sharing};
 use crate::naming::Naming;
 use crate::policy::Policy;
 
@@ -60,22 +61,16 @@ pub struct ServerConfig {
     pub launch: Result<Launch, interpolate::Undefined>,
     /// Which of its tools are exposed.
     pub policy: Policy,
-    /// Time from spawn to the end of the handshake.
-    pub handshake_timeout: Duration,
-    /// Time for one call, counted anew at each progress notification.
-    pub call_timeout: Duration,
+    /// How it is kept.
+    pub settings: Settings,
 }
 
-/// Time for the handshake and for a call, where nothing else is configured.
-pub(crate) const TIMEOUTS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
-
 impl ServerConfig {
-    /// A server of this name, run by this command, with every default: no policy, a handshake of 30 s, calls of 300 s.
+    /// A server of this name, run by this command, without policy and with the default [`Settings`].
     pub fn new(name: impl Into<Arc<str>>, command: impl Into<String>) -> Self {
         let launch =
             Launch { command: command.into(), args: Vec::new(), env: BTreeMap::new(), pass_env: Vec::new(), cwd: None };
-        let (handshake_timeout, call_timeout) = TIMEOUTS;
-        Self { name: name.into(), launch: Ok(launch), policy: Policy::default(), handshake_timeout, call_timeout }
+        Self { name: name.into(), launch: Ok(launch), policy: Policy::default(), settings: Settings::default() }
     }
 
     /// Adds arguments, passed verbatim.
@@ -105,8 +100,24 @@ impl ServerConfig {
 
     /// Whether an instance of `other` would be run as one of this is: all but the policy, which needs no other instance.
     pub(crate) fn runs_like(&self, other: &Self) -> bool {
-        let timeouts = |config: &Self| (config.handshake_timeout, config.call_timeout);
-        self.launch == other.launch && timeouts(self) == timeouts(other)
+        self.launch == other.launch && self.settings == other.settings
+    }
+
+    /// Sets how it is kept.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The same server for agents that work in `cwd`, if that is known.
+    pub(crate) fn at(&self, cwd: Option<&str>) -> Self {
+        let launch = self.launch.clone().and_then(|launch| match cwd {
+            Some(cwd) => Ok(launch.at(cwd)),
+            None if launch.wants_agent_cwd() => Err(interpolate::Undefined::UnknownCwd),
+            None => Ok(launch),
+        });
+        Self { launch, ..self.clone() }
     }
 
     fn with_launch(mut self, change: impl FnOnce(&mut Launch)) -> Self {
@@ -128,8 +139,38 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// Names passed on from the daemon's own environment, beyond the allow-listed ones.
     pub pass_env: Vec<String>,
-    /// Working directory; the user's home directory if not given.
+    /// Working directory; if not given, the agent's where an instance is for that, else the user's home directory.
     pub cwd: Option<PathBuf>,
+}
+
+/// What stands for an agent's working directory in a text of [`Launch`] until it is known. Nothing else there can hold a
+/// NUL.
+pub(crate) const AGENT_CWD: &str = "\0";
+
+impl Launch {
+    /// Whether it depends on an agent's working directory.
+    #[must_use]
+    pub fn wants_agent_cwd(&self) -> bool {
+        let mut texts = self.args.iter().chain(self.env.values()).chain([&self.command]);
+        texts.any(|text| text.contains(AGENT_CWD))
+            || self.cwd.as_ref().is_some_and(|cwd| lossless(cwd).contains(AGENT_CWD))
+    }
+
+    fn at(&self, agent_cwd: &str) -> Self {
+        let fill = |text: &String| text.replace(AGENT_CWD, agent_cwd);
+        Self {
+            command: fill(&self.command),
+            args: self.args.iter().map(fill).collect(),
+            env: self.env.iter().map(|(name, text)| (name.clone(), fill(text))).collect(),
+            pass_env: self.pass_env.clone(),
+            cwd: Some(self.cwd.as_ref().map_or_else(|| agent_cwd.into(), |cwd| fill(&lossless(cwd)).into())),
+        }
+    }
+}
+
+/// It was read from text.
+fn lossless(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 impl std::fmt::Debug for Launch {

@@ -11,10 +11,10 @@ mod values;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Launch;
 use super::interpolate::{Sources, Undefined};
+use super::settings::SettingsDraft;
 use super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
 use crate::naming::Scheme;
 use crate::policy::Policy;
@@ -47,8 +47,7 @@ pub(super) struct DaemonDraft {
 /// The `[defaults]` table of one file.
 #[derive(Debug, Default)]
 pub(super) struct DefaultsDraft {
-    pub(super) handshake_timeout: Option<Duration>,
-    pub(super) call_timeout: Option<Duration>,
+    pub(super) settings: SettingsDraft,
     pub(super) pass_env: Vec<String>,
 }
 
@@ -59,8 +58,7 @@ pub(super) struct ServerDraft {
     pub(super) name_span: Range<usize>,
     pub(super) launch: Result<Launch, Undefined>,
     pub(super) policy: Policy,
-    pub(super) handshake_timeout: Option<Duration>,
-    pub(super) call_timeout: Option<Duration>,
+    pub(super) settings: SettingsDraft,
 }
 
 /// The complaints about one file.

@@ -1,6 +1,7 @@
 //! What the daemon changes of its own process.
 
 use std::io;
+use std::sync::Arc;
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
@@ -15,6 +16,12 @@ pub(super) fn prepare() -> io::Result<Inherited> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     Ok(Inherited { umask: Some(umask), open_files: limit.current })
+}
+
+/// Where the process works, if that can be known; it may be anybody's by then.
+pub(super) fn working_directory(pid: Option<i32>) -> Option<Arc<str>> {
+    let link = std::fs::read_link(format!("/proc/{}/cwd", pid?)).ok()?;
+    link.to_str().filter(|path| path.starts_with('/')).map(Arc::from)
 }
 
 /// How many files this process may have open.

@@ -153,7 +153,7 @@ impl Manager {
     /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; or `ServerNotConnected`, if its first
     /// start fails: then it has been removed again.
     pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
-        let handle = self.order(|done| Order::Connect(server, done)).await?;
+        let handle = self.order(|done| Order::Connect(Box::new(server), done)).await?;
         handle.wait_for(|published| published.attempted).await;
         let Err(error) = connected(&handle) else { return self.order(Order::Refresh).await };
         self.disconnect(handle.name()).await?;

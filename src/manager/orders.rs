@@ -22,7 +22,7 @@ pub(super) type Done<T> = oneshot::Sender<Result<T, ManagerError>>;
 #[derive(Debug)]
 pub(super) enum Order {
     /// One server more.
-    Connect(ServerConfig, Done<ServerHandle>),
+    Connect(Box<ServerConfig>, Done<ServerHandle>),
     /// One server less.
     Disconnect(String, Done<ServerHandle>),
     /// These servers and no others.
@@ -52,7 +52,7 @@ impl ManagerTask {
     pub(super) fn obey(&mut self, order: Order) {
         // Whoever asked may have gone meanwhile.
         match order {
-            Order::Connect(config, done) => drop(done.send(self.connect(config))),
+            Order::Connect(config, done) => drop(done.send(self.connect(*config))),
             Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
             Order::SetServers(configs, done) => drop(done.send(self.set_servers(configs))),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
@@ -92,7 +92,10 @@ impl ManagerTask {
         let mut changes = Changes::default();
         let mut before = std::mem::take(&mut self.servers);
         for config in configs {
-            let entry = match before.iter().position(|entry| entry.config.name == config.name) {
+            let is_same = |entry: &Entry| {
+                entry.config.name == config.name && entry.config.settings.sharing == config.settings.sharing
+            };
+            let entry = match before.iter().position(is_same) {
                 None => {
                     changes.added.push(Arc::clone(&config.name));
                     self.start_one(config)

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Member, View};
 use crate::catalog::Exposure;
+use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
 
 /// Lines of stderr shown of a server that is not ready.
@@ -67,9 +68,63 @@ pub struct ServerReport {
     /// The latest failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// Its instances, where there may be several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<InstanceReport>,
     /// The last lines of stderr, oldest first; only while the server is not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
+}
+
+/// One of several instances of a server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InstanceReport {
+    /// What it is for: `listing`, `session N`, `pool N`, or a directory.
+    pub purpose: String,
+    /// As that of a server.
+    pub state: String,
+    /// Why it is in backoff or failed, on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its process id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Process id of its guard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard_pid: Option<u32>,
+    /// Since it was ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uptime_ms: Option<u64>,
+    /// Calls it has taken.
+    pub calls: u64,
+    /// Calls unanswered now.
+    pub in_flight: u64,
+    /// Calls that ended in a JSON-RPC error.
+    pub errors: u64,
+    /// Processes started for it after the first.
+    pub restarts: u64,
+}
+
+fn instance(handle: &ServerHandle) -> InstanceReport {
+    let (published, totals) = (handle.published(), handle.totals());
+    let (mut reason, mut uptime_ms) = (None, None);
+    match &published.state {
+        State::Ready { since } => uptime_ms = Some(millis(since.elapsed())),
+        State::Backoff { reason: why, .. } | State::Failed { reason: why } => reason = Some(why.clone()),
+        State::Starting | State::Stopping | State::Stopped => {}
+    }
+    InstanceReport {
+        purpose: handle.purpose().map_or_else(String::new, ToString::to_string),
+        state: published.state.word().to_owned(),
+        reason,
+        pid: published.pid,
+        guard_pid: published.guard_pid,
+        uptime_ms,
+        calls: totals.calls,
+        in_flight: totals.in_flight,
+        errors: totals.errors,
+        restarts: totals.restarts,
+    }
 }
 
 pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
@@ -79,7 +134,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 
 fn server(member: &Member, exposure: Exposure) -> ServerReport {
     let Member { handle, enabled, .. } = member;
-    let (published, stats) = (handle.published(), handle.stats());
+    let (published, totals) = (handle.published(), handle.totals());
     let (mut reason, mut retry_in_ms, mut uptime_ms) = (None, None, None);
     match &published.state {
         State::Ready { since } => uptime_ms = Some(millis(since.elapsed())),
@@ -104,13 +159,14 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
         tools_exposed: exposure.exposed,
         tools_denied: exposure.denied,
         tools_truncated: published.tools.truncated,
-        calls: stats.calls.get(),
-        in_flight: stats.in_flight.get(),
-        errors: stats.errors.get(),
-        restarts: stats.restarts.get(),
-        skipped_lines: stats.skipped_lines.get(),
-        stray_responses: stats.stray_responses.get(),
+        calls: totals.calls,
+        in_flight: totals.in_flight,
+        errors: totals.errors,
+        restarts: totals.restarts,
+        skipped_lines: totals.skipped_lines,
+        stray_responses: totals.stray_responses,
         last_error: published.last_error.clone(),
+        instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
         stderr: if uptime_ms.is_some() { Vec::new() } else { handle.stderr(STDERR_LINES) },
     }
 }

@@ -44,7 +44,7 @@ impl Strays {
     pub(super) async fn kill(&self, servers: &[ServerHandle]) {
         let deadline = Instant::now() + LIMIT;
         loop {
-            let guards = servers.iter().filter_map(|server| server.published().guard_pid);
+            let guards = servers.iter().flat_map(ServerHandle::guards);
             let spared: Vec<u32> = guards.chain(self.not_ours.iter().copied()).collect();
             if !server::kill_strays(&spared) || Instant::now() > deadline {
                 return;

@@ -3,7 +3,6 @@
 //! It takes one order at a time, and publishes what has become of it before it answers: whoever was told that a server
 //! is gone will not find it in the next list.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,28 +116,9 @@ impl ManagerTask {
     }
 
     /// Tells if a server's task ended with a panic rather than in order.
-    async fn stop_all(&mut self, mut stop: StopOrder) -> Option<JoinError> {
-        let mut all: Vec<Running> = self.servers.drain(..).map(|entry| entry.running).collect();
-        all.append(&mut self.leaving);
-        let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
-        pass_on(&all, stop.now());
-        let mut stop_now = pin!(stop.at_least(Stop::Kill));
-        let (mut killed, mut panicked) = (false, None);
-        for next in 0..all.len() {
-            loop {
-                tokio::select! {
-                    // A task that panicked has dropped its process, and so its lifeline.
-                    ended = &mut all[next].task => {
-                        panicked = ended.err().filter(JoinError::is_panic).or(panicked);
-                        break;
-                    }
-                    () = &mut stop_now, if !killed => killed = true,
-                }
-                pass_on(&all, Stop::Kill);
-            }
-        }
-        self.leaving = all;
-        panicked
+    async fn stop_all(&mut self, stop: StopOrder) -> Option<JoinError> {
+        self.leaving.extend(self.servers.drain(..).map(|entry| entry.running));
+        server::stop_all(&mut self.leaving, stop).await
     }
 
     /// Publishes after more than a list has changed.

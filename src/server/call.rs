@@ -32,8 +32,11 @@ pub struct Call {
     pub reply: Reply,
 }
 
+/// Held by a call until it ends: how many copies are out is how busy an instance is.
+pub(super) type Ticket = Arc<()>;
+
 /// An agent's `notifications/cancelled`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cancellation {
     /// The whole notification, without its newline.
     pub line: Bytes,
@@ -50,6 +53,8 @@ pub struct Reply {
     server: Arc<str>,
     /// `None` once paid.
     to: Option<ReplySender>,
+    /// Of an instance that is one of several.
+    ticket: Option<Ticket>,
 }
 
 impl Reply {
@@ -57,7 +62,12 @@ impl Reply {
     #[must_use]
     pub fn new(key: CallKey, id: &Bytes, server: &Arc<str>, to: &ReplySender) -> Self {
         // Copied, so that a small id does not keep a large line in memory.
-        Self { key, id: Bytes::copy_from_slice(id), server: Arc::clone(server), to: Some(to.clone()) }
+        Self { key, id: Bytes::copy_from_slice(id), server: Arc::clone(server), to: Some(to.clone()), ticket: None }
+    }
+
+    /// Has the call hold `ticket` until it ends.
+    pub(super) fn hold(&mut self, ticket: Ticket) {
+        self.ticket = Some(ticket);
     }
 
     /// The agent's id, raw.

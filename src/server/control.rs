@@ -3,10 +3,13 @@
 //! Two watches: the order to end for good, which only rises, and what is wanted until then. The task compares what is
 //! wanted with what it runs, so orders may come at any time and any number of them come down to the last.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::task::JoinError;
 
+use super::Running;
 use crate::config::ServerConfig;
 
 /// How far something is to be stopped. It only ever rises.
@@ -104,7 +107,39 @@ impl Control {
     }
 }
 
+/// Stops all in parallel as far as `stop` says, and returns when no process of theirs is left. Tells if a task ended with
+/// a panic rather than in order.
+pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopOrder) -> Option<JoinError> {
+    let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
+    pass_on(all, stop.now());
+    let mut stop_now = pin!(stop.at_least(Stop::Kill));
+    let (mut killed, mut panicked) = (false, None);
+    for next in 0..all.len() {
+        loop {
+            tokio::select! {
+                // A task that panicked has dropped its process, and so its lifeline.
+                ended = &mut all[next].task => {
+                    panicked = ended.err().filter(JoinError::is_panic).or(panicked);
+                    break;
+                }
+                () = &mut stop_now, if !killed => killed = true,
+            }
+            pass_on(all, Stop::Kill);
+        }
+    }
+    panicked
+}
+
 impl Orders {
+    /// Waits until something else is wanted.
+    pub(super) async fn changed(&mut self) -> Wanted {
+        if self.wanted.changed().await.is_err() {
+            // An owner that is gone stops everything by that.
+            std::future::pending::<()>().await;
+        }
+        self.wanted()
+    }
+
     /// What is wanted now.
     pub(super) fn wanted(&self) -> Wanted {
         self.wanted.borrow().clone()

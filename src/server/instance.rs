@@ -151,7 +151,7 @@ impl Instance {
     fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
         let cursor: Option<&RawValue> = cursor.and_then(|raw| serde_json::from_slice(raw).ok());
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let deadline = self.expire_by(self.config.handshake_timeout);
+        let deadline = self.expire_by(self.config.settings.handshake_timeout);
         self.request("tools/list", &params, Owner::Page { listing, deadline });
     }
 
@@ -265,7 +265,7 @@ impl Instance {
         for (id, owner) in expired {
             match owner {
                 Owner::Call(call) => {
-                    if self.fail_call(call, Failure::TimedOut { after: self.config.call_timeout }) {
+                    if self.fail_call(call, Failure::TimedOut { after: self.config.settings.call_timeout }) {
                         self.send(cancelled_line(id, "the call timed out"));
                     }
                 }

@@ -15,7 +15,9 @@ mod alarm;
 pub mod call;
 mod control;
 mod ending;
+mod group;
 pub mod guard;
+mod handle;
 mod handshake;
 mod hold;
 mod instance;
@@ -31,16 +33,20 @@ mod task;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::call::{Call, CallKey, Cancellation, Failure};
+use self::call::{Call, CallKey, Cancellation};
+use self::control::Orders;
+pub(crate) use self::control::stop_all;
 pub use self::control::{Control, Stop, StopOrder};
-pub use self::publish::{Changed, Counter, Published, Stats};
+pub use self::handle::{Attachment, ServerHandle};
+use self::publish::Publisher;
+pub use self::publish::{Changed, Counter, Published, Stats, Totals};
+use self::stderr::StderrRing;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, Sharing};
 
 /// Calls one instance may have unanswered; one more is refused with −31003.
 pub const MAX_IN_FLIGHT: usize = 256;
@@ -93,6 +99,18 @@ pub struct Host {
 /// What a session asks of a server's task.
 #[derive(Debug)]
 pub enum Command {
+    /// An agent is there, and may have calls.
+    Attach {
+        /// Number of its connection.
+        session: u64,
+        /// Its working directory, if that is known.
+        cwd: Option<Arc<str>>,
+    },
+    /// An agent is there no more.
+    Detach {
+        /// Number of its connection.
+        session: u64,
+    },
     /// Have the server do this; exactly one answer follows, unless it is cancelled first.
     Call(Box<Call>),
     /// The agent wants no answer any more.
@@ -102,18 +120,6 @@ pub enum Command {
         /// The agent's own words, if it did not just leave.
         words: Option<Cancellation>,
     },
-}
-
-/// The way to one server; cheap to clone.
-#[derive(Debug, Clone)]
-pub struct ServerHandle {
-    name: Arc<str>,
-    commands: mpsc::Sender<Command>,
-    published: watch::Receiver<Published>,
-    stderr: watch::Receiver<stderr::StderrRing>,
-    stats: Arc<Stats>,
-    /// Requests that this program itself has made of it.
-    own_requests: Arc<AtomicU64>,
 }
 
 /// A server's task, as its owner holds it.
@@ -130,88 +136,56 @@ pub struct Running {
 /// Starts the task of one server. `changed` is notified whenever what it publishes has changed.
 #[must_use]
 pub fn start(config: Arc<ServerConfig>, host: Host, changed: Changed) -> Running {
-    let name = Arc::clone(&config.name);
-    let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
-    let (control, orders) = control::channel(config);
-    let (publisher, published) = publish::channel(changed);
-    let (ring, stderr) = watch::channel(stderr::StderrRing::default());
-    let stats = Arc::clone(&publisher.stats);
-    let task = tokio::spawn(task::run(host, orders, commands, publisher, ring));
-    let own_requests = Arc::default();
-    let handle = ServerHandle { name, commands: command_sender, published, stderr, stats, own_requests };
+    if config.settings.sharing == Sharing::Shared {
+        return start_instance(config, host, changed, None);
+    }
+    let Wiring { mut handle, control, orders, commands, publisher, .. } = Wiring::new(config, changed);
+    let (instances, receiver) = watch::channel(Arc::from([]));
+    handle.instances = Some(receiver);
+    let task = tokio::spawn(group::Group::new(host, orders, commands, publisher, instances).run());
     Running { handle, control, task }
 }
 
-impl ServerHandle {
-    /// Its configured name.
-    #[must_use]
-    pub fn name(&self) -> &Arc<str> {
-        &self.name
-    }
+/// Starts the task of one instance; one that is not the only one of its server has a purpose.
+pub(crate) fn start_instance(
+    config: Arc<ServerConfig>,
+    host: Host,
+    changed: Changed,
+    purpose: Option<Arc<str>>,
+) -> Running {
+    let Wiring { mut handle, control, orders, commands, publisher, ring } = Wiring::new(config, changed);
+    handle.purpose.clone_from(&purpose);
+    let task = tokio::spawn(task::run(host, orders, commands, publisher, ring, purpose));
+    Running { handle, control, task }
+}
 
-    /// Has the server do `call`. Exactly one answer follows, if only that the server is overloaded or stopped.
-    pub fn call(&self, call: Call) {
-        match self.commands.try_send(Command::Call(Box::new(call))) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(Command::Call(call))) => {
-                call.refuse(Failure::Overloaded { what: "its queue is full" });
-            }
-            Err(mpsc::error::TrySendError::Closed(Command::Call(call))) => {
-                call.refuse(Failure::ShuttingDown);
-            }
-            Err(_) => {}
-        }
-    }
+/// Both ends of all that is between a task and the rest.
+struct Wiring {
+    handle: ServerHandle,
+    control: Control,
+    orders: Orders,
+    commands: mpsc::Receiver<Command>,
+    publisher: Publisher,
+    ring: watch::Sender<StderrRing>,
+}
 
-    /// Tells the server that nobody waits for this call any more. No answer follows.
-    pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
-        // A task that is gone has no calls.
-        let _ = self.commands.send(Command::Cancel { key, words }).await;
-    }
-
-    /// The same, for whoever cannot wait.
-    pub(crate) fn cancel_soon(&self, key: CallKey) {
-        let cancel = Command::Cancel { key, words: None };
-        if let Err(mpsc::error::TrySendError::Full(cancel)) = self.commands.try_send(cancel) {
-            let commands = self.commands.clone();
-            tokio::spawn(async move { commands.send(cancel).await });
-        }
-    }
-
-    /// Waits until what it publishes fulfils `condition`; `false` if its task ended first.
-    pub(crate) async fn wait_for(&self, condition: impl FnMut(&Published) -> bool) -> bool {
-        self.published.clone().wait_for(condition).await.is_ok()
-    }
-
-    /// What it publishes, as one who looks for the first time.
-    pub(crate) fn watch(&self) -> watch::Receiver<Published> {
-        self.published.clone()
-    }
-
-    /// Waits until its task has ended: then no process of it is left.
-    pub(crate) async fn ended(&self) {
-        self.wait_for(|_| false).await;
-    }
-
-    /// Whether its task has ended: then no process of it is left.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.published.has_changed().is_err()
-    }
-
-    /// What it published last.
-    pub fn published(&self) -> watch::Ref<'_, Published> {
-        self.published.borrow()
-    }
-
-    /// Counters since the daemon started.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
-        &self.stats
-    }
-
-    /// The last lines of its stderr, oldest first.
-    #[must_use]
-    pub fn stderr(&self, count: usize) -> Vec<String> {
-        self.stderr.borrow().last(count)
+impl Wiring {
+    fn new(config: Arc<ServerConfig>, changed: Changed) -> Self {
+        let name = Arc::clone(&config.name);
+        let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
+        let (control, orders) = control::channel(config);
+        let (publisher, published) = publish::channel(changed);
+        let (ring, stderr) = watch::channel(StderrRing::default());
+        let handle = ServerHandle {
+            name,
+            commands: command_sender,
+            published,
+            stderr,
+            stats: Arc::clone(&publisher.stats),
+            own_requests: Arc::default(),
+            instances: None,
+            purpose: None,
+        };
+        Self { handle, control, orders, commands, publisher, ring }
     }
 }

@@ -57,7 +57,7 @@ struct CancelOnDrop<'a> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.server.cancel_soon(key);
+            self.server.cancel_soon(key, None);
         }
     }
 }

@@ -92,6 +92,7 @@ impl ServerTask {
     fn take_one(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
             Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
+            Command::Attach { .. } | Command::Detach { .. } => {}
             Command::Call(_) if stopping => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();

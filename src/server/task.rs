@@ -38,6 +38,8 @@ pub(super) struct ServerTask {
     pub(super) publisher: Publisher,
     pub(super) lifecycle: Lifecycle,
     ring: watch::Sender<StderrRing>,
+    /// What it is for, if it is one of several.
+    purpose: Option<Arc<str>>,
     /// Calls held back, oldest first.
     pub(super) held: VecDeque<(Instant, Call)>,
     /// When the tools of a server that is down are no longer listed.
@@ -50,6 +52,7 @@ pub(super) async fn run(
     commands: mpsc::Receiver<Command>,
     publisher: Publisher,
     ring: watch::Sender<StderrRing>,
+    purpose: Option<Arc<str>>,
 ) {
     let Wanted { config, revision, .. } = orders.wanted();
     let lifecycle = Lifecycle::new(startable(&config), host.restarts);
@@ -62,6 +65,7 @@ pub(super) async fn run(
         publisher,
         lifecycle,
         ring,
+        purpose,
         held: VecDeque::new(),
         forget_at: None,
     };
@@ -164,7 +168,7 @@ impl ServerTask {
     }
 
     async fn with_process(&mut self, mut process: Process, pipes: (pipe::Sender, pipe::Receiver)) -> String {
-        let limit = self.config.handshake_timeout;
+        let limit = self.config.settings.handshake_timeout;
         let stats = Arc::clone(&self.publisher.stats);
         let mut instance = Instance::new(pipes, Arc::clone(&self.config), stats, self.host.max_message);
         let end = match self.while_wanted(introduce(&mut instance, &mut process, limit)).await {
@@ -205,7 +209,8 @@ impl ServerTask {
 
     fn publish_state(&self) {
         let state = self.lifecycle.state().clone();
-        tracing::info!(server = %self.config.name, "{}", state.word());
+        let purpose = self.purpose.as_deref();
+        tracing::info!(server = %self.config.name, instance = purpose, "{}", state.word());
         self.publisher.update(|published| {
             if let State::Backoff { reason, .. } | State::Failed { reason } = &state {
                 published.last_error = Some(reason.clone());

@@ -2,6 +2,9 @@
 //!
 //! Source: MCP 2025-11-25, `basic/lifecycle`, `basic/utilities`, `server/tools`.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -93,8 +96,8 @@ impl Session {
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) {
-        let asked = params.and_then(|params| members(params, ["protocolVersion", "clientInfo"]).ok());
-        let Some([Some(version), client]) = asked else {
+        let asked = params.and_then(|params| members(params, ["protocolVersion", "clientInfo", "_meta"]).ok());
+        let Some([Some(version), client, meta]) = asked else {
             return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is missing");
         };
         let Some(version) = text(&version) else {
@@ -105,6 +108,10 @@ impl Session {
             Introduction { client: client.and_then(|info| peer::software(&info, LONGEST_CLIENT)), protocol };
         // The only task that sets it, and only once.
         let _ = self.setup.facts.introduction.set(introduction);
+        if let Some(cwd) = meta.as_ref().and_then(said_cwd) {
+            self.setup.cwd = Some(cwd);
+        }
+        self.attach();
         let result = json!({
             "protocolVersion": protocol,
             "capabilities": { "tools": { "listChanged": true } },
@@ -237,6 +244,14 @@ impl Session {
     fn fail(&mut self, id: Option<&Bytes>, error: ErrorObject) {
         self.outbox.push(reply::error(id.map(|id| &id[..]), &error));
     }
+}
+
+/// The working directory that an agent says it has, when the kernel cannot know: one in a container, say.
+fn said_cwd(meta: &Bytes) -> Option<Arc<str>> {
+    let [cwd] = members(meta, ["mcpd/cwd"]).ok()?;
+    let cwd = text(&cwd?)?;
+    let cwd = std::str::from_utf8(&cwd).ok()?;
+    (Path::new(cwd).is_absolute() && !cwd.contains('\0')).then(|| cwd.into())
 }
 
 fn not_sent() -> Option<serde_json::Value> {

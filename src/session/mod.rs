@@ -24,9 +24,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::jsonrpc::reply;
-use crate::manager::View;
+use crate::manager::{Member, View};
 use crate::server::call::{CallKey, ReplySender, ToAgent};
-use crate::server::{Counter, ServerHandle, Stop, StopOrder};
+use crate::server::{Attachment, Counter, ServerHandle, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
@@ -50,6 +50,8 @@ pub struct Setup {
     pub closing: StopOrder,
     /// What `mcpd status` shows of it.
     pub facts: Arc<Facts>,
+    /// Where the agent works, if that is known.
+    pub cwd: Option<Arc<str>>,
 }
 
 /// One session as others see it.
@@ -82,6 +84,8 @@ struct Session {
     /// Version of the list the agent has, or was told to ask for again.
     told: Option<u64>,
     initialized: bool,
+    /// With servers that have instances for agents or their directories.
+    attached: Vec<Attachment>,
 }
 
 /// Waits for the next view; one that nobody publishes any more never comes.
@@ -111,6 +115,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         deferred: Vec::new(),
         told: None,
         initialized: false,
+        attached: Vec::new(),
     };
     let ended = session.serve(&mut reader, &mut write, &mut answers).await;
     tracing::debug!(session = session.setup.number, "ended: {ended:?}");
@@ -158,6 +163,7 @@ impl Session {
                     }
                 }
                 view = &mut view_changed => {
+                    self.attach();
                     self.retry_deferred();
                     self.tell_of_changes();
                     view_changed.set(changed(view));
@@ -209,6 +215,22 @@ impl Session {
                 self.outbox.push(line);
             }
             ToAgent::Answer { .. } | ToAgent::Progress { .. } => {}
+        }
+    }
+
+    /// Says to the servers for which that matters that the agent is there.
+    fn attach(&mut self) {
+        if self.setup.facts.introduction.get().is_none() {
+            return;
+        }
+        let view = Arc::clone(&self.setup.view.borrow());
+        let by_agent = |member: &&Member| member.config.settings.sharing.is_by_agent();
+        let servers: Vec<_> = view.servers.iter().filter(by_agent).map(|member| &member.handle).collect();
+        self.attached.retain(|attachment| servers.iter().any(|server| attachment.is_with(server)));
+        for server in servers {
+            if !self.attached.iter().any(|attachment| attachment.is_with(server)) {
+                self.attached.push(server.attach(self.setup.number, self.setup.cwd.clone()));
+            }
         }
     }
 

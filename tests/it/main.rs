@@ -25,6 +25,7 @@ mod routes_calls;
 mod runs_as_a_unit;
 mod serves_on;
 mod serves_rmcp;
+mod shares_instances;
 mod spares_strangers;
 mod stops_every_child;
 mod stops_in_order;

@@ -116,7 +116,7 @@ fn odd_references_are_refused() {
     check_malformed("${cred:}", "no name of a credential");
     check_malformed("${cred:a/b}", "no name of a credential");
     check_malformed("${cred:..}", "no name of a credential");
-    check_malformed("${agent:cwd}", "not available in this version");
+    check_malformed("${agent:pid}", "is no reference");
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
+use super::super::interpolate::Undefined;
 use super::super::read::{DaemonDraft, DefaultsDraft, Draft, ServerDraft};
 use super::super::tree::Problem;
-use super::super::{Config, DaemonConfig, ServerConfig, TIMEOUTS};
+use super::super::{Config, DaemonConfig, ServerConfig};
 use crate::naming::Naming;
 
 /// The files added so far, later ones on top.
@@ -26,8 +27,7 @@ impl Layers {
         self.daemon.naming = daemon.naming.or(self.daemon.naming);
         self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
         self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);
-        self.defaults.handshake_timeout = defaults.handshake_timeout.or(self.defaults.handshake_timeout);
-        self.defaults.call_timeout = defaults.call_timeout.or(self.defaults.call_timeout);
+        self.defaults.settings = defaults.settings.or(&self.defaults.settings);
         self.defaults.pass_env.extend(defaults.pass_env);
         servers.into_iter().filter_map(|server| self.add_server(file, server)).collect()
     }
@@ -69,11 +69,10 @@ fn with_defaults(server: ServerDraft, defaults: &DefaultsDraft) -> ServerConfig 
         launch.pass_env.dedup();
         launch
     });
-    ServerConfig {
-        name: server.name,
-        launch,
-        policy: server.policy,
-        handshake_timeout: server.handshake_timeout.or(defaults.handshake_timeout).unwrap_or(TIMEOUTS.0),
-        call_timeout: server.call_timeout.or(defaults.call_timeout).unwrap_or(TIMEOUTS.1),
-    }
+    let settings = server.settings.or(&defaults.settings).settle();
+    let launch = launch.and_then(|launch| match launch.wants_agent_cwd() && !settings.sharing.is_by_agent() {
+        true => Err(Undefined::AgentCwd),
+        false => Ok(launch),
+    });
+    ServerConfig { name: server.name, launch, policy: server.policy, settings }
 }

@@ -1,5 +1,6 @@
 //! The format of other clients: the objects of `mcpServers`, with our `allow` and `deny` if someone adds them.
 
+use super::super::settings::SettingsDraft;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::Fields;
 use super::{Draft, Reader, ServerDraft};
@@ -38,7 +39,7 @@ impl Reader<'_> {
         self.finish_loosely(fields);
         let (launch, policy) = server?;
         let name_span = entry.key_span.clone();
-        Some(ServerDraft { name: name?, name_span, launch, policy, handshake_timeout: None, call_timeout: None })
+        Some(ServerDraft { name: name?, name_span, launch, policy, settings: SettingsDraft::default() })
     }
 
     fn is_skipped(&mut self, entry: &Entry, fields: &mut Fields<'_>) -> bool {

@@ -1,21 +1,21 @@
 //! Our own format: `[daemon]`, `[defaults]` and `[servers.NAME]`, each key strictly.
 
+use super::super::settings::{Settings, SettingsDraft, Sharing};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::{Fields, Later, suggestion};
 use super::{DaemonDraft, DefaultsDraft, Draft, Reader, ServerDraft};
 use crate::naming::{MIN_LENGTH, Naming, Scheme};
 
 const MAX_NAME_LENGTH: usize = 128;
+const MAX_INSTANCES: usize = 1000;
 
-const SHARED: &str = "remove it: one instance of a server serves all agents";
 const EAGER: &str = "remove it: every server is started with the daemon";
 const COMMAND_ONLY: &str = "configure a server that is run, with `command`";
 const TOOLS_ONLY: &str = "remove it: `allow` and `deny` narrow a server's tools";
 
 const LATER: &[Later] = &[("profiles", "remove it: `allow` and `deny` of a server hold for all agents")];
-const LATER_DEFAULTS: &[Later] = &[("sharing", SHARED), ("start", EAGER)];
+const LATER_DEFAULTS: &[Later] = &[("start", EAGER)];
 const LATER_SERVER: &[Later] = &[
-    ("sharing", SHARED),
     ("start", EAGER),
     ("url", COMMAND_ONLY),
     ("headers", COMMAND_ONLY),
@@ -45,7 +45,7 @@ impl Reader<'_> {
     fn daemon(&mut self, entry: &Entry) -> DaemonDraft {
         let mut fields = Fields::new("`[daemon]`", self.table(&entry.node, "`daemon`", "write `[daemon]`"));
         let draft = DaemonDraft {
-            naming: fields.take("naming").and_then(|entry| self.naming(entry)),
+            naming: fields.take("naming").and_then(|entry| self.one_of(entry, "naming scheme", &Scheme::ALL)),
             max_name_length: fields
                 .take("max_name_length")
                 .and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, Naming::default().max_length)),
@@ -55,21 +55,10 @@ impl Reader<'_> {
         draft
     }
 
-    fn naming(&mut self, entry: &Entry) -> Option<Scheme> {
-        let text = self.string(&entry.node, "`naming`")?;
-        let found = Scheme::ALL.iter().find(|(spelt, _)| *spelt == text);
-        if found.is_none() {
-            let help = suggestion(text, &Scheme::ALL.map(|(spelt, _)| spelt));
-            self.error(Problem::new(entry.node.span.clone(), format!("`{text}` is no naming scheme")).help(help));
-        }
-        found.map(|(_, scheme)| *scheme)
-    }
-
     fn defaults(&mut self, entry: &Entry) -> DefaultsDraft {
         let mut fields = Fields::new("`[defaults]`", self.table(&entry.node, "`defaults`", "write `[defaults]`"));
         let draft = DefaultsDraft {
-            handshake_timeout: fields.take("handshake_timeout").and_then(|entry| self.duration(entry)),
-            call_timeout: fields.take("call_timeout").and_then(|entry| self.duration(entry)),
+            settings: self.settings(&mut fields),
             pass_env: fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default(),
         };
         self.finish(fields, LATER_DEFAULTS);
@@ -86,8 +75,7 @@ impl Reader<'_> {
         };
         let mut fields = Fields::new(format!("`[servers.{name}]`"), entries);
         let pass_env = fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default();
-        let handshake_timeout = fields.take("handshake_timeout").and_then(|entry| self.duration(entry));
-        let call_timeout = fields.take("call_timeout").and_then(|entry| self.duration(entry));
+        let settings = self.settings(&mut fields);
         let remote = fields.has("url");
         let server = self.server(entry, &mut fields, remote);
         self.finish(fields, LATER_SERVER);
@@ -95,13 +83,30 @@ impl Reader<'_> {
         if let Ok(launch) = &mut launch {
             launch.pass_env = pass_env;
         }
-        Some(ServerDraft {
-            name: named?,
-            name_span: entry.key_span.clone(),
-            launch,
-            policy,
-            handshake_timeout,
-            call_timeout,
-        })
+        Some(ServerDraft { name: named?, name_span: entry.key_span.clone(), launch, policy, settings })
+    }
+
+    fn settings(&mut self, fields: &mut Fields<'_>) -> SettingsDraft {
+        let unset = Settings::default();
+        let instances = |reader: &mut Self, entry| reader.integer(entry, 1..=MAX_INSTANCES, unset.max_instances);
+        SettingsDraft {
+            sharing: fields.take("sharing").and_then(|entry| self.one_of(entry, "way of `sharing`", &Sharing::ALL)),
+            max_instances: fields.take("max_instances").and_then(|entry| instances(self, entry)),
+            idle_timeout: fields.take("idle_timeout").and_then(|entry| self.duration(entry)),
+            handshake_timeout: fields.take("handshake_timeout").and_then(|entry| self.duration(entry)),
+            call_timeout: fields.take("call_timeout").and_then(|entry| self.duration(entry)),
+        }
+    }
+
+    /// The value that one of a few texts selects.
+    fn one_of<T: Copy>(&mut self, entry: &Entry, what: &str, choices: &[(&'static str, T)]) -> Option<T> {
+        let text = self.string(&entry.node, &format!("`{}`", entry.key))?;
+        let found = choices.iter().find(|(spelt, _)| *spelt == text);
+        if found.is_none() {
+            let known: Vec<_> = choices.iter().map(|(spelt, _)| *spelt).collect();
+            let problem = Problem::new(entry.node.span.clone(), format!("`{text}` is no {what}"));
+            self.error(problem.help(suggestion(text, &known)));
+        }
+        found.map(|(_, choice)| *choice)
     }
 }

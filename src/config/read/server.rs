@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::Launch;
 use super::super::interpolate::{Template, Undefined};
 use super::super::tree::{Entry, Problem};
+use super::super::{AGENT_CWD, Launch};
 use super::fields::Fields;
 use super::values::{is_variable_name, not_a_variable};
 use super::{Format, Reader};
@@ -131,7 +131,8 @@ impl Texts {
             return Err(Undefined::Unfit { key: "command", complaint: "is empty" });
         }
         let cwd = self.cwd.as_ref().map(|cwd| cwd.fill(sources)).transpose()?.map(PathBuf::from);
-        if cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
+        let begins_whole = |cwd: &PathBuf| cwd.is_absolute() || cwd.to_string_lossy().starts_with(AGENT_CWD);
+        if cwd.as_ref().is_some_and(|cwd| !begins_whole(cwd)) {
             return Err(Undefined::Unfit { key: "cwd", complaint: "is no whole path" });
         }
         Ok(Launch {

@@ -33,7 +33,7 @@ impl Instance {
         if !self.outbox.is_empty() && self.outbox.bytes() + call.line.len() > self.max_message {
             return self.refuse(call, "it does not read its input");
         }
-        let deadline = self.expire_by(self.config.call_timeout);
+        let deadline = self.expire_by(self.config.settings.call_timeout);
         let outbox = &mut self.outbox;
         self.pending.register(|id| {
             let id = id.to_string();
@@ -100,7 +100,7 @@ impl Instance {
     /// Passes progress to the call whose token it carries, and gives that call its full time again.
     pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let deadline = Instant::now() + self.config.call_timeout;
+        let deadline = Instant::now() + self.config.settings.call_timeout;
         let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return };
         let Some(own) = &call.progress_token else { return };
         call.deadline = deadline;

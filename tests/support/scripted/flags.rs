@@ -29,6 +29,9 @@ pub(crate) struct Flags {
     /// Write prose and other lines that are no messages first.
     #[arg(long)]
     pub(crate) banner: bool,
+    /// Do nothing else while a call sleeps.
+    #[arg(long)]
+    pub(crate) one_at_a_time: bool,
     /// End each line with `\r\n`.
     #[arg(long)]
     pub(crate) crlf: bool,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::value::RawValue;
@@ -121,6 +122,10 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
 }
 
 fn sleep(server: &mut Server, call: &Call) {
+    if server.flags.one_at_a_time {
+        kin::stay(Duration::from_millis(call.number("ms")));
+        return server.output.line(&call.echo());
+    }
     let stubborn = call.arguments["stubborn"] == true;
     let answer = Later::Answer { call: call.id.clone(), line: call.echo(), stubborn };
     server.after(call.number("ms"), answer);

@@ -11,7 +11,7 @@ fn the_example_says_the_defaults() {
     let with_server = load_text("/mcpd.toml", &format!("{EXAMPLE}\n{OK}")).expect("fine");
     let plain = server(OK);
     let server = &with_server.config.servers[0];
-    assert_eq!((server.handshake_timeout, server.call_timeout), (plain.handshake_timeout, plain.call_timeout));
+    assert_eq!(server.settings, plain.settings);
     assert!(server.launch.as_ref().expect("defined").pass_env.is_empty());
 }
 
@@ -33,5 +33,5 @@ fn the_example_shows_every_key() {
             assert!(EXAMPLE.contains(&format!("\n{key} = ")) || EXAMPLE.contains(&format!("\n# {key} = ")), "{key}");
         }
     }
-    assert_eq!(shown, 3 + 3 + 9);
+    assert_eq!(shown, 3 + 6 + 12);
 }

@@ -27,13 +27,19 @@ fn every_key_is_read() {
     assert_eq!(launch.pass_env, ["A", "B", "C"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/home/u/n")));
     assert!(server.policy.permits("read_y") && !server.policy.permits("read_x") && !server.policy.permits("list"));
-    assert_eq!((server.handshake_timeout, server.call_timeout), (Duration::from_millis(500), Duration::from_secs(60)));
+    assert_eq!(
+        (server.settings.handshake_timeout, server.settings.call_timeout),
+        (Duration::from_millis(500), Duration::from_secs(60))
+    );
 }
 
 #[test]
 fn unset_timeouts_are_the_defaults() {
     let server = server(OK);
-    assert_eq!((server.handshake_timeout, server.call_timeout), (Duration::from_secs(30), Duration::from_secs(300)));
+    assert_eq!(
+        (server.settings.handshake_timeout, server.settings.call_timeout),
+        (Duration::from_secs(30), Duration::from_secs(300))
+    );
 }
 
 #[test]
@@ -63,4 +69,19 @@ fn an_undefined_name_fails_its_server_alone() {
     assert_eq!(launches[1], Ok(()));
     assert_eq!(launches[2].unwrap_err().to_string(), "`command` is empty once its `${…}` are filled in");
     assert_eq!(launches[3].unwrap_err().to_string(), "`cwd` is no whole path once its `${…}` are filled in");
+}
+
+#[test]
+fn an_instance_for_a_directory_is_run_there() {
+    let text = "[servers.a]\ncommand = 'x'\nargs = ['--root=${agent:cwd}/src', '$${agent:cwd}']\nsharing = 'workspace'";
+    let config = server(text);
+    let at = |cwd| config.at(cwd).launch;
+    let launch = at(Some("/p")).expect("it is known");
+    assert_eq!(launch.args, ["--root=/p/src", "${agent:cwd}"]);
+    assert_eq!(launch.cwd.as_deref(), Some(Path::new("/p")));
+    assert_eq!(at(None).expect_err("it is not known").to_string(), "the working directory of the agent is not known");
+    let below = server("[servers.a]\ncommand = 'x'\ncwd = '${agent:cwd}/sub'\nsharing = 'session'");
+    assert_eq!(below.at(Some("/p")).launch.expect("known").cwd.as_deref(), Some(Path::new("/p/sub")));
+    let shared = server("[servers.a]\ncommand = '${agent:cwd}/x'");
+    assert!(shared.launch.expect_err("for whom?").to_string().contains("needs `sharing = \"workspace\"`"));
 }

@@ -22,9 +22,9 @@ fn unknown_keys_are_errors_with_a_suggestion() {
 #[test]
 fn keys_of_later_versions_are_said_to_be_later() {
     check(
-        "[servers.a]\ncommand = 'x'\nsharing = 'shared'\nstart = 'lazy'\n[profiles.p]\nservers = ['a']",
+        "[servers.a]\ncommand = 'x'\nroots = ['/x']\nstart = 'lazy'\n[profiles.p]\nservers = ['a']",
         &[
-            "3:1 `sharing` is not available in this version of mcpd | remove it: …",
+            "3:1 `roots` is not available in this version of mcpd | remove it, …",
             "4:1 `start` is not available in this version of mcpd | remove it: …",
             "5:2 `profiles` is not available in this version of mcpd | remove it: …",
         ],
@@ -76,6 +76,7 @@ fn bad_values_are_errors() {
         "[daemon]\nnaming = '{server}_{tool}'",
         &["2:10 `{server}_{tool}` is no naming scheme | did you mean `{server}__{tool}`?"],
     );
+    check("[defaults]\nsharing = 'sesion'", &["2:11 `sesion` is no way of `sharing` | did you mean `session`?"]);
     check("[daemon]\nnaming = 'x'", &["2:10 `x` is no naming scheme | write one of `{server}__{tool}`, …"]);
     for length in ["23", "129", "-1"] {
         check(
@@ -113,10 +114,7 @@ fn bad_values_are_errors() {
     );
     check("[servers.a]\ncommand = \"x\\u0000\"", &["2:11 `command` holds a NUL character | …"]);
     check("[servers.a]\ncommand = 'x'\nargs = ['ok', 'a ${']", &["3:15 `${` is never closed | …"]);
-    check(
-        "[servers.a]\ncommand = 'x'\nargs = ['${agent:cwd}']",
-        &["3:9 `${agent:cwd}` is not available in this version…"],
-    );
+    check("[servers.a]\ncommand = 'x'\nargs = ['${agent:pid}']", &["3:9 `${agent:pid}` is no reference…"]);
 }
 
 #[test]

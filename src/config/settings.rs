@@ -1,0 +1,90 @@
+//! How a server is kept: the keys that may stand under `[defaults]` as well as under a server.
+
+use std::time::Duration;
+
+/// How a server is kept. The defaults are those of `config/mcpd.toml`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Who shares one instance.
+    pub sharing: Sharing,
+    /// Most instances of a [`Sharing::Pool`].
+    pub max_instances: usize,
+    /// How long an instance that nobody uses is kept, where there may be none.
+    pub idle_timeout: Duration,
+    /// Time from spawn to the end of the handshake.
+    pub handshake_timeout: Duration,
+    /// Time for one call, counted anew at each progress notification.
+    pub call_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::Shared,
+            max_instances: 10,
+            idle_timeout: Duration::from_secs(300),
+            handshake_timeout: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Who shares one instance of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// All agents.
+    Shared,
+    /// Nobody: each agent has its own, from its handshake to its end.
+    Session,
+    /// Agents with the same working directory.
+    Workspace,
+    /// All agents, with further instances while all are busy.
+    Pool,
+}
+
+impl Sharing {
+    /// Each with the text that selects it in a configuration.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("shared", Self::Shared), ("session", Self::Session), ("workspace", Self::Workspace), ("pool", Self::Pool)];
+
+    /// Whether an instance knows which agents it is for.
+    #[must_use]
+    pub fn is_by_agent(self) -> bool {
+        matches!(self, Self::Session | Self::Workspace)
+    }
+}
+
+/// What one table says of them; `None` where it says nothing.
+#[derive(Debug, Default, Clone)]
+pub(super) struct SettingsDraft {
+    pub(super) sharing: Option<Sharing>,
+    pub(super) max_instances: Option<usize>,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) handshake_timeout: Option<Duration>,
+    pub(super) call_timeout: Option<Duration>,
+}
+
+impl SettingsDraft {
+    /// What this table says, and where it says nothing, what `other` does.
+    pub(super) fn or(&self, other: &Self) -> Self {
+        Self {
+            sharing: self.sharing.or(other.sharing),
+            max_instances: self.max_instances.or(other.max_instances),
+            idle_timeout: self.idle_timeout.or(other.idle_timeout),
+            handshake_timeout: self.handshake_timeout.or(other.handshake_timeout),
+            call_timeout: self.call_timeout.or(other.call_timeout),
+        }
+    }
+
+    /// With the built-in default wherever nothing is said.
+    pub(super) fn settle(self) -> Settings {
+        let unset = Settings::default();
+        Settings {
+            sharing: self.sharing.unwrap_or(unset.sharing),
+            max_instances: self.max_instances.unwrap_or(unset.max_instances),
+            idle_timeout: self.idle_timeout.unwrap_or(unset.idle_timeout),
+            handshake_timeout: self.handshake_timeout.unwrap_or(unset.handshake_timeout),
+            call_timeout: self.call_timeout.unwrap_or(unset.call_timeout),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A server of which there may be several instances: one for each agent, for each workspace, or as many as are busy.
+//!
+//! Stands where otherwise the one [`super::task`] does and looks the same from outside: commands come in by one queue, what
+//! is published is put together from what the instances publish. Knows: instances by their handles. Must not touch:
+//! lines, processes. Which instance a call goes to is in [`slots`], what is told of them all in [`summary`].
+
+mod slots;
+mod summary;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+
+use self::slots::{Purpose, Slot};
+use super::alarm::Alarm;
+use super::call::{Call, Failure};
+use super::control::{Orders, Wanted};
+use super::listing::ToolList;
+use super::publish::Publisher;
+use super::{Changed, Command, Host, Running, ServerHandle, Stop, stop_all};
+use crate::config::{ServerConfig, Sharing};
+
+/// Until it is looked again whether an instance that had calls is idle now.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The task of such a server.
+pub(super) struct Group {
+    host: Host,
+    orders: Orders,
+    wanted: Wanted,
+    commands: mpsc::Receiver<Command>,
+    publisher: Publisher,
+    /// Notified by the instances.
+    changed: Changed,
+    slots: Vec<Slot>,
+    /// Being ended.
+    leaving: Vec<Running>,
+    /// All of both, for those who look.
+    instances: watch::Sender<Arc<[ServerHandle]>>,
+    /// Agents that have come and not gone, with their working directories.
+    agents: HashMap<u64, Option<Arc<str>>>,
+    /// As last known.
+    tools: Arc<ToolList>,
+    /// Instances started so far.
+    started: u64,
+    /// Guards lost by instances that are gone.
+    lost_guards: u64,
+}
+
+impl Group {
+    pub(super) fn new(
+        host: Host,
+        orders: Orders,
+        commands: mpsc::Receiver<Command>,
+        publisher: Publisher,
+        instances: watch::Sender<Arc<[ServerHandle]>>,
+    ) -> Self {
+        let wanted = orders.wanted();
+        Self {
+            host,
+            orders,
+            wanted,
+            commands,
+            publisher,
+            changed: Arc::default(),
+            slots: Vec::new(),
+            leaving: Vec::new(),
+            instances,
+            agents: HashMap::new(),
+            tools: Arc::default(),
+            started: 0,
+            lost_guards: 0,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.start_standing();
+        self.gather();
+        let mut orders = self.orders.clone();
+        let mut stop = self.orders.stop.clone();
+        let changed = Arc::clone(&self.changed);
+        let mut alarm = Alarm::new();
+        loop {
+            if let Ok(alarm) = &mut alarm {
+                alarm.set(self.next_look());
+            }
+            tokio::select! {
+                Some(command) = self.commands.recv() => self.take(command),
+                () = changed.notified() => self.gather(),
+                wanted = orders.changed() => self.change(wanted),
+                () = rings(alarm.as_mut().ok()) => self.retire_idle(Instant::now()),
+                () = stop.at_least(Stop::Stop) => break,
+            }
+        }
+        self.end().await;
+    }
+
+    /// Ends every instance; calls that come meanwhile are refused.
+    async fn end(mut self) {
+        let slots = self.slots.drain(..).map(|slot| slot.running);
+        let mut all: Vec<Running> = slots.chain(self.leaving.drain(..)).collect();
+        let stop = self.orders.stop.clone();
+        let mut ended = std::pin::pin!(stop_all(&mut all, stop));
+        let panicked = loop {
+            tokio::select! {
+                panicked = &mut ended => break panicked,
+                Some(command) = self.commands.recv() => {
+                    if let Command::Call(call) = command {
+                        call.refuse(Failure::ShuttingDown);
+                    }
+                }
+            }
+        };
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            if let Command::Call(call) = command {
+                call.refuse(Failure::ShuttingDown);
+            }
+        }
+        if let Some(panic) = panicked {
+            std::panic::resume_unwind(panic.into_panic());
+        }
+    }
+
+    /// The instance that is there without any agent: the first of a pool, or the one that tells the tools of a server
+    /// that can be run without knowing for whom.
+    fn start_standing(&mut self) {
+        let purpose = match self.wanted.config.settings.sharing {
+            Sharing::Shared | Sharing::Pool => Purpose::Pool,
+            Sharing::Session | Sharing::Workspace => Purpose::Listing,
+        };
+        let needs_agent = self.wanted.config.launch.as_ref().is_ok_and(crate::config::Launch::wants_agent_cwd);
+        if !needs_agent {
+            self.start(purpose, true);
+        }
+    }
+
+    fn start(&mut self, purpose: Purpose, stays: bool) {
+        self.started += 1;
+        let config = Arc::new(purpose.config(&self.wanted.config));
+        let running = super::start_instance(
+            config,
+            self.host.clone(),
+            Arc::clone(&self.changed),
+            Some(purpose.label(self.started)),
+        );
+        running.control.enable(self.wanted.enabled);
+        self.slots.push(Slot::new(purpose, running, stays));
+        self.publish_instances();
+    }
+
+    fn retire(&mut self, is_done: impl Fn(&Slot) -> bool) {
+        for slot in self.slots.extract_if(.., |slot| is_done(slot)) {
+            slot.running.control.stop(Stop::Stop);
+            self.leaving.push(slot.running);
+        }
+        self.publish_instances();
+    }
+
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Attach { session, cwd } => self.attach(session, cwd),
+            Command::Detach { session } => self.detach(session),
+            Command::Cancel { key, words } => {
+                for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(key.session)) {
+                    slot.running.handle.cancel_soon(key, words.clone());
+                }
+            }
+            Command::Call(call) => self.call(*call),
+        }
+    }
+
+    fn call(&mut self, mut call: Call) {
+        let session = call.reply.key.session;
+        let index = match self.wanted.config.settings.sharing {
+            Sharing::Shared | Sharing::Pool => self.least_busy(),
+            Sharing::Session | Sharing::Workspace => {
+                if !self.agents.contains_key(&session) {
+                    self.attach(session, None);
+                }
+                self.slots.iter().position(|slot| slot.purpose.belongs_to(session))
+            }
+        };
+        match index.and_then(|index| self.slots.get_mut(index)) {
+            Some(slot) => {
+                slot.used = Instant::now();
+                call.reply.hold(Arc::clone(&slot.ticket));
+                slot.running.handle.call(call);
+            }
+            None => call.refuse(Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }),
+        }
+    }
+
+    fn attach(&mut self, session: u64, cwd: Option<Arc<str>>) {
+        if self.agents.insert(session, cwd.clone()).is_some() || !self.wanted.config.settings.sharing.is_by_agent() {
+            return;
+        }
+        if self.wanted.config.settings.sharing == Sharing::Session {
+            return self.start(Purpose::Session { session, cwd }, false);
+        }
+        let same = |slot: &&mut Slot| matches!(&slot.purpose, Purpose::Workspace { cwd: of, .. } if *of == cwd);
+        match self.slots.iter_mut().find(same) {
+            Some(Slot { purpose: Purpose::Workspace { agents, .. }, .. }) => drop(agents.insert(session)),
+            _ => self.start(Purpose::Workspace { cwd, agents: [session].into() }, false),
+        }
+    }
+
+    fn detach(&mut self, session: u64) {
+        self.agents.remove(&session);
+        self.retire(|slot| matches!(slot.purpose, Purpose::Session { session: of, .. } if of == session));
+        for slot in &mut self.slots {
+            if let Purpose::Workspace { agents, .. } = &mut slot.purpose
+                && agents.remove(&session)
+            {
+                slot.used = Instant::now();
+            }
+        }
+    }
+
+    fn change(&mut self, wanted: Wanted) {
+        let before = std::mem::replace(&mut self.wanted, wanted);
+        for slot in &self.slots {
+            if before.revision != self.wanted.revision {
+                slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.wanted.config)));
+            }
+            slot.running.control.enable(self.wanted.enabled);
+        }
+        if !self.wanted.enabled {
+            self.tools = Arc::default();
+        }
+        self.gather();
+    }
+
+    fn publish_instances(&self) {
+        let all = self.slots.iter().map(|slot| &slot.running).chain(&self.leaving);
+        self.instances.send_replace(all.map(|running| running.handle.clone()).collect());
+    }
+}
+
+impl Group {
+    fn config(&self) -> &ServerConfig {
+        &self.wanted.config
+    }
+}
+
+async fn rings(alarm: Option<&mut Alarm>) {
+    match alarm {
+        Some(alarm) => alarm.rings().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,132 @@
+//! Which instance a call goes to, and when one is not needed any more.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Group, LOOK_AGAIN};
+use crate::config::ServerConfig;
+use crate::server::Running;
+use crate::server::call::Ticket;
+use crate::server::lifecycle::State;
+
+/// What an instance is there for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// To tell the server's tools.
+    Listing,
+    /// Any agent.
+    Pool,
+    /// One agent.
+    Session {
+        session: u64,
+        /// Where it works, if that is known.
+        cwd: Option<Arc<str>>,
+    },
+    /// Agents that work in one directory.
+    Workspace { cwd: Option<Arc<str>>, agents: HashSet<u64> },
+}
+
+impl Purpose {
+    /// What a person calls the instance.
+    pub(super) fn label(&self, number: u64) -> Arc<str> {
+        match self {
+            Self::Listing => "listing".into(),
+            Self::Pool => format!("pool {number}").into(),
+            Self::Session { session, .. } => format!("session {session}").into(),
+            Self::Workspace { cwd, .. } => cwd.clone().unwrap_or_else(|| "unknown directory".into()),
+        }
+    }
+
+    /// How it is run.
+    pub(super) fn config(&self, config: &ServerConfig) -> ServerConfig {
+        match self {
+            Self::Listing | Self::Pool => config.clone(),
+            Self::Session { cwd, .. } | Self::Workspace { cwd, .. } => config.at(cwd.as_deref()),
+        }
+    }
+
+    /// Whether calls of this agent go nowhere else.
+    pub(super) fn belongs_to(&self, agent: u64) -> bool {
+        match self {
+            Self::Listing | Self::Pool => false,
+            Self::Session { session, .. } => *session == agent,
+            Self::Workspace { agents, .. } => agents.contains(&agent),
+        }
+    }
+
+    /// Whether calls of this agent may have gone here.
+    pub(super) fn is_for(&self, agent: u64) -> bool {
+        matches!(self, Self::Pool) || self.belongs_to(agent)
+    }
+}
+
+/// One instance with what it is there for.
+pub(super) struct Slot {
+    pub(super) purpose: Purpose,
+    pub(super) running: Running,
+    /// When it was last given a call, or lost its last agent.
+    pub(super) used: Instant,
+    /// There is always this one.
+    pub(super) stays: bool,
+    /// Each call it has not answered holds a copy.
+    pub(super) ticket: Ticket,
+}
+
+impl Slot {
+    pub(super) fn new(purpose: Purpose, running: Running, stays: bool) -> Self {
+        Self { purpose, running, used: Instant::now(), stays, ticket: Ticket::default() }
+    }
+
+    fn load(&self) -> usize {
+        Arc::strong_count(&self.ticket) - 1
+    }
+
+    /// Whether it may be ended when nobody has used it for long.
+    fn is_spare(&self) -> bool {
+        match &self.purpose {
+            Purpose::Listing | Purpose::Session { .. } => false,
+            Purpose::Pool => !self.stays,
+            Purpose::Workspace { agents, .. } => agents.is_empty(),
+        }
+    }
+
+    fn is_done(&self, now: Instant, idle: Duration) -> bool {
+        self.is_spare() && self.load() == 0 && self.used + idle <= now
+    }
+}
+
+impl Group {
+    /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
+    /// that does not come up is no reason for another.
+    pub(super) fn least_busy(&mut self) -> Option<usize> {
+        let is_up = |slot: &Slot| {
+            let state = &slot.running.handle.published().state;
+            matches!(state, State::Starting | State::Ready { .. })
+        };
+        let all_up = self.slots.iter().all(is_up);
+        let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
+        let best = candidates.min_by_key(|(_, slot)| slot.load()).map(|(index, slot)| (index, slot.load()));
+        match best {
+            Some((_, load)) if load > 0 && all_up && self.slots.len() < self.config().settings.max_instances => {
+                self.start(Purpose::Pool, false);
+                Some(self.slots.len() - 1)
+            }
+            Some((index, _)) => Some(index),
+            None => (!self.slots.is_empty()).then_some(0),
+        }
+    }
+
+    /// When to look for idle instances.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        let idle = self.config().settings.idle_timeout;
+        let look_again = Instant::now() + LOOK_AGAIN.min(idle);
+        let due = |slot: &Slot| if slot.load() == 0 { slot.used + idle } else { look_again };
+        self.slots.iter().filter(|slot| slot.is_spare()).map(due).min()
+    }
+
+    pub(super) fn retire_idle(&mut self, now: Instant) {
+        let idle = self.config().settings.idle_timeout;
+        self.retire(|slot| slot.is_done(now, idle));
+    }
+}

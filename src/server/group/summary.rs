@@ -1,0 +1,52 @@
+//! What is told of several instances as of one server.
+
+use std::sync::Arc;
+
+use super::Group;
+use crate::server::lifecycle::State;
+use crate::server::{Published, Running};
+
+impl Group {
+    /// Takes in what the instances publish, and lets go of those that have ended.
+    pub(super) fn gather(&mut self) {
+        for gone in self.leaving.extract_if(.., |running| running.handle.has_ended()) {
+            self.lost_guards += gone.handle.published().lost_guards;
+            self.publisher.stats.take_over(gone.handle.totals());
+        }
+        self.publish_instances();
+        let lost: u64 = self.slots.iter().map(|slot| &slot.running).chain(&self.leaving).map(lost_guards).sum();
+        let lost_guards = self.lost_guards + lost;
+        let published: Vec<Published> = self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
+        let standing = self.slots.iter().position(|slot| slot.stays);
+        let shown = shown(&published, standing);
+        let told = standing
+            .map(|index| &published[index])
+            .or_else(|| published.iter().find(|one| one.attempted && !one.tools.tools.is_empty()));
+        if let Some(told) = told.filter(|_| self.wanted.enabled) {
+            self.tools = Arc::clone(&told.tools);
+        }
+        let attempted = match standing {
+            Some(index) => published[index].attempted,
+            None => published.is_empty() || published.iter().any(|one| one.attempted),
+        };
+        let tools = Arc::clone(&self.tools);
+        self.publisher.update(|all| {
+            (all.attempted, all.tools, all.lost_guards) = (attempted, tools, lost_guards);
+            all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
+            all.state = shown.map_or(State::Stopped, |one| one.state.clone());
+            all.protocol = shown.and_then(|one| one.protocol);
+            all.software = shown.and_then(|one| one.software.clone());
+            all.has_resources = shown.is_some_and(|one| one.has_resources);
+        });
+    }
+}
+
+fn lost_guards(running: &Running) -> u64 {
+    running.handle.published().lost_guards
+}
+
+/// The instance whose state is the server's: one that serves, if there is any.
+fn shown(all: &[Published], standing: Option<usize>) -> Option<&Published> {
+    let ready = all.iter().find(|one| matches!(one.state, State::Ready { .. }));
+    ready.or_else(|| standing.and_then(|index| all.get(index))).or_else(|| all.first())
+}

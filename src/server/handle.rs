@@ -1,0 +1,157 @@
+//! The way to one server, for whoever has something for it to do or looks at how it is.
+//!
+//! Never waits for the server: commands go into its task's queue, everything else is what was published last.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::sync::{mpsc, watch};
+
+use super::Command;
+use super::call::{Call, CallKey, Cancellation, Failure};
+use super::publish::{Published, Stats, Totals};
+use super::stderr::StderrRing;
+
+/// The way to one server; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ServerHandle {
+    pub(super) name: Arc<str>,
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) published: watch::Receiver<Published>,
+    pub(super) stderr: watch::Receiver<StderrRing>,
+    pub(super) stats: Arc<Stats>,
+    /// Requests that this program itself has made of it.
+    pub(super) own_requests: Arc<AtomicU64>,
+    /// Where there may be several: each, with what it is for.
+    pub(super) instances: Option<watch::Receiver<Arc<[ServerHandle]>>>,
+    /// What an instance that is one of several is for.
+    pub(super) purpose: Option<Arc<str>>,
+}
+
+impl ServerHandle {
+    /// Its configured name.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Has the server do `call`. Exactly one answer follows, if only that the server is overloaded or stopped.
+    pub fn call(&self, call: Call) {
+        match self.commands.try_send(Command::Call(Box::new(call))) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(Command::Call(call))) => {
+                call.refuse(Failure::Overloaded { what: "its queue is full" });
+            }
+            Err(mpsc::error::TrySendError::Closed(Command::Call(call))) => {
+                call.refuse(Failure::ShuttingDown);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Tells the server that nobody waits for this call any more. No answer follows.
+    pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
+        // A task that is gone has no calls.
+        let _ = self.commands.send(Command::Cancel { key, words }).await;
+    }
+
+    /// The same, for whoever cannot wait.
+    pub(crate) fn cancel_soon(&self, key: CallKey, words: Option<Cancellation>) {
+        self.send_soon(Command::Cancel { key, words });
+    }
+
+    /// A task that is gone needs no command.
+    fn send_soon(&self, command: Command) {
+        if let Err(mpsc::error::TrySendError::Full(command)) = self.commands.try_send(command) {
+            let commands = self.commands.clone();
+            tokio::spawn(async move { commands.send(command).await });
+        }
+    }
+
+    /// Waits until what it publishes fulfils `condition`; `false` if its task ended first.
+    pub(crate) async fn wait_for(&self, condition: impl FnMut(&Published) -> bool) -> bool {
+        self.published.clone().wait_for(condition).await.is_ok()
+    }
+
+    /// What it publishes, as one who looks for the first time.
+    pub(crate) fn watch(&self) -> watch::Receiver<Published> {
+        self.published.clone()
+    }
+
+    /// Waits until its task has ended: then no process of it is left.
+    pub(crate) async fn ended(&self) {
+        self.wait_for(|_| false).await;
+    }
+
+    /// Whether its task has ended: then no process of it is left.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.published.has_changed().is_err()
+    }
+
+    /// What it published last.
+    pub fn published(&self) -> watch::Ref<'_, Published> {
+        self.published.borrow()
+    }
+
+    /// Counters over all its instances, those that are gone included.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let of_instances = self.instances.iter().flat_map(|all| all.borrow().to_vec()).map(|one| one.stats.totals());
+        of_instances.fold(self.stats.totals(), Totals::plus)
+    }
+
+    /// Each of its instances, where there may be several; those that are being ended are the last.
+    #[must_use]
+    pub fn instances(&self) -> Option<Arc<[Self]>> {
+        Some(Arc::clone(&self.instances.as_ref()?.borrow()))
+    }
+
+    /// What an instance that is one of several is for.
+    #[must_use]
+    pub fn purpose(&self) -> Option<&Arc<str>> {
+        self.purpose.as_ref()
+    }
+
+    /// The guards of all its instances.
+    #[must_use]
+    pub fn guards(&self) -> Vec<u32> {
+        match self.instances() {
+            Some(all) => all.iter().filter_map(|one| one.published().guard_pid).collect(),
+            None => self.published().guard_pid.into_iter().collect(),
+        }
+    }
+
+    /// Says that an agent is there; with what is returned it goes.
+    #[must_use]
+    pub fn attach(&self, session: u64, cwd: Option<Arc<str>>) -> Attachment {
+        self.send_soon(Command::Attach { session, cwd });
+        Attachment { server: self.clone(), session }
+    }
+
+    /// The last lines of its stderr, oldest first.
+    #[must_use]
+    pub fn stderr(&self, count: usize) -> Vec<String> {
+        self.stderr.borrow().last(count)
+    }
+}
+
+/// That an agent is there. Dropping it says that it has gone.
+#[derive(Debug)]
+pub struct Attachment {
+    server: ServerHandle,
+    session: u64,
+}
+
+impl Attachment {
+    /// Whether it is with this very server, and not with one that had its name before.
+    #[must_use]
+    pub fn is_with(&self, server: &ServerHandle) -> bool {
+        self.server.commands.same_channel(&server.commands)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.server.send_soon(Command::Detach { session: self.session });
+    }
+}

@@ -1,0 +1,177 @@
+//! Who shares an instance of a server, and how long it lives.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, until};
+
+fn by(sharing: &str) -> Server {
+    Server::named("s").line(format!("sharing = \"{sharing}\""))
+}
+
+fn pid(agent: &mut Agent) -> u64 {
+    let answer = agent.call("s__echo", &json!({}));
+    answer["result"]["structuredContent"]["pid"].as_u64().unwrap_or_else(|| panic!("{answer}"))
+}
+
+fn cwd(agent: &mut Agent) -> String {
+    agent.call("s__cwd", &json!({}))["result"].to_string()
+}
+
+/// The instances of `s` that run, by what they are for.
+fn instances(daemon: &Daemon) -> Vec<String> {
+    let status = daemon.status();
+    let all = status["servers"][0]["instances"].as_array().cloned().unwrap_or_default();
+    all.iter()
+        .filter(|one| !one["pid"].is_null())
+        .map(|one| one["purpose"].as_str().expect("text").to_owned())
+        .collect()
+}
+
+fn wait_tools(agent: &mut Agent) {
+    while !agent.tools().contains(&"s__echo".to_owned()) {
+        agent.expect_notification("notifications/tools/list_changed");
+    }
+}
+
+/// An agent that says where it works, as one in a container has to.
+fn working_in(daemon: &Daemon, cwd: &str) -> Agent {
+    let mut agent = Agent::connect(daemon);
+    let info = json!({"name": "t", "version": "1"});
+    let meta = json!({"mcpd/cwd": cwd});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": meta});
+    let answer = agent.request("initialize", &params);
+    assert!(answer["error"].is_null(), "{answer}");
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    agent
+}
+
+#[test]
+fn each_agent_has_an_instance_of_its_own_that_goes_with_it() {
+    let daemon = Setup::with(by("session")).start();
+    let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let pids = [pid(&mut first), pid(&mut second)];
+    assert_ne!(pids[0], pids[1]);
+    assert_eq!(pid(&mut first), pids[0]);
+    assert_eq!(instances(&daemon), ["listing", "session 1", "session 2"]);
+    first.hang_up();
+    until("its instance is gone", || (instances(&daemon) == ["listing", "session 2"]).then_some(()));
+    assert_eq!(pid(&mut second), pids[1]);
+    assert_eq!(daemon.status()["servers"][0]["calls"], 4, "what an instance did is not forgotten with it");
+}
+
+#[test]
+fn agents_in_one_directory_share_an_instance_that_runs_there() {
+    let server = by("workspace").env("WHERE", "${agent:cwd}").line("idle_timeout = \"300ms\"");
+    let daemon = Setup::with(server).start();
+    let place = std::rc::Rc::clone(daemon.place());
+    let [here, there] = ["here", "there"].map(|name| {
+        std::fs::create_dir(place.path(name)).expect("the test's own");
+        place.path(name).to_str().expect("text").to_owned()
+    });
+    let mut agents = [&here, &there, &here].map(|cwd| working_in(&daemon, cwd));
+    agents.iter_mut().for_each(wait_tools);
+    assert!(cwd(&mut agents[0]).contains(&here) && cwd(&mut agents[1]).contains(&there));
+    let pids = agents.each_mut().map(pid);
+    assert_eq!(pids[0], pids[2]);
+    assert_ne!(pids[0], pids[1]);
+    assert_eq!(instances(&daemon).len(), 2);
+    let [first, second, third] = agents;
+    drop((first, second));
+    until("the one that nobody uses is gone", || (instances(&daemon) == [here.as_str()]).then_some(()));
+    drop(third);
+    until("the other is, too", || instances(&daemon).is_empty().then_some(()));
+    let mut back = working_in(&daemon, &here);
+    assert!(back.tools().contains(&"s__echo".to_owned()), "the last known tools are still listed");
+    assert!(cwd(&mut back).contains(&here), "a call waits for the instance");
+}
+
+#[test]
+fn the_directory_of_an_agent_on_this_machine_is_known_without_its_saying_so() {
+    let daemon = Setup::with(by("workspace")).start();
+    let mut agent = Agent::ready(&daemon);
+    let own = std::env::current_dir().expect("it has one");
+    assert!(cwd(&mut agent).contains(own.to_str().expect("text")));
+}
+
+#[test]
+fn a_pool_grows_while_all_are_busy_and_shrinks_when_they_are_idle() {
+    let server = by("pool").line("max_instances = 3").line("idle_timeout = \"500ms\"");
+    let daemon = Setup::with(server).start();
+    let mut agent = Agent::ready(&daemon);
+    for _ in 0..3 {
+        pid(&mut agent);
+    }
+    assert_eq!(instances(&daemon).len(), 1, "calls one after another need no more");
+    let calls: Vec<_> = (0..5).map(|_| agent.start_call("s__sleep", &json!({"ms": 400}))).collect();
+    until("there are as many as there may be", || (instances(&daemon).len() == 3).then_some(()));
+    for call in &calls {
+        arguments(&agent.answer(call));
+    }
+    until("the extra ones are gone", || (instances(&daemon).len() == 1).then_some(()));
+    pid(&mut agent);
+    assert_eq!(daemon.status()["servers"][0]["calls"], 9);
+}
+
+#[test]
+fn a_warm_pool_does_ten_calls_at_once_on_a_server_that_does_one_at_a_time() {
+    let server = by("pool").flags("--one-at-a-time").line("idle_timeout = \"1m\"");
+    let daemon = Setup::with(server).start();
+    let mut agent = Agent::ready(&daemon);
+    let mut round = |ms: u64| {
+        let start = Instant::now();
+        let calls: Vec<_> = (0..10).map(|_| agent.start_call("s__sleep", &json!({"ms": ms}))).collect();
+        calls.iter().for_each(|call| drop(arguments(&agent.answer(call)).clone()));
+        start.elapsed().as_millis()
+    };
+    round(300);
+    assert_eq!(instances(&daemon).len(), 10);
+    let took = round(1000);
+    assert!(took < 5000, "ten calls of one second took {took} ms: they were not done side by side");
+}
+
+#[test]
+fn a_cancelled_call_is_cancelled_at_the_instance_that_has_it() {
+    for sharing in ["pool", "session", "workspace"] {
+        let daemon = Setup::with(by(sharing)).start();
+        let mut agent = Agent::ready(&daemon);
+        let call = agent.start_call("s__sleep", &json!({"ms": 60_000}));
+        daemon.wait_journal("s", "60000");
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        daemon.wait_journal("s", "notifications/cancelled");
+        pid(&mut agent);
+    }
+}
+
+#[test]
+fn an_agent_whose_own_instance_dies_gets_another_and_nobody_else_notices() {
+    let daemon = Setup::with(by("session")).start();
+    let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let before = [pid(&mut first), pid(&mut second)];
+    let died = first.call("s__die", &json!({"how": "kill"}));
+    assert_eq!(died["error"]["code"], -31001, "{died}");
+    assert_ne!(pid(&mut first), before[0]);
+    assert_eq!(pid(&mut second), before[1]);
+}
+
+#[test]
+fn no_instance_is_left_however_many_there_were() {
+    let mut setup = Setup::new();
+    for sharing in ["session", "workspace", "pool"] {
+        let line = format!("sharing = \"{sharing}\"");
+        setup = setup.server(Server::named(sharing).flags("--ignore-eof --ignore-term --wrap").line(line));
+    }
+    let mut daemon = setup.start();
+    let mut agents: Vec<_> = (0..3).map(|_| Agent::ready(&daemon)).collect();
+    for agent in &mut agents {
+        for sharing in ["session", "workspace", "pool"] {
+            let answer: Value = agent.call(&format!("{sharing}__echo"), &json!({}));
+            assert!(answer["error"].is_null(), "{answer}");
+        }
+    }
+    assert!(daemon.family().len() > 12);
+    // The end of the harness's daemon checks the rest.
+    daemon.kill9();
+    daemon.expect_no_family(std::time::Duration::from_secs(2));
+}

@@ -27,11 +27,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::catalog::Tool;
-use crate::config::{DaemonConfig, ServerConfig};
+use crate::config::ServerConfig;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
-use crate::server::{self, Guard, Host, Inherited, Running, ServerHandle, Stop};
+use crate::server::{self, Guard, Host, Running, ServerHandle, Stop};
 
 /// A server process of this program's own. Dropping it ends the process and everything it started, at once;
 /// [`Client::close`] is the polite way.
@@ -135,8 +135,7 @@ impl Client {
     /// Starts the server under the given guard. The handshake begins at once; [`Client::initialize`] waits for it.
     #[must_use]
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
-        let max_message = DaemonConfig::default().max_message_bytes;
-        let host = Host { guard, inherited: Inherited::default(), max_message, restarts: false };
+        let host = Host { restarts: false, ..Host::new(guard) };
         let policy = server.policy.clone();
         let running = server::start(Arc::new(server), host, Arc::default());
         Self { running, policy, initialized: AtomicBool::new(false) }
@@ -222,7 +221,9 @@ impl Client {
 
 /// Whether calls have a chance, and the reason if not.
 pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
-    let reason = match &server.published().state {
+    let published = server.published();
+    let reason = match &published.state {
+        _ if published.asleep => return Ok(()),
         State::Failed { reason } | State::Backoff { reason, .. } => reason.clone(),
         State::Stopping | State::Stopped => "was stopped".to_owned(),
         State::Starting | State::Ready { .. } => return Ok(()),

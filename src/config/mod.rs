@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::load::{ConfigError, Loaded, default_path, load};
-pub use self::settings::{Settings, Sharing};
+pub use self::settings::{Settings, Sharing, Start};
 use crate::naming::Naming;
 use crate::policy::Policy;
 
@@ -44,11 +44,13 @@ pub struct DaemonConfig {
     pub naming: Naming,
     /// Largest message in bytes that is taken from or given to a peer.
     pub max_message_bytes: usize,
+    /// Servers that may be starting at once.
+    pub max_starting: usize,
 }
 
 impl Default for DaemonConfig {
     fn default() -> Self {
-        Self { naming: Naming::default(), max_message_bytes: 16 << 20 }
+        Self { naming: Naming::default(), max_message_bytes: 16 << 20, max_starting: 4 }
     }
 }
 

@@ -42,6 +42,7 @@ pub(super) struct DaemonDraft {
     pub(super) naming: Option<Scheme>,
     pub(super) max_name_length: Option<usize>,
     pub(super) max_message: Option<usize>,
+    pub(super) max_starting: Option<usize>,
 }
 
 /// The `[defaults]` table of one file.

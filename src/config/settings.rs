@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Who shares one instance.
     pub sharing: Sharing,
+    /// When it is started.
+    pub start: Start,
     /// Most instances of a [`Sharing::Pool`].
     pub max_instances: usize,
     /// How long an instance that nobody uses is kept, where there may be none.
@@ -15,16 +17,20 @@ pub struct Settings {
     pub handshake_timeout: Duration,
     /// Time for one call, counted anew at each progress notification.
     pub call_timeout: Duration,
+    /// An instance that was up this long has recovered: if it ends, the delays before a restart begin anew.
+    pub backoff_reset: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             sharing: Sharing::Shared,
+            start: Start::Eager,
             max_instances: 10,
             idle_timeout: Duration::from_secs(300),
             handshake_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(300),
+            backoff_reset: Duration::from_secs(10),
         }
     }
 }
@@ -54,14 +60,30 @@ impl Sharing {
     }
 }
 
+/// When a server is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// With the daemon.
+    Eager,
+    /// By its first call, and again when it was stopped for being idle.
+    Lazy,
+}
+
+impl Start {
+    /// Each with the text that selects it in a configuration.
+    pub const ALL: [(&'static str, Self); 2] = [("eager", Self::Eager), ("lazy", Self::Lazy)];
+}
+
 /// What one table says of them; `None` where it says nothing.
 #[derive(Debug, Default, Clone)]
 pub(super) struct SettingsDraft {
     pub(super) sharing: Option<Sharing>,
+    pub(super) start: Option<Start>,
     pub(super) max_instances: Option<usize>,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) handshake_timeout: Option<Duration>,
     pub(super) call_timeout: Option<Duration>,
+    pub(super) backoff_reset: Option<Duration>,
 }
 
 impl SettingsDraft {
@@ -69,10 +91,12 @@ impl SettingsDraft {
     pub(super) fn or(&self, other: &Self) -> Self {
         Self {
             sharing: self.sharing.or(other.sharing),
+            start: self.start.or(other.start),
             max_instances: self.max_instances.or(other.max_instances),
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             handshake_timeout: self.handshake_timeout.or(other.handshake_timeout),
             call_timeout: self.call_timeout.or(other.call_timeout),
+            backoff_reset: self.backoff_reset.or(other.backoff_reset),
         }
     }
 
@@ -81,10 +105,12 @@ impl SettingsDraft {
         let unset = Settings::default();
         Settings {
             sharing: self.sharing.unwrap_or(unset.sharing),
+            start: self.start.unwrap_or(unset.start),
             max_instances: self.max_instances.unwrap_or(unset.max_instances),
             idle_timeout: self.idle_timeout.unwrap_or(unset.idle_timeout),
             handshake_timeout: self.handshake_timeout.unwrap_or(unset.handshake_timeout),
             call_timeout: self.call_timeout.unwrap_or(unset.call_timeout),
+            backoff_reset: self.backoff_reset.unwrap_or(unset.backoff_reset),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the daemon changes of its own process.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::Mode;
@@ -16,6 +17,13 @@ pub(super) fn prepare() -> io::Result<Inherited> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     Ok(Inherited { umask: Some(umask), open_files: limit.current })
+}
+
+/// Where the daemon keeps what it can do without: `$XDG_CACHE_HOME/mcpd`, or under `~/.cache`.
+pub(super) fn cache_directory() -> Option<PathBuf> {
+    let directory = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
+    Some(cache.join("mcpd/tools"))
 }
 
 /// Where the process works, if that can be known; it may be anybody's by then.

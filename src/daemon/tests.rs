@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::config::{self, interpolate::Process};
-use crate::server::Inherited;
 
 #[tokio::test]
 async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_does_not_say_that_all_is_well() {
@@ -11,7 +10,7 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     // Neither speaks MCP nor leaves at the end of its input.
     std::fs::write(&file, "[servers.a]\ncommand = \"sleep\"\nargs = [\"600\"]\n").expect("its own directory");
     let config = config::load(&[file], &Process).expect("a good configuration").config;
-    let host = Host { guard: Guard::None, inherited: Inherited::default(), max_message: 1 << 20, restarts: true };
+    let host = Host::new(Guard::None);
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
     let lock = directory.lock().expect("nobody else's");
     let sockets = (lock.listen(AGENT_SOCKET).expect("free"), lock.listen(ADMIN_SOCKET).expect("free"));

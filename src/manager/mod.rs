@@ -48,11 +48,12 @@ use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 use crate::catalog::Catalog;
 use crate::client::connected;
-use crate::config::{DaemonConfig, ServerConfig};
+use crate::config::ServerConfig;
 use crate::naming::Naming;
 use crate::policy::pattern;
+use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::{Guard, Host, Inherited, ServerHandle, Stop, StopOrder};
+use crate::server::{Guard, Host, ServerHandle, Stop, StopOrder};
 
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
@@ -95,9 +96,7 @@ pub struct Setup {
 /// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
 impl Default for Setup {
     fn default() -> Self {
-        let DaemonConfig { naming, max_message_bytes: max_message, .. } = DaemonConfig::default();
-        let host = Host { guard: Guard::available(), inherited: Inherited::default(), max_message, restarts: true };
-        Self { naming, host, strays: None }
+        Self { naming: Naming::default(), host: Host::new(Guard::available()), strays: None }
     }
 }
 
@@ -201,7 +200,8 @@ impl Manager {
         let handle = self.order(|done| Order::Enable(server.to_owned(), enabled, done)).await?;
         let is_down = |state: &State| matches!(state, State::Stopping | State::Stopped);
         if enabled {
-            handle.wait_for(|published| !is_down(&published.state) && published.attempted).await;
+            let is_up = |published: &Published| published.asleep || !is_down(&published.state);
+            handle.wait_for(|published| is_up(published) && published.attempted).await;
         } else {
             handle.wait_for(|published| published.state == State::Stopped).await;
         }

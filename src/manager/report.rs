@@ -20,7 +20,7 @@ const STDERR_LINES: usize = 20;
 pub struct ServerReport {
     /// Its configured name.
     pub name: String,
-    /// `starting`, `ready`, `backoff`, `stopping`, `stopped` or `failed`.
+    /// `starting`, `ready`, `backoff`, `stopping`, `stopped`, `failed`; `idle` if nobody needs an instance.
     pub state: String,
     /// It is not to run until it is enabled again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -115,7 +115,7 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
     }
     InstanceReport {
         purpose: handle.purpose().map_or_else(String::new, ToString::to_string),
-        state: published.state.word().to_owned(),
+        state: published.word().to_owned(),
         reason,
         pid: published.pid,
         guard_pid: published.guard_pid,
@@ -147,7 +147,7 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
     }
     ServerReport {
         name: handle.name().to_string(),
-        state: published.state.word().to_owned(),
+        state: published.word().to_owned(),
         disabled: !enabled,
         reason,
         retry_in_ms,

@@ -145,6 +145,11 @@ impl Orders {
         self.wanted.borrow().clone()
     }
 
+    /// Whether an instance of `revision` is what is wanted.
+    pub(super) fn wants(&self, revision: u64) -> bool {
+        self.wants_any() && self.wanted.borrow().revision == revision
+    }
+
     /// Whether an instance is wanted at all.
     pub(super) fn wants_any(&self) -> bool {
         self.stop.now() == Stop::Run && self.wanted.borrow().enabled

@@ -13,7 +13,7 @@
 //!
 //! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
 //! `Failed` once it has ended. The delay doubles with each attempt that ends early
-//! and begins anew once an instance was up for [`STEADY`].
+//! and begins anew once an instance was up for the server's `backoff_reset`.
 
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,6 @@ const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// Share of the delay by which it is varied, so that servers that fell together do not rise together.
 const JITTER: f64 = 0.2;
-/// An instance that was up this long has recovered.
-const STEADY: Duration = Duration::from_secs(10);
 
 /// Where a server is in its life.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +87,8 @@ pub enum Event {
     Start {
         /// Whether it can be, with the reason if not.
         startable: Result<(), String>,
+        /// As in [`Lifecycle::new`].
+        backoff_reset: Duration,
     },
 }
 
@@ -98,14 +98,21 @@ pub struct Lifecycle {
     state: State,
     early_ends: u32,
     restarts: bool,
+    backoff_reset: Duration,
 }
 
 impl Lifecycle {
     /// A server about to be started, or one that cannot be, with the reason. Without `restarts` one that has ended has
-    /// failed.
+    /// failed. An instance that was up for `backoff_reset` has recovered: if it ends, the delays begin anew.
     #[must_use]
-    pub fn new(startable: Result<(), String>, restarts: bool) -> Self {
-        Self { state: first_state(startable), early_ends: 0, restarts }
+    pub fn new(startable: Result<(), String>, restarts: bool, backoff_reset: Duration) -> Self {
+        Self { state: first_state(startable), early_ends: 0, restarts, backoff_reset }
+    }
+
+    /// The same for a server that is to be started later.
+    #[must_use]
+    pub fn not_yet_started(self) -> Self {
+        Self { state: State::Stopped, ..self }
     }
 
     /// The state it is in.
@@ -119,7 +126,7 @@ impl Lifecycle {
         self.state = match (&self.state, event) {
             (State::Starting, Event::Up) => State::Ready { since: now },
             (State::Ready { since }, Event::Ended { reason }) => {
-                if now.duration_since(*since) >= STEADY {
+                if now.duration_since(*since) >= self.backoff_reset {
                     self.early_ends = 0;
                 }
                 self.back_off(reason, now, jitter)
@@ -129,8 +136,8 @@ impl Lifecycle {
             (State::Starting | State::Ready { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. }, Event::Stop) => State::Stopped,
             (State::Stopping, Event::Ended { .. }) => State::Stopped,
-            (State::Stopped, Event::Start { startable }) => {
-                self.early_ends = 0;
+            (State::Stopped, Event::Start { startable, backoff_reset }) => {
+                (self.early_ends, self.backoff_reset) = (0, backoff_reset);
                 first_state(startable)
             }
             (unchanged, _) => unchanged.clone(),
@@ -157,13 +164,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const STEADY: Duration = Duration::from_secs(10);
+
     fn ended() -> Event {
         Event::Ended { reason: "exited".to_owned() }
     }
 
     fn delay_after(ends: u32) -> Duration {
         let now = Instant::now();
-        let mut lifecycle = Lifecycle::new(Ok(()), true);
+        let mut lifecycle = Lifecycle::new(Ok(()), true, STEADY);
         for _ in 1..ends {
             lifecycle.on(ended(), now, 0.0);
             lifecycle.on(Event::Due, now, 0.0);
@@ -183,7 +192,7 @@ mod tests {
     fn a_steady_run_begins_the_delays_anew() {
         let start = Instant::now();
         for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
-            let mut lifecycle = Lifecycle::new(Ok(()), true);
+            let mut lifecycle = Lifecycle::new(Ok(()), true, STEADY);
             for event in [ended(), Event::Due, Event::Up] {
                 lifecycle.on(event, start, 0.0);
             }
@@ -197,7 +206,7 @@ mod tests {
 
     #[test]
     fn one_that_cannot_be_started_stays_failed() {
-        let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()), true);
+        let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()), true, STEADY);
         for event in [Event::Up, ended(), Event::Due] {
             lifecycle.on(event, Instant::now(), 0.0);
         }
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn one_without_restarts_has_failed_once_it_ended() {
-        let mut lifecycle = Lifecycle::new(Ok(()), false);
+        let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
         for event in [Event::Up, ended(), Event::Due] {
             lifecycle.on(event, Instant::now(), 0.0);
         }
@@ -221,7 +230,7 @@ mod tests {
         #[test]
         fn any_order_of_events_keeps_the_promises(kinds in prop::collection::vec((0..4u8, 0..20u64), 0..60), jitter in -1.0..1.0f64) {
             let mut now = Instant::now();
-            let mut lifecycle = Lifecycle::new(Ok(()), true);
+            let mut lifecycle = Lifecycle::new(Ok(()), true, STEADY);
             let mut stopped = false;
             for (kind, seconds) in kinds {
                 now += Duration::from_secs(seconds);

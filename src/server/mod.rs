@@ -12,6 +12,7 @@
 //! ```
 
 mod alarm;
+mod cache;
 pub mod call;
 mod control;
 mod ending;
@@ -27,9 +28,11 @@ mod process;
 mod publish;
 mod request;
 mod serve;
+mod sleep;
 pub mod stderr;
 mod subtree;
 mod task;
+mod turn;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +49,8 @@ use self::publish::Publisher;
 pub use self::publish::{Changed, Counter, Published, Stats, Totals};
 use self::stderr::StderrRing;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
-use crate::config::{ServerConfig, Sharing};
+pub use self::turn::Turns;
+use crate::config::{DaemonConfig, ServerConfig, Sharing};
 
 /// Calls one instance may have unanswered; one more is refused with −31003.
 pub const MAX_IN_FLIGHT: usize = 256;
@@ -94,6 +98,21 @@ pub struct Host {
     pub max_message: usize,
     /// Whether a server that has ended is started again.
     pub restarts: bool,
+    /// How many start at once.
+    pub turns: Turns,
+    /// Directory where the tools of servers that are started by their first call are kept. Without one, such a server is
+    /// started once to learn them.
+    pub cache: Option<PathBuf>,
+}
+
+impl Host {
+    /// One with this guard and otherwise what [`DaemonConfig`] has as default, which hands nothing on and keeps nothing.
+    #[must_use]
+    pub fn new(guard: Guard) -> Self {
+        let DaemonConfig { max_message_bytes: max_message, max_starting, .. } = DaemonConfig::default();
+        let turns = Turns::new(max_starting);
+        Self { guard, inherited: Inherited::default(), max_message, restarts: true, turns, cache: None }
+    }
 }
 
 /// What a session asks of a server's task.

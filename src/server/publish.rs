@@ -18,6 +18,8 @@ pub struct Published {
     pub state: State,
     /// The first attempt to start it as it is now wanted has ended: its tools are known, or it failed.
     pub attempted: bool,
+    /// There is no instance, because nobody needs one; a call starts it.
+    pub asleep: bool,
     /// Its tools as last listed.
     pub tools: Arc<ToolList>,
     /// Process id of the running server.
@@ -34,6 +36,14 @@ pub struct Published {
     pub last_error: Option<String>,
     /// Guards that died without having ended their subtree.
     pub lost_guards: u64,
+}
+
+impl Published {
+    /// The word for its state in `mcpd status`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        if self.asleep { "idle" } else { self.state.word() }
+    }
 }
 
 /// Counters of one server over all its instances.
@@ -141,6 +151,7 @@ pub(super) fn channel(changed: Changed) -> (Publisher, watch::Receiver<Published
     let first = Published {
         state: State::Starting,
         attempted: false,
+        asleep: false,
         tools: Arc::default(),
         pid: None,
         guard_pid: None,
@@ -166,6 +177,11 @@ impl Publisher {
     pub(super) fn update(&self, change: impl FnOnce(&mut Published)) {
         self.published.send_modify(change);
         self.changed.notify_one();
+    }
+
+    /// Whether a list of tools has ever been told.
+    pub(super) fn knows_tools(&self) -> bool {
+        !self.published.borrow().tools.tools.is_empty()
     }
 
     /// Records a failure that does not change the state.

@@ -43,8 +43,12 @@ impl ServerTask {
             if drained_by.is_some_and(|by| instance.calls() == 0 || by <= Instant::now()) {
                 return End::Stop;
             }
+            let idle_at = self.idle_at(instance);
+            if idle_at.is_some_and(|at| at <= Instant::now()) {
+                return End::Stop;
+            }
             let relist_at = instance.relist();
-            alarm.set([instance.next_deadline, relist_at, drained_by].into_iter().flatten().min());
+            alarm.set([instance.next_deadline, relist_at, idle_at, drained_by].into_iter().flatten().min());
             tokio::select! {
                 Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
                 incoming = instance.reader.next() => match incoming {
@@ -104,10 +108,14 @@ impl ServerTask {
     fn effect(&self, effect: Effect) {
         match effect {
             Effect::Nothing => {}
-            Effect::Listed { list, settled } => self.publisher.update(|published| {
-                published.tools = Arc::new(list);
-                published.attempted |= settled;
-            }),
+            Effect::Listed { list, settled } => {
+                let list = Arc::new(list);
+                self.keep_tools(&list);
+                self.publisher.update(|published| {
+                    published.tools = list;
+                    published.attempted |= settled;
+                });
+            }
             Effect::NotListed(reason) => {
                 self.publisher.error(reason);
                 self.publisher.update(|published| published.attempted = true);

@@ -21,6 +21,7 @@ use super::lifecycle::{Event, Lifecycle, State};
 use super::process::{self, NotStarted, Process};
 use super::publish::Publisher;
 use super::stderr::{self, StderrRing};
+use super::turn::Turn;
 use super::{Command, Host};
 use crate::config::ServerConfig;
 
@@ -44,6 +45,8 @@ pub(super) struct ServerTask {
     pub(super) held: VecDeque<(Instant, Call)>,
     /// When the tools of a server that is down are no longer listed.
     pub(super) forget_at: Option<Instant>,
+    /// Since when an instance that may be stopped for it has had no call.
+    pub(super) idle_since: Option<Instant>,
 }
 
 pub(super) async fn run(
@@ -55,7 +58,7 @@ pub(super) async fn run(
     purpose: Option<Arc<str>>,
 ) {
     let Wanted { config, revision, .. } = orders.wanted();
-    let lifecycle = Lifecycle::new(startable(&config), host.restarts);
+    let lifecycle = Lifecycle::new(startable(&config), host.restarts, config.settings.backoff_reset);
     let mut task = ServerTask {
         host,
         orders,
@@ -68,12 +71,17 @@ pub(super) async fn run(
         purpose,
         held: VecDeque::new(),
         forget_at: None,
+        idle_since: None,
     };
+    task.recall_tools().await;
+    if task.is_lazy() && task.publisher.knows_tools() {
+        task.lifecycle = task.lifecycle.not_yet_started();
+    }
     task.publish_state();
     task.live().await;
 }
 
-fn startable(config: &ServerConfig) -> Result<(), String> {
+pub(super) fn startable(config: &ServerConfig) -> Result<(), String> {
     config.launch.as_ref().map(drop).map_err(ToString::to_string)
 }
 
@@ -110,23 +118,10 @@ impl ServerTask {
         self.refuse_held();
     }
 
-    /// Waits until the server is to run again; `false` if it is to end for good.
-    async fn start_again(&mut self) -> bool {
-        if !self.orders.wants_any() {
-            self.forget_at = None;
-            self.refuse_held();
-            self.publisher.update(|published| published.tools = Arc::default());
-        }
-        let mut orders = self.orders.clone();
-        let Some(wanted) = self.holding(orders.next()).await else { return false };
-        (self.config, self.revision) = (wanted.config, wanted.revision);
-        self.publisher.update(|published| published.attempted = false);
-        self.on(Event::Start { startable: startable(&self.config) });
-        true
-    }
-
     /// Starts one instance, serves it, and leaves nothing of it behind. Tells how it ended.
     async fn one_instance(&mut self) -> String {
+        let turns = self.host.turns.clone();
+        let Some(turn) = self.while_wanted(turns.take()).await else { return self.stopped() };
         let Ok(launch) = &self.config.launch else { return "cannot be started".to_owned() };
         let host = &self.host;
         let definition = process::definition(launch, host.inherited, own_env());
@@ -144,7 +139,7 @@ impl ServerTask {
                 self.publisher.update(|published| published.pid = Some(pid));
                 let (process, pipes) = spawned.into_process();
                 let _draining = AbortOnDrop(tokio::spawn(stderr::drain(pipes.stderr, self.ring.clone())));
-                self.with_process(process, (pipes.stdin, pipes.stdout)).await
+                self.with_process(process, (pipes.stdin, pipes.stdout), turn).await
             }
             not_started => {
                 let lost = matches!(not_started, Some(Ok(Err(NotStarted::GuardLost))));
@@ -167,11 +162,16 @@ impl ServerTask {
         reason
     }
 
-    async fn with_process(&mut self, mut process: Process, pipes: (pipe::Sender, pipe::Receiver)) -> String {
+    async fn with_process(
+        &mut self,
+        mut process: Process,
+        pipes: (pipe::Sender, pipe::Receiver),
+        turn: Turn,
+    ) -> String {
         let limit = self.config.settings.handshake_timeout;
         let stats = Arc::clone(&self.publisher.stats);
         let mut instance = Instance::new(pipes, Arc::clone(&self.config), stats, self.host.max_message);
-        let end = match self.while_wanted(introduce(&mut instance, &mut process, limit)).await {
+        let end = match self.while_wanted(turn.during(introduce(&mut instance, &mut process, limit))).await {
             Some(Ok(info)) => {
                 instance.has_tools = info.has_tools;
                 self.up(&info);

@@ -27,6 +27,7 @@ mod serves_on;
 mod serves_rmcp;
 mod shares_instances;
 mod spares_strangers;
+mod starts_lazily;
 mod stops_every_child;
 mod stops_in_order;
 mod survives_crashes;

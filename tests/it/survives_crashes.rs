@@ -55,6 +55,19 @@ fn a_crash_costs_the_other_servers_nothing() {
 }
 
 #[test]
+fn a_server_that_was_up_for_its_backoff_reset_is_back_soon_however_often_it_dies() {
+    let daemon = beside(Server::named("a").line("backoff_reset = \"1ms\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let start = Instant::now();
+    for _ in 0..6 {
+        assert!(died(&agent.call("a__die", &json!({}))));
+        arguments(&agent.call("a__echo", &json!({})));
+    }
+    // Delays that double add up to more than twelve seconds, and calls wait for no more than ten.
+    assert!(start.elapsed() < Duration::from_secs(8), "it took {:?}", start.elapsed());
+}
+
+#[test]
 fn a_call_made_while_a_server_restarts_waits_for_it() {
     let daemon = beside(Server::named("a").flags("--init-delay 300")).start();
     let mut agent = Agent::ready(&daemon);

@@ -27,6 +27,7 @@ impl Layers {
         self.daemon.naming = daemon.naming.or(self.daemon.naming);
         self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
         self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);
+        self.daemon.max_starting = daemon.max_starting.or(self.daemon.max_starting);
         self.defaults.settings = defaults.settings.or(&self.defaults.settings);
         self.defaults.pass_env.extend(defaults.pass_env);
         servers.into_iter().filter_map(|server| self.add_server(file, server)).collect()
@@ -56,7 +57,11 @@ impl Layers {
         };
         let max_message_bytes = daemon.max_message.unwrap_or(unset.max_message_bytes);
         Config {
-            daemon: DaemonConfig { naming, max_message_bytes },
+            daemon: DaemonConfig {
+                naming,
+                max_message_bytes,
+                max_starting: daemon.max_starting.unwrap_or(unset.max_starting),
+            },
             servers: servers.into_iter().map(|server| with_defaults(server, &defaults)).collect(),
         }
     }

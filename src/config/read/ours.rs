@@ -1,6 +1,7 @@
 //! Our own format: `[daemon]`, `[defaults]` and `[servers.NAME]`, each key strictly.
 
-use super::super::settings::{Settings, SettingsDraft, Sharing};
+use super::super::DaemonConfig;
+use super::super::settings::{Settings, SettingsDraft, Sharing, Start};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::{Fields, Later, suggestion};
 use super::{DaemonDraft, DefaultsDraft, Draft, Reader, ServerDraft};
@@ -8,15 +9,13 @@ use crate::naming::{MIN_LENGTH, Naming, Scheme};
 
 const MAX_NAME_LENGTH: usize = 128;
 const MAX_INSTANCES: usize = 1000;
+const MAX_STARTING: usize = 1000;
 
-const EAGER: &str = "remove it: every server is started with the daemon";
 const COMMAND_ONLY: &str = "configure a server that is run, with `command`";
 const TOOLS_ONLY: &str = "remove it: `allow` and `deny` narrow a server's tools";
 
 const LATER: &[Later] = &[("profiles", "remove it: `allow` and `deny` of a server hold for all agents")];
-const LATER_DEFAULTS: &[Later] = &[("start", EAGER)];
 const LATER_SERVER: &[Later] = &[
-    ("start", EAGER),
     ("url", COMMAND_ONLY),
     ("headers", COMMAND_ONLY),
     ("roots", "remove it, and give the directories to the server's `args`"),
@@ -50,6 +49,9 @@ impl Reader<'_> {
                 .take("max_name_length")
                 .and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, Naming::default().max_length)),
             max_message: fields.take("max_message").and_then(|entry| self.message_size(entry)),
+            max_starting: fields
+                .take("max_starting")
+                .and_then(|entry| self.integer(entry, 1..=MAX_STARTING, DaemonConfig::default().max_starting)),
         };
         self.finish(fields, &[]);
         draft
@@ -61,7 +63,7 @@ impl Reader<'_> {
             settings: self.settings(&mut fields),
             pass_env: fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default(),
         };
-        self.finish(fields, LATER_DEFAULTS);
+        self.finish(fields, &[]);
         draft
     }
 
@@ -91,10 +93,12 @@ impl Reader<'_> {
         let instances = |reader: &mut Self, entry| reader.integer(entry, 1..=MAX_INSTANCES, unset.max_instances);
         SettingsDraft {
             sharing: fields.take("sharing").and_then(|entry| self.one_of(entry, "way of `sharing`", &Sharing::ALL)),
+            start: fields.take("start").and_then(|entry| self.one_of(entry, "way to `start`", &Start::ALL)),
             max_instances: fields.take("max_instances").and_then(|entry| instances(self, entry)),
             idle_timeout: fields.take("idle_timeout").and_then(|entry| self.duration(entry)),
             handshake_timeout: fields.take("handshake_timeout").and_then(|entry| self.duration(entry)),
             call_timeout: fields.take("call_timeout").and_then(|entry| self.duration(entry)),
+            backoff_reset: fields.take("backoff_reset").and_then(|entry| self.duration(entry)),
         }
     }
 

@@ -101,8 +101,8 @@ impl Group {
     /// that does not come up is no reason for another.
     pub(super) fn least_busy(&mut self) -> Option<usize> {
         let is_up = |slot: &Slot| {
-            let state = &slot.running.handle.published().state;
-            matches!(state, State::Starting | State::Ready { .. })
+            let published = slot.running.handle.published();
+            published.asleep || matches!(published.state, State::Starting | State::Ready { .. })
         };
         let all_up = self.slots.iter().all(is_up);
         let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));

@@ -30,10 +30,12 @@ impl Group {
             None => published.is_empty() || published.iter().any(|one| one.attempted),
         };
         let tools = Arc::clone(&self.tools);
+        let enabled = self.wanted.enabled;
         self.publisher.update(|all| {
             (all.attempted, all.tools, all.lost_guards) = (attempted, tools, lost_guards);
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
+            all.asleep = enabled && shown.is_none_or(|one| one.asleep);
             all.protocol = shown.and_then(|one| one.protocol);
             all.software = shown.and_then(|one| one.software.clone());
             all.has_resources = shown.is_some_and(|one| one.has_resources);

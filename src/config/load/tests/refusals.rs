@@ -14,7 +14,9 @@ fn unknown_keys_are_errors_with_a_suggestion() {
     check("[servers.a]\ncommand='x'\nCommand='y'", &["3:1 unknown key `Command`… | did you mean `command`?"]);
     check(
         "[daemon]\nxyz = 1",
-        &["2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, `max_name_length` or `max_message`"],
+        &[
+            "2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, `max_name_length`, `max_message` or `max_starting`",
+        ],
     );
     check("'' = 1", &["1:1 unknown key `` in the file | write one of `daemon`, `defaults` or `servers`"]);
 }
@@ -22,10 +24,10 @@ fn unknown_keys_are_errors_with_a_suggestion() {
 #[test]
 fn keys_of_later_versions_are_said_to_be_later() {
     check(
-        "[servers.a]\ncommand = 'x'\nroots = ['/x']\nstart = 'lazy'\n[profiles.p]\nservers = ['a']",
+        "[servers.a]\ncommand = 'x'\nroots = ['/x']\nurl = 'x'\n[profiles.p]\nservers = ['a']",
         &[
             "3:1 `roots` is not available in this version of mcpd | remove it, …",
-            "4:1 `start` is not available in this version of mcpd | remove it: …",
+            "4:1 `url` is not available in this version of mcpd | configure …",
             "5:2 `profiles` is not available in this version of mcpd | remove it: …",
         ],
     );

@@ -1,0 +1,127 @@
+//! The tools of servers that are started by their first call, as last listed: one file each.
+//!
+//! A file is found by a hash of what defines the server, so a changed definition finds none. It is written whole or not at
+//! all; one that cannot be read, or is no such file, is as good as none. Everything here may block: it belongs on
+//! another thread.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::listing::{Listing, Next, ToolList};
+use crate::config::{Launch, ServerConfig};
+
+/// Largest file that is read: what a list may have, and a little more.
+const MAX_FILE: u64 = 16 << 20;
+/// Raised when the file's shape changes.
+const VERSION: u32 = 1;
+
+/// Where one server's tools are kept.
+#[derive(Debug, Clone)]
+pub(super) struct Cache {
+    directory: PathBuf,
+    file: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept<'a> {
+    version: u32,
+    server: &'a str,
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+}
+
+impl Cache {
+    pub(super) fn of(directory: PathBuf, config: &ServerConfig, launch: &Launch) -> Self {
+        Self { directory, file: format!("{}.json", key(config, launch)) }
+    }
+
+    /// The list as it was last written.
+    pub(super) fn read(&self, server: &str) -> Option<ToolList> {
+        let path = self.directory.join(&self.file);
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        if !metadata.is_file() || metadata.len() > MAX_FILE {
+            return None;
+        }
+        let text = fs::read(path).ok()?;
+        let kept: Kept<'_> = serde_json::from_slice(&text).ok()?;
+        if kept.version != VERSION || kept.server != server {
+            return None;
+        }
+        // It has the members of a page of the server's, and is read as one: what is in a file is trusted no more.
+        match Listing::default().page(&Bytes::from(text))? {
+            Next::Done(list) => Some(list),
+            Next::Page(..) => None,
+        }
+    }
+
+    /// Writes `list` for the next time.
+    pub(super) fn write(&self, server: &str, list: &ToolList) -> io::Result<()> {
+        let raw = |definition: &Bytes| {
+            std::str::from_utf8(definition).ok().and_then(|text| RawValue::from_string(text.to_owned()).ok())
+        };
+        let definitions: Vec<_> = list.tools.iter().filter_map(|tool| raw(&tool.definition)).collect();
+        let tools = definitions.iter().map(|definition| &**definition).collect();
+        let text = serde_json::to_vec(&Kept { version: VERSION, server, tools })?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+        file.write_all(&text)?;
+        file.persist(self.directory.join(&self.file)).map(drop).map_err(|error| error.error)
+    }
+}
+
+/// Of all that decides which tools there are. Values of variables may be secrets, of which not even a hash is kept.
+fn key(config: &ServerConfig, launch: &Launch) -> String {
+    let mut hash = Sha256::new();
+    let cwd = launch.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
+    let names = launch.env.keys().chain(&launch.pass_env);
+    for part in [&*config.name, &launch.command, &cwd].into_iter().chain(names.map(String::as_str)) {
+        hash.update(part);
+        hash.update([0]);
+    }
+    for arg in &launch.args {
+        hash.update([1]);
+        hash.update(arg);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> ToolList {
+        let Some(Next::Done(list)) = Listing::default().page(&Bytes::copy_from_slice(text.as_bytes())) else {
+            panic!("no list: {text}")
+        };
+        list
+    }
+
+    #[test]
+    fn a_list_is_read_as_it_was_written_and_anything_else_is_none() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let config = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "secret");
+        let launch = config.launch.as_ref().expect("defined");
+        let cache = Cache::of(place.path().join("a/b"), &config, launch);
+        assert!(cache.read("s").is_none());
+        cache.write("s", &list(r#"{"tools":[{"name":"t","x":1.10},{"name":"u"}]}"#)).expect("written");
+        let read = cache.read("s").expect("it was written");
+        assert_eq!(&read.tools[0].definition[..], br#"{"name":"t","x":1.10}"#);
+        assert_eq!(&*read.tools[1].name, "u");
+        assert!(cache.read("other").is_none());
+        for foreign in ["", "{}", "[1", r#"{"version":2,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {
+            fs::write(place.path().join("a/b").join(&cache.file), foreign).expect("writable");
+            assert!(cache.read("s").is_none(), "{foreign}");
+        }
+        let changed = ServerConfig::new("s", "x").args(["b"]).env("TOKEN", "secret");
+        assert_ne!(key(&changed, changed.launch.as_ref().expect("defined")), key(&config, launch));
+        let other_secret = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "other");
+        assert_eq!(key(&other_secret, other_secret.launch.as_ref().expect("defined")), key(&config, launch));
+    }
+}

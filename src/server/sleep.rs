@@ -1,0 +1,103 @@
+//! A server that is started by its first call and stopped when it was idle for long.
+//!
+//! It can sleep only while its tools are known, from an instance before or from [`super::cache`]: they stay listed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::spawn_blocking;
+
+use super::cache::Cache;
+use super::control::Wanted;
+use super::instance::Instance;
+use super::lifecycle::Event;
+use super::listing::ToolList;
+use super::task::{ServerTask, startable};
+use crate::config::{ServerConfig, Start};
+
+impl ServerTask {
+    /// Waits until an instance is to run again; `false` if none ever is.
+    pub(super) async fn start_again(&mut self) -> bool {
+        loop {
+            if self.is_lazy() && self.orders.wants(self.revision) && self.publisher.knows_tools() {
+                if self.sleep_until_called().await {
+                    break;
+                }
+                continue;
+            }
+            if !self.orders.wants_any() {
+                self.forget_at = None;
+                self.refuse_held();
+                self.publisher.update(|published| published.tools = Arc::default());
+            }
+            let mut orders = self.orders.clone();
+            let Some(Wanted { config, revision, .. }) = self.holding(orders.next()).await else { return false };
+            (self.config, self.revision) = (config, revision);
+            self.recall_tools().await;
+            if !self.is_lazy() || !self.publisher.knows_tools() {
+                self.publisher.update(|published| published.attempted = false);
+                break;
+            }
+        }
+        self.on(Event::Start { startable: startable(&self.config), backoff_reset: self.config.settings.backoff_reset });
+        true
+    }
+
+    pub(super) fn is_lazy(&self) -> bool {
+        self.config.settings.start == Start::Lazy
+    }
+
+    /// `false` if something else is wanted before there is a call.
+    async fn sleep_until_called(&mut self) -> bool {
+        self.forget_at = None;
+        self.publisher.update(|published| (published.asleep, published.attempted) = (true, true));
+        let (mut orders, revision) = (self.orders.clone(), self.revision);
+        let called = loop {
+            if !self.held.is_empty() {
+                break true;
+            }
+            tokio::select! {
+                Some(command) = self.commands.recv() => self.hold(command),
+                () = orders.unwanted(revision) => break false,
+            }
+        };
+        self.publisher.update(|published| published.asleep = false);
+        called
+    }
+
+    /// When the instance has been idle for long enough, if it may sleep at all.
+    pub(super) fn idle_at(&mut self, instance: &Instance) -> Option<Instant> {
+        if !self.is_lazy() || instance.calls() > 0 {
+            self.idle_since = None;
+            return None;
+        }
+        Some(*self.idle_since.get_or_insert_with(Instant::now) + self.config.settings.idle_timeout)
+    }
+
+    /// Takes the tools of a server that may sleep from where they were kept.
+    pub(super) async fn recall_tools(&mut self) {
+        let Some(cache) = self.cache() else { return };
+        let name = Arc::clone(&self.config.name);
+        let read = self.holding(spawn_blocking(move || cache.read(&name))).await;
+        if let Ok(Some(list)) = read {
+            self.publisher.update(|published| published.tools = Arc::new(list));
+        }
+    }
+
+    /// Keeps the tools of a server that may sleep; one that cannot be kept costs no more than its start.
+    pub(super) fn keep_tools(&self, list: &Arc<ToolList>) {
+        let Some(cache) = self.cache() else { return };
+        let (name, list) = (Arc::clone(&self.config.name), Arc::clone(list));
+        spawn_blocking(move || {
+            if let Err(error) = cache.write(&name, &list) {
+                tracing::warn!(server = %name, "its tools cannot be kept for the next start: {error}");
+            }
+        });
+    }
+
+    fn cache(&self) -> Option<Cache> {
+        let ServerConfig { launch, .. } = &*self.config;
+        let directory = self.host.cache.clone().filter(|_| self.is_lazy())?;
+        Some(Cache::of(directory, &self.config, launch.as_ref().ok()?))
+    }
+}

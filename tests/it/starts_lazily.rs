@@ -1,0 +1,96 @@
+//! A lazy server is listed without being started, started by its first call, and stopped when it is idle.
+
+use std::fs;
+use std::rc::Rc;
+
+use serde_json::json;
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, until};
+
+fn lazy() -> Server {
+    Server::named("s").line("start = \"lazy\"").line("idle_timeout = \"300ms\"")
+}
+
+fn state(daemon: &Daemon) -> String {
+    daemon.status()["servers"][0]["state"].as_str().expect("text").to_owned()
+}
+
+fn wait_state(daemon: &Daemon, wanted: &str) {
+    until(wanted, || (state(daemon) == wanted).then_some(()));
+}
+
+fn starts(daemon: &Daemon) -> usize {
+    daemon.journal("s").iter().filter(|line| line.starts_with("# start")).count()
+}
+
+/// A place where the server has run once, so that its tools are known.
+fn learned() -> Rc<Place> {
+    let place = Place::new();
+    let mut daemon = Setup::with(lazy()).start_in(&place);
+    wait_state(&daemon, "idle");
+    assert_eq!(starts(&daemon), 1);
+    daemon.term();
+    place
+}
+
+#[test]
+fn a_lazy_server_is_listed_as_last_known_and_started_by_its_first_call() {
+    let place = learned();
+    let daemon = Setup::with(lazy()).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert!(agent.tools().contains(&"s__echo".to_owned()));
+    assert_eq!((state(&daemon).as_str(), starts(&daemon)), ("idle", 1));
+    daemon.client(&["status"]).expect_code(0);
+    arguments(&agent.call("s__echo", &json!({})));
+    assert_eq!(starts(&daemon), 2);
+    wait_state(&daemon, "idle");
+    arguments(&agent.call("s__echo", &json!({})));
+    assert_eq!(starts(&daemon), 3);
+}
+
+#[test]
+fn a_call_keeps_a_lazy_server_up_for_as_long_as_it_takes() {
+    let daemon = Setup::with(lazy()).start_in(&learned());
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("s__sleep", &json!({"ms": 900})));
+    assert_eq!(starts(&daemon), 2);
+}
+
+#[test]
+fn what_is_kept_of_a_lazy_server_is_of_no_use_when_it_is_damaged_or_another_server_is_meant() {
+    let place = learned();
+    let kept = place.path("home").join(".cache/mcpd/tools");
+    let files: Vec<_> =
+        fs::read_dir(&kept).expect("it was made").map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(files.len(), 1);
+    for damage in ["", "{\"version\":1", "\u{0}"] {
+        fs::write(&files[0], damage).expect("the test's own");
+        let mut daemon = Setup::with(lazy()).start_in(&place);
+        until("its tools are known", || Agent::ready(&daemon).tools().contains(&"s__echo".to_owned()).then_some(()));
+        wait_state(&daemon, "idle");
+        daemon.term();
+    }
+    let other = Setup::with(lazy().arg("--tool").arg("another")).start_in(&place);
+    let mut agent = Agent::ready(&other);
+    assert!(agent.tools().contains(&"s__another".to_owned()), "it was started to learn its tools");
+    wait_state(&other, "idle");
+}
+
+#[test]
+fn a_lazy_server_is_stopped_and_reloaded_like_any_other() {
+    let place = learned();
+    let mut daemon = Setup::with(lazy()).start_in(&place);
+    daemon.signal(rustix::process::Signal::HUP);
+    until("it is reloaded", || daemon.log().contains("no server is to be run differently").then_some(()));
+    assert!(daemon.term().success());
+}
+
+#[test]
+fn a_server_that_hangs_at_its_start_makes_room_for_others() {
+    let mut setup = Setup::new().head("[daemon]\nmax_starting = 1");
+    for name in ["hangs", "too"] {
+        setup = setup.server(Server::named(name).flags("--init-never"));
+    }
+    let daemon = setup.server(Server::named("works")).spawn();
+    daemon.wait_status("the one that works is ready", |status| status["servers"][2]["state"] == "ready");
+}

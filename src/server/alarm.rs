@@ -4,6 +4,7 @@
 //! small call costs 6 % more. This one is set once and then belongs to the kernel.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -12,7 +13,7 @@ use tokio::net::unix::pipe;
 /// Rings once at the earliest time it was set to.
 #[derive(Debug)]
 pub(super) struct Alarm {
-    timer: pipe::Receiver,
+    timer: Arc<pipe::Receiver>,
     set_to: Option<Instant>,
 }
 
@@ -21,7 +22,7 @@ impl Alarm {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         // A timer is read like a pipe, and this is the runtime's safe way to wait for a descriptor that is.
-        Ok(Self { timer: pipe::Receiver::from_owned_fd_unchecked(timer)?, set_to: None })
+        Ok(Self { timer: Arc::new(pipe::Receiver::from_owned_fd_unchecked(timer)?), set_to: None })
     }
 
     /// Has it ring at `due`, unless it rings earlier anyway: one that rings too early is asked again.
@@ -33,18 +34,19 @@ impl Alarm {
         let value = Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: nanoseconds.into() };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         // It fails for times out of range only, and the year that configuration allows is not.
-        let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
+        let _ = rustix::time::timerfd_settime(&*self.timer, TimerfdTimerFlags::empty(), &once);
         self.set_to = Some(due);
     }
 
-    /// Waits until it rings; never, if it is not set. May be cancelled without loss.
-    pub(super) async fn rings(&mut self) {
-        while self.timer.readable().await.is_ok() {
-            if self.timer.try_read(&mut [0; 8]).is_ok() {
-                self.set_to = None;
-                return;
-            }
-        }
+    /// Waits until it rings; never, if it is not set. Then [`Alarm::rang`] has to be told.
+    pub(super) fn rings(&self) -> impl Future<Output = ()> + use<> {
+        let timer = Arc::clone(&self.timer);
+        async move { while timer.readable().await.is_ok() && timer.try_read(&mut [0; 8]).is_err() {} }
+    }
+
+    /// It has rung, and may be set to any time.
+    pub(super) fn rang(&mut self) {
+        self.set_to = None;
     }
 }
 
@@ -62,9 +64,11 @@ mod tests {
         alarm.set(Some(start + Duration::from_millis(5)));
         alarm.set(Some(start + Duration::from_secs(60)));
         alarm.rings().await;
+        alarm.rang();
         assert!(start.elapsed() >= Duration::from_millis(5) && start.elapsed() < Duration::from_secs(60));
         alarm.set(Some(start));
         alarm.rings().await;
+        alarm.rang();
         let again = tokio::time::timeout(Duration::from_millis(5), alarm.rings()).await;
         assert!(again.is_err(), "it was not set again");
     }

@@ -1,14 +1,16 @@
 //! What a server's task does while its instance is ready: every event of it, one at a time.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::alarm::Alarm;
 use super::ending::{End, closed};
 use super::instance::{Effect, Instance};
 use super::lifecycle::Event;
-use super::process::Process;
+use super::process::{Ended, Process};
 use super::task::ServerTask;
 use super::{Command, Stop};
 use crate::transport::Incoming;
@@ -17,6 +19,15 @@ use crate::transport::Incoming;
 const DRAIN: Duration = Duration::from_secs(2);
 /// Commands or messages taken in before anything else is done.
 const BURST: usize = 64;
+
+/// What seldom happens to a server.
+enum Rare {
+    Ended(Ended),
+    /// It is to finish its calls and end.
+    Unwanted,
+    Killed,
+    Alarm,
+}
 
 impl ServerTask {
     pub(super) async fn serve(&mut self, instance: &mut Instance, process: &mut Process) -> End {
@@ -29,49 +40,82 @@ impl ServerTask {
             });
         }
         self.release_held(instance);
-        // Made once and kept: what is awaited anew at each turn costs as much as a small call.
-        let mut orders = self.orders.clone();
-        let mut unwanted = pin!(orders.unwanted(self.revision));
-        let mut stop = self.orders.stop.clone();
-        let mut killed = pin!(stop.at_least(Stop::Kill));
-        let mut drained_by = None;
+        match self.relay(instance, process).await {
+            Ok(end) => end,
+            Err(closed_what) => self.holding(closed(process, closed_what)).await,
+        }
+    }
+
+    /// Until it is over, or the server has closed one of its streams: then an error says which.
+    async fn relay(&mut self, instance: &mut Instance, process: &mut Process) -> Result<End, &'static str> {
         let mut alarm = match Alarm::new() {
             Ok(alarm) => alarm,
-            Err(error) => return End::Broken(format!("cannot be served: {error}")),
+            Err(error) => return Ok(End::Broken(format!("cannot be served: {error}"))),
         };
+        let mut drained_by = None;
+        let mut rare = self.rare_events(process);
+        rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
         loop {
+            if let Some(Err(_)) = instance.outbox.write_some(&mut instance.stdin).now_or_never() {
+                return Err("closed its stdin");
+            }
             if drained_by.is_some_and(|by| instance.calls() == 0 || by <= Instant::now()) {
-                return End::Stop;
+                return Ok(End::Stop);
             }
             let idle_at = self.idle_at(instance);
             if idle_at.is_some_and(|at| at <= Instant::now()) {
-                return End::Stop;
+                return Ok(End::Stop);
             }
             let relist_at = instance.relist();
             alarm.set([instance.next_deadline, relist_at, idle_at, drained_by].into_iter().flatten().min());
             tokio::select! {
+                // What can be ready without end comes last.
+                biased;
+                Some(event) = rare.next() => match event {
+                    Rare::Ended(ended) => return Ok(End::Ended(ended)),
+                    Rare::Killed => return Ok(End::Stop),
+                    Rare::Unwanted => {
+                        self.on(Event::Stop);
+                        drained_by = Some(Instant::now() + DRAIN);
+                    }
+                    Rare::Alarm => {
+                        alarm.rang();
+                        rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
+                        let effect = instance.expire(Instant::now());
+                        self.effect(effect);
+                    }
+                },
                 Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
                 incoming = instance.reader.next() => match incoming {
                     Ok(Some(incoming)) => self.take_all(incoming, instance),
-                    Ok(None) | Err(_) => return self.holding(closed(process, "closed its stdout")).await,
+                    Ok(None) | Err(_) => return Err("closed its stdout"),
                 },
                 written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
                     if written.is_err() {
-                        return self.holding(closed(process, "closed its stdin")).await;
+                        return Err("closed its stdin");
                     }
                 }
-                ended = process.ended() => return End::Ended(ended),
-                () = alarm.rings() => {
-                    let effect = instance.expire(Instant::now());
-                    self.effect(effect);
-                }
-                () = &mut unwanted, if drained_by.is_none() => {
-                    self.on(Event::Stop);
-                    drained_by = Some(Instant::now() + DRAIN);
-                }
-                () = &mut killed => return End::Stop,
             }
         }
+    }
+
+    /// Polled only when woken: what is polled at each turn costs a tenth of a small call.
+    fn rare_events<'a>(&self, process: &'a mut Process) -> FuturesUnordered<BoxFuture<'a, Rare>> {
+        let (revision, mut orders) = (self.revision, self.orders.clone());
+        let mut stop = orders.stop.clone();
+        FuturesUnordered::from_iter([
+            process.ended().map(Rare::Ended).boxed(),
+            async move {
+                orders.unwanted(revision).await;
+                Rare::Unwanted
+            }
+            .boxed(),
+            async move {
+                stop.at_least(Stop::Kill).await;
+                Rare::Killed
+            }
+            .boxed(),
+        ])
     }
 
     /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.

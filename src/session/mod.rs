@@ -13,11 +13,12 @@ mod methods;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
@@ -88,12 +89,20 @@ struct Session {
     attached: Vec<Attachment>,
 }
 
+/// What seldom happens to a session.
+enum Rare {
+    /// There is another view.
+    Changed(watch::Receiver<Arc<View>>),
+    /// The daemon has stopped its servers.
+    Closing,
+}
+
 /// Waits for the next view; one that nobody publishes any more never comes.
-async fn changed(mut view: watch::Receiver<Arc<View>>) -> watch::Receiver<Arc<View>> {
+async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
     if view.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
-    view
+    Rare::Changed(view)
 }
 
 struct InFlight {
@@ -131,20 +140,37 @@ impl Session {
         write: &mut OwnedWriteHalf,
         answers: &mut mpsc::Receiver<ToAgent>,
     ) -> io::Result<()> {
-        // Made once and kept: what is awaited anew at each turn costs as much as a small call.
-        let mut view_changed = pin!(changed(self.setup.view.clone()));
+        // Polled only when woken: what is polled at each turn costs a tenth of a small call.
+        let mut rare = FuturesUnordered::<BoxFuture<'static, Rare>>::new();
+        rare.push(changed(self.setup.view.clone()).boxed());
         let mut closing = self.setup.closing.clone();
-        let mut closed = pin!(closing.at_least(Stop::Stop));
+        rare.push(
+            async move {
+                closing.at_least(Stop::Stop).await;
+                Rare::Closing
+            }
+            .boxed(),
+        );
         let mut half_closed = None;
         loop {
+            if let Some(written) = self.write(write).now_or_never() {
+                written?;
+            }
             if half_closed.is_some() && self.calls.is_empty() && self.deferred.is_empty() && self.outbox.is_empty() {
                 return Ok(());
             }
             let listening = half_closed.is_none() && self.may_read_more();
             tokio::select! {
-                incoming = reader.next(), if listening => match incoming? {
-                    Some(incoming) => self.take_all(incoming, reader).await,
-                    None => half_closed = Some(reader.get_ref().as_ref().as_fd().try_clone_to_owned()?),
+                // What can be ready without end comes last.
+                biased;
+                Some(event) = rare.next() => match event {
+                    Rare::Changed(view) => {
+                        self.attach();
+                        self.retry_deferred();
+                        self.tell_of_changes();
+                        rare.push(changed(view).boxed());
+                    }
+                    Rare::Closing => return self.say_goodbye(write, answers).await,
                 },
                 Some(answer) = answers.recv() => {
                     self.deliver(answer);
@@ -155,23 +181,24 @@ impl Session {
                         return Err(io::Error::other("the agent does not read its answers"));
                     }
                 }
-                written = self.outbox.write_some(write), if !self.outbox.is_empty() => {
-                    let was_full = !self.may_read_more();
-                    written?;
-                    if was_full {
-                        self.tell_of_changes();
-                    }
-                }
-                view = &mut view_changed => {
-                    self.attach();
-                    self.retry_deferred();
-                    self.tell_of_changes();
-                    view_changed.set(changed(view));
-                }
+                incoming = reader.next(), if listening => match incoming? {
+                    Some(incoming) => self.take_all(incoming, reader).await,
+                    None => half_closed = Some(reader.get_ref().as_ref().as_fd().try_clone_to_owned()?),
+                },
+                written = self.write(write), if !self.outbox.is_empty() => written?,
                 () = hangup::watch(half_closed.as_ref()), if half_closed.is_some() => return Ok(()),
-                () = &mut closed => return self.say_goodbye(write, answers).await,
             }
         }
+    }
+
+    /// Writes what the agent takes; one that has caught up is told what it has missed.
+    async fn write(&mut self, write: &mut OwnedWriteHalf) -> io::Result<()> {
+        let was_full = !self.may_read_more();
+        self.outbox.write_some(write).await?;
+        if was_full {
+            self.tell_of_changes();
+        }
+        Ok(())
     }
 
     /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.

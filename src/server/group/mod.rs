@@ -90,7 +90,10 @@ impl Group {
                 Some(command) = self.commands.recv() => self.take(command),
                 () = changed.notified() => self.gather(),
                 wanted = orders.changed() => self.change(wanted),
-                () = rings(alarm.as_mut().ok()) => self.retire_idle(Instant::now()),
+                () = rings(alarm.as_ref().ok()) => {
+                    alarm.iter_mut().for_each(Alarm::rang);
+                    self.retire_idle(Instant::now());
+                }
                 () = stop.at_least(Stop::Stop) => break,
             }
         }
@@ -245,7 +248,7 @@ impl Group {
     }
 }
 
-async fn rings(alarm: Option<&mut Alarm>) {
+async fn rings(alarm: Option<&Alarm>) {
     match alarm {
         Some(alarm) => alarm.rings().await,
         None => std::future::pending().await,

@@ -25,6 +25,8 @@ use super::turn::Turn;
 use super::{Command, Host};
 use crate::config::ServerConfig;
 
+/// For what a server that is gone had written to stderr to be taken in.
+const LAST_STDERR: Duration = Duration::from_millis(200);
 /// For a guard to say that its server runs.
 const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -138,8 +140,11 @@ impl ServerTask {
             Some(Ok(Ok(pid))) => {
                 self.publisher.update(|published| published.pid = Some(pid));
                 let (process, pipes) = spawned.into_process();
-                let _draining = AbortOnDrop(tokio::spawn(stderr::drain(pipes.stderr, self.ring.clone())));
-                self.with_process(process, (pipes.stdin, pipes.stdout), turn).await
+                let mut draining = AbortOnDrop(tokio::spawn(stderr::drain(pipes.stderr, self.ring.clone())));
+                let reason = self.with_process(process, (pipes.stdin, pipes.stdout), turn).await;
+                // What it said last says most.
+                let _ = self.holding(timeout(LAST_STDERR, &mut draining.0)).await;
+                reason
             }
             not_started => {
                 let lost = matches!(not_started, Some(Ok(Err(NotStarted::GuardLost))));

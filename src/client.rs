@@ -241,7 +241,9 @@ pub(crate) async fn call_tool(
     let Some(arguments) = arguments else {
         return Err(ClientError::ArgumentsNotAnObject { server: Arc::clone(server.name()) });
     };
-    request(server, "tools/call", &CallParams { name: tool, arguments: &arguments }).await.map(ToolResult)
+    let params = CallParams { name: tool, arguments: &arguments };
+    let answered = server.request("tools/call", &params, Some(tool)).await;
+    answered.map(ToolResult).map_err(|error| refused(server, error))
 }
 
 /// The raw result of a request.
@@ -250,8 +252,11 @@ pub(crate) async fn request(
     method: &str,
     params: &impl Serialize,
 ) -> Result<Bytes, ClientError> {
-    let refused = |error| ClientError::Refused { server: Arc::clone(server.name()), error };
-    server.request(method, params).await.map_err(refused)
+    server.request(method, params, None).await.map_err(|error| refused(server, error))
+}
+
+fn refused(server: &ServerHandle, error: ErrorObject) -> ClientError {
+    ClientError::Refused { server: Arc::clone(server.name()), error }
 }
 
 #[derive(Serialize)]

@@ -7,6 +7,7 @@
 //!         ─► sessions write their last answers ─► admin socket gone ─► lock released
 //! ```
 
+mod greet;
 mod notify;
 mod process;
 mod reload;
@@ -21,19 +22,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use self::greet::accept;
 use self::reload::Reload;
 use self::status::Connected;
 use crate::admin;
+use crate::calls;
 use crate::config::Config;
-use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::logging;
 use crate::manager::{Manager, ManagerError, Setup, Strays, View};
-use crate::server::{self, Guard, Host, Stop, StopOrder, Turns};
-use crate::session;
+use crate::server::{Guard, Host, Stop, StopOrder, Turns};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, RuntimeDir, SocketError};
 
@@ -42,12 +43,12 @@ use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, RuntimeDir, SocketErr
 const MAX_SESSIONS: usize = 4096;
 /// Operators connected at once, and questions waiting for an answer; one more waits in the socket.
 const MAX_OPERATORS: usize = 64;
-/// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// For servers to be ended when their manager is gone, which ends them at once.
 const LAST_SERVERS: Duration = Duration::from_secs(5);
 /// For sessions to write their last answers, which have a shorter limit of their own.
 const LAST_SESSIONS: Duration = Duration::from_secs(1);
+/// For the last calls to be written to their file, which has a shorter limit of its own.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 
 /// Why a daemon did not start, or did not go on.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,13 @@ pub enum DaemonError {
     /// A task of mcpd's own panicked; the message of the panic was printed. What could be stopped was.
     #[error("ended because of a bug in mcpd, which the panic message above tells more about: please report it")]
     Panicked,
+}
+
+/// What is written down, beside what is served.
+struct Logs {
+    calls: calls::Log,
+    reader: calls::Reader,
+    log: logging::Control,
 }
 
 struct Daemon {
@@ -84,7 +92,9 @@ struct Daemon {
     /// To the sessions, once no server is left.
     closing: (watch::Sender<Stop>, StopOrder),
     questions: JoinSet<()>,
-    queries: mpsc::Sender<admin::Query>,
+    operator: admin::Access,
+    calls: calls::Log,
+    log: logging::Control,
 }
 
 /// Serves `config` in `directory` until a signal says otherwise; SIGHUP has it read again from `files`, or from the
@@ -93,11 +103,17 @@ struct Daemon {
 /// # Errors
 /// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started. If a task
 /// of mcpd's own panicked; then everything has been ended.
-pub async fn run(config: Config, files: &[PathBuf], directory: &RuntimeDir) -> Result<(), DaemonError> {
+pub async fn run(
+    config: Config,
+    files: &[PathBuf],
+    directory: &RuntimeDir,
+    log: logging::Control,
+) -> Result<(), DaemonError> {
     let inherited = process::prepare()?;
     let signals = signals::listen()?;
     let lock = directory.lock()?;
     let max_message = config.daemon.max_message_bytes;
+    let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
     let cache = process::cache_directory();
     let host = Host { inherited, max_message, turns, cache, ..Host::new(Guard::available()) };
@@ -105,13 +121,17 @@ pub async fn run(config: Config, files: &[PathBuf], directory: &RuntimeDir) -> R
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
     let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone() };
-    let (daemon, asked) = Daemon::new(sockets, manager, max_message);
+    let (daemon, asked) = Daemon::new(sockets, manager, max_message, Logs { calls, reader, log });
     tracing::info!(socket = daemon.agent_socket, "serving");
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
     helpers.spawn(reload.on(signals.reload));
     let ended = daemon.serve(asked, signals.stop, servers_ended).await;
+    // No session is left that could end a call.
+    if timeout(LAST_CALLS, keeper.finish()).await.is_err() {
+        tracing::warn!("the last calls may be missing in their file");
+    }
     // Only now may another daemon take the directory over.
     drop(lock);
     ended
@@ -122,6 +142,7 @@ impl Daemon {
         (agents, operators): (Listener, Listener),
         manager: Manager,
         max_message: usize,
+        logs: Logs,
     ) -> (Self, mpsc::Receiver<admin::Query>) {
         let (queries, asked) = mpsc::channel(MAX_OPERATORS);
         let daemon = Self {
@@ -139,7 +160,9 @@ impl Daemon {
             next_session: 0,
             closing: StopOrder::channel(),
             questions: JoinSet::new(),
-            queries,
+            operator: admin::Access { queries, calls: logs.reader },
+            calls: logs.calls,
+            log: logs.log,
         };
         (daemon, asked)
     }
@@ -160,7 +183,7 @@ impl Daemon {
                 operator = accept(Some(&self.operators)), if self.questions.len() < MAX_OPERATORS => {
                     self.greet_operator(operator);
                 }
-                Some(query) = asked.recv() => drop(query.send(self.report())),
+                Some(query) = asked.recv() => self.answer(query),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 Some(_) = self.questions.join_next() => {}
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
@@ -200,42 +223,15 @@ impl Daemon {
         }
     }
 
-    fn greet_agent(&mut self, stream: UnixStream) {
-        let Some(peer) = own_peer(&stream) else { return };
-        if self.sessions.len() >= self.max_sessions {
-            tracing::warn!(pid = peer.pid(), "refused an agent: {} are connected", self.max_sessions);
-            let message = format!("mcpd serves {} agents already", self.max_sessions);
-            let data = Some(serde_json::json!({ "outcome": "not_sent" }));
-            let error = ErrorObject { data, ..ErrorObject::new(-31003, message) };
-            // Into an empty socket buffer: it does not wait.
-            let _ = stream.try_write(&reply::error(None, &error));
-            return;
+    fn answer(&mut self, query: admin::Query) {
+        match query {
+            // Whoever asked may have gone.
+            admin::Query::Status(answer) => drop(answer.send(self.report())),
+            admin::Query::LogLevel { filter, answer } => {
+                let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
+                drop(answer.send(changed.map(|()| self.log.filter().to_owned())));
+            }
         }
-        self.next_session += 1;
-        let facts = Arc::new(session::Facts::default());
-        let setup = session::Setup {
-            number: self.next_session,
-            view: self.view.clone(),
-            max_message: self.max_message,
-            closing: self.closing.1.clone(),
-            facts: Arc::clone(&facts),
-            cwd: process::working_directory(peer.pid()),
-        };
-        let task = self.sessions.spawn(session::run(stream, setup));
-        let connected = Connected { number: self.next_session, peer, since: Instant::now(), facts };
-        self.connected.insert(task.id(), connected);
-        self.agent_count.send_replace(self.connected.len());
-    }
-
-    fn greet_operator(&mut self, stream: UnixStream) {
-        let Some(peer) = own_peer(&stream) else { return };
-        let view = self.view.borrow();
-        let guards: Vec<u32> = view.servers.iter().flat_map(|member| member.handle.guards()).collect();
-        if !peer.pid().is_some_and(|pid| server::is_unrelated(pid, &guards)) {
-            tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
-            return;
-        }
-        self.questions.spawn(admin::serve(stream, self.queries.clone()));
     }
 
     fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
@@ -243,28 +239,4 @@ impl Daemon {
         self.connected.remove(&id);
         self.agent_count.send_replace(self.connected.len());
     }
-}
-
-/// The next connection; never, if there is no listener any more.
-async fn accept(listener: Option<&Listener>) -> UnixStream {
-    let Some(listener) = listener else { return std::future::pending().await };
-    loop {
-        match listener.socket.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                sleep(ACCEPT_AGAIN).await;
-            }
-        }
-    }
-}
-
-/// Who connected, if it is this daemon's own user; nobody else gets a byte read.
-fn own_peer(stream: &UnixStream) -> Option<tokio::net::unix::UCred> {
-    let peer = stream.peer_cred().ok()?;
-    let own = peer.uid() == rustix::process::geteuid().as_raw();
-    if !own {
-        tracing::warn!(uid = peer.uid(), pid = peer.pid(), "refused another user");
-    }
-    own.then_some(peer)
 }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 pub mod admin;
+mod alarm;
+pub mod calls;
 pub mod catalog;
 pub mod cli;
 pub mod client;
@@ -9,6 +11,7 @@ pub mod daemon;
 pub mod demo_server;
 pub mod era;
 pub mod jsonrpc;
+pub mod logging;
 pub mod manager;
 pub mod naming;
 mod peer;

@@ -7,8 +7,10 @@
 
 mod agent;
 mod call;
+mod calls;
 mod connect;
 mod demo;
+mod log_level;
 mod serve;
 mod status;
 mod text;
@@ -21,7 +23,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::admin::AskError;
+use crate::admin::{AskError, CallsWanted};
+use crate::logging::Format;
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Something failed: a server, or a call.
@@ -52,6 +55,12 @@ enum Command {
         /// Configuration, TOML or JSON with `mcpServers`; repeatable [default: ~/.config/mcpd/config.toml]
         #[arg(long, value_name = "FILE")]
         config: Vec<PathBuf>,
+        /// What is logged: a level, or parts such as `info,mcpd::session=debug` [default: $RUST_LOG, else info]
+        #[arg(long, value_name = "FILTER")]
+        log: Option<String>,
+        /// How it looks on stderr [default: human; if stderr is the journal, entries with fields of the journal's own]
+        #[arg(long, value_enum, value_name = "FORMAT")]
+        log_format: Option<Format>,
     },
     /// Show servers, agents and sockets of the running daemon
     Status {
@@ -76,6 +85,26 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show who called what, oldest first
+    Calls {
+        /// Show also the calls that end from now on
+        #[arg(short, long)]
+        follow: bool,
+        /// Show only the calls of this server
+        #[arg(long, value_name = "SERVER")]
+        server: Option<String>,
+        /// Print each call as a line of JSON
+        #[arg(long)]
+        json: bool,
+        /// How many of the calls that have ended
+        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 20)]
+        last: usize,
+    },
+    /// Show what the running daemon logs, or change it until it ends
+    LogLevel {
+        /// A level, or parts such as `info,mcpd::session=debug`
+        filter: Option<String>,
+    },
     /// Join standard input and output to the daemon, for agents that can only launch commands
     Connect,
     /// Show what mcpd does, with a built-in server and nothing configured
@@ -92,11 +121,20 @@ pub fn main() -> ExitCode {
     match command {
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
-        Command::Serve { config } => with(directory(), |directory| serve::run(&config, &directory)),
+        Command::Serve { config, log, log_format } => {
+            with(directory(), |directory| serve::run(&config, &directory, log.as_deref(), log_format))
+        }
         Command::Status { json } => with(directory(), |directory| block_on(status::run(&directory, json))),
         Command::Tools { json } => with(directory(), |directory| block_on(tools::run(&directory, json))),
         Command::Call { tool, arguments, json } => {
             with(directory(), |directory| block_on(call::run(&directory, &tool, &arguments, json)))
+        }
+        Command::Calls { follow, server, json, last } => {
+            let wanted = CallsWanted { last, server, follow };
+            with(directory(), |directory| block_on(calls::run(&directory, wanted, json)))
+        }
+        Command::LogLevel { filter } => {
+            with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
         Command::Connect => with(directory(), |directory| connect::run(&directory)),
     }

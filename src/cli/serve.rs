@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use sd_notify::NotifyState;
-use tracing_subscriber::EnvFilter;
 
 use super::{FAILED, USAGE, block_on, fail};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
 use crate::daemon;
+use crate::logging::{self, Filter, Format};
 use crate::sockets::RuntimeDir;
 
-/// Lines of log that wait for a slow stderr; further ones are dropped, so that a full pipe does not stop the daemon.
-const LOG_LINES: usize = 4096;
-
-pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir) -> ExitCode {
+pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir, filter: Option<&str>, format: Option<Format>) -> ExitCode {
+    let filter = match chosen(filter) {
+        Ok(filter) => filter,
+        Err(refused) => return fail(USAGE, refused),
+    };
     let colour = std::io::stderr().is_terminal();
     let Loaded { config, warnings, hint, .. } = match config::load(files, &Process) {
         Ok(loaded) => loaded,
@@ -32,9 +33,9 @@ pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir) -> ExitCode {
     if let Some(hint) = hint {
         eprintln!("{hint}");
     }
-    let _flushed = log_to_stderr(colour);
+    let (log, _flush) = logging::start(filter, format);
     block_on(async {
-        match daemon::run(config, files, directory).await {
+        match daemon::run(config, files, directory, log).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tell_service_manager(&error.to_string());
@@ -51,15 +52,16 @@ fn tell_service_manager(error: &str) {
     let _ = sd_notify::notify(&[NotifyState::Status(&message.join(" "))]);
 }
 
-fn log_to_stderr(colour: bool) -> tracing_appender::non_blocking::WorkerGuard {
-    let (writer, guard) = tracing_appender::non_blocking::NonBlockingBuilder::default()
-        .buffered_lines_limit(LOG_LINES)
-        .lossy(true)
-        .finish(std::io::stderr());
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(colour).with_target(false);
-    // A subscriber set before, by a program that embeds the library, stays.
-    let _ = log.try_init();
-    guard
+/// The filter that was given, else what the environment says, else the default.
+fn chosen(given: Option<&str>) -> Result<Filter, String> {
+    if let Some(given) = given {
+        return Filter::parse(given).map_err(|error| format!("--log: {error}"));
+    }
+    let Some(said) = std::env::var_os("RUST_LOG").filter(|said| !said.is_empty()) else { return Ok(Filter::default()) };
+    Ok(Filter::parse(&said.to_string_lossy()).unwrap_or_else(|error| {
+        // It may be meant for another program.
+        let filter = Filter::default();
+        eprintln!("mcpd: RUST_LOG is passed over, and `{}` logged: {error}", filter.text());
+        filter
+    }))
 }

@@ -13,7 +13,7 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
     let report = match admin::status(&directory.socket(ADMIN_SOCKET)).await {
         Ok(report) => report,
         Err(error @ AskError::NotRunning(_)) => return fail(NOT_RUNNING, error),
-        Err(error @ AskError::NoAnswer(_)) => return fail(FAILED, error),
+        Err(error) => return fail(FAILED, error),
     };
     let printed = if json {
         match serde_json::to_string_pretty(&report) {

@@ -46,11 +46,30 @@ pub struct DaemonConfig {
     pub max_message_bytes: usize,
     /// Servers that may be starting at once.
     pub max_starting: usize,
+    /// What is kept of calls that ended.
+    pub calls: Keep,
 }
 
 impl Default for DaemonConfig {
     fn default() -> Self {
-        Self { naming: Naming::default(), max_message_bytes: 16 << 20, max_starting: 4 }
+        Self { naming: Naming::default(), max_message_bytes: 16 << 20, max_starting: 4, calls: Keep::default() }
+    }
+}
+
+/// What is kept of calls that ended, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Keep {
+    /// Entries in memory; when there are so many, the oldest is forgotten for the next.
+    pub history: usize,
+    /// Where each entry is appended as a line of JSON, if anywhere.
+    pub file: Option<PathBuf>,
+    /// Size of that file in bytes; it is renamed to `.1` rather than made larger.
+    pub max_file: usize,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { history: 1000, file: None, max_file: 10 << 20 }
     }
 }
 
@@ -65,6 +84,8 @@ pub struct ServerConfig {
     pub policy: Policy,
     /// How it is kept.
     pub settings: Settings,
+    /// Whether the arguments of its calls are kept with them.
+    pub log_arguments: bool,
 }
 
 impl ServerConfig {
@@ -72,7 +93,13 @@ impl ServerConfig {
     pub fn new(name: impl Into<Arc<str>>, command: impl Into<String>) -> Self {
         let launch =
             Launch { command: command.into(), args: Vec::new(), env: BTreeMap::new(), pass_env: Vec::new(), cwd: None };
-        Self { name: name.into(), launch: Ok(launch), policy: Policy::default(), settings: Settings::default() }
+        Self {
+            name: name.into(),
+            launch: Ok(launch),
+            policy: Policy::default(),
+            settings: Settings::default(),
+            log_arguments: false,
+        }
     }
 
     /// Adds arguments, passed verbatim.

@@ -10,6 +10,7 @@ mod server;
 mod values;
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Launch;
@@ -43,6 +44,9 @@ pub(super) struct DaemonDraft {
     pub(super) max_name_length: Option<usize>,
     pub(super) max_message: Option<usize>,
     pub(super) max_starting: Option<usize>,
+    pub(super) call_history: Option<usize>,
+    pub(super) call_log: Option<PathBuf>,
+    pub(super) call_log_max: Option<usize>,
 }
 
 /// The `[defaults]` table of one file.
@@ -60,6 +64,7 @@ pub(super) struct ServerDraft {
     pub(super) launch: Result<Launch, Undefined>,
     pub(super) policy: Policy,
     pub(super) settings: SettingsDraft,
+    pub(super) log_arguments: bool,
 }
 
 /// The complaints about one file.
@@ -141,6 +146,15 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    fn boolean(&mut self, entry: &Entry) -> bool {
+        if let Value::Bool(truth) = entry.node.value {
+            return truth;
+        }
+        let help = self.assignment(&entry.key, "true");
+        self.wrong_type(&entry.node, &format!("`{}`", entry.key), "true or false", help);
+        false
     }
 
     fn wrong_type(&mut self, node: &Node, what: &str, expected: &str, help: String) {

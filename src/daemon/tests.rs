@@ -1,7 +1,7 @@
 //! What no black box can provoke: a bug of the daemon's own.
 
 use super::*;
-use crate::config::{self, interpolate::Process};
+use crate::config::{self, Keep, interpolate::Process};
 
 #[tokio::test]
 async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_does_not_say_that_all_is_well() {
@@ -21,7 +21,9 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
-    let (daemon, asked) = Daemon::new(sockets, manager.clone(), max_message);
+    let (calls, reader, _keeping) = calls::start(Keep::default()).expect("a timer");
+    let logs = Logs { calls, reader, log: logging::Control::default() };
+    let (daemon, asked) = Daemon::new(sockets, manager.clone(), max_message, logs);
     // What the panic of its task does: nobody is left to obey.
     let panics = async move {
         manager.stop(Stop::Kill);

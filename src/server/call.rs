@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use crate::calls::Outcome;
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 
 /// Which call of which session: unique while the daemon runs.
@@ -77,8 +78,8 @@ impl Reply {
     }
 
     /// Answers with a whole response line that carries the agent's id.
-    pub(super) fn answer(mut self, line: Bytes) {
-        self.pay(line);
+    pub(super) fn answer(mut self, line: Bytes, outcome: Outcome) {
+        self.pay(line, outcome);
     }
 
     /// Answers that the call failed on the way.
@@ -100,9 +101,9 @@ impl Reply {
         }
     }
 
-    fn pay(&mut self, line: Bytes) {
+    fn pay(&mut self, line: Bytes, outcome: Outcome) {
         let Some(ReplySender(to)) = self.to.take() else { return };
-        let answer = ToAgent::Answer { key: self.key, id: self.id.clone(), line };
+        let answer = ToAgent::Answer { key: self.key, id: self.id.clone(), line, outcome };
         if let Err(mpsc::error::TrySendError::Full(answer)) = to.try_send(answer) {
             // Calls that were cancelled meanwhile have left their answers in the channel. This one waits its turn; there
             // are no more of its kind than calls.
@@ -111,8 +112,9 @@ impl Reply {
     }
 
     fn pay_error(&mut self, failure: Failure, sent: bool) {
+        let outcome = failure.outcome();
         let error = CallError { server: Arc::clone(&self.server), failure, sent };
-        self.pay(reply::error(Some(&self.id), &error.to_object()));
+        self.pay(reply::error(Some(&self.id), &error.to_object()), outcome);
     }
 }
 
@@ -135,6 +137,8 @@ pub enum ToAgent {
         id: Bytes,
         /// The whole response line.
         line: Bytes,
+        /// What it says of the call.
+        outcome: Outcome,
     },
     /// A notification line of a call that is still unanswered.
     Progress {
@@ -210,6 +214,20 @@ pub enum Failure {
     AnswerTooLarge,
     /// The server's answer was no valid response.
     AnswerMalformed,
+}
+
+impl Failure {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Died { .. } => Outcome::Died,
+            Self::TimedOut { .. } => Outcome::TimedOut,
+            Self::Overloaded { .. } => Outcome::Overloaded,
+            Self::Unavailable { .. } => Outcome::Unavailable,
+            Self::ShuttingDown => Outcome::ShuttingDown,
+            Self::AnswerTooLarge => Outcome::TooLarge,
+            Self::AnswerMalformed => Outcome::Malformed,
+        }
+    }
 }
 
 impl CallError {

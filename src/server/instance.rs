@@ -187,7 +187,7 @@ impl Instance {
         match self.pending.take(id) {
             Taken::Owner(Owner::Call(call)) => {
                 let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
-                self.end_call(call, answer, outcome.is_err());
+                self.end_call(call, answer, outcome.as_ref());
                 Effect::Nothing
             }
             Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),

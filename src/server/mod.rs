@@ -11,7 +11,6 @@
 //!      └── Control (watches) ───┘
 //! ```
 
-mod alarm;
 mod cache;
 pub mod call;
 mod control;

@@ -7,18 +7,25 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde::Serialize;
+use tracing::Span;
 
 use super::ServerHandle;
 use super::call::{Call, CallKey, Reply, ReplySender, ToAgent};
+use crate::calls::{Moment, Outcome, span};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, parse};
 
 impl ServerHandle {
-    /// The raw result of a request.
+    /// The raw result of a request, which has a span if it is a call of `tool`.
     ///
     /// # Errors
     /// The server's error object, or the one an agent would get in its place.
-    pub(crate) async fn request(&self, method: &str, params: &impl Serialize) -> Result<Bytes, ErrorObject> {
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        tool: Option<&str>,
+    ) -> Result<Bytes, ErrorObject> {
         let serial = self.own_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let key = CallKey { session: 0, serial };
         let line = reply::request(serial, method, params);
@@ -27,16 +34,17 @@ impl ServerHandle {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
         let (to, mut answers) = ReplySender::channel();
+        let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id));
         let reply = Reply::new(key, &id, self.name(), &to);
         self.call(Call { line, id, rename: None, progress_token: None, reply });
-        let mut unanswered = CancelOnDrop { server: self, key: Some(key) };
+        let mut unanswered = Unanswered::new(self, key, span);
         drop(to);
         while let Some(message) = answers.recv().await {
-            if let ToAgent::Answer { line, .. } = message
-                && let Ok(Message::Response { outcome, .. }) = parse(&line.slice(..line.len() - 1))
+            if let ToAgent::Answer { line, outcome, .. } = message
+                && let Ok(Message::Response { outcome: response, .. }) = parse(&line.slice(..line.len() - 1))
             {
-                unanswered.key = None;
-                return outcome.map_err(|error| error_object(&error));
+                unanswered.end(outcome);
+                return response.map_err(|error| error_object(&error));
             }
         }
         Err(ErrorObject::new(reply::INTERNAL_ERROR, "no answer"))
@@ -48,16 +56,35 @@ fn error_object(raw: &Bytes) -> ErrorObject {
     serde_json::from_slice(raw).unwrap_or_else(|_| ErrorObject::new(reply::INTERNAL_ERROR, "a malformed error"))
 }
 
-/// Tells the server that nobody waits any more, if it has not answered by then.
-struct CancelOnDrop<'a> {
+/// A request that waits for its answer. Dropped before it ends, it tells the server that nobody waits any more.
+struct Unanswered<'a> {
     server: &'a ServerHandle,
-    key: Option<CallKey>,
+    key: CallKey,
+    span: Span,
+    /// If somebody listens to the span.
+    began: Option<Moment>,
+    ended: bool,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl<'a> Unanswered<'a> {
+    fn new(server: &'a ServerHandle, key: CallKey, span: Span) -> Self {
+        let began = (!span.is_disabled()).then(Moment::now);
+        Self { server, key, span, began, ended: false }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.ended = true;
+        if let Some(began) = self.began {
+            span::close(&self.span, outcome, Moment::now().since(began));
+        }
+    }
+}
+
+impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.server.cancel_soon(key, None);
+        if !self.ended {
+            self.server.cancel_soon(self.key, None);
+            self.end(Outcome::Cancelled);
         }
     }
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::alarm::Alarm;
 use super::ending::{End, closed};
 use super::instance::{Effect, Instance};
 use super::lifecycle::Event;
 use super::process::{Ended, Process};
 use super::task::ServerTask;
 use super::{Command, Stop};
+use crate::alarm::Alarm;
 use crate::transport::Incoming;
 
 /// How long calls in flight may go on when the server is to be stopped.
@@ -79,7 +79,6 @@ impl ServerTask {
                         drained_by = Some(Instant::now() + DRAIN);
                     }
                     Rare::Alarm => {
-                        alarm.rang();
                         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
                         let effect = instance.expire(Instant::now());
                         self.effect(effect);

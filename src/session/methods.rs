@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{InFlight, Introduction, Session};
+use crate::calls::{Caller, Moment, Outcome};
 use crate::catalog::Route;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
@@ -29,11 +30,14 @@ pub(super) enum Deferred {
 
 /// The parts of a `tools/call`, slices of the agent's line.
 pub(super) struct Asked {
-    line: Bytes,
-    id: Bytes,
+    pub(super) line: Bytes,
+    pub(super) id: Bytes,
     raw_name: Bytes,
-    name: Bytes,
     progress_token: Option<Bytes>,
+    /// Decoded.
+    pub(super) name: Bytes,
+    /// When it was read.
+    pub(super) at: Moment,
 }
 
 impl Deferred {
@@ -104,8 +108,9 @@ impl Session {
             return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is not a string");
         };
         let protocol = era::negotiate(&String::from_utf8_lossy(&version));
-        let introduction =
-            Introduction { client: client.and_then(|info| peer::software(&info, LONGEST_CLIENT)), protocol };
+        let client = client.and_then(|info| peer::software(&info, LONGEST_CLIENT));
+        self.caller = Arc::new(Caller { client: client.clone(), ..Caller::clone(&self.caller) });
+        let introduction = Introduction { client, protocol };
         // The only task that sets it, and only once.
         let _ = self.setup.facts.introduction.set(introduction);
         if let Some(cwd) = meta.as_ref().and_then(said_cwd) {
@@ -144,7 +149,7 @@ impl Session {
             Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => token,
             Some(_) => return self.refuse(Some(&id), INVALID_PARAMS, "`_meta` or its `progressToken` is malformed"),
         };
-        self.route(Deferred::Call(Asked { line, id, raw_name, name, progress_token }));
+        self.route(Deferred::Call(Asked { line, id, raw_name, progress_token, name, at: Moment::now() }));
     }
 
     /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.
@@ -164,35 +169,44 @@ impl Session {
                     None => self.unknown_tool(&asked),
                 }
             }
-            _ if self.is_full() || self.deferred_bytes() > self.setup.max_message => self.overloaded(request.id()),
+            _ if self.is_full() || self.deferred_bytes() > self.setup.max_message => {
+                self.end_deferred(&request, &overloaded(), Outcome::Overloaded);
+            }
             waiting => self.deferred.push(waiting),
         }
     }
 
     fn forward(&mut self, asked: Asked, route: &Route, view: &crate::manager::View) {
-        if self.is_full() {
-            return self.overloaded(&asked.id);
-        }
         let Some(member) = view.servers.get(route.server) else { return self.unknown_tool(&asked) };
         let server = &member.handle;
+        let account = self.note(&asked, member, route);
+        if self.is_full() {
+            let line = reply::error(Some(&asked.id), &overloaded());
+            self.tell(account, server, Outcome::Overloaded, line.len());
+            self.outbox.push(line);
+            return;
+        }
         self.serial += 1;
         self.setup.facts.calls.add_one();
         let key = CallKey { session: self.setup.number, serial: self.serial };
         let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
-        self.calls.insert(reply.id().clone(), InFlight { key, server: server.clone() });
-        server.call(Call {
+        let id = reply.id().clone();
+        let call = Call {
             line: asked.line,
             id: asked.id,
             rename: Some((asked.raw_name, route.raw_name.clone())),
             progress_token: asked.progress_token,
             reply,
-        });
+        };
+        account.within(|| server.call(call));
+        self.calls.insert(id, InFlight { key, server: server.clone(), account });
     }
 
     /// The same bytes for a name that is denied as for one that never was.
     fn unknown_tool(&mut self, asked: &Asked) {
         let message = format!("Unknown tool: {}", String::from_utf8_lossy(&asked.name));
-        self.refuse(Some(&asked.id), INVALID_PARAMS, message);
+        let error = ErrorObject::new(INVALID_PARAMS, message);
+        self.end_unrouted(asked, &error, Outcome::UnknownTool);
     }
 
     pub(super) fn retry_deferred(&mut self) {
@@ -204,15 +218,16 @@ impl Session {
     pub(super) fn refuse_deferred(&mut self) {
         for request in std::mem::take(&mut self.deferred) {
             let error = ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") };
-            self.fail(Some(request.id()), error);
+            self.end_deferred(&request, &error, Outcome::ShuttingDown);
         }
     }
 
     async fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
         let Some(Ok([Some(id)])) = params.map(|params| members(&params, ["requestId"])) else { return };
-        self.deferred.retain(|waiting| *waiting.id() != id);
-        if let Some(call) = self.calls.remove(&id) {
-            call.server.cancel(call.key, Some(Cancellation { line, request: id })).await;
+        self.drop_deferred(|waiting| *waiting.id() == id);
+        if let Some(InFlight { key, server, account }) = self.calls.remove(&id) {
+            self.tell(account, &server, Outcome::Cancelled, 0);
+            server.cancel(key, Some(Cancellation { line, request: id })).await;
         }
     }
 
@@ -226,11 +241,6 @@ impl Session {
             Deferred::Call(asked) => asked.line.len(),
         };
         self.deferred.iter().map(bytes).sum()
-    }
-
-    fn overloaded(&mut self, id: &Bytes) {
-        let message = "this connection has too many unanswered requests";
-        self.fail(Some(id), ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, message) });
     }
 
     fn answer(&mut self, id: &Bytes, result: &[u8]) {
@@ -252,6 +262,11 @@ fn said_cwd(meta: &Bytes) -> Option<Arc<str>> {
     let cwd = text(&cwd?)?;
     let cwd = std::str::from_utf8(&cwd).ok()?;
     (Path::new(cwd).is_absolute() && !cwd.contains('\0')).then(|| cwd.into())
+}
+
+fn overloaded() -> ErrorObject {
+    let message = "this connection has too many unanswered requests";
+    ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, message) }
 }
 
 fn not_sent() -> Option<serde_json::Value> {

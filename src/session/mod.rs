@@ -7,6 +7,7 @@
 //! A session is one task that owns all its state. It never waits for a server: calls go out by a queue, answers come
 //! back by one.
 
+mod account;
 mod hangup;
 mod methods;
 
@@ -24,6 +25,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use self::account::Account;
+use crate::calls::{Caller, Log, Outcome};
 use crate::jsonrpc::reply;
 use crate::manager::{Member, View};
 use crate::server::call::{CallKey, ReplySender, ToAgent};
@@ -47,6 +50,10 @@ pub struct Setup {
     pub view: watch::Receiver<Arc<View>>,
     /// Message cap in bytes, each way.
     pub max_message: usize,
+    /// Who is connected; what it calls itself is not known yet.
+    pub caller: Caller,
+    /// Where its calls are noted.
+    pub calls: Log,
     /// Given when the daemon has stopped its servers.
     pub closing: StopOrder,
     /// What `mcpd status` shows of it.
@@ -75,6 +82,7 @@ pub struct Introduction {
 
 struct Session {
     setup: Setup,
+    caller: Arc<Caller>,
     reply: ReplySender,
     outbox: Outbox,
     /// Calls at servers, by the agent's raw id.
@@ -108,6 +116,7 @@ async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
 struct InFlight {
     key: CallKey,
     server: ServerHandle,
+    account: Account,
 }
 
 /// Serves one agent until it leaves, is cut off, or the daemon stops.
@@ -116,6 +125,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
     let mut reader = MessageReader::new(read, setup.max_message);
     let (reply, mut answers) = ReplySender::channel();
     let mut session = Session {
+        caller: Arc::new(setup.caller.clone()),
         setup,
         reply,
         outbox: Outbox::default(),
@@ -128,8 +138,10 @@ pub async fn run(stream: UnixStream, setup: Setup) {
     };
     let ended = session.serve(&mut reader, &mut write, &mut answers).await;
     tracing::debug!(session = session.setup.number, "ended: {ended:?}");
-    for (_, call) in session.calls.drain() {
-        call.server.cancel(call.key, None).await;
+    session.drop_deferred(|_| true);
+    for (_, InFlight { key, server, account }) in std::mem::take(&mut session.calls) {
+        session.tell(account, &server, Outcome::Cancelled, 0);
+        server.cancel(key, None).await;
     }
 }
 
@@ -233,8 +245,10 @@ impl Session {
     fn deliver(&mut self, message: ToAgent) {
         let is_waiting = |key, id: &Bytes| self.calls.get(id).is_some_and(|call| call.key == key);
         match message {
-            ToAgent::Answer { key, id, line } if is_waiting(key, &id) => {
-                self.calls.remove(&id);
+            ToAgent::Answer { key, id, line, outcome } if is_waiting(key, &id) => {
+                if let Some(InFlight { account, server, .. }) = self.calls.remove(&id) {
+                    self.tell(account, &server, outcome, line.len());
+                }
                 self.outbox.push(line);
             }
             // An agent that has fallen behind loses progress, never an answer.

@@ -114,3 +114,18 @@ fn a_hundred_reloads_in_a_row_start_nothing_twice() {
     });
     assert_eq!(place.processes(None).iter().filter(|process| process.command.contains("scripted-server")).count(), 2);
 }
+
+#[test]
+fn whether_arguments_are_kept_is_taken_over_without_a_restart() {
+    let mut daemon = start(&[Server::named("s")]);
+    let mut agent = Agent::ready(&daemon);
+    let before = pids(&daemon);
+    agent.call("s__echo", &json!({"n": 1}));
+    let text = text(&[Server::named("s").line("log_arguments = true")], daemon.place());
+    change(&mut daemon, text, "reloaded: no server is to be run differently");
+    agent.call("s__echo", &json!({"n": 2}));
+    assert_eq!(pids(&daemon), before);
+    let told = daemon.client(&["calls", "--json"]).expect_code(0).stdout;
+    let kept: Vec<bool> = told.lines().map(|call| call.contains("arguments")).collect();
+    assert_eq!(kept, [false, true], "{told}");
+}

@@ -7,7 +7,7 @@ use super::super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::super::interpolate::Undefined;
 use super::super::read::{DaemonDraft, DefaultsDraft, Draft, ServerDraft};
 use super::super::tree::Problem;
-use super::super::{Config, DaemonConfig, ServerConfig};
+use super::super::{Config, DaemonConfig, Keep, ServerConfig};
 use crate::naming::Naming;
 
 /// The files added so far, later ones on top.
@@ -28,6 +28,9 @@ impl Layers {
         self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
         self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);
         self.daemon.max_starting = daemon.max_starting.or(self.daemon.max_starting);
+        self.daemon.call_history = daemon.call_history.or(self.daemon.call_history);
+        self.daemon.call_log = daemon.call_log.or(self.daemon.call_log.take());
+        self.daemon.call_log_max = daemon.call_log_max.or(self.daemon.call_log_max);
         self.defaults.settings = defaults.settings.or(&self.defaults.settings);
         self.defaults.pass_env.extend(defaults.pass_env);
         servers.into_iter().filter_map(|server| self.add_server(file, server)).collect()
@@ -55,12 +58,18 @@ impl Layers {
             scheme: daemon.naming.unwrap_or(unset.naming.scheme),
             max_length: daemon.max_name_length.unwrap_or(unset.naming.max_length),
         };
+        let calls = Keep {
+            history: daemon.call_history.unwrap_or(unset.calls.history),
+            file: daemon.call_log,
+            max_file: daemon.call_log_max.unwrap_or(unset.calls.max_file),
+        };
         let max_message_bytes = daemon.max_message.unwrap_or(unset.max_message_bytes);
         Config {
             daemon: DaemonConfig {
                 naming,
                 max_message_bytes,
                 max_starting: daemon.max_starting.unwrap_or(unset.max_starting),
+                calls,
             },
             servers: servers.into_iter().map(|server| with_defaults(server, &defaults)).collect(),
         }
@@ -79,5 +88,5 @@ fn with_defaults(server: ServerDraft, defaults: &DefaultsDraft) -> ServerConfig 
         true => Err(Undefined::AgentCwd),
         false => Ok(launch),
     });
-    ServerConfig { name: server.name, launch, policy: server.policy, settings }
+    ServerConfig { name: server.name, launch, policy: server.policy, settings, log_arguments: server.log_arguments }
 }

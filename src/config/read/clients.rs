@@ -39,7 +39,8 @@ impl Reader<'_> {
         self.finish_loosely(fields);
         let (launch, policy) = server?;
         let name_span = entry.key_span.clone();
-        Some(ServerDraft { name: name?, name_span, launch, policy, settings: SettingsDraft::default() })
+        let settings = SettingsDraft::default();
+        Some(ServerDraft { name: name?, name_span, launch, policy, settings, log_arguments: false })
     }
 
     fn is_skipped(&mut self, entry: &Entry, fields: &mut Fields<'_>) -> bool {
@@ -54,14 +55,5 @@ impl Reader<'_> {
             self.warn(problem.help("configure a server that is run, with `command`"));
         }
         disabled || remote
-    }
-
-    fn boolean(&mut self, entry: &Entry) -> bool {
-        if let Value::Bool(truth) = entry.node.value {
-            return truth;
-        }
-        let help = self.assignment(&entry.key, "true");
-        self.wrong_type(&entry.node, &format!("`{}`", entry.key), "true or false", help);
-        false
     }
 }

@@ -1,15 +1,20 @@
 //! Our own format: `[daemon]`, `[defaults]` and `[servers.NAME]`, each key strictly.
 
+use std::ops::RangeInclusive;
+
 use super::super::DaemonConfig;
 use super::super::settings::{Settings, SettingsDraft, Sharing, Start};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::{Fields, Later, suggestion};
 use super::{DaemonDraft, DefaultsDraft, Draft, Reader, ServerDraft};
+use crate::config::Keep;
 use crate::naming::{MIN_LENGTH, Naming, Scheme};
 
 const MAX_NAME_LENGTH: usize = 128;
 const MAX_INSTANCES: usize = 1000;
 const MAX_STARTING: usize = 1000;
+/// Calls that are kept in memory.
+const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
 const COMMAND_ONLY: &str = "configure a server that is run, with `command`";
 const TOOLS_ONLY: &str = "remove it: `allow` and `deny` narrow a server's tools";
@@ -48,10 +53,15 @@ impl Reader<'_> {
             max_name_length: fields
                 .take("max_name_length")
                 .and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, Naming::default().max_length)),
-            max_message: fields.take("max_message").and_then(|entry| self.message_size(entry)),
+            max_message: fields.take("max_message").and_then(|entry| self.size(entry, "16MiB")),
             max_starting: fields
                 .take("max_starting")
                 .and_then(|entry| self.integer(entry, 1..=MAX_STARTING, DaemonConfig::default().max_starting)),
+            call_history: fields
+                .take("call_history")
+                .and_then(|entry| self.integer(entry, HISTORY, Keep::default().history)),
+            call_log: fields.take("call_log").and_then(|entry| self.file_path(entry, "~/mcpd-calls.jsonl")),
+            call_log_max: fields.take("call_log_max").and_then(|entry| self.size(entry, "10MiB")),
         };
         self.finish(fields, &[]);
         draft
@@ -78,6 +88,7 @@ impl Reader<'_> {
         let mut fields = Fields::new(format!("`[servers.{name}]`"), entries);
         let pass_env = fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default();
         let settings = self.settings(&mut fields);
+        let log_arguments = fields.take("log_arguments").is_some_and(|entry| self.boolean(entry));
         let remote = fields.has("url");
         let server = self.server(entry, &mut fields, remote);
         self.finish(fields, LATER_SERVER);
@@ -85,7 +96,7 @@ impl Reader<'_> {
         if let Ok(launch) = &mut launch {
             launch.pass_env = pass_env;
         }
-        Some(ServerDraft { name: named?, name_span: entry.key_span.clone(), launch, policy, settings })
+        Some(ServerDraft { name: named?, name_span: entry.key_span.clone(), launch, policy, settings, log_arguments })
     }
 
     fn settings(&mut self, fields: &mut Fields<'_>) -> SettingsDraft {

@@ -1,6 +1,7 @@
 //! Single values: durations, sizes, names of variables, patterns, texts with `${…}`.
 
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::Glob;
@@ -12,7 +13,7 @@ use crate::policy;
 
 /// Longest timeout; beyond it a sum with the clock could overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-const MESSAGE_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 30;
+const SIZES: RangeInclusive<u64> = 64 << 10..=1 << 30;
 
 impl Reader<'_> {
     pub(super) fn duration(&mut self, entry: &Entry) -> Option<Duration> {
@@ -42,9 +43,9 @@ impl Reader<'_> {
     }
 
     /// A number of bytes, or a text such as `16MiB`.
-    pub(super) fn message_size(&mut self, entry: &Entry) -> Option<usize> {
+    pub(super) fn size(&mut self, entry: &Entry, default: &str) -> Option<usize> {
         let what = format!("`{}`", entry.key);
-        let help = self.assignment(&entry.key, "\"16MiB\"");
+        let help = self.assignment(&entry.key, &format!("\"{default}\""));
         let bytes = match &entry.node.value {
             Value::Integer(bytes) => u64::try_from(*bytes).ok(),
             Value::String(text) => {
@@ -60,7 +61,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let fitting = bytes.filter(|bytes| MESSAGE_BYTES.contains(bytes)).and_then(|bytes| bytes.try_into().ok());
+        let fitting = bytes.filter(|bytes| SIZES.contains(bytes)).and_then(|bytes| bytes.try_into().ok());
         if fitting.is_none() {
             let complaint = format!("{what} must be from 64KiB to 1GiB");
             self.error(Problem::new(entry.node.span.clone(), complaint).help(help));
@@ -81,6 +82,19 @@ impl Reader<'_> {
             self.error(Problem::new(entry.node.span.clone(), what).help(help));
         }
         fitting
+    }
+
+    /// The whole path of a file, filled in.
+    pub(super) fn file_path(&mut self, entry: &Entry, example: &str) -> Option<PathBuf> {
+        let what = format!("`{}`", entry.key);
+        let filled = match self.path_template(&entry.node, &what)?.fill(self.sources) {
+            Ok(text) if Path::new(&text).is_absolute() => return Some(text.into()),
+            Ok(_) => format!("{what} must be a whole path"),
+            Err(undefined) => format!("{what} cannot be filled in: {undefined}"),
+        };
+        let help = self.assignment(&entry.key, &format!("\"{example}\"")) + ", or begin it with `/`";
+        self.error(Problem::new(entry.node.span.clone(), filled).help(help));
+        None
     }
 
     /// Names of environment variables.

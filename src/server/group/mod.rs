@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
 use self::slots::{Purpose, Slot};
-use super::alarm::Alarm;
 use super::call::{Call, Failure};
 use super::control::{Orders, Wanted};
 use super::listing::ToolList;
 use super::publish::Publisher;
 use super::{Changed, Command, Host, Running, ServerHandle, Stop, stop_all};
+use crate::alarm::Alarm;
 use crate::config::{ServerConfig, Sharing};
 
 /// Until it is looked again whether an instance that had calls is idle now.
@@ -90,10 +90,7 @@ impl Group {
                 Some(command) = self.commands.recv() => self.take(command),
                 () = changed.notified() => self.gather(),
                 wanted = orders.changed() => self.change(wanted),
-                () = rings(alarm.as_ref().ok()) => {
-                    alarm.iter_mut().for_each(Alarm::rang);
-                    self.retire_idle(Instant::now());
-                }
+                () = rings(alarm.as_ref().ok()) => self.retire_idle(Instant::now()),
                 () = stop.at_least(Stop::Stop) => break,
             }
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{Instance, Owner};
+use crate::calls::Outcome;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
@@ -80,12 +81,12 @@ impl Instance {
         }
     }
 
-    pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, failed: bool) {
+    pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, response: Result<&Bytes, &Bytes>) {
         self.count_calls(self.calls - 1);
-        if failed {
+        if response.is_err() {
             self.stats.errors.add_one();
         }
-        call.reply.answer(answer);
+        call.reply.answer(answer, Outcome::of(response));
     }
 
     /// Answers for the server, which gets a call that it has not begun to read no more; whether it may have read it.

@@ -106,3 +106,47 @@ fn a_dropped_client_leaves_no_process() {
         });
     }
 }
+
+/// Lines of a log that the test can look at.
+struct Lines(std::sync::mpsc::Sender<String>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let _ = self.0.send(String::from_utf8_lossy(line).into_owned());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn each_call_of_a_program_has_a_span_that_says_how_it_ended() {
+    let owned = Owned::new();
+    let (sender, lines) = std::sync::mpsc::channel();
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
+    // Of the whole process, in which other tests log too: they have no server of this name.
+    log.with_writer(move || Lines(sender.clone())).try_init().expect("the only log of this process");
+    let server = owned.server("spanned", &[]);
+    run(async {
+        let client = Client::spawn_with(server, Guard::None);
+        client.initialize().await.expect("initialized");
+        client.call_tool("echo", &json!({"text": "canary-9e2b"})).await.expect("echoed");
+        client.call_tool("refuse", &json!({})).await.expect("a result");
+        client.call_tool("fail", &json!({"code": -5})).await.expect_err("an error");
+        let long = json!({"ms": 60_000});
+        let slow = client.call_tool("sleep", &long);
+        tokio::time::timeout(Duration::from_millis(1), slow).await.expect_err("too slow");
+        client.close().await;
+    });
+    let lines: Vec<_> = lines.try_iter().filter(|line| line.contains("spanned")).collect();
+    assert!(!lines.concat().contains("canary-9e2b"), "{lines:#?}");
+    let ends: Vec<_> = lines.iter().filter(|line| line.contains("call ended")).collect();
+    let expected = [("echo", "ok"), ("refuse", "tool_error"), ("fail", "error"), ("sleep", "cancelled")];
+    assert_eq!(ends.len(), expected.len(), "{lines:#?}");
+    for (line, (tool, outcome)) in ends.iter().zip(expected) {
+        let parts = [format!("mcp.spanned.{tool} "), format!("outcome=\"{outcome}\""), "duration_ms=".to_owned()];
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+}

@@ -81,6 +81,7 @@ pub(crate) struct Setup {
     servers: Vec<Server>,
     launcher: Vec<OsString>,
     variables: Vec<(String, String)>,
+    options: Vec<String>,
     config: Option<Vec<PathBuf>>,
 }
 
@@ -112,6 +113,12 @@ impl Setup {
         self
     }
 
+    /// One more argument of `mcpd serve`.
+    pub(crate) fn option(mut self, option: &str) -> Self {
+        self.options.push(option.into());
+        self
+    }
+
     /// Runs shell commands in the process that then becomes the daemon.
     pub(crate) fn after_shell(mut self, script: &str) -> Self {
         let script = format!("{script}; exec \"$0\" \"$@\"");
@@ -135,7 +142,7 @@ impl Setup {
     pub(crate) fn command(&self, place: &Place) -> Command {
         let mut argv = self.launcher.iter().cloned().chain([MCPD.into()]);
         let mut command = place.command(argv.next().expect("at least mcpd"));
-        command.args(argv).arg("serve");
+        command.args(argv).arg("serve").args(&self.options);
         for file in self.config.clone().unwrap_or_else(|| vec![self.write(place)]) {
             command.arg("--config").arg(file);
         }

@@ -1,6 +1,7 @@
 //! What our own format says.
 
 use super::*;
+use crate::config::Keep;
 
 #[test]
 fn an_empty_file_is_an_empty_daemon() {
@@ -57,6 +58,18 @@ fn sizes_are_bytes() {
         let loaded = load_text("/c.toml", &format!("[daemon]\nmax_message = {text}")).expect(text);
         assert_eq!(loaded.config.daemon.max_message_bytes, bytes);
     }
+}
+
+#[test]
+fn what_is_kept_of_calls_is_read() {
+    let keys = "call_history = 50\ncall_log = '~/${NAME}.jsonl'\ncall_log_max = '1MiB'";
+    let loaded = load_text("/c.toml", &format!("[daemon]\n{keys}\n{OK}log_arguments = true")).expect("fine");
+    let expected = Keep { history: 50, file: Some("/home/u/value.jsonl".into()), max_file: 1 << 20 };
+    assert_eq!(loaded.config.daemon.calls, expected);
+    assert!(loaded.config.servers[0].log_arguments && !server(OK).log_arguments);
+    check("[daemon]\ncall_history = 9", &["2:16 `call_history` must be a whole number from 10 to 10000 | …"]);
+    check("[daemon]\ncall_log = 'x'", &["2:12 `call_log` must be a whole path | …, or begin it with `/`"]);
+    check("[daemon]\ncall_log = '/${NONE}'", &["2:12 `call_log` cannot be filled in: …NONE… | …"]);
 }
 
 #[test]

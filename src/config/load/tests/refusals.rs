@@ -14,9 +14,7 @@ fn unknown_keys_are_errors_with_a_suggestion() {
     check("[servers.a]\ncommand='x'\nCommand='y'", &["3:1 unknown key `Command`… | did you mean `command`?"]);
     check(
         "[daemon]\nxyz = 1",
-        &[
-            "2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, `max_name_length`, `max_message` or `max_starting`",
-        ],
+        &["2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, …`max_message`, …`call_log_max`"],
     );
     check("'' = 1", &["1:1 unknown key `` in the file | write one of `daemon`, `defaults` or `servers`"]);
 }
@@ -58,6 +56,12 @@ fn wrong_types_are_errors() {
         "[servers.a]\ncommand = 'x'\ncall_timeout = 30",
         &["3:16 `call_timeout` must be a duration in quotes | write `call_timeout = \"30s\"`"],
     );
+    check(
+        "[servers.a]\ncommand = 'x'\nlog_arguments = 'yes'",
+        &["3:17 `log_arguments` must be true or false | write `log_arguments = true`"],
+    );
+    check("[daemon]\ncall_log = 5", &["2:12 `call_log` must be a string | put it in quotes: `\"5\"`"]);
+    check("[daemon]\ncall_log_max = []", &["2:16 `call_log_max` must be a size | write `call_log_max = \"10MiB\"`"]);
     check("[daemon]\nnaming = true", &["2:10 `naming` must be a string | put it in quotes: `\"true\"`"]);
     check(
         "[daemon]\nmax_message = 1979-05-27",

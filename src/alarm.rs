@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -12,21 +13,32 @@ use tokio::net::unix::pipe;
 
 /// Rings once at the earliest time it was set to.
 #[derive(Debug)]
-pub(super) struct Alarm {
-    timer: Arc<pipe::Receiver>,
+pub(crate) struct Alarm {
+    timer: Arc<Timer>,
     set_to: Option<Instant>,
 }
 
+#[derive(Debug)]
+struct Timer {
+    descriptor: pipe::Receiver,
+    /// Since it was set.
+    rang: AtomicBool,
+}
+
 impl Alarm {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
         // A timer is read like a pipe, and this is the runtime's safe way to wait for a descriptor that is.
-        Ok(Self { timer: Arc::new(pipe::Receiver::from_owned_fd_unchecked(timer)?), set_to: None })
+        let descriptor = pipe::Receiver::from_owned_fd_unchecked(timer)?;
+        Ok(Self { timer: Arc::new(Timer { descriptor, rang: AtomicBool::new(false) }), set_to: None })
     }
 
     /// Has it ring at `due`, unless it rings earlier anyway: one that rings too early is asked again.
-    pub(super) fn set(&mut self, due: Option<Instant>) {
+    pub(crate) fn set(&mut self, due: Option<Instant>) {
+        if self.timer.rang.swap(false, Ordering::Relaxed) {
+            self.set_to = None;
+        }
         let Some(due) = due.filter(|due| self.set_to.is_none_or(|set_to| *due < set_to)) else { return };
         let left = due.saturating_duration_since(Instant::now());
         // Zero would mean never.
@@ -34,19 +46,17 @@ impl Alarm {
         let value = Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: nanoseconds.into() };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         // It fails for times out of range only, and the year that configuration allows is not.
-        let _ = rustix::time::timerfd_settime(&*self.timer, TimerfdTimerFlags::empty(), &once);
+        let _ = rustix::time::timerfd_settime(&self.timer.descriptor, TimerfdTimerFlags::empty(), &once);
         self.set_to = Some(due);
     }
 
-    /// Waits until it rings; never, if it is not set. Then [`Alarm::rang`] has to be told.
-    pub(super) fn rings(&self) -> impl Future<Output = ()> + use<> {
+    /// Waits until it rings; never, if it is not set. May be cancelled without loss.
+    pub(crate) fn rings(&self) -> impl Future<Output = ()> + use<> {
         let timer = Arc::clone(&self.timer);
-        async move { while timer.readable().await.is_ok() && timer.try_read(&mut [0; 8]).is_err() {} }
-    }
-
-    /// It has rung, and may be set to any time.
-    pub(super) fn rang(&mut self) {
-        self.set_to = None;
+        async move {
+            while timer.descriptor.readable().await.is_ok() && timer.descriptor.try_read(&mut [0; 8]).is_err() {}
+            timer.rang.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -64,11 +74,9 @@ mod tests {
         alarm.set(Some(start + Duration::from_millis(5)));
         alarm.set(Some(start + Duration::from_secs(60)));
         alarm.rings().await;
-        alarm.rang();
         assert!(start.elapsed() >= Duration::from_millis(5) && start.elapsed() < Duration::from_secs(60));
         alarm.set(Some(start));
         alarm.rings().await;
-        alarm.rang();
         let again = tokio::time::timeout(Duration::from_millis(5), alarm.rings()).await;
         assert!(again.is_err(), "it was not set again");
     }

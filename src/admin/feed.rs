@@ -1,0 +1,61 @@
+//! Telling one operator of calls, and of those that come.
+
+use std::io;
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::sync::mpsc;
+
+use super::serve::{Access, Operator, refuse, respond, send, stopping};
+use super::{Answer, CallsTold, CallsWanted, Event, FromDaemon, Told};
+use crate::calls::Followed;
+use crate::jsonrpc::reply::ErrorObject;
+
+/// Entries that are written in one go.
+const BURST: usize = 64;
+
+/// Answers the question `id` for calls. With `follow` it returns when the operator says anything more, or leaves.
+pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted, access: &Access) -> io::Result<()> {
+    let CallsWanted { last, server, follow } = wanted;
+    let Some(told) = access.calls.ask(last, server, follow).await else {
+        return refuse(operator, Some(id), stopping()).await;
+    };
+    if follow && told.following.is_none() {
+        let error = ErrorObject::new(-31003, "too many operators follow the calls already");
+        return refuse(operator, Some(id), error).await;
+    }
+    for entry in &told.entries {
+        send(operator, event(Told::Call(Box::new((&**entry).into())))).await?;
+    }
+    let all = CallsTold { unwritten: told.unwritten };
+    respond(operator, Some(id), Answer::Calls(all)).await?;
+    match told.following {
+        Some(following) => pass_on(operator, following).await,
+        None => Ok(()),
+    }
+}
+
+/// Whoever follows may stop reading for as long as it likes: it loses entries, and there are few of its kind.
+async fn pass_on(operator: &mut Operator, mut following: mpsc::Receiver<Followed>) -> io::Result<()> {
+    let mut burst = Vec::with_capacity(BURST);
+    loop {
+        let count = tokio::select! {
+            count = following.recv_many(&mut burst, BURST) => count,
+            // Nothing more is expected of whoever follows but to leave.
+            _ = operator.next() => 0,
+        };
+        if count == 0 {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        for Followed { missed, entry } in burst.drain(..) {
+            if missed > 0 {
+                operator.feed(event(Told::Missed(missed))).await?;
+            }
+            operator.feed(event(Told::Call(Box::new((&*entry).into())))).await?;
+        }
+        operator.flush().await?;
+    }
+}
+
+fn event(event: Told) -> FromDaemon<Answer> {
+    FromDaemon::Event(Event { jsonrpc: "2.0".to_owned(), event })
+}

@@ -1,0 +1,281 @@
+//! The task that owns the history. Whoever asks is told from it; whoever follows hears of what comes after.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::file::{self, FileWriter};
+use super::moment::Anchor;
+use super::ring::NEVER;
+use super::{Entry, Log, QUESTION_PLACES, Question, Reader, Record};
+use crate::alarm::Alarm;
+use crate::config::Keep;
+
+/// Followers at once; one more is not taken on.
+const MAX_FOLLOWERS: usize = 32;
+/// Entries that wait for a follower. One that has fallen behind further loses the next ones, and is told how many.
+const FOLLOWED_PLACES: usize = 1024;
+/// After entries were taken for a follower or the file; only very many end it early.
+const REST: Duration = Duration::from_millis(100);
+
+/// What the keeper tells.
+#[derive(Debug)]
+pub struct Told {
+    /// Oldest first.
+    pub entries: Vec<Arc<Entry>>,
+    /// Entries that are not in the file: it could not be written, or too many calls ended at once.
+    pub unwritten: u64,
+    /// Entries that come after these, if they were asked for; `None` too if enough follow already.
+    pub following: Option<mpsc::Receiver<Followed>>,
+}
+
+/// An entry for a follower.
+#[derive(Debug)]
+pub struct Followed {
+    /// How many it has lost before this one.
+    pub missed: u64,
+    /// What it follows.
+    pub entry: Arc<Entry>,
+}
+
+/// The running keeper. It ends when this is dropped; [`Keeping::finish`] waits for that.
+#[derive(Debug)]
+pub struct Keeping {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Keeping {
+    /// Ends the keeper when everything that was left in the ring is written, in a bounded time.
+    pub async fn finish(self) {
+        drop(self.stop);
+        // There is nobody to tell if it panicked.
+        let _ = self.task.await;
+    }
+}
+
+struct Follower {
+    server: Option<String>,
+    to: mpsc::Sender<Followed>,
+    missed: u64,
+}
+
+struct Keeper {
+    log: Log,
+    questions: mpsc::Receiver<Question>,
+    /// At most `longest`, oldest first.
+    history: VecDeque<Arc<Entry>>,
+    longest: usize,
+    followers: Vec<Follower>,
+    file: Option<FileWriter>,
+    alarm: Alarm,
+    resting: bool,
+}
+
+/// Starts the keeper.
+///
+/// # Errors
+/// If the system has no timer for it.
+pub fn start(keep: Keep) -> io::Result<(Log, Reader, Keeping)> {
+    let log = Log::new(keep.history);
+    let (question_sender, questions) = mpsc::channel(QUESTION_PLACES);
+    let keeper = Keeper {
+        log: log.clone(),
+        questions,
+        history: VecDeque::new(),
+        longest: keep.history,
+        followers: Vec::new(),
+        file: keep.file.and_then(|path| file::start(path, keep.max_file)),
+        alarm: Alarm::new()?,
+        resting: false,
+    };
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(keeper.run(stopped));
+    Ok((log, Reader(question_sender), Keeping { stop, task }))
+}
+
+impl Keeper {
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        loop {
+            let is_watched = self.file.is_some() || !self.followers.is_empty();
+            self.log.wake_at(match self.resting {
+                _ if !is_watched => NEVER,
+                true => self.log.capacity() / 4,
+                false => 1,
+            });
+            tokio::select! {
+                () = self.log.wanted() => self.take_batch(),
+                () = self.alarm.rings() => self.take_batch(),
+                Some(question) = self.questions.recv() => self.tell(question),
+                _ = &mut stopped => break,
+            }
+        }
+        self.take_all();
+        if let Some(file) = self.file.take() {
+            file.finish().await;
+        }
+    }
+
+    /// Takes what there is, and rests if that was anything.
+    fn take_batch(&mut self) {
+        self.resting = self.take_all();
+        self.alarm.set(self.resting.then(|| Instant::now() + REST));
+    }
+
+    /// Takes what is in the ring; whether that was anything.
+    fn take_all(&mut self) -> bool {
+        let lost = self.log.take_overwritten();
+        if lost > 0 {
+            self.followers.iter_mut().for_each(|follower| follower.missed += lost);
+            self.file.iter().for_each(|file| file.miss(lost));
+        }
+        let anchor = Anchor::now();
+        let mut taken = 0;
+        // Not more than it can hold, however fast it is filled.
+        while taken < self.log.capacity()
+            && let Some(record) = self.log.pop()
+        {
+            taken += 1;
+            self.take(Arc::new(Entry { time: anchor.time_of(record.began), record }));
+        }
+        taken > 0
+    }
+
+    fn take(&mut self, entry: Arc<Entry>) {
+        if let Some(file) = &self.file {
+            file.push(&entry);
+        }
+        self.followers.retain_mut(|follower| follower.tell(&entry));
+        if self.history.len() >= self.longest {
+            self.history.pop_front();
+        }
+        self.history.push_back(entry);
+    }
+
+    fn tell(&mut self, question: Question) {
+        // A call that ended before the question was asked belongs to what is told.
+        self.take_all();
+        let Question { last, server, follow, answer } = question;
+        let wanted = self.history.iter().rev().filter(|entry| is_wanted(&entry.record, server.as_deref()));
+        let mut entries: Vec<_> = wanted.take(last).cloned().collect();
+        entries.reverse();
+        self.followers.retain(|follower| !follower.to.is_closed());
+        let following = (follow && self.followers.len() < MAX_FOLLOWERS).then(|| {
+            let (to, following) = mpsc::channel(FOLLOWED_PLACES);
+            self.followers.push(Follower { server, to, missed: 0 });
+            following
+        });
+        let unwritten = self.file.as_ref().map_or(0, FileWriter::unwritten);
+        // Whoever asked may have gone.
+        let _ = answer.send(Told { entries, unwritten, following });
+    }
+}
+
+impl Follower {
+    /// Passes an entry on if it is wanted; `false` once nobody follows any more.
+    fn tell(&mut self, entry: &Arc<Entry>) -> bool {
+        if !is_wanted(&entry.record, self.server.as_deref()) {
+            return !self.to.is_closed();
+        }
+        match self.to.try_send(Followed { missed: self.missed, entry: Arc::clone(entry) }) {
+            Ok(()) => self.missed = 0,
+            Err(TrySendError::Full(_)) => self.missed += 1,
+            Err(TrySendError::Closed(_)) => return false,
+        }
+        true
+    }
+}
+
+fn is_wanted(record: &Record, server: Option<&str>) -> bool {
+    server.is_none() || record.server.as_deref() == server
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Caller, Moment, Outcome};
+    use super::*;
+
+    fn record(server: &str) -> Record {
+        let caller = Caller { session: 1, profile: "default", pid: None, uid: 0, client: None };
+        Record {
+            began: Moment::now(),
+            ended: Moment::now(),
+            caller: Arc::new(caller),
+            server: Some(server.into()),
+            tool: "t".into(),
+            outcome: Outcome::Ok,
+            request_bytes: 0,
+            reply_bytes: 0,
+            arguments: None,
+        }
+    }
+
+    fn start_with(history: usize) -> (Log, Reader, Keeping) {
+        start(Keep { history, ..Keep::default() }).expect("a timer")
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_is_forgotten_was_to_be_forgotten() {
+        let (log, reader, keeping) = start_with(1500);
+        (0..5000).for_each(|_| log.push(record("a")));
+        let told = reader.ask(usize::MAX, None, false).await.expect("it runs");
+        assert_eq!((told.entries.len(), told.unwritten), (1500, 0));
+        keeping.finish().await;
+        assert!(reader.ask(1, None, false).await.is_none());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_follower_is_told_how_much_it_missed() {
+        let (log, reader, _keeping) = start_with(10);
+        let told = reader.ask(0, Some("a".into()), true).await.expect("it runs");
+        let mut following = told.following.expect("a place");
+        // It does not read, and has places for so many.
+        for _ in 0..2 {
+            (0..FOLLOWED_PLACES / 2 + 3).for_each(|_| log.push(record("a")));
+            log.push(record("b"));
+            reader.ask(0, None, false).await.expect("it runs");
+        }
+        assert_eq!(following.recv().await.map(|followed| followed.missed), Some(0));
+        // More at once than the ring holds.
+        let more = log.capacity() + 9;
+        (0..more).for_each(|_| log.push(record("a")));
+        let mut missed = 0;
+        for _ in 0..2 {
+            reader.ask(0, None, false).await.expect("it runs");
+            missed += std::iter::from_fn(|| following.try_recv().ok()).map(|followed| followed.missed).sum::<u64>();
+            log.push(record("a"));
+        }
+        assert_eq!(missed, 6 + 9 + more as u64 - 9 - 1);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn followers_are_limited_and_make_room_when_they_leave() {
+        let (_log, reader, _keeping) = start_with(10);
+        let mut places = Vec::new();
+        for _ in 0..MAX_FOLLOWERS {
+            places.push(reader.ask(0, None, true).await.and_then(|told| told.following).expect("a place"));
+        }
+        let ask = || async { reader.ask(0, None, true).await.expect("it runs").following };
+        assert!(ask().await.is_none());
+        places.pop();
+        assert!(ask().await.is_some());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn who_follows_need_not_ask_for_what_comes() {
+        let (log, reader, _keeping) = start_with(10);
+        let mut following = reader.ask(0, None, true).await.and_then(|told| told.following).expect("a place");
+        // The first at once, those of its rest after that, and the first of the next burst at once again.
+        for burst in [1, 700, 1] {
+            (0..burst).for_each(|_| log.push(record("a")));
+            for _ in 0..burst {
+                assert_eq!(following.recv().await.map(|followed| followed.missed), Some(0));
+            }
+        }
+    }
+}

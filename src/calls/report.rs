@@ -1,0 +1,104 @@
+//! An entry as programs read it: a line of `mcpd calls --json` and of the file. Pure data.
+//!
+//! Fields are added, never renamed; an older `mcpd calls` reads a newer daemon's entries and the other way round.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, text};
+
+/// One call that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallReport {
+    /// When it began: RFC 3339, in UTC, to the millisecond.
+    pub time: String,
+    /// Number of the agent's connection, counted since the daemon started.
+    pub session: u64,
+    /// Process id of the agent at connect time, if the kernel told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// User id of the agent at connect time.
+    pub uid: u32,
+    /// `name version` the agent introduced itself with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Profile of the socket the agent came by.
+    pub profile: String,
+    /// The server it was routed to; absent if there is no such tool for the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The server's own name for the tool; without a server what the agent asked for.
+    pub tool: String,
+    /// `ok`, `tool_error`, `error`, `cancelled`, `died`, `timed_out`, `overloaded`, `unavailable`, `shutting_down`,
+    /// `too_large`, `malformed` or `unknown_tool`.
+    pub outcome: String,
+    /// The code of a server's own error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i64>,
+    /// From the agent's request to the answer, in milliseconds to the microsecond, waiting included.
+    pub duration_ms: f64,
+    /// Size of the request.
+    pub request_bytes: usize,
+    /// Size of the answer; 0 if there was none.
+    pub reply_bytes: usize,
+    /// Its arguments as the agent spelled them, cut to a bounded length; only if its server has `log_arguments`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
+}
+
+impl From<&Entry> for CallReport {
+    fn from(Entry { time, record }: &Entry) -> Self {
+        Self {
+            time: humantime::format_rfc3339_millis(*time).to_string(),
+            session: record.caller.session,
+            pid: record.caller.pid,
+            uid: record.caller.uid,
+            client: record.caller.client.clone(),
+            profile: record.caller.profile.to_owned(),
+            server: record.server.as_deref().map(str::to_owned),
+            tool: text::tool(&record.tool),
+            outcome: record.outcome.word().to_owned(),
+            code: record.outcome.code(),
+            duration_ms: milliseconds(record.ended.since(record.began)),
+            request_bytes: record.request_bytes,
+            reply_bytes: record.reply_bytes,
+            arguments: record.arguments.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+/// To the microsecond, which is as much as a reader can use.
+pub(super) fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use super::super::{Caller, Moment, Outcome, Record};
+    use super::*;
+
+    #[test]
+    fn an_entry_is_spelled_as_documented() {
+        let caller = Caller { session: 3, profile: "default", pid: Some(7), uid: 1000, client: None };
+        let record = Record {
+            began: Moment(7),
+            ended: Moment(250_001_007),
+            caller: Arc::new(caller),
+            server: Some(Arc::from("files")),
+            tool: Arc::from("read"),
+            outcome: Outcome::Error { code: Some(-5) },
+            request_bytes: 10,
+            reply_bytes: 20,
+            arguments: None,
+        };
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_225_599_999);
+        let json = serde_json::to_string(&CallReport::from(&Entry { time, record })).expect("it serializes");
+        let expected = r#"{"time":"2025-12-31T23:59:59.999Z","session":3,"pid":7,"uid":1000,"profile":"default","#;
+        let rest = r#""server":"files","tool":"read","outcome":"error","code":-5,"duration_ms":250.001,"#;
+        assert_eq!(json, format!("{expected}{rest}\"request_bytes\":10,\"reply_bytes\":20}}"));
+    }
+}

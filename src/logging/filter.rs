@@ -1,0 +1,104 @@
+//! What a filter may say. Pure.
+
+use tracing_subscriber::EnvFilter;
+
+/// Longest filter, in bytes.
+const LONGEST: usize = 1024;
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A filter that holds: a level, or directives such as `info,mcpd::session=debug`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter(String);
+
+/// Why a filter is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadFilter {
+    /// It says nothing, or too much.
+    #[error("a filter has 1 to {LONGEST} bytes: write a level, one of {levels}", levels = LEVELS.join(", "))]
+    Length,
+    /// A word that would be taken for the name of a module, and is most likely a mistyped level.
+    #[error("`{0}` is no level: write one of {levels}, or a module of mcpd with its level, such as `mcpd::session=debug`", levels = LEVELS.join(", "))]
+    NoLevel(String),
+    /// No filter at all.
+    #[error("`{0}` is no filter: write a level, one of {levels}, or several parts such as `info,mcpd::session=debug`", levels = LEVELS.join(", "))]
+    Malformed(String),
+    /// There is nothing to change.
+    #[error("the log is that of a program that embeds mcpd, and is not changed")]
+    NotOurs,
+}
+
+impl Filter {
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// See [`BadFilter`].
+    pub fn parse(text: &str) -> Result<Self, BadFilter> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST {
+            return Err(BadFilter::Length);
+        }
+        let printable = |part: &str| part.escape_debug().to_string();
+        for part in text.split(',').map(str::trim) {
+            let is_level = LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level));
+            if !is_level && !part.contains(['=', '[', ']', '{', '}']) && !part.starts_with("mcpd") {
+                return Err(BadFilter::NoLevel(printable(part)));
+            }
+        }
+        match build(text) {
+            Ok(_) => Ok(Self(text.to_owned())),
+            Err(_) => Err(BadFilter::Malformed(printable(text))),
+        }
+    }
+
+    /// As it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn to_env_filter(&self) -> EnvFilter {
+        // It held when it was parsed.
+        build(&self.0).unwrap_or_default()
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self("info".to_owned())
+    }
+}
+
+fn build(text: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    // Patterns would be run on every value that is logged.
+    EnvFilter::builder().with_regex(false).parse(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_directives_are_filters() {
+        for text in
+            ["info", "OFF", " debug ", "warn,mcpd::session=trace", "mcpd=debug", "mcpd::calls", "[mcp.call]=debug"]
+        {
+            assert_eq!(Filter::parse(text).map(|filter| filter.text().to_owned()), Ok(text.trim().to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused_with_a_sentence() {
+        let check = |text: &str, expected: &str| {
+            let error = Filter::parse(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        };
+        check("", "1 to 1024 bytes");
+        check(&"x".repeat(2000), "1 to 1024 bytes");
+        check("dbug", "`dbug` is no level: write one of off, error");
+        check("info,", "`` is no level");
+        check("info;debug", "is no level");
+        check("mcpd=loud", "`mcpd=loud` is no filter");
+        check("mcpd=debug=trace", "is no filter");
+        check("a\u{1b}[2J", "`a\\u{1b}[2J` is no filter");
+    }
+}

@@ -1,0 +1,173 @@
+//! The journal's own protocol: a datagram for each entry, in it a line `FIELD=value` for each field (systemd, "Native Journal
+//! Protocol").
+//!
+//! Entries are made here as text like any other form of the log, so that they can be written by the thread that may wait
+//! for the journal. Each field of mcpd is there twice: for programs as `MCPD_…`, and for people in the message.
+
+use std::fmt::{self, Debug};
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber, span};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
+/// Before the names of our own fields.
+const PREFIX: &str = "MCPD_";
+
+/// The way to the journal.
+pub(super) struct Journal {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// # Errors
+    /// If nobody listens there.
+    pub(super) fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let (socket, path) = (UnixDatagram::unbound()?, path.as_ref().to_owned());
+        // The journal takes an empty entry for none.
+        socket.send_to(&[], &path)?;
+        Ok(Self { socket, path })
+    }
+}
+
+impl io::Write for Journal {
+    /// Every write is one entry. Sent to the name and not to a connection, which would end when the journal restarts.
+    fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
+        self.socket.send_to(entry, &self.path)?;
+        Ok(entry.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Fields of an event or a span, a line for each.
+pub(super) struct Fields;
+
+impl<'w> FormatFields<'w> for Fields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut lines = Lines { writer, result: Ok(()) };
+        fields.record(&mut lines);
+        lines.result
+    }
+
+    fn add_fields(&self, current: &'w mut FormattedFields<Self>, fields: &span::Record<'_>) -> fmt::Result {
+        self.format_fields(current.as_writer(), fields)
+    }
+}
+
+struct Lines<'w> {
+    writer: Writer<'w>,
+    result: fmt::Result,
+}
+
+impl Visit for Lines<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if self.result.is_ok() {
+            self.result = line(&mut self.writer, field.name(), value);
+        }
+    }
+}
+
+fn line(writer: &mut Writer<'_>, name: &str, value: &dyn Debug) -> fmt::Result {
+    if name == "message" {
+        writer.write_str("MESSAGE=")?;
+    } else {
+        writer.write_str(PREFIX)?;
+        for c in name.chars() {
+            writer.write_char(if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })?;
+        }
+        writer.write_char('=')?;
+    }
+    // A line break in a value would begin another field.
+    for c in format!("{value:?}").chars() {
+        writer.write_char(if c.is_control() { '\u{fffd}' } else { c })?;
+    }
+    writer.write_char('\n')
+}
+
+/// Whole entries.
+pub(super) struct Entries;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, Fields> for Entries {
+    fn format_event(&self, context: &FmtContext<'_, S, Fields>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut own = String::new();
+        Fields.format_fields(Writer::new(&mut own), event)?;
+        let (message, fields): (Vec<&str>, Vec<&str>) = own.lines().partition(|line| line.starts_with("MESSAGE="));
+        let mut fields = fields.join("\n");
+        for span in context.event_scope().into_iter().flatten() {
+            if let Some(of_span) = span.extensions().get::<FormattedFields<Fields>>() {
+                fields = fields + "\n" + of_span.fields.trim_end();
+            }
+        }
+        let metadata = event.metadata();
+        let priority = match *metadata.level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            _ => 7,
+        };
+        writeln!(to, "PRIORITY={priority}\nSYSLOG_IDENTIFIER=mcpd\n{PREFIX}TARGET={}", metadata.target())?;
+        to.write_str(message.first().unwrap_or(&"MESSAGE="))?;
+        for field in fields.lines() {
+            if let Some((name, value)) = field.strip_prefix(PREFIX).and_then(|field| field.split_once('=')) {
+                write!(to, " {}={value}", name.to_ascii_lowercase())?;
+            }
+        }
+        writeln!(to, "\n{}", fields.trim())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tracing_appender::non_blocking::NonBlockingBuilder;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_has_its_fields_for_programs_and_for_people() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("socket");
+        assert!(Journal::open(&path).is_err(), "nobody listens");
+        let server = UnixDatagram::bind(&path).expect("a socket");
+        server.set_read_timeout(Some(Duration::from_secs(10))).expect("not zero");
+        let journal = Journal::open(&path).expect("somebody listens");
+        let (writer, _flush) = NonBlockingBuilder::default().lossy(true).finish(journal);
+        let layer = tracing_subscriber::fmt::layer().fmt_fields(Fields).event_format(Entries).with_writer(writer);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let span = tracing::debug_span!("mcp.call", otel.name = "mcp.a.b", outcome = tracing::field::Empty);
+            span.record("outcome", "ok");
+            span.in_scope(|| tracing::warn!(count = 3, "a\nb"));
+        });
+        let mut entry = [0; 1000];
+        assert_eq!(server.recv(&mut entry).expect("the first entry"), 0);
+        let length = server.recv(&mut entry).expect("an entry");
+        let text = String::from_utf8_lossy(&entry[..length]);
+        let lines: Vec<_> = text.lines().collect();
+        let expected = [
+            "PRIORITY=4",
+            "SYSLOG_IDENTIFIER=mcpd",
+            "MCPD_TARGET=mcpd::logging::journal::tests",
+            "MESSAGE=a\u{fffd}b count=3 otel_name=mcp.a.b outcome=ok",
+            "MCPD_COUNT=3",
+            "MCPD_OTEL_NAME=mcp.a.b",
+            "MCPD_OUTCOME=ok",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,120 @@
+//! Where the log goes: to stderr, or to the journal if stderr leads there anyway. Either is written by a thread of its own,
+//! and a line that there is no room for is dropped: nobody who does not read the log holds the daemon up.
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, OnceLock};
+
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::layer::Layered;
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
+
+use super::journal::{self, Journal};
+
+/// Lines of log that wait to be written; further ones are dropped, and counted.
+const LOG_LINES: usize = 4096;
+
+/// How lines on stderr look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Text, coloured on a terminal
+    Human,
+    /// One JSON object a line
+    Json,
+}
+
+/// Writes the last lines when it is dropped.
+#[derive(Debug)]
+pub struct Flush(#[expect(dead_code, reason = "it works by being dropped")] WorkerGuard);
+
+type Filtered = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
+
+/// Without a format, the journal if stderr is the journal, otherwise text.
+pub(super) fn open(format: Option<Format>) -> (Box<dyn Layer<Filtered> + Send + Sync>, Flush) {
+    let journal = if format.is_none() { journal() } else { None };
+    let lines = tracing_subscriber::fmt::layer();
+    let (lines, flush) = match (journal, format) {
+        (Some(journal), _) => {
+            let (writer, flush) = own_thread(journal);
+            let entries = lines.fmt_fields(journal::Fields).event_format(journal::Entries);
+            (entries.with_writer(writer).boxed(), flush)
+        }
+        (None, Some(Format::Json)) => {
+            let (writer, flush) = own_thread(io::stderr());
+            (lines.json().with_span_list(false).with_writer(writer).boxed(), flush)
+        }
+        (None, None | Some(Format::Human)) => {
+            let (writer, flush) = own_thread(io::stderr());
+            (lines.with_ansi(io::stderr().is_terminal()).with_target(false).with_writer(writer).boxed(), flush)
+        }
+    };
+    (lines, Flush(flush))
+}
+
+fn journal() -> Option<Journal> {
+    is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()).then(|| Journal::open(journal::SOCKET).ok()).flatten()
+}
+
+fn own_thread(output: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
+    let dropped = Arc::new(OnceLock::new());
+    let output = Honest { output, dropped: Arc::clone(&dropped), told: 0 };
+    let builder = NonBlockingBuilder::default().thread_name("mcpd-log").buffered_lines_limit(LOG_LINES).lossy(true);
+    let (writer, flush) = builder.finish(output);
+    // Nobody else sets it.
+    let _ = dropped.set(writer.error_counter());
+    (writer, flush)
+}
+
+/// Says, once there is room again, how many lines were dropped.
+struct Honest<W> {
+    output: W,
+    dropped: Arc<OnceLock<ErrorCounter>>,
+    told: usize,
+}
+
+impl<W: Write> Write for Honest<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(line);
+        let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
+        if dropped > self.told {
+            self.told = dropped;
+            // It waits in the queue like any other; if there is no room for it either, that is one more to tell of.
+            tracing::warn!(lines = dropped, "the log was not read in time, and has lost lines since the start");
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+/// Whether stderr is the stream that systemd says is the journal (systemd.exec(5), `$JOURNAL_STREAM`). The variable is
+/// inherited by what is started with another stderr, so both numbers have to be its.
+fn is_journal(stream: Option<&OsStr>) -> bool {
+    let Some(named) = stream.and_then(OsStr::to_str).and_then(device_and_inode) else { return false };
+    rustix::fs::fstat(io::stderr()).is_ok_and(|found| named == (found.st_dev, found.st_ino))
+}
+
+fn device_and_inode(text: &str) -> Option<(u64, u64)> {
+    let (device, inode) = text.split_once(':')?;
+    Some((device.parse().ok()?, inode.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_known_by_device_and_inode() {
+        for (text, expected) in
+            [("8:12345", Some((8, 12345))), ("8", None), (":", None), ("8:x", None), ("8:1:2", None), ("-8:1", None)]
+        {
+            assert_eq!(device_and_inode(text), expected, "{text}");
+        }
+        let own = rustix::fs::fstat(std::io::stderr()).expect("it is open");
+        let named = format!("{}:{}", own.st_dev, own.st_ino);
+        assert!(is_journal(Some(OsStr::new(&named))));
+        assert!(!is_journal(Some(OsStr::new(&format!("{named}0")))) && !is_journal(None));
+    }
+}

@@ -1,0 +1,234 @@
+//! Who called what: every call is told once, with what is known of it, and without what nobody asked to see.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, code, run, until};
+
+const CANARY: &str = "canary-7d1f";
+
+/// The entries that `mcpd calls --json` prints.
+fn calls(daemon: &Daemon, args: &[&str]) -> Vec<Value> {
+    let ran = daemon.client(&[&["calls", "--json"], args].concat()).expect_code(0);
+    assert_eq!(ran.stderr, "");
+    ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+fn lines(path: impl AsRef<std::path::Path>) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+fn told<'a>(calls: &'a [Value], key: &str) -> Vec<&'a Value> {
+    calls.iter().map(|call| &call[key]).collect()
+}
+
+#[test]
+fn a_call_is_told_with_all_that_is_known_of_it() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    agent.call("a__sleep", &json!({"ms": 30, "text": CANARY}));
+    let all = calls(&daemon, &[]);
+    assert_eq!(all.len(), 1, "{all:?}");
+    let call = &all[0];
+    let expected = json!({
+        "session": 1, "pid": std::process::id(), "uid": rustix::process::getuid().as_raw(), "client": "test-agent 7",
+        "profile": "default", "server": "a", "tool": "sleep", "outcome": "ok",
+    });
+    for (key, value) in expected.as_object().expect("an object") {
+        assert_eq!(&call[key], value, "{key} in {call}");
+    }
+    let time = call["time"].as_str().expect("a time");
+    assert!(time.ends_with('Z') && time.len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
+    let duration = call["duration_ms"].as_f64().expect("a number");
+    assert!((30.0..10_000.0).contains(&duration), "{call}");
+    assert!(call["request_bytes"].as_u64() > Some(100) && call["reply_bytes"].as_u64() > Some(100), "{call}");
+    assert!(call["arguments"].is_null(), "{call}");
+    let table = daemon.client(&["calls"]).expect_code(0);
+    let row = table.stdout.lines().nth(1).expect("a row below the header");
+    assert!(["test-agent 7", "sleep", " ok ", "default"].iter().all(|cell| row.contains(cell)), "{table}");
+}
+
+#[test]
+fn every_end_of_a_call_has_a_word() {
+    let setup = Setup::with(Server::named("a").line("call_timeout = \"300ms\"\ndeny = [\"echo\"]"));
+    let daemon = setup.server(Server::named("b").flags("--exit-at-start 3")).start();
+    let mut agent = Agent::ready(&daemon);
+    agent.call("a__cwd", &json!({}));
+    agent.call("a__refuse", &json!({}));
+    agent.call("a__fail", &json!({"code": -5}));
+    agent.call("a__sleep", &json!({"ms": 60_000}));
+    agent.call("a__echo", &json!({}));
+    agent.call("nothing", &json!({}));
+    let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0 && row["calls"] == 5);
+    agent.call("a__die", &json!({}));
+    agent.expect_quiet();
+    let all = calls(&daemon, &[]);
+    let words = ["ok", "tool_error", "error", "timed_out", "unknown_tool", "unknown_tool", "cancelled", "died"];
+    assert_eq!(told(&all, "outcome"), words);
+    assert_eq!((&all[2]["code"], &all[6]["reply_bytes"]), (&json!(-5), &json!(0)));
+    assert_eq!((&all[4]["server"], &all[4]["tool"]), (&Value::Null, &json!("a__echo")));
+}
+
+#[test]
+fn calls_of_one_server_and_the_last_ones_can_be_asked_for() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut agent = Agent::ready(&daemon);
+    for tool in ["a__echo", "b__echo", "b__cwd", "a__cwd"] {
+        agent.call(tool, &json!({}));
+    }
+    let pairs = |args: &[&str]| -> Vec<String> {
+        let all = calls(&daemon, args);
+        all.iter().map(|call| format!("{}/{}", call["server"], call["tool"]).replace('"', "")).collect()
+    };
+    assert_eq!(pairs(&["--server", "b"]), ["b/echo", "b/cwd"]);
+    assert_eq!(pairs(&["-n", "2"]), ["b/cwd", "a/cwd"]);
+    assert_eq!(pairs(&["-n", "1", "--server", "b"]), ["b/cwd"]);
+    assert_eq!(pairs(&["-n", "0"]), [""; 0]);
+    assert_eq!(pairs(&["--server", "c"]), [""; 0]);
+}
+
+#[test]
+fn memory_is_bounded_and_the_oldest_are_forgotten() {
+    let daemon = Setup::with(Server::named("a")).head("[daemon]\ncall_history = 10").start();
+    let mut agent = Agent::ready(&daemon);
+    for n in 0..25 {
+        agent.call(&format!("unknown{n}"), &json!({}));
+    }
+    let expected: Vec<_> = (15..25).map(|n| json!(format!("unknown{n}"))).collect();
+    assert_eq!(told(&calls(&daemon, &["-n", "1000"]), "tool"), expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn who_follows_hears_of_a_call_that_ends_later() {
+    let mut daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut agent = Agent::ready(&daemon);
+    agent.call("b__echo", &json!({}));
+    let mut command = daemon.place().command(MCPD);
+    command.args(["calls", "-f", "--json", "--server", "b", "--runtime-dir"]).arg(daemon.place().runtime_dir());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut next = || -> Value {
+        let line = said.next().expect("a line").expect("text");
+        serde_json::from_str(&line).expect("JSON")
+    };
+    assert_eq!(next()["tool"], "echo");
+    agent.call("a__cwd", &json!({}));
+    agent.call("b__cwd", &json!({}));
+    let call = next();
+    assert_eq!((&call["tool"], &call["server"]), (&json!("cwd"), &json!("b")));
+    drop(agent);
+    daemon.stop_in_order(rustix::process::Signal::TERM);
+    assert_eq!(crate::support::wait_exit(&mut child).code(), Some(3), "nobody is left to follow");
+}
+
+#[test]
+fn arguments_are_kept_for_the_servers_that_say_so_and_nowhere_else() {
+    let setup = Setup::with(Server::named("quiet")).server(Server::named("told").line("log_arguments = true"));
+    let place = Place::new();
+    let file = place.path("calls.jsonl");
+    let head = format!("[daemon]\ncall_log = {}", crate::support::quoted(&file));
+    let daemon = setup.head(&head).variable("RUST_LOG", "trace").start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let canary = json!({"text": CANARY});
+    arguments(&agent.call("quiet__echo", &canary));
+    agent.call("quiet__refuse", &canary);
+    agent.call("quiet__nothing", &canary);
+    let everything = || {
+        let ran =
+            [daemon.client(&["calls"]), daemon.client(&["calls", "--json"]), daemon.client(&["status", "--json"])];
+        let said: String = ran.iter().map(ToString::to_string).collect();
+        said + &daemon.log()
+    };
+    until("the file has the calls", || (lines(&file).len() == 3).then_some(()));
+    assert!(!everything().contains(CANARY) && !fs::read_to_string(&file).expect("there").contains(CANARY));
+    arguments(&agent.call("told__echo", &canary));
+    let long = json!({"text": "x".repeat(100_000)});
+    arguments(&agent.call("told__echo", &long));
+    until("the file has the calls", || (lines(&file).len() == 5).then_some(()));
+    let all = calls(&daemon, &[]);
+    assert_eq!(all, lines(&file), "both tell the same");
+    assert_eq!(all[3]["arguments"], canary.to_string());
+    let cut = all[4]["arguments"].as_str().expect("text");
+    assert!(cut.len() < 5000 && cut.ends_with('…'), "{} bytes", cut.len());
+    assert!(!daemon.log().contains(CANARY), "{}", daemon.log());
+}
+
+#[test]
+fn the_file_is_its_owners_and_is_renamed_before_it_grows() {
+    let place = Place::new();
+    let file = place.write("calls.jsonl", "");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("one's own file");
+    let head = format!("[daemon]\ncall_log = {}\ncall_log_max = \"64KiB\"", crate::support::quoted(&file));
+    let mut daemon = Setup::with(Server::named("a").line("log_arguments = true")).head(&head).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for n in 0..30 {
+        agent.call("a__echo", &json!({"text": "x".repeat(4000), "n": n}));
+    }
+    drop(agent);
+    daemon.stop_in_order(rustix::process::Signal::TERM);
+    let before = place.path("calls.jsonl.1");
+    for path in [&file, &before] {
+        let found = fs::metadata(path).expect("it is there");
+        assert!(found.len() <= 64 << 10 && found.permissions().mode() & 0o777 == 0o600, "{path:?}: {found:?}");
+    }
+    let all = [lines(before), lines(&file)].concat();
+    assert_eq!(all.len(), 30, "nothing is lost by an orderly stop");
+}
+
+#[test]
+fn a_full_disk_costs_one_warning_and_nothing_else() {
+    let daemon = Setup::with(Server::named("a")).head("[daemon]\ncall_log = \"/dev/full\"").start();
+    let mut agent = Agent::ready(&daemon);
+    for n in 0..50 {
+        assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
+    }
+    let ran = until("the loss is told", || {
+        let ran = daemon.client(&["calls", "--json", "-n", "100"]).expect_code(0);
+        ran.stderr.contains("50 calls are not in the file").then_some(ran)
+    });
+    assert_eq!(ran.stdout.lines().count(), 50, "{ran}");
+    let warnings = daemon.log().lines().filter(|line| line.contains("/dev/full")).count();
+    assert_eq!(warnings, 1, "{}", daemon.log());
+}
+
+#[test]
+fn agents_cannot_ask_who_called_what() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    for method in ["calls", "log_level", "status"] {
+        assert_eq!(code(&agent.request(method, &json!({"version": "0", "filter": "trace"}))), -32601, "{method}");
+    }
+}
+
+#[test]
+fn without_a_daemon_there_is_nobody_to_ask() {
+    let place = Place::new();
+    for args in [&["calls"][..], &["calls", "-f"], &["calls", "--json"]] {
+        let ran = place.client(args).expect_code(3);
+        assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{args:?}: {ran}");
+    }
+    for args in [&["calls", "-n", "x"][..], &["calls", "--server"]] {
+        place.client(args).expect_code(2);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_following_without_a_complaint() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    for n in 0..20 {
+        agent.call(&format!("unknown{n}"), &json!({}));
+    }
+    let script = "\"$0\" calls --json --runtime-dir \"$1\" | head -n 1";
+    let mut command = daemon.place().command("sh");
+    command.args(["-c", script, MCPD]).arg(daemon.place().runtime_dir());
+    let ran = run(&mut command).expect_code(0);
+    assert!(ran.stdout.lines().count() == 1 && ran.stderr.is_empty(), "{ran}");
+}

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use bytes::Bytes;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{Deserializer, Visitor};
+
+use super::scan::{NotJson, Scanner};
 
 /// The raw values of `wanted` members of the object `json`, each a slice of `json`.
 ///
@@ -12,19 +13,51 @@ use serde_json::value::RawValue;
 /// which one counts.
 ///
 /// # Errors
-/// If `json` is not one well-formed object in UTF-8.
+/// If `json` is not one well-formed object in UTF-8, or has a carriage return between its parts.
 pub fn members<const N: usize>(json: &Bytes, wanted: [&str; N]) -> Result<[Option<Bytes>; N], NotAnObject> {
-    let text = std::str::from_utf8(json).map_err(|_| NotAnObject)?;
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let raw = deserializer.deserialize_map(Members { wanted }).map_err(|_| NotAnObject)?;
-    deserializer.end().map_err(|_| NotAnObject)?;
-    Ok(raw.map(|value| value.map(|value| json.slice_ref(value.get().as_bytes()))))
+    Ok(slices(json, wanted)?.map(|value| value.map(|value| json.slice_ref(value))))
+}
+
+/// The same, borrowed.
+pub(super) fn slices<'a, const N: usize>(
+    json: &'a [u8],
+    wanted: [&str; N],
+) -> Result<[Option<&'a [u8]>; N], NotAnObject> {
+    let mut found = [None; N];
+    find(json, &wanted, &mut found)?;
+    Ok(found)
+}
+
+fn find<'a>(json: &'a [u8], wanted: &[&str], found: &mut [Option<&'a [u8]>]) -> Result<(), NotAnObject> {
+    let mut scanner = Scanner::new(json);
+    scanner.expect(b'{')?;
+    if !scanner.takes(b'}') {
+        loop {
+            let key = scanner.key()?;
+            let value = scanner.value()?;
+            match which(key, wanted) {
+                Key::Other => {}
+                Key::Wanted(index) if found[index].is_none() => found[index] = Some(value),
+                Key::Wanted(_) | Key::Lookalike => return Err(NotAnObject),
+            }
+            if !scanner.takes(b',') {
+                break scanner.expect(b'}')?;
+            }
+        }
+    }
+    Ok(scanner.end()?)
 }
 
 /// Not one well-formed JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON object")]
 pub struct NotAnObject;
+
+impl From<NotJson> for NotAnObject {
+    fn from(_: NotJson) -> Self {
+        Self
+    }
+}
 
 /// The text of a raw JSON string: a slice of `raw` unless it has escapes. `None` if `raw` is no string.
 #[must_use]
@@ -54,59 +87,37 @@ fn looks_like(key: &str, wanted: &str) -> bool {
     key.len() >= wanted.len() && key.chars().map(folded).eq(wanted.chars().map(folded))
 }
 
-struct Members<'w, const N: usize> {
-    wanted: [&'w str; N],
+fn which(quoted: &[u8], wanted: &[&str]) -> Key {
+    let decoded;
+    let key = if quoted.contains(&b'\\') {
+        decoded = decode(quoted);
+        &decoded[..]
+    } else {
+        &quoted[1..quoted.len() - 1]
+    };
+    if let Some(index) = wanted.iter().position(|wanted| wanted.as_bytes() == key) {
+        return Key::Wanted(index);
+    }
+    let Ok(key) = std::str::from_utf8(key) else { return Key::Other };
+    if wanted.iter().any(|wanted| looks_like(key, wanted)) { Key::Lookalike } else { Key::Other }
 }
 
-impl<'de, const N: usize> Visitor<'de> for Members<'_, N> {
-    type Value = [Option<&'de RawValue>; N];
+/// As bytes: a key with a lone surrogate is legal JSON, though no text.
+fn decode(quoted: &[u8]) -> Vec<u8> {
+    struct Key;
+    impl Visitor<'_> for Key {
+        type Value = Vec<u8>;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = [None; N];
-        while let Some(index) = map.next_key_seed(Position(&self.wanted))? {
-            match index {
-                Key::Other => drop(map.next_value::<IgnoredAny>()?),
-                Key::Lookalike => return Err(serde::de::Error::custom("a key that only looks like a wanted one")),
-                Key::Wanted(index) if found[index].is_some() => {
-                    return Err(serde::de::Error::custom("duplicate member"));
-                }
-                Key::Wanted(index) => found[index] = Some(map.next_value()?),
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a key")
         }
-        Ok(found)
-    }
-}
 
-/// Compares a key in place, so that keys nobody asked for cost no allocation.
-struct Position<'a>(&'a [&'a str]);
-
-impl<'de> DeserializeSeed<'de> for Position<'_> {
-    type Value = Key;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        // As bytes: a key with a lone surrogate is legal JSON, though no text.
-        deserializer.deserialize_bytes(self)
-    }
-}
-
-impl Visitor<'_> for Position<'_> {
-    type Value = Key;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_bytes<E>(self, key: &[u8]) -> Result<Self::Value, E> {
-        if let Some(index) = self.0.iter().position(|wanted| wanted.as_bytes() == key) {
-            return Ok(Key::Wanted(index));
+        fn visit_bytes<E>(self, key: &[u8]) -> Result<Self::Value, E> {
+            Ok(key.to_vec())
         }
-        let Ok(key) = std::str::from_utf8(key) else { return Ok(Key::Other) };
-        Ok(if self.0.iter().any(|wanted| looks_like(key, wanted)) { Key::Lookalike } else { Key::Other })
     }
+    // It was found to be a string, so that this does not fail.
+    serde_json::Deserializer::from_slice(quoted).deserialize_bytes(Key).unwrap_or_default()
 }
 
 #[cfg(test)]

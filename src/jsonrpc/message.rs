@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::members::{members, text};
+use super::members::{slices, text};
 
 /// A well-formed JSON-RPC message. Every part is a slice of the line it came in.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,29 +59,25 @@ pub const MAX_ID: usize = 8 << 10;
 /// # Errors
 /// See [`Malformed`].
 pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
-    // JSON takes a bare carriage return for a blank, but many a peer for the end of a line: it could hide a second
-    // message, which nobody has checked, within the first.
-    if memchr::memchr(b'\r', line).is_some() {
-        return Err(Malformed::NotJson);
-    }
-    let Ok(found) = members(line, ["jsonrpc", "id", "method", "params", "result", "error"]) else {
+    let Ok(found) = slices(line, ["jsonrpc", "id", "method", "params", "result", "error"]) else {
         return Err(not_an_object(line));
     };
     let [version, id, method, params, result, error] = found;
+    let own = |part: &[u8]| line.slice_ref(part);
     let id = match id {
-        Some(id) if is_id(&id) => Some(id),
+        Some(id) if is_id(id) => Some(own(id)),
         Some(_) => return Err(Malformed::NotAMessage { id: None }),
         None => None,
     };
-    let params = params.filter(|raw| raw[..] != b"null"[..]);
-    let versioned = version.is_some_and(|raw| raw[..] == b"\"2.0\""[..]);
+    let params = params.filter(|raw| *raw != b"null").map(own);
+    let versioned = version == Some(br#""2.0""#);
     let is_response = method.is_none() && (versioned || result.is_some());
-    match (versioned, id, method.as_ref().map(text), result, error) {
+    match (versioned, id, method.map(|raw| text(&own(raw))), result, error) {
         (true, Some(id), Some(Some(method)), None, None) => Ok(Message::Request { id, method, params }),
         (true, None, Some(Some(method)), None, None) => Ok(Message::Notification { method, params }),
-        (true, Some(id), None, Some(result), None) => Ok(Message::Response { id, outcome: Ok(result) }),
+        (true, Some(id), None, Some(result), None) => Ok(Message::Response { id, outcome: Ok(own(result)) }),
         (true, Some(id), None, None, Some(error)) if error.first() == Some(&b'{') => {
-            Ok(Message::Response { id, outcome: Err(error) })
+            Ok(Message::Response { id, outcome: Err(own(error)) })
         }
         (_, Some(id), ..) if is_response => Err(Malformed::BadResponse { id }),
         (_, id, ..) => Err(Malformed::NotAMessage { id }),
@@ -95,6 +91,11 @@ pub fn is_id(raw: &[u8]) -> bool {
 }
 
 fn not_an_object(line: &Bytes) -> Malformed {
+    // JSON takes a bare carriage return for a blank, but many a peer for the end of a line: it could hide a second
+    // message, which nobody has checked, within the first.
+    if memchr::memchr(b'\r', line).is_some() {
+        return Malformed::NotJson;
+    }
     let json = std::str::from_utf8(line).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok());
     match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[') if json => Malformed::Batch,

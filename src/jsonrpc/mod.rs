@@ -1,8 +1,9 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
-//! Lives here: framing ([`codec`]), the envelope ([`message`]), replacing fields in place ([`splice`]), the table of
-//! unanswered requests ([`pending`]), answers of our own ([`reply`]). Knows: nothing of MCP beyond its error codes.
-//! Must not touch: tokio, except that the codec implements its traits. Everything is a function of bytes.
+//! Lives here: framing ([`codec`]), the envelope ([`message`]), a walk over JSON text ([`scan`]) to members of objects
+//! ([`members`]), replacing fields in place ([`splice`]), the table of unanswered requests ([`pending`]), answers of our
+//! own ([`reply`]). Knows: nothing of MCP beyond its error codes. Must not touch: tokio, except that the codec implements
+//! its traits. Everything is a function of bytes.
 //!
 //! A message is never decoded into a model: the envelope and a handful of members are found by range, the rest passes
 //! as the bytes that came.
@@ -13,6 +14,7 @@ pub mod message;
 pub mod oversize;
 pub mod pending;
 pub mod reply;
+mod scan;
 pub mod splice;
 
 pub use self::message::{Malformed, Message, is_id, parse};

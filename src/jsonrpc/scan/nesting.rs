@@ -1,0 +1,38 @@
+//! What a value is within.
+
+/// An array or an object.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Array,
+    Object,
+}
+
+/// A bit for each level: 64 at hand, and those further out behind them.
+#[derive(Default)]
+pub(super) struct Nesting {
+    depth: usize,
+    objects: u64,
+    further_out: Vec<u64>,
+}
+
+impl Nesting {
+    pub(super) fn push(&mut self, kind: Kind) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.further_out.push(self.objects);
+        }
+        self.objects = self.objects << 1 | u64::from(kind == Kind::Object);
+        self.depth += 1;
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.depth -= 1;
+        self.objects >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.objects = self.further_out.pop().unwrap_or_default();
+        }
+    }
+
+    pub(super) fn innermost(&self) -> Option<Kind> {
+        (self.depth > 0).then_some(if self.objects & 1 == 1 { Kind::Object } else { Kind::Array })
+    }
+}

@@ -180,7 +180,7 @@ impl Daemon {
         let ended = loop {
             tokio::select! {
                 agent = accept(self.agents.as_ref()) => self.greet_agent(agent),
-                operator = accept(Some(&self.operators)), if self.questions.len() < MAX_OPERATORS => {
+                operator = self.operators.accept(), if self.questions.len() < MAX_OPERATORS => {
                     self.greet_operator(operator);
                 }
                 Some(query) = asked.recv() => self.answer(query),

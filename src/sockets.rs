@@ -5,17 +5,20 @@
 //! One daemon a directory: the lock is held for life and never removed, so whoever holds it may take over sockets that
 //! a killed daemon has left.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket::Listener as BoundSocket;
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::sleep;
 
 /// The default profile's socket.
 pub const AGENT_SOCKET: &str = "mcp.sock";
@@ -24,6 +27,8 @@ pub const ADMIN_SOCKET: &str = "admin.sock";
 const LOCK: &str = "lock";
 /// Longest path of a socket, in bytes (unix(7): 108 with the closing zero).
 const MAX_PATH: usize = 107;
+/// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why the sockets cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -133,10 +138,11 @@ pub struct Lock {
 /// A listening socket whose file is removed with it.
 #[derive(Debug)]
 pub struct Listener {
-    /// Accepts connections.
-    pub socket: UnixListener,
+    socket: UnixListener,
     path: PathBuf,
     identity: (u64, u64),
+    /// The last connection could not be accepted, which has been said.
+    failing: Cell<bool>,
 }
 
 impl Lock {
@@ -156,7 +162,7 @@ impl Lock {
         }
         let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
-        Ok(Listener { socket, path, identity })
+        Ok(Listener { socket, path, identity, failing: Cell::new(false) })
     }
 }
 
@@ -179,6 +185,24 @@ impl Listener {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The next connection. May be cancelled without loss.
+    pub async fn accept(&self) -> UnixStream {
+        loop {
+            match self.socket.accept().await {
+                Ok((stream, _)) => {
+                    self.failing.set(false);
+                    return stream;
+                }
+                Err(error) => {
+                    if !self.failing.replace(true) {
+                        tracing::warn!(socket = %self.path.display(), "cannot accept connections for now: {error}");
+                    }
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -147,9 +148,14 @@ fn with(directory: Result<RuntimeDir, SocketError>, run: impl FnOnce(RuntimeDir)
     }
 }
 
+/// Threads for what would hold up the one that moves all data. They stay once they were needed: when the next large
+/// message comes, the system may have no thread to give, and waiting for one that is busy is then all there is.
+const HELPERS: usize = 4;
+
 /// Runs `future` on the one thread that moves all data.
 fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    match runtime.enable_all().max_blocking_threads(HELPERS).thread_keep_alive(Duration::MAX).build() {
         Ok(runtime) => runtime.block_on(future),
         Err(error) => fail(FAILED, error),
     }

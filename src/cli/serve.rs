@@ -35,6 +35,8 @@ pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir, filter: Option<&str
     }
     let (log, _flush) = logging::start(filter, format);
     block_on(async {
+        // The first helper, while it can still be had.
+        tokio::task::spawn_blocking(|| {});
         match daemon::run(config, files, directory, log).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

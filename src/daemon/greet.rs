@@ -1,11 +1,10 @@
 //! Who comes in by which socket, and what becomes of them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
-use tokio::time::sleep;
 
 use super::status::Connected;
 use super::{Daemon, process};
@@ -14,20 +13,11 @@ use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::sockets::Listener;
 use crate::{admin, server, session};
 
-/// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
 /// The next connection; never, if there is no listener any more.
 pub(super) async fn accept(listener: Option<&Listener>) -> UnixStream {
-    let Some(listener) = listener else { return std::future::pending().await };
-    loop {
-        match listener.socket.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                sleep(ACCEPT_AGAIN).await;
-            }
-        }
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
     }
 }
 

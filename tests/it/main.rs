@@ -37,6 +37,7 @@ mod survives_crashes;
 mod survives_hangs;
 mod survives_lines;
 mod survives_noise;
+mod survives_scarcity;
 mod survives_starts;
 mod tells_why;
 mod tidy;

@@ -19,7 +19,7 @@ pub(crate) use self::agent::{Agent, arguments, code, result};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::Daemon;
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
-pub(crate) use self::processes::{Process, children, field, resident_kib, signal};
+pub(crate) use self::processes::{Process, children, cpu_time, field, resident_kib, signal};
 pub(crate) use self::run::{Ran, run, wait_exit};
 pub(crate) use self::say::skipped;
 pub(crate) use self::user_manager::UserManager;

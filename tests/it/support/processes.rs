@@ -1,6 +1,7 @@
 //! What is alive, read from `/proc`.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -77,6 +78,14 @@ pub(crate) fn field(pid: u32, key: &str) -> String {
 /// Resident memory of a process.
 pub(crate) fn resident_kib(pid: u32) -> u64 {
     field(pid, "VmRSS").trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Processor time that a process has used so far.
+pub(crate) fn cpu_time(pid: u32) -> Duration {
+    let stat = stat(pid).expect("the process runs");
+    let ticks: u64 = stat[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
+    // Linux counts in hundredths of a second here (proc(5), `USER_HZ`).
+    Duration::from_millis(ticks * 10)
 }
 
 /// Sends a signal, by the id of one process that the test started.

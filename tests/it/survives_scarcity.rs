@@ -1,0 +1,167 @@
+//! When files, processes or places run out, mcpd says so, serves whom it can, and recovers by itself.
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, getuid, prlimit, setrlimit};
+use serde_json::{Value, json};
+
+use crate::support::{
+    Agent, Daemon, Place, STRANGER, Server, Setup, TAG, arguments, code, cpu_time, field, signal, skipped, until,
+};
+
+/// Under which no descriptor is free: the standard streams have those that there are.
+const NO_FILES: Option<u64> = Some(3);
+
+/// How many files a daemon may have open from now on; gives how many it might.
+fn limit_files(daemon: &Daemon, current: Option<u64>) -> Option<u64> {
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).expect("a process id"));
+    // It has raised its own limit to the maximum, which is the one of whoever started it.
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    prlimit(pid, Resource::Nofile, Rlimit { current, maximum }).expect("a process of one's own").current
+}
+
+/// A user who may have few processes, as the real user of a daemon that is still the test's user in effect.
+struct CountedUser {
+    id: u32,
+    others: Vec<Child>,
+}
+
+impl CountedUser {
+    const PROCESSES: usize = 40;
+
+    /// One whom no other test counts; `None` if this one may not act as another user.
+    fn new(number: u32) -> Option<Self> {
+        if getuid().is_root() {
+            return Some(Self { id: 1_000_000 + 10 * std::process::id() + number, others: Vec::new() });
+        }
+        skipped("only root can act as another user");
+        None
+    }
+
+    fn starts(&self, setup: Setup) -> Setup {
+        // Without the capabilities that the limit does not bind.
+        let (id, most) = (self.id, Self::PROCESSES);
+        let user = format!("setpriv --ruid={id} --bounding-set=-sys_resource,-sys_admin");
+        setup.after_shell(&format!(r#"exec prlimit --nproc={most} {user} -- "$0" "$@""#))
+    }
+
+    /// Leaves no process for the daemon to start.
+    fn use_all(&mut self, place: &Place) {
+        for _ in 0..Self::PROCESSES {
+            let mut other = place.command("setpriv");
+            other.args([&format!("--ruid={}", self.id), "sleep", "300"]).env(TAG, STRANGER).stdin(Stdio::null());
+            self.others.push(other.spawn().expect("setpriv starts"));
+        }
+        let real_user = format!("{}\t", self.id);
+        until("they are all that user's", || {
+            self.others.iter().all(|other| field(other.id(), "Uid").starts_with(&real_user)).then_some(())
+        });
+    }
+
+    fn give_back(&mut self) {
+        for mut other in self.others.drain(..) {
+            other.kill().and_then(|()| other.wait()).expect("one's own child");
+        }
+    }
+}
+
+impl Drop for CountedUser {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+fn beside(server: Server) -> Setup {
+    Setup::with(server).server(Server::named("good"))
+}
+
+fn died(answer: &Value) -> bool {
+    code(answer) == -31001
+}
+
+/// Cases C11 and F4.
+#[test]
+fn more_agents_than_there_are_files_for_are_refused_clearly_and_the_others_served() {
+    let daemon = Setup::with(Server::named("a")).after_shell("ulimit -n 200").start();
+    let mut first = Agent::ready(&daemon);
+    let mut agents: Vec<_> = (1..100).map(|_| Agent::ready(&daemon)).collect();
+    for _ in 0..20 {
+        let mut refused = Agent::connect(&daemon);
+        assert_eq!(code(&refused.next()), -31003);
+        refused.expect_end();
+    }
+    assert_eq!(daemon.status()["agents"].as_array().map(Vec::len), Some(100));
+    arguments(&first.call("a__echo", &json!({})));
+    arguments(&agents[98].call("a__echo", &json!({})));
+    agents.truncate(50);
+    daemon.wait_status("has room again", |status| status["agents"].as_array().is_some_and(|all| all.len() == 51));
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+}
+
+/// Case C11.
+#[test]
+fn a_thousand_agents_are_served_at_once() {
+    let room = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: room.maximum, ..room }).expect("up to the maximum");
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agents: Vec<_> = (0..1000).map(|_| Agent::ready(&daemon)).collect();
+    for (n, agent) in agents.iter_mut().enumerate() {
+        assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
+    }
+    assert_eq!(daemon.status()["agents"].as_array().map(Vec::len), Some(1000));
+}
+
+/// Case F4.
+#[test]
+fn without_a_free_descriptor_mcpd_waits_idly_and_recovers_when_there_is_one() {
+    let daemon = beside(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    let usual = limit_files(&daemon, NO_FILES);
+    let mut waiting: Vec<_> = (0..20).map(|_| Agent::connect(&daemon)).collect();
+    let before = cpu_time(daemon.pid());
+    arguments(&agent.call("good__sleep", &json!({"ms": 1000})));
+    let used = cpu_time(daemon.pid()) - before;
+    assert!(used < Duration::from_millis(300), "{used:?} of a second with nothing to do");
+    assert!(died(&agent.call("a__die", &json!({}))));
+    until("its restart has failed", || (daemon.log().matches("backoff server=a").count() > 1).then_some(()));
+    assert_eq!(daemon.log().matches("cannot accept").count(), 1, "said once: {}", daemon.log());
+    arguments(&agent.call("good__echo", &json!({})));
+    limit_files(&daemon, usual);
+    for newcomer in &mut waiting {
+        assert_eq!(newcomer.initialize("2025-11-25")["error"], Value::Null);
+    }
+    let row = daemon.wait_row("a", "is ready again", |row| row["state"] == "ready");
+    assert!(row["last_error"].to_string().contains("open files"), "{row}");
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case F7.
+#[test]
+fn a_server_for_which_there_is_no_process_is_tried_again_until_there_is() {
+    let Some(mut user) = CountedUser::new(1) else { return };
+    let daemon = user.starts(beside(Server::named("a"))).start();
+    let mut agent = Agent::ready(&daemon);
+    user.use_all(daemon.place());
+    signal(daemon.server_pid("a"), Signal::KILL);
+    let row = daemon.wait_row("a", "waits for another attempt", |row| {
+        row["state"] == "backoff" && row["restarts"].as_u64() >= Some(2)
+    });
+    assert!(row["reason"].to_string().contains("temporarily unavailable"), "{row}");
+    arguments(&agent.call("good__echo", &json!({})));
+    user.give_back();
+    daemon.wait_row("a", "is ready again", |row| row["state"] == "ready");
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case F7.
+#[test]
+fn large_messages_pass_when_no_thread_can_be_started() {
+    let Some(mut user) = CountedUser::new(2) else { return };
+    let daemon = user.starts(beside(Server::named("a"))).start();
+    let mut agent = Agent::ready(&daemon);
+    user.use_all(daemon.place());
+    let sent = json!({"text": "x".repeat(4 << 20)});
+    assert!(*arguments(&agent.call("a__echo", &sent)) == sent);
+    arguments(&agent.call("good__echo", &json!({})));
+}

@@ -16,8 +16,11 @@ use crate::jsonrpc::members::{members, text};
 const MAX_PAGES: usize = 500;
 /// Most tools of one server.
 const MAX_TOOLS: usize = 10_000;
-/// Most bytes of one server's tool definitions together: far more than any model reads, and less than one message.
+/// Most bytes of one server's tool definitions together: far more than any model reads, and less than one message. One
+/// that does not fit beside those before it is left out.
 const MAX_BYTES: usize = 8 << 20;
+/// Most bytes of one list as they come, left out or not.
+const MAX_READ: usize = 8 * MAX_BYTES;
 /// Longest tool name, in bytes (MCP advises 128).
 const MAX_NAME: usize = 256;
 /// Longest cursor, in bytes.
@@ -36,7 +39,10 @@ pub struct ToolList {
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     list: ToolList,
+    /// Of the definitions kept.
     bytes: usize,
+    /// Of all pages.
+    read: usize,
     cursors: HashSet<Bytes>,
 }
 
@@ -53,41 +59,37 @@ impl Listing {
     /// Takes the raw result of one `tools/list`; `None` if it is no such result.
     pub(super) fn page(mut self, result: &Bytes) -> Option<Next> {
         let [tools, cursor] = members(result, ["tools", "nextCursor"]).ok()?;
-        // Copied, so that what else stood in the message does not stay in memory with it.
-        let tools = Bytes::copy_from_slice(&tools?);
-        let listed = serde_json::from_slice::<Vec<&RawValue>>(&tools).ok()?;
-        self.bytes += tools.len();
-        if self.bytes > MAX_BYTES {
-            self.list.truncated = true;
-            return Some(Next::Done(self.list));
+        for definition in serde_json::from_slice::<Vec<&RawValue>>(&tools?).ok()? {
+            self.add(definition.get().as_bytes());
         }
-        for raw in listed {
-            self.add(&tools.slice_ref(raw.get().as_bytes()));
-        }
+        self.read += result.len();
         // An empty string is a cursor like any other (MCP, `server/utilities/pagination`); null is none.
         let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Some(Next::Done(self.list)) };
         let cursor = Bytes::copy_from_slice(&cursor);
-        let limit =
-            self.cursors.len() + 1 >= MAX_PAGES || self.list.tools.len() >= MAX_TOOLS || cursor.len() > MAX_CURSOR;
-        if limit || !self.cursors.insert(cursor.clone()) {
+        let limit = self.cursors.len() + 1 >= MAX_PAGES || self.list.tools.len() >= MAX_TOOLS || self.read > MAX_READ;
+        if limit || cursor.len() > MAX_CURSOR || !self.cursors.insert(cursor.clone()) {
             self.list.truncated = true;
             return Some(Next::Done(self.list));
         }
         Some(Next::Page(self, cursor))
     }
 
-    /// What is no object with a name is no tool: it is left out, and costs the others nothing.
-    fn add(&mut self, definition: &Bytes) {
-        let Ok([Some(raw_name)]) = members(definition, ["name"]) else { return };
-        if raw_name.len() > MAX_NAME {
-            return;
-        }
-        let Some(name) = text(&raw_name).and_then(|name| Some(std::str::from_utf8(&name).ok()?.into())) else { return };
-        if self.list.tools.len() >= MAX_TOOLS {
+    /// What is no object with a name and a schema is no tool: it is left out, and costs the others nothing. Passed on, it
+    /// would cost an agent every tool there is, since clients take a list as a whole or not at all.
+    fn add(&mut self, definition: &[u8]) {
+        if self.list.tools.len() >= MAX_TOOLS || self.bytes + definition.len() > MAX_BYTES {
             self.list.truncated = true;
             return;
         }
-        self.list.tools.push(Tool { name, raw_name, definition: definition.clone() });
+        // Copied, so that what else stood in the message does not stay in memory with it.
+        let definition = Bytes::copy_from_slice(definition);
+        let Ok([Some(raw_name), Some(schema)]) = members(&definition, ["name", "inputSchema"]) else { return };
+        if raw_name.len() > MAX_NAME || !schema.starts_with(b"{") {
+            return;
+        }
+        let Some(name) = text(&raw_name).and_then(|name| Some(std::str::from_utf8(&name).ok()?.into())) else { return };
+        self.bytes += definition.len();
+        self.list.tools.push(Tool { name, raw_name, definition });
     }
 }
 
@@ -129,33 +131,57 @@ mod tests {
         (list.tools.iter().map(|tool| tool.name.to_string()).collect(), list.truncated)
     }
 
+    /// The result of a list of tools of these names.
+    fn tools(names: &[&str], rest: &str) -> String {
+        let tool = |name: &&str| format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#);
+        format!(r#"{{"tools":[{}]{rest}}}"#, names.iter().map(tool).collect::<Vec<_>>().join(","))
+    }
+
     #[test]
     fn pages_are_joined_in_order_and_an_empty_cursor_counts() {
-        let Some(Next::Page(listing, cursor)) = page(Listing::default(), r#"{"tools":[{"name":"a"}],"nextCursor":""}"#)
-        else {
+        let Some(Next::Page(listing, cursor)) = page(Listing::default(), &tools(&["a"], r#","nextCursor":"""#)) else {
             panic!("no next page")
         };
         assert_eq!(&cursor[..], b"\"\"");
-        assert_eq!(
-            done(listing, r#"{"tools":[{"name":"b"}],"nextCursor":null}"#),
-            (vec!["a".into(), "b".into()], false)
-        );
+        assert_eq!(done(listing, &tools(&["b"], r#","nextCursor":null"#)), (vec!["a".into(), "b".into()], false));
     }
 
     #[test]
     fn a_cursor_that_comes_again_ends_the_list() {
         let first = page(Listing::default(), r#"{"tools":[],"nextCursor":"x"}"#);
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
-        assert_eq!(done(listing, r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#), (vec!["a".into()], true));
+        assert_eq!(done(listing, &tools(&["a"], r#","nextCursor":"x""#)), (vec!["a".into()], true));
     }
 
     #[test]
     fn cursors_without_end_end_at_the_limit() {
         let mut listing = Listing::default();
         for n in 0.. {
-            match page(listing, &format!(r#"{{"tools":[{{"name":"t{n}"}}],"nextCursor":{n}}}"#)) {
+            match page(listing, &tools(&["t"], &format!(r#","nextCursor":{n}"#))) {
                 Some(Next::Page(more, _)) => listing = more,
                 Some(Next::Done(list)) => return assert!(list.truncated && list.tools.len() == MAX_PAGES),
+                None => panic!("page {n} refused"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_the_rest_kept() {
+        let huge = "x".repeat(MAX_BYTES);
+        let all = format!(
+            r#"{{"tools":[{{"name":"a","inputSchema":{{}}}},{{"name":"{huge}"}},{{"name":"b","inputSchema":{{}}}}]}}"#
+        );
+        assert_eq!(done(Listing::default(), &all), (vec!["a".into(), "b".into()], true));
+    }
+
+    #[test]
+    fn pages_are_read_up_to_a_limit_even_if_nothing_of_them_is_kept() {
+        let huge = "x".repeat(MAX_BYTES);
+        let mut listing = Listing::default();
+        for n in 1.. {
+            match page(listing, &tools(&[&huge], &format!(r#","nextCursor":{n}"#))) {
+                Some(Next::Page(more, _)) => listing = more,
+                Some(Next::Done(list)) => return assert!(list.tools.is_empty() && n * MAX_BYTES >= MAX_READ),
                 None => panic!("page {n} refused"),
             }
         }
@@ -175,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_no_tool_is_left_out_and_what_is_no_list_refused() {
-        let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"a"},null]}"#;
+        let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"x"},{"name":"y","inputSchema":true},{"name":"a","inputSchema":{}},null]}"#;
         assert_eq!(done(Listing::default(), odd), (vec!["a".into()], false));
         for result in ["[]", "{}", r#"{"tools":{}}"#, "null"] {
             assert!(page(Listing::default(), result).is_none(), "{result}");

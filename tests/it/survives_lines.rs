@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, resident_kib, result};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, resident_kib, result, until};
 
 fn started(server: Server) -> Daemon {
     Setup::with(server).server(Server::named("good")).start()
@@ -46,6 +46,41 @@ fn the_second_of_two_answers_to_one_call_reaches_nobody_and_is_counted() {
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__duplicate_reply", &json!({})));
     daemon.wait_row("a", "counts it", |row| row["stray_responses"] == 1);
+    agent.expect_quiet();
+}
+
+/// Case B11.
+#[test]
+fn an_answer_under_the_number_that_an_agent_chose_is_not_that_agents() {
+    let daemon = started(Server::named("a"));
+    let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let sleep = r#""method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":500}}"#;
+    // What `wrong_id_reply` answers to.
+    let ids = ["987654", "-1", "\"1\"", "18446744073709551615"];
+    for id in ids {
+        victim.send_raw(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{sleep}}}\n"));
+    }
+    until("the server has them all", || {
+        (daemon.journal("a").iter().filter(|line| line.contains("\"ms\":500")).count() == ids.len()).then_some(())
+    });
+    arguments(&agent.call("a__wrong_id_reply", &json!({})));
+    for id in ids {
+        let id: Value = serde_json::from_str(id).expect("JSON");
+        assert_eq!(arguments(&victim.answer(&id)), &json!({"ms": 500}));
+    }
+    victim.expect_quiet();
+}
+
+/// Case B1.
+#[test]
+fn a_zero_byte_is_no_message_and_ends_none() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    let before = daemon.row("a")["skipped_lines"].as_u64().expect("a count");
+    write(&mut agent, "\0\n\0\0{}\n{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":\"\0\"}\n");
+    assert_eq!(daemon.row("a")["skipped_lines"], before + 3);
+    agent.send_raw("\0\n");
+    assert_eq!(code(&agent.next()), -32700);
     agent.expect_quiet();
 }
 
@@ -143,6 +178,30 @@ fn a_list_that_never_ends_is_cut_and_marked_and_holds_up_nobody() {
     assert!(agent.tools().contains(&"good__echo".to_owned()));
 }
 
+/// Case B19.
+#[test]
+fn a_tool_whose_schema_is_too_large_or_missing_costs_the_other_tools_nothing() {
+    let place = Place::new();
+    let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
+    let far = r#"{"type":"object","properties":{"x":{"$ref":"http://127.0.0.1:1/schema.json"}}}"#;
+    let huge = format!(r#"{{"type":"object","description":"{}"}}"#, "x".repeat(10 << 20));
+    let tools = [tool("echo", r#"{"type":"object"}"#), tool("huge", &huge), tool("far", far)];
+    let bare = [r#"{"name":"bare"}"#, r#"{"name":"odd","inputSchema":7}"#];
+    let all: Vec<&str> = tools.iter().map(String::as_str).chain(bare).collect();
+    let listing = place.write("listing", format!(r#"{{"tools":[{}]}}"#, all.join(",")));
+    let server = Server::named("a").flags("--tool echo --listing").arg(listing);
+    let daemon = Setup::with(server).server(Server::named("good").flags("--bare --tool echo")).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.request("tools/list", &json!({}));
+    let tools = result(&answer)["tools"].as_array().expect("an array");
+    let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["a__echo", "a__far", "good__echo"]);
+    assert_eq!(tools[1]["inputSchema"], serde_json::from_str::<Value>(far).expect("JSON"));
+    assert_eq!(daemon.row("a")["tools_truncated"], true);
+    arguments(&agent.call("a__echo", &json!({})));
+    assert!(resident_kib(daemon.pid()) < 64 << 10, "{} KiB", resident_kib(daemon.pid()));
+}
+
 #[test]
 fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
     let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
@@ -154,6 +213,11 @@ fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
     let answer = agent.next_line().expect("an answer");
     assert!(answer.contains(&deep) || answer.contains("\"error\""));
     write(&mut agent, &format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{}\"}}\n", "m".repeat(1 << 20)));
+    let key = "k".repeat(1 << 20);
+    let answer = agent
+        .call("a__raw", &json!({"text": format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{{\"{key}\":1}}}}\n")}));
+    assert_eq!(result(&answer), &json!({key: 1}));
+    write(&mut agent, "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"id\":$ID,\"result\":{},\"result\":{}}\n");
     arguments(&agent.call("good__echo", &json!({})));
     arguments(&agent.call("a__echo", &json!({})));
 }

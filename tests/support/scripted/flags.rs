@@ -62,6 +62,9 @@ pub(crate) struct Flags {
     /// Leave a stubborn process behind in a session of its own.
     #[arg(long)]
     pub(crate) double_fork: bool,
+    /// Leave the process group it was started in for that of its parent.
+    #[arg(long)]
+    pub(crate) join_parents_group: bool,
     /// Start a child that keeps stdout open.
     #[arg(long)]
     pub(crate) hold_stdout: bool,
@@ -74,6 +77,9 @@ pub(crate) struct Flags {
     /// List only what `--tool` names.
     #[arg(long)]
     pub(crate) bare: bool,
+    /// Answer `tools/list` with the contents of this file.
+    #[arg(long)]
+    pub(crate) listing: Option<PathBuf>,
     /// Declare no tools, and take the question for them as an error.
     #[arg(long)]
     pub(crate) no_tools_capability: bool,

@@ -32,6 +32,10 @@ pub(crate) fn play_part(flags: &Flags) -> Option<ExitCode> {
     if flags.wrap {
         return Some(wrap());
     }
+    if flags.join_parents_group {
+        let theirs = rustix::process::getpgid(rustix::process::getppid()).expect("a parent in this session");
+        rustix::process::setpgid(None, Some(theirs)).expect("a group of this session");
+    }
     if flags.double_fork {
         let middle = myself("--daemonize").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(middle.is_ok_and(|status| status.success()), "the middle of the double fork failed");
@@ -65,6 +69,11 @@ pub(crate) fn stay(time: Duration) {
 /// Closes stdout and stays under the same process id. Only returns if that fails.
 pub(crate) fn linger_without_stdout() -> std::io::Error {
     myself("--linger").stdout(Stdio::null()).exec()
+}
+
+/// The same for stdin.
+pub(crate) fn linger_without_stdin() -> std::io::Error {
+    myself("--linger").stdin(Stdio::null()).exec()
 }
 
 fn daemonize() -> ExitCode {

@@ -98,6 +98,7 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "dribble" => server.output.dribble(&call.echo()),
         "stderr" => stderr(server, call),
         "stop_reading" => server.leave = Some(kin::linger()),
+        "close_stdin" => drop(kin::linger_without_stdin()),
         "close_stdout" => drop(kin::linger_without_stdout()),
         "mutate_tools" => mutate_tools(server, call),
         "burst_list_changed" => {
@@ -141,8 +142,8 @@ fn die(server: &mut Server, call: &Call) {
 /// Writes `text` as often as `times` says, `$ID` in it replaced by the call's id and `$FILL` by so many bytes, or the bytes that `hex` spells.
 fn raw(server: &mut Server, call: &Call) {
     let text = call.text("text").replace("$ID", &call.id).replace("$FILL", &"x".repeat(call.number("fill") as usize));
-    let times = call.arguments["times"].as_u64().unwrap_or(1) as usize;
-    server.output.raw(text.repeat(times).as_bytes());
+    let times = call.arguments["times"].as_u64().unwrap_or(1);
+    (0..times).for_each(|_| server.output.raw(text.as_bytes()));
     server.output.raw(&unhex(call.text("hex")));
     if call.arguments["answer"] != false {
         server.output.line(&call.echo());

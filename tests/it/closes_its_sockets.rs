@@ -34,11 +34,13 @@ fn is_private_from_the_start(umask: &str) {
     arguments(&Agent::ready(&daemon).call("a__echo", &serde_json::json!({})));
 }
 
+/// Case D1.
 #[test]
 fn its_files_are_private_even_under_a_careless_umask() {
     is_private_from_the_start("000");
 }
 
+/// Case D1.
 #[test]
 fn its_files_are_usable_even_under_a_paranoid_umask() {
     is_private_from_the_start("777");
@@ -61,6 +63,7 @@ fn as_nobody(daemon: &Daemon, args: &[&str]) -> crate::support::Ran {
     run(command.arg("--runtime-dir").arg(run_dir))
 }
 
+/// Case D2.
 #[test]
 fn another_user_is_refused_even_when_the_files_let_them_in() {
     if !rustix::process::getuid().is_root() {
@@ -89,6 +92,7 @@ fn open_files(pid: u32) -> Vec<String> {
     open.filter_map(|entry| fs::read_link(entry.path()).ok()).map(|path| path.display().to_string()).collect()
 }
 
+/// Case D7.
 #[test]
 fn nothing_but_the_daemon_holds_its_sockets_and_lock() {
     let mut daemon = setup().start();

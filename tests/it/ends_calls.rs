@@ -36,6 +36,7 @@ fn progress_comes_in_order_with_the_token_the_agent_chose() {
     }
 }
 
+/// Case B15.
 #[test]
 fn agents_with_the_same_progress_token_hear_of_their_own_call_only() {
     let daemon = daemon();
@@ -76,6 +77,7 @@ fn a_cancelled_call_is_cancelled_at_the_server_and_never_answered() {
     agent.expect_quiet();
 }
 
+/// Case B13.
 #[test]
 fn an_answer_after_the_cancellation_reaches_nobody_and_is_counted() {
     let daemon = daemon();
@@ -109,6 +111,7 @@ fn progress_keeps_a_long_call_alive() {
     arguments(&agent.answer(&id));
 }
 
+/// Case C9.
 #[test]
 fn an_answer_and_a_cancellation_that_cross_end_their_call_once() {
     let daemon = daemon();
@@ -137,6 +140,7 @@ fn an_answer_and_a_cancellation_that_cross_end_their_call_once() {
     agent.expect_quiet();
 }
 
+/// Case F2.
 #[test]
 fn too_many_calls_at_once_are_refused_at_once_and_the_rest_complete() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
@@ -153,6 +157,7 @@ fn too_many_calls_at_once_are_refused_at_once_and_the_rest_complete() {
     arguments(&other.call("a__echo", &json!({})));
 }
 
+/// Case F3.
 #[test]
 fn one_agent_cannot_fill_every_server_at_once() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();

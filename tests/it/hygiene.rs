@@ -49,6 +49,7 @@ fn the_environment_is_a_short_list_and_what_the_config_gives() {
     assert_eq!(env["PASSED"], "yes");
 }
 
+/// Case D7.
 #[test]
 fn it_has_three_descriptors_whatever_the_daemon_was_started_with() {
     let daemon = Setup::with(Server::named("a")).after_shell("exec 5</dev/null 9>/dev/null").start();

@@ -11,6 +11,7 @@ fn daemon() -> Daemon {
     Setup::with(Server::named("a")).start()
 }
 
+/// Case C3.
 #[test]
 fn agents_with_the_same_ids_each_get_their_own_answers() {
     let daemon = daemon();
@@ -33,6 +34,7 @@ fn agents_with_the_same_ids_each_get_their_own_answers() {
     assert_eq!((&pids["calls"], &pids["restarts"]), (&json!(200), &json!(0)), "one copy serves them all");
 }
 
+/// Case C10.
 #[test]
 fn an_agent_that_says_no_more_still_gets_its_answers() {
     let daemon = daemon();
@@ -45,18 +47,31 @@ fn an_agent_that_says_no_more_still_gets_its_answers() {
     agent.expect_end();
 }
 
+/// Case C1.
 #[test]
 fn the_calls_of_an_agent_that_goes_away_are_cancelled_at_the_server() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
-    agent.start_call("a__sleep", &json!({"ms": 60_000}));
-    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "60000")).expect("JSON");
+    (0..20).for_each(|n| drop(agent.start_call("a__sleep", &json!({"ms": 60_000, "n": n}))));
+    let ids = |part: &str, id: fn(&Value) -> &Value| -> Vec<Value> {
+        let lines = daemon.journal("a").into_iter().filter(|line| line.contains(part));
+        lines.map(|line| id(&serde_json::from_str(&line).expect("JSON")).clone()).collect()
+    };
+    let calls = until("the server has them all", || {
+        let ids = ids("60000", |call| &call["id"]);
+        (ids.len() == 20).then_some(ids)
+    });
     agent.hang_up();
-    let cancel: Value = serde_json::from_str(&daemon.wait_journal("a", "notifications/cancelled")).expect("JSON");
-    assert_eq!(cancel["params"]["requestId"], call["id"]);
+    let mut cancelled = until("they are all cancelled", || {
+        let ids = ids("notifications/cancelled", |line| &line["params"]["requestId"]);
+        (ids.len() == 20).then_some(ids)
+    });
+    cancelled.sort_by_key(Value::as_u64);
+    assert_eq!(cancelled, calls);
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
 }
 
+/// Case C8.
 #[test]
 fn no_agent_can_cancel_the_call_of_another() {
     let daemon = daemon();
@@ -71,6 +86,7 @@ fn no_agent_can_cancel_the_call_of_another() {
     assert!(!daemon.journal("a").iter().any(|line| line.contains("cancelled")));
 }
 
+/// Case C2.
 #[test]
 fn an_agent_that_reads_nothing_costs_the_others_nothing() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
@@ -91,6 +107,7 @@ fn an_agent_that_reads_nothing_costs_the_others_nothing() {
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
 }
 
+/// Case C7.
 #[test]
 fn an_agent_that_stops_in_the_middle_of_a_line_costs_the_others_nothing() {
     let daemon = daemon();
@@ -102,13 +119,14 @@ fn an_agent_that_stops_in_the_middle_of_a_line_costs_the_others_nothing() {
     assert_eq!(arguments(&half.answer(&json!(1))), &json!({"late": true}));
 }
 
+/// Case C10.
 #[test]
 fn agents_that_come_and_go_leave_nothing_in_the_daemon() {
     let daemon = daemon();
     let descriptors = || fs::read_dir(format!("/proc/{}/fd", daemon.pid())).expect("the daemon runs").count();
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
     let before = descriptors();
-    for round in 0..200 {
+    for round in 0..2000 {
         let mut agent = Agent::connect(&daemon);
         match round % 4 {
             0 => {}
@@ -133,6 +151,7 @@ fn fifty_agents_are_served_at_once() {
     }
 }
 
+/// Case B15.
 #[test]
 fn a_flood_of_progress_for_an_agent_that_reads_nothing_drowns_nobody() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
@@ -149,6 +168,7 @@ fn a_flood_of_progress_for_an_agent_that_reads_nothing_drowns_nobody() {
     deaf.hang_up();
 }
 
+/// Case C2.
 #[test]
 fn an_agent_that_asks_and_never_reads_is_not_listened_to_for_ever() {
     let daemon = daemon();

@@ -11,6 +11,7 @@ fn bare(name: &str, tools: &[&str]) -> Server {
     tools.iter().fold(Server::named(name).flags("--bare"), |server, tool| server.flags(&format!("--tool {tool}")))
 }
 
+/// Case F6.
 #[test]
 fn tools_are_listed_by_server_in_file_order_and_then_in_the_servers_own() {
     let setup = Setup::with(bare("zoo", &["z", "a"])).server(bare("ant", &["m", "b"]));
@@ -60,6 +61,7 @@ fn a_first_call_waits_for_the_server_that_may_have_the_tool() {
     assert_eq!(arguments(&answer), &json!({"n": 1}));
 }
 
+/// Case A6.
 #[test]
 fn after_five_seconds_a_list_waits_no_longer_and_the_rest_is_announced() {
     let started = Instant::now();
@@ -97,6 +99,7 @@ fn a_change_is_told_to_every_agent_that_has_the_list() {
     }
 }
 
+/// Case B14.
 #[test]
 fn a_change_that_alters_no_list_is_told_to_nobody_however_often_it_is_announced() {
     let daemon = Setup::with(bare("files", &["burst_list_changed"])).start();
@@ -154,6 +157,7 @@ fn a_name_that_clients_would_refuse_gets_a_short_form_that_can_be_called() {
     }
 }
 
+/// Case B14.
 #[test]
 fn a_server_that_announces_a_change_whenever_it_is_asked_is_not_asked_for_ever() {
     let daemon = Setup::with(bare("files", &["echo"]).flags("--announce-on-list")).spawn();

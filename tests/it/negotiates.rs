@@ -66,6 +66,7 @@ fn a_ping_is_answered_before_and_after_the_handshake() {
     assert_eq!(agent.request("ping", &json!({}))["result"], json!({}));
 }
 
+/// Case C6.
 #[test]
 fn a_line_that_is_no_json_is_a_parse_error_and_the_connection_lives_on() {
     let daemon = daemon();
@@ -79,6 +80,7 @@ fn a_line_that_is_no_json_is_a_parse_error_and_the_connection_lives_on() {
     arguments(&agent.call("a__echo", &json!({})));
 }
 
+/// Case C12.
 #[test]
 fn a_message_that_is_no_request_is_an_invalid_request() {
     let daemon = daemon();
@@ -89,6 +91,7 @@ fn a_message_that_is_no_request_is_an_invalid_request() {
     }
 }
 
+/// Case C5.
 #[test]
 fn an_id_that_is_neither_number_nor_text_is_refused() {
     let daemon = daemon();
@@ -99,6 +102,7 @@ fn an_id_that_is_neither_number_nor_text_is_refused() {
     }
 }
 
+/// Case C12.
 #[test]
 fn a_call_before_the_handshake_is_refused_and_reaches_no_server() {
     let daemon = daemon();
@@ -119,6 +123,7 @@ fn a_handshake_without_a_version_is_refused_and_can_be_made_again() {
     result(&agent.initialize("2025-11-25"));
 }
 
+/// Case C12.
 #[test]
 fn a_second_handshake_is_refused_and_changes_nothing() {
     let daemon = daemon();
@@ -128,6 +133,7 @@ fn a_second_handshake_is_refused_and_changes_nothing() {
     assert_eq!(daemon.status()["agents"][0]["protocol"], "2025-11-25");
 }
 
+/// Case C12.
 #[test]
 fn a_method_nobody_knows_is_not_found() {
     let daemon = daemon();
@@ -154,6 +160,7 @@ fn a_call_without_usable_params_is_refused() {
     }
 }
 
+/// Case C4.
 #[test]
 fn an_id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
     let daemon = daemon();
@@ -167,6 +174,7 @@ fn an_id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
     arguments(&agent.answer(&json!("twice")));
 }
 
+/// Case C8.
 #[test]
 fn a_notification_or_response_that_means_nothing_is_ignored() {
     let daemon = daemon();
@@ -187,6 +195,7 @@ fn lines_may_end_like_on_another_system() {
     assert_eq!(agent.answer(&json!("x"))["result"], json!({}));
 }
 
+/// Case C6.
 #[test]
 fn a_peer_that_speaks_another_protocol_harms_nobody() {
     let daemon = daemon();

@@ -24,6 +24,7 @@ fn a_second_daemon_says_that_one_is_running_and_leaves_it_alone() {
     arguments(&Agent::ready(&daemon).call("a__echo", &serde_json::json!({})));
 }
 
+/// Case D4.
 #[test]
 fn the_sockets_of_a_killed_daemon_are_taken_over() {
     let mut first = setup().start();
@@ -66,11 +67,13 @@ fn one_of_ten_serves(place: &Rc<Place>) {
     assert!(wait_exit(&mut one).success());
 }
 
+/// Case D5.
 #[test]
 fn of_ten_daemons_started_at_once_exactly_one_serves() {
     one_of_ten_serves(&Place::new());
 }
 
+/// Case D5.
 #[test]
 fn of_ten_daemons_started_over_a_stale_socket_exactly_one_serves() {
     let mut killed = setup().start();
@@ -103,6 +106,7 @@ fn a_file_that_is_no_socket_is_not_deleted() {
     assert_eq!(fs::read_to_string(place.path("run/mcp.sock")).expect("still there"), "precious");
 }
 
+/// Case D6.
 #[test]
 fn a_socket_that_was_replaced_by_another_program_is_not_deleted() {
     let mut daemon = setup().start();
@@ -113,6 +117,7 @@ fn a_socket_that_was_replaced_by_another_program_is_not_deleted() {
     assert!(left.file_type().is_socket());
 }
 
+/// Case D8.
 #[test]
 fn a_path_too_long_for_a_socket_is_refused_and_said() {
     let place = Place::new();
@@ -141,6 +146,7 @@ fn the_runtime_directory_is_where_the_environment_says() {
     is_found_in(&Place::new(), "xdg-run/mcpd", |_| {});
 }
 
+/// Case D9.
 #[test]
 fn without_a_runtime_directory_in_the_environment_it_is_below_home() {
     is_found_in(&Place::new(), "home/.local/state/mcpd/run", |command| {

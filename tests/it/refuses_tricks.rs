@@ -170,6 +170,7 @@ fn a_progress_token_that_is_none_is_refused() {
     }
 }
 
+/// Case C5.
 #[test]
 fn an_id_without_measure_is_refused() {
     let daemon = daemon();

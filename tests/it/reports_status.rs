@@ -138,6 +138,17 @@ fn what_a_server_says_of_itself_cannot_draw_on_the_terminal() {
     }
 }
 
+/// Case A13.
+#[test]
+fn a_very_long_line_of_stderr_is_cut_and_what_no_terminal_should_see_is_replaced() {
+    let script = "yes | tr -d '\\n' | head -c 1000000 >&2; echo >&2; printf 'zero\\000byte\\n' >&2; exit 3";
+    let daemon = Setup::with(Server::run_by("a", "sh").arg("-c").arg(script)).start();
+    let row = daemon.wait_row("a", "shows its stderr", |row| row["stderr"].to_string().contains("zero"));
+    let lines = row["stderr"].as_array().expect("lines");
+    assert!(lines.iter().all(|line| line.as_str().is_some_and(|line| line.len() <= 4 << 10)), "{row}");
+    assert!(lines.contains(&json!("y".repeat(4 << 10))) && lines.contains(&json!("zero\u{fffd}byte")), "{row}");
+}
+
 #[test]
 fn a_secret_is_shown_nowhere() {
     let secret = "canary-9f8e7d";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, result};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
 
 fn daemon() -> Daemon {
     Setup::with(Server::named("a")).start()
@@ -30,6 +30,25 @@ fn a_call_reaches_the_server_it_names() {
     }
 }
 
+/// Case C13.
+#[test]
+fn a_name_that_is_almost_listed_reaches_no_server() {
+    let bare = |name: &str, tool: &str| Server::named(name).flags("--bare --tool").arg(tool);
+    let daemon = Setup::with(bare("a", "x")).server(bare("b", "y")).start();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["a__x", "b__y"]);
+    for name in
+        ["x", "y", "a__X", "A__x", "a__y", "b__x", "a_x", "a__x ", "a__x\0", "a/x", "b__a__x", "a", "a__", "__x"]
+    {
+        assert_eq!(code(&agent.call(name, &json!({}))), -32602, "{name:?}");
+    }
+    arguments(&agent.call("a__x", &json!({})));
+    arguments(&agent.call("b__y", &json!({})));
+    for (server, heard) in [("a", 1), ("b", 1)] {
+        assert_eq!(daemon.journal(server).iter().filter(|line| line.contains("tools/call")).count(), heard);
+    }
+}
+
 #[test]
 fn arguments_pass_to_the_server_and_back_byte_for_byte() {
     let daemon = daemon();
@@ -52,6 +71,7 @@ fn fields_that_mcpd_does_not_know_pass_in_their_place() {
     assert!(answer.contains(&params("echo")), "{answer}");
 }
 
+/// Case C5.
 #[test]
 fn an_id_comes_back_as_it_was_spelt() {
     let daemon = daemon();
@@ -65,6 +85,7 @@ fn an_id_comes_back_as_it_was_spelt() {
         "9223372036854775807",
         "9223372036854775808",
         "9007199254740993",
+        "1.0",
         "\"\"",
         "\"\\u0041\"",
         "\"é😀\"",
@@ -77,6 +98,7 @@ fn an_id_comes_back_as_it_was_spelt() {
     }
 }
 
+/// Case C5.
 #[test]
 fn the_number_one_and_the_text_one_are_two_ids() {
     let daemon = daemon();
@@ -129,6 +151,7 @@ fn a_large_answer_and_a_large_call_arrive_whole() {
     assert!(*arguments(&agent.call("a__echo", &sent)) == sent);
 }
 
+/// Case B5.
 #[test]
 fn an_answer_that_comes_one_byte_at_a_time_is_the_same_answer() {
     let daemon = daemon();
@@ -137,6 +160,7 @@ fn an_answer_that_comes_one_byte_at_a_time_is_the_same_answer() {
     assert!(answer.contains(AWKWARD), "{answer}");
 }
 
+/// Case C7.
 #[test]
 fn a_call_written_one_byte_at_a_time_is_the_same_call() {
     let daemon = daemon();

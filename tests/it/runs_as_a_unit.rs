@@ -103,6 +103,7 @@ fn sigterm_from_anybody_is_an_ordered_stop_that_systemd_hears_of() {
     manager.expect_nothing_left();
 }
 
+/// Case E4.
 #[test]
 fn kill_9_leaves_no_server_and_mcpd_serves_again() {
     let Some(manager) = started(&clingy()) else { return };
@@ -116,6 +117,7 @@ fn kill_9_leaves_no_server_and_mcpd_serves_again() {
     manager.mcpd(&["call", "plain__echo"]).expect_code(0);
 }
 
+/// Case E5.
 #[test]
 fn kill_9_of_mcpd_and_every_guard_at_once_leaves_no_server_either() {
     let Some(manager) = started(&clingy()) else { return };

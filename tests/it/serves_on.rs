@@ -16,11 +16,13 @@ fn serves(daemon: &Daemon) {
     arguments(&agent.call("a__echo", &json!({})));
 }
 
+/// Case F5.
 #[test]
 fn a_full_disk_for_its_log_is_no_reason_to_stop() {
     serves(&Setup::with(Server::named("a")).after_shell("exec 2>/dev/full >/dev/full").start());
 }
 
+/// Case F5.
 #[test]
 fn a_log_that_nobody_reads_is_no_reason_to_wait() {
     // A pipe that is its own reader, full to the brim.

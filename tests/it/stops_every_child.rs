@@ -5,7 +5,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, PATIENCE, Server, Setup, arguments, signal, until};
+use crate::support::{
+    Agent, Daemon, PATIENCE, Place, SCRIPTED, Server, Setup, arguments, children, code, signal, until,
+};
+
+/// What neither the end of stdin nor SIGTERM ends.
+const STUBBORN: &str = "--ignore-eof --ignore-term";
 
 /// Servers of every kind that other tools leave behind.
 fn clingy() -> Setup {
@@ -41,6 +46,7 @@ fn sigint_does_the_same() {
     daemon.stop_in_order(Signal::INT);
 }
 
+/// Cases A8 and A9.
 #[test]
 fn sigterm_stops_servers_that_resist_within_ten_seconds() {
     let mut daemon = clingy().start();
@@ -50,6 +56,7 @@ fn sigterm_stops_servers_that_resist_within_ten_seconds() {
     assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
 }
 
+/// Case E2.
 #[test]
 fn a_second_signal_kills_what_resists() {
     let mut daemon = clingy().start();
@@ -61,6 +68,7 @@ fn a_second_signal_kills_what_resists() {
     assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
 }
 
+/// Cases A9, A10 and E3.
 #[test]
 fn kill_9_of_the_daemon_leaves_no_process() {
     let mut daemon = clingy().start();
@@ -69,6 +77,7 @@ fn kill_9_of_the_daemon_leaves_no_process() {
     daemon.expect_no_family(PATIENCE);
 }
 
+/// Case E7.
 #[test]
 fn kill_9_at_any_moment_of_the_start_leaves_no_process() {
     for round in 0..24 {
@@ -81,6 +90,7 @@ fn kill_9_at_any_moment_of_the_start_leaves_no_process() {
     }
 }
 
+/// Case E6.
 #[test]
 fn sigterm_at_any_moment_of_the_start_leaves_no_process_and_no_socket() {
     for alive in 1..8 {
@@ -93,6 +103,7 @@ fn sigterm_at_any_moment_of_the_start_leaves_no_process_and_no_socket() {
     }
 }
 
+/// Case A17.
 #[test]
 fn kill_9_of_a_guard_takes_its_server_along_which_is_started_again() {
     let mut daemon = clingy().start();
@@ -113,6 +124,73 @@ fn kill_9_of_a_guard_takes_its_server_along_which_is_started_again() {
     daemon.kill9();
     daemon.expect_no_family(PATIENCE);
     agent.expect_end();
+}
+
+/// Case A17.
+#[test]
+fn kill_9_of_every_guard_at_once_leaves_no_process_of_theirs_and_every_server_comes_back() {
+    let names: Vec<_> = (0..12).map(|number| format!("s{number}")).collect();
+    let flags = "--wrap --double-fork --ignore-eof --ignore-term";
+    let mut daemon =
+        names.iter().fold(Setup::new(), |setup, name| setup.server(Server::named(name).flags(flags))).start();
+    let before = daemon.family();
+    names.iter().for_each(|name| signal(daemon.guard_pid(name), Signal::KILL));
+    for name in &names {
+        daemon.wait_row(name, "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    }
+    until("all that ran is gone", || before.iter().all(|process| !process.is_alive()).then_some(()));
+    assert_eq!(daemon.family().len(), before.len(), "{:#?}", daemon.family());
+}
+
+/// Case A10.
+#[test]
+fn a_server_that_leaves_its_group_or_session_is_stopped_like_any_other() {
+    let own_session = Server::run_by("session", "setsid").flags("--fork --wait").arg(SCRIPTED).flags(STUBBORN);
+    let setup = Setup::with(own_session).server(Server::named("group").flags("--join-parents-group").flags(STUBBORN));
+    let mut daemon = setup.start();
+    let mut agent = Agent::ready(&daemon);
+    for name in ["session", "group"] {
+        arguments(&agent.call(&format!("{name}__echo"), &json!({})));
+        assert_eq!(code(&agent.call(&format!("{name}__die"), &json!({}))), -31001);
+        arguments(&agent.call(&format!("{name}__echo"), &json!({})));
+    }
+    drop(agent);
+    let start = Instant::now();
+    daemon.stop_in_order(Signal::TERM);
+    assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
+}
+
+/// Case A16.
+#[test]
+fn a_server_that_never_stops_forking_is_stopped_with_all_it_started() {
+    // Each process starts the next one and leaves, so that none is there for long; after so many the test gives up.
+    let chain = "[ $1 = 0 ] && exec sleep 100; sh $0 $(($1 - 1)) &";
+    let place = Place::new();
+    let chain = place.write("chain", chain);
+    let script = format!("sh {} 20000 </dev/null >/dev/null 2>&1; exec \"$0\" \"$@\"", chain.display());
+    let storm = || Server::run_by("storm", "sh").arg("-c").arg(&script).arg(SCRIPTED);
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut daemon = Setup::with(storm()).server(Server::named("good")).start_in(&place);
+        arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
+        daemon.signal(signal);
+        daemon.wait_exit();
+        daemon.expect_no_family(Duration::from_secs(2));
+    }
+}
+
+/// Case A10.
+#[test]
+fn orphans_that_end_below_a_guard_are_not_left_as_zombies() {
+    let daemon = polite().start();
+    let script = "for _ in 1 2 3 4 5 6 7 8 9 10; do (true &); done";
+    arguments_of_run(&daemon, script);
+    let guard = daemon.guard_pid("plain");
+    until("the guard has reaped them", || (children(guard) == [daemon.server_pid("plain")]).then_some(()));
+}
+
+fn arguments_of_run(daemon: &Daemon, script: &str) {
+    let answer = Agent::ready(daemon).call("plain__run", &json!({"argv": ["sh", "-c", script]}));
+    assert_eq!(answer["result"]["structuredContent"]["code"], 0, "{answer}");
 }
 
 #[test]

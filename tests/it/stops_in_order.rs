@@ -13,6 +13,7 @@ fn polite() -> Setup {
     Setup::with(Server::named("plain")).server(Server::named("wrapped").flags("--wrap"))
 }
 
+/// Case E1.
 #[test]
 fn a_call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
     let mut daemon = polite().start();
@@ -25,6 +26,7 @@ fn a_call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
     assert!(daemon.wait_exit().success());
 }
 
+/// Case E1.
 #[test]
 fn a_call_that_takes_longer_is_told_that_the_daemon_stops() {
     let mut daemon = polite().start();
@@ -40,6 +42,7 @@ fn a_call_that_takes_longer_is_told_that_the_daemon_stops() {
     assert!(start.elapsed() < Duration::from_secs(8), "it took {:?}", start.elapsed());
 }
 
+/// Case E1.
 #[test]
 fn a_call_made_while_the_daemon_stops_is_refused_and_was_not_sent() {
     let mut daemon = polite().start();
@@ -85,6 +88,7 @@ fn a_second_sigterm_ends_at_once_what_the_first_one_waits_for() {
     agent.expect_end();
 }
 
+/// Case E2.
 #[test]
 fn a_terminal_that_hangs_up_twice_stops_the_daemon_as_politely_as_once() {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");

@@ -18,6 +18,7 @@ fn died(answer: &Value) -> bool {
     code(answer) == -31001 && answer["error"]["data"] == json!({"server": "a", "outcome": "unknown"})
 }
 
+/// Case A3.
 #[test]
 fn the_calls_of_a_server_that_dies_fail_at_once_and_are_not_made_again() {
     let daemon = beside(Server::named("a")).start();
@@ -93,6 +94,7 @@ fn a_call_to_a_server_that_does_not_come_back_ends_after_ten_seconds_and_was_not
     assert!((9..14).contains(&start.elapsed().as_secs()), "it took {:?}", start.elapsed());
 }
 
+/// Cases A10 and A11.
 #[test]
 fn a_death_is_noticed_while_a_grandchild_holds_the_pipe_open() {
     let daemon = beside(Server::named("a").flags("--hold-stdout --double-fork")).start();
@@ -121,6 +123,7 @@ fn no_zombie_is_left_by_servers_that_died() {
     });
 }
 
+/// Case A4.
 #[test]
 fn a_call_that_was_not_yet_written_to_a_server_that_dies_is_not_said_to_have_been() {
     let daemon = beside(Server::named("a")).start();

@@ -14,6 +14,7 @@ fn died(answer: &Value) -> bool {
     code(answer) == -31001 && answer["error"]["data"] == json!({"server": "a", "outcome": "unknown"})
 }
 
+/// Case A12.
 #[test]
 fn a_server_that_closes_its_stdout_is_replaced() {
     let daemon = beside(Server::named("a")).start();
@@ -28,6 +29,48 @@ fn a_server_that_closes_its_stdout_is_replaced() {
     });
 }
 
+/// Case A12.
+#[test]
+fn a_server_that_closes_its_stdin_is_replaced_at_the_next_call_which_was_not_sent() {
+    let daemon = beside(Server::named("a").flags("--tool close_stdin")).start();
+    let mut agent = Agent::ready(&daemon);
+    let first = daemon.server_pid("a");
+    let closing = agent.start_call("a__close_stdin", &json!({}));
+    daemon.wait_journal("a", "close_stdin");
+    // Until its pipe is closed, what is written there has been sent as far as can be known.
+    let answer = until("a call is refused", || {
+        let answer = agent.call("a__echo", &json!({}));
+        answer["result"].is_null().then_some(answer)
+    });
+    let told = &answer["error"]["data"]["outcome"];
+    assert!(
+        [("not_sent", -31004), ("unknown", -31001)]
+            .iter()
+            .any(|known| (told, code(&answer)) == (&json!(known.0), known.1)),
+        "{answer}"
+    );
+    assert!(died(&agent.answer(&closing)));
+    let answer = agent.call("a__echo", &json!({}));
+    assert_ne!(result(&answer)["structuredContent"]["pid"], first);
+    arguments(&agent.call("good__echo", &json!({})));
+}
+
+/// Case B8.
+#[test]
+fn the_rest_of_a_message_may_come_late_and_holds_up_nobody() {
+    let daemon = beside(Server::named("a")).start();
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let half = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
+    let call = agent.start_call("a__raw", &json!({"text": half, "answer": false}));
+    daemon.wait_journal("a", "content");
+    for n in 0..20 {
+        arguments(&other.call("good__echo", &json!({"n": n})));
+    }
+    arguments(&other.call("a__raw", &json!({"text": "]}}\n"})));
+    assert_eq!(result(&agent.answer(&call)), &json!({"content": []}));
+}
+
+/// Case A14.
 #[test]
 fn a_server_that_stops_reading_holds_up_nobody() {
     let daemon = beside(Server::named("a").line("call_timeout = \"1500ms\"")).start();
@@ -46,6 +89,7 @@ fn a_server_that_stops_reading_holds_up_nobody() {
     assert!(resident < 100 << 10, "{resident} KiB");
 }
 
+/// Cases A7 and B13.
 #[test]
 fn a_server_that_is_stopped_costs_its_own_calls_a_timeout_and_the_others_nothing() {
     let daemon = beside(Server::named("a").line("call_timeout = \"400ms\"")).start();

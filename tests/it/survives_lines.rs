@@ -13,6 +13,7 @@ fn write(agent: &mut Agent, text: &str) {
     arguments(&agent.call("a__raw", &json!({"text": text})));
 }
 
+/// Case B1.
 #[test]
 fn prose_and_other_lines_that_are_no_messages_are_skipped_and_counted() {
     let daemon = started(Server::named("a").flags("--banner --crlf"));
@@ -25,6 +26,7 @@ fn prose_and_other_lines_that_are_no_messages_are_skipped_and_counted() {
     agent.expect_quiet();
 }
 
+/// Case B10.
 #[test]
 fn answers_to_ids_that_nobody_asked_with_reach_nobody_and_are_counted() {
     let daemon = started(Server::named("a"));
@@ -40,6 +42,7 @@ fn answers_to_ids_that_nobody_asked_with_reach_nobody_and_are_counted() {
     agent.expect_quiet();
 }
 
+/// Case B9.
 #[test]
 fn the_second_of_two_answers_to_one_call_reaches_nobody_and_is_counted() {
     let daemon = started(Server::named("a"));
@@ -84,6 +87,7 @@ fn a_zero_byte_is_no_message_and_ends_none() {
     agent.expect_quiet();
 }
 
+/// Case B12.
 #[test]
 fn an_answer_that_is_no_answer_ends_its_call_with_one_well_formed_error() {
     let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
@@ -102,6 +106,7 @@ fn an_answer_that_is_no_answer_ends_its_call_with_one_well_formed_error() {
     agent.expect_quiet();
 }
 
+/// Case B2.
 #[test]
 fn a_line_over_the_limit_is_dropped_in_bounded_memory_and_the_server_works_on() {
     let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"256KiB\"");
@@ -116,6 +121,7 @@ fn a_line_over_the_limit_is_dropped_in_bounded_memory_and_the_server_works_on() 
     assert_eq!((&row["skipped_lines"], &row["restarts"]), (&json!(2), &json!(0)));
 }
 
+/// Case B4.
 #[test]
 fn an_answer_over_the_limit_fails_its_call_and_no_other() {
     let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"64KiB\"");
@@ -129,6 +135,7 @@ fn an_answer_over_the_limit_fails_its_call_and_no_other() {
     assert_eq!(daemon.row("a")["restarts"], 0);
 }
 
+/// Case B6.
 #[test]
 fn bytes_that_are_no_text_reach_no_agent() {
     let daemon = started(Server::named("a").line("call_timeout = \"2s\""));
@@ -139,6 +146,7 @@ fn bytes_that_are_no_text_reach_no_agent() {
     assert_eq!(daemon.row("a")["skipped_lines"], 1);
 }
 
+/// Case B7.
 #[test]
 fn half_an_answer_of_a_server_that_dies_reaches_nobody() {
     let daemon = started(Server::named("a"));
@@ -151,6 +159,7 @@ fn half_an_answer_of_a_server_that_dies_reaches_nobody() {
     agent.expect_quiet();
 }
 
+/// Case A13.
 #[test]
 fn a_flood_on_stderr_holds_up_no_call_and_takes_no_memory() {
     let daemon = started(Server::named("a"));
@@ -164,6 +173,7 @@ fn a_flood_on_stderr_holds_up_no_call_and_takes_no_memory() {
     arguments(&agent.call("good__echo", &json!({})));
 }
 
+/// Case B18.
 #[test]
 fn a_list_that_never_ends_is_cut_and_marked_and_holds_up_nobody() {
     let setup = Setup::with(Server::named("endless").flags("--endless-cursor"))
@@ -202,6 +212,7 @@ fn a_tool_whose_schema_is_too_large_or_missing_costs_the_other_tools_nothing() {
     assert!(resident_kib(daemon.pid()) < 64 << 10, "{} KiB", resident_kib(daemon.pid()));
 }
 
+/// Case B17.
 #[test]
 fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
     let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
@@ -222,6 +233,7 @@ fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
     arguments(&agent.call("a__echo", &json!({})));
 }
 
+/// Case B16.
 #[test]
 fn a_servers_question_is_answered_at_once_and_shown_to_no_agent() {
     let daemon = started(Server::named("a"));

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::support::{Agent, Server, Setup, arguments, code, result};
 
+/// Case B1.
 #[test]
 fn a_json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handshake() {
     let flags = "--bare --tool echo --tool sleep --json-log";
@@ -21,6 +22,7 @@ fn a_json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_hands
     assert_eq!(told, (&json!(asked + 1), &json!(0), &json!(0), &json!(0)));
 }
 
+/// Case B12.
 #[test]
 fn a_line_of_a_log_that_carries_the_id_of_a_call_is_not_its_answer() {
     let daemon = Setup::with(Server::named("a").flags("--bare --tool raw")).start();
@@ -60,6 +62,7 @@ fn a_question_of_a_server_that_is_too_large_is_not_taken_for_the_answer_to_a_cal
     agent.expect_quiet();
 }
 
+/// Case B4.
 #[test]
 fn an_answer_that_is_too_large_ends_its_call_at_once_whatever_words_are_in_it() {
     let server = Server::named("a").flags("--bare --tool raw").line("call_timeout = \"3s\"");

@@ -1,6 +1,7 @@
 //! A server that never comes up is tried again, says why, and costs the others nothing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -12,6 +13,7 @@ fn beside(server: Server) -> Setup {
     Setup::with(server).server(Server::named("good"))
 }
 
+/// Case A2.
 #[test]
 fn a_server_that_leaves_at_once_is_tried_again_ever_more_slowly_until_it_is_repaired() {
     let place = Place::new();
@@ -32,11 +34,15 @@ fn a_server_that_leaves_at_once_is_tried_again_ever_more_slowly_until_it_is_repa
     arguments(&agent.call("a__echo", &json!({})));
 }
 
+/// Case A1.
 #[test]
 fn a_command_that_cannot_be_run_is_said_with_its_reason_and_the_rest_works() {
     let place = Place::new();
     let plain = place.write("plain-file", "no program");
+    let nonsense = place.write("nonsense", "echo no program either\n");
+    fs::set_permissions(&nonsense, fs::Permissions::from_mode(0o755)).expect("the test's own file");
     let setup = beside(Server::run_by("missing", "no-such-command-anywhere"))
+        .server(Server::run_by("nonsense", nonsense))
         .server(Server::run_by("gone", "/no/such/file"))
         .server(Server::run_by("plain", plain))
         .server(Server::named("nowhere").line("cwd = \"/no/such/directory\""));
@@ -50,10 +56,12 @@ fn a_command_that_cannot_be_run_is_said_with_its_reason_and_the_rest_works() {
     assert!(missing.contains("no-such-command-anywhere") && missing.contains(&path), "{missing}");
     assert!(reason("gone").contains("/no/such/file"), "{}", reason("gone"));
     assert!(reason("plain").to_lowercase().contains("permission denied"), "{}", reason("plain"));
+    assert!(reason("nonsense").contains("Exec format error"), "{}", reason("nonsense"));
     assert!(reason("nowhere").contains("/no/such/directory"), "{}", reason("nowhere"));
     arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
 }
 
+/// Case A5.
 #[test]
 fn a_server_that_never_answers_the_handshake_holds_up_nobody_and_leaks_nothing() {
     let daemon = beside(Server::named("a").flags("--init-never").line("handshake_timeout = \"150ms\"")).spawn();
@@ -72,6 +80,7 @@ fn a_server_that_never_answers_the_handshake_holds_up_nobody_and_leaks_nothing()
     until("no descriptor is left behind", || (count() <= before).then_some(()));
 }
 
+/// Case B20.
 #[test]
 fn a_server_with_another_idea_of_the_handshake_is_failed_and_the_rest_works() {
     let setup = beside(Server::named("garbage").flags("--init-garbage"))
@@ -85,6 +94,7 @@ fn a_server_with_another_idea_of_the_handshake_is_failed_and_the_rest_works() {
     arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
 }
 
+/// Case A18.
 #[test]
 fn servers_are_started_side_by_side() {
     let slow = |number: u32| Server::named(&format!("s{number}")).flags("--bare --tool echo --init-delay 800");

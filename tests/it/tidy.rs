@@ -65,6 +65,61 @@ fn no_source_file_is_too_long_to_read() {
     }
 }
 
+/// What jumps when a person or a time server sets the clock, and when the machine wakes.
+const WALL_CLOCKS: [&str; 4] =
+    ["SystemTime", "TimerfdClockId::Realtime", "TimerfdClockId::Boottime", "ClockId::Realtime"];
+
+/// Case E10.
+#[test]
+fn nothing_waits_by_a_clock_that_jumps() {
+    for (name, text) in sources(&root().join("src")) {
+        for clock in WALL_CLOCKS {
+            assert!(!text.contains(clock), "src/{name} reads {clock}");
+        }
+    }
+}
+
+/// How many cases each group of the matrix of faults has.
+const FAULTS: [(char, u32); 6] = [('A', 18), ('B', 20), ('C', 13), ('D', 9), ('E', 11), ('F', 7)];
+
+/// Every test that says which cases it proves, as `module::name`, with each of them.
+fn proofs() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (file, text) in sources(&root().join("tests/it")) {
+        let lines: Vec<_> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("/// Case")) {
+            let name = lines[at..].iter().find_map(|line| line.strip_prefix("fn ")).expect("a test");
+            let name = name.split('(').next().expect("the beginning");
+            let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+            let cases =
+                words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()) && !word.starts_with("Case"));
+            let module = file.trim_end_matches(".rs").replace('/', "::");
+            found.extend(cases.map(|case| (case.to_owned(), format!("{module}::{name}"))));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_table_of_faults_has_every_case_once_and_names_the_tests_that_say_so() {
+    let text = fs::read_to_string(root().join("docs/faults.md")).expect("text");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+    let is_case = |row: &&Vec<&str>| row.len() == 5 && row[1].ends_with(|c: char| c.is_ascii_digit());
+    let rows: Vec<_> = rows.iter().filter(is_case).collect();
+    let cases: Vec<_> =
+        FAULTS.iter().flat_map(|(group, last)| (1..=*last).map(move |n| format!("{group}{n}"))).collect();
+    assert_eq!(rows.iter().map(|row| row[1]).collect::<Vec<_>>(), cases);
+    let mut named = Vec::new();
+    for row in rows {
+        let tests = row[3].split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
+        named.extend(tests.map(|test| (row[1].to_owned(), test.to_owned())));
+        assert!(!row[3].is_empty(), "{} has neither a test nor a reason", row[1]);
+    }
+    named.sort();
+    assert_eq!(named, proofs());
+}
+
 #[test]
 fn the_unit_file_pleases_systemd() {
     let unit = fs::read_to_string(root().join("systemd/mcpd.service")).expect("text");

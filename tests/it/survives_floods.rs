@@ -1,0 +1,122 @@
+//! However much one peer sends at once, what mcpd holds stays bounded, and the others are served meanwhile.
+
+use serde_json::json;
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, resident_kib, result};
+
+fn started(server: Server) -> Daemon {
+    Setup::with(server).server(Server::named("good")).start()
+}
+
+/// Fails if the daemon holds more than so many MiB.
+#[track_caller]
+fn expect_at_most(daemon: &Daemon, mib: u64) {
+    let resident = resident_kib(daemon.pid());
+    assert!(resident < mib << 10, "{resident} KiB");
+}
+
+/// Case B2.
+#[test]
+fn a_gigabyte_without_a_line_end_is_held_neither_for_its_server_nor_for_its_call() {
+    let daemon = started(Server::named("a"));
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let begin = "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"x\":\"";
+    let begun = agent.start_call("a__raw", &json!({"text": begin, "answer": false}));
+    let flood = agent.start_call("a__raw", &json!({"text": "x".repeat(1 << 20), "times": 1024, "answer": false}));
+    let last = agent.start_call("a__raw", &json!({"text": "\"}}\n"}));
+    for n in 0..20 {
+        arguments(&other.call("good__echo", &json!({"n": n})));
+        expect_at_most(&daemon, 100);
+    }
+    assert_eq!(code(&agent.answer(&begun)), -31006);
+    arguments(&agent.answer(&last));
+    expect_at_most(&daemon, 100);
+    assert_eq!(daemon.row("a")["restarts"], 0);
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": flood}}));
+    agent.expect_quiet();
+}
+
+/// Case B2.
+#[test]
+fn a_flood_without_a_line_end_that_ends_with_its_server_fails_the_call_and_no_other() {
+    let daemon = started(Server::named("a"));
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("a__raw", &json!({"text": "x".repeat(1 << 20), "times": 64, "answer": false}));
+    let last = agent.call("a__die", &json!({}));
+    assert_eq!((code(&agent.answer(&call)), code(&last)), (-31001, -31001));
+    arguments(&agent.call("good__echo", &json!({})));
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case B3.
+#[test]
+fn an_answer_almost_as_large_as_may_be_arrives_whole_and_holds_up_nobody() {
+    let daemon = started(Server::named("a"));
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let large = agent.start_call("a__big", &json!({"bytes": 15 << 20}));
+    for n in 0..20 {
+        arguments(&other.call("good__echo", &json!({"n": n})));
+    }
+    let answer = agent.answer(&large);
+    let text = result(&answer)["structuredContent"].as_str().expect("text");
+    assert!(text.len() == 15 << 20 && text.bytes().all(|byte| byte == b'x'));
+}
+
+/// Case B15.
+#[test]
+fn a_flood_of_notifications_reaches_no_agent_and_holds_up_nobody() {
+    let daemon = started(Server::named("a"));
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"busy"}}"#;
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#;
+    let lines = format!("{log}\n{progress}\n").repeat(100);
+    let flood = agent.start_call("a__raw", &json!({"text": lines, "times": 1000}));
+    let mut served = 0;
+    while daemon.row("a")["in_flight"] != 0 {
+        arguments(&other.call("good__echo", &json!({"n": served})));
+        served += 1;
+    }
+    arguments(&agent.answer(&flood));
+    expect_at_most(&daemon, 64);
+    agent.expect_quiet();
+    other.expect_quiet();
+}
+
+/// Case C7.
+#[test]
+fn a_large_message_that_an_agent_sends_slowly_holds_up_nobody_and_arrives_whole() {
+    let daemon = started(Server::named("a"));
+    let (mut slow, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let text = "x".repeat(15 << 20);
+    let call = json!({"name": "a__echo", "arguments": {"text": text}});
+    let line = json!({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": call}).to_string() + "\n";
+    for (n, part) in line.as_bytes().chunks(64 << 10).enumerate() {
+        slow.send_raw(part);
+        if n % 8 == 0 {
+            arguments(&other.call("a__echo", &json!({"n": n})));
+        }
+    }
+    assert!(arguments(&slow.answer(&json!("slow")))["text"] == text);
+    drop((slow, other));
+    daemon.wait_status("counts no agent", |status| status["agents"] == json!([]));
+}
+
+/// Case F3.
+#[test]
+fn an_agent_that_calls_without_pause_leaves_the_others_their_share() {
+    let daemon = started(Server::named("a"));
+    let (mut greedy, mut modest) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let mut calls = Vec::new();
+    for n in 0..20 {
+        // More than a server may have unanswered, whoever asks.
+        calls.extend((0..500).map(|_| greedy.start_call("a__echo", &json!({}))));
+        arguments(&modest.call("good__echo", &json!({"n": n})));
+        let own = modest.call("a__echo", &json!({"n": n}));
+        assert!(own["result"].is_object() || code(&own) == -31003, "{own}");
+    }
+    for id in calls {
+        let answer = greedy.answer(&id);
+        assert!(answer["result"].is_object() || code(&answer) == -31003, "{answer}");
+    }
+    expect_at_most(&daemon, 64);
+}

@@ -1,0 +1,103 @@
+//! Signals that come at the wrong moment, or to the wrong process, cost nobody anything.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, field, signal, until};
+
+fn beside(server: Server) -> Setup {
+    Setup::with(server).server(Server::named("good"))
+}
+
+/// Stops a process, and waits until it has stopped.
+fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+    until("the process is stopped", || field(pid, "State").starts_with('T').then_some(()));
+}
+
+/// Fails unless SIGTERM ends everything within ten seconds.
+fn expect_stop(mut daemon: Daemon) {
+    let start = Instant::now();
+    daemon.stop_in_order(Signal::TERM);
+    assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
+}
+
+/// Case E8.
+#[test]
+fn a_daemon_that_was_suspended_goes_on_where_it_was() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let (mut agent, pid) = (Agent::ready(&daemon), daemon.server_pid("a"));
+    let running = agent.start_call("a__sleep", &json!({"ms": 300}));
+    daemon.wait_journal("a", "300");
+    for _ in 0..3 {
+        stop(daemon.pid());
+        let mut newcomer = Agent::connect(&daemon);
+        let call = agent.start_call("a__echo", &json!({}));
+        let greeting = newcomer.ask("ping", &json!({}));
+        signal(daemon.pid(), Signal::CONT);
+        arguments(&agent.answer(&call));
+        assert_eq!(newcomer.answer(&greeting)["result"], json!({}));
+    }
+    arguments(&agent.answer(&running));
+    assert_eq!((daemon.server_pid("a"), &daemon.row("a")["restarts"]), (pid, &json!(0)));
+}
+
+/// Case E8.
+#[test]
+fn a_guard_lets_no_signal_but_a_deadly_one_keep_it_from_its_work() {
+    let daemon = beside(Server::named("a")).start();
+    let (mut agent, guard, pid) = (Agent::ready(&daemon), daemon.guard_pid("a"), daemon.server_pid("a"));
+    for harmless in [Signal::TERM, Signal::INT, Signal::HUP, Signal::CHILD, Signal::WINCH] {
+        signal(guard, harmless);
+        stop(guard);
+        arguments(&agent.call("a__echo", &json!({})));
+        signal(guard, Signal::CONT);
+    }
+    signal(pid, Signal::KILL);
+    daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    arguments(&agent.call("a__echo", &json!({})));
+    drop(agent);
+    expect_stop(daemon);
+}
+
+/// Cases A17 and E1.
+#[test]
+fn a_guard_that_is_stopped_holds_up_neither_a_stop_nor_a_restart() {
+    let daemon = beside(Server::named("a").flags("--ignore-eof --ignore-term")).start();
+    let mut agent = Agent::ready(&daemon);
+    let first = daemon.server_pid("a");
+    stop(daemon.guard_pid("a"));
+    assert_eq!(agent.call("a__close_stdout", &json!({}))["error"]["code"], -31001);
+    daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["pid"] != first);
+    arguments(&agent.call("a__echo", &json!({})));
+    drop(agent);
+    stop(daemon.guard_pid("a"));
+    expect_stop(daemon);
+}
+
+/// Cases A7 and A8.
+#[test]
+fn a_server_that_is_suspended_while_it_is_stopped_is_stopped_for_good() {
+    let mut daemon = beside(Server::named("a").flags("--leave-delay 60000")).start();
+    let pid = daemon.server_pid("a");
+    let start = Instant::now();
+    daemon.signal(Signal::TERM);
+    until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
+    stop(pid);
+    assert!(daemon.wait_exit().success());
+    assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
+    daemon.expect_no_family(Duration::from_millis(500));
+}
+
+/// Case E2.
+#[test]
+fn a_reload_asked_for_while_mcpd_stops_starts_nothing() {
+    let mut daemon = beside(Server::named("a").flags("--leave-delay 500")).start();
+    daemon.signal(Signal::TERM);
+    until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
+    Setup::with(Server::named("new")).write(daemon.place());
+    daemon.stop_in_order(Signal::HUP);
+    assert_eq!(daemon.journal("new"), Vec::<String>::new());
+}

@@ -110,9 +110,11 @@ mod tests {
         let launch = config.launch.as_ref().expect("defined");
         let cache = Cache::of(place.path().join("a/b"), &config, launch);
         assert!(cache.read("s").is_none());
-        cache.write("s", &list(r#"{"tools":[{"name":"t","x":1.10},{"name":"u"}]}"#)).expect("written");
+        cache
+            .write("s", &list(r#"{"tools":[{"name":"t","inputSchema":{},"x":1.10},{"name":"u","inputSchema":{}}]}"#))
+            .expect("written");
         let read = cache.read("s").expect("it was written");
-        assert_eq!(&read.tools[0].definition[..], br#"{"name":"t","x":1.10}"#);
+        assert_eq!(&read.tools[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
         assert_eq!(&*read.tools[1].name, "u");
         assert!(cache.read("other").is_none());
         for foreign in ["", "{}", "[1", r#"{"version":2,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {

@@ -85,6 +85,7 @@ fn a_lazy_server_is_stopped_and_reloaded_like_any_other() {
     assert!(daemon.term().success());
 }
 
+/// Case A18.
 #[test]
 fn a_server_that_hangs_at_its_start_makes_room_for_others() {
     let mut setup = Setup::new().head("[daemon]\nmax_starting = 1");

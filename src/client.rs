@@ -158,7 +158,9 @@ impl Client {
         match self.handle().published().state {
             _ if self.running.control.stopping() > Stop::Run => ClientState::Closed,
             State::Failed { .. } | State::Stopped => ClientState::Failed,
-            State::Ready { .. } if self.initialized.load(Ordering::Relaxed) => ClientState::Ready,
+            State::Ready { .. } | State::Unresponsive { .. } if self.initialized.load(Ordering::Relaxed) => {
+                ClientState::Ready
+            }
             _ => ClientState::Created,
         }
     }
@@ -226,7 +228,7 @@ pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
         _ if published.asleep => return Ok(()),
         State::Failed { reason } | State::Backoff { reason, .. } => reason.clone(),
         State::Stopping | State::Stopped => "was stopped".to_owned(),
-        State::Starting | State::Ready { .. } => return Ok(()),
+        State::Starting | State::Ready { .. } | State::Unresponsive { .. } => return Ok(()),
     };
     Err(ClientError::ServerNotConnected { server: Arc::clone(server.name()), reason })
 }

@@ -23,7 +23,7 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
     } else {
         say(render(&report))
     };
-    let failed = report.servers.iter().any(|server| matches!(&*server.state, "failed" | "backoff"));
+    let failed = report.servers.iter().any(|server| matches!(&*server.state, "failed" | "backoff" | "unresponsive"));
     if failed { ExitCode::from(FAILED) } else { printed }
 }
 

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::load::{ConfigError, Loaded, default_path, load};
-pub use self::settings::{Settings, Sharing, Start};
+pub use self::settings::{OnUnhealthy, Settings, Sharing, Start};
 use crate::naming::Naming;
 use crate::policy::Policy;
 

@@ -17,6 +17,12 @@ pub struct Settings {
     pub handshake_timeout: Duration,
     /// Time for one call, counted anew at each progress notification.
     pub call_timeout: Duration,
+    /// How long an instance may be silent before it is asked how it is.
+    pub health_interval: Duration,
+    /// Time for the answer.
+    pub health_timeout: Duration,
+    /// What becomes of an instance that does not answer three times in a row.
+    pub on_unhealthy: OnUnhealthy,
     /// An instance that was up this long has recovered: if it ends, the delays before a restart begin anew.
     pub backoff_reset: Duration,
 }
@@ -30,6 +36,9 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(300),
             handshake_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(300),
+            health_interval: Duration::from_secs(30),
+            health_timeout: Duration::from_secs(5),
+            on_unhealthy: OnUnhealthy::Restart,
             backoff_reset: Duration::from_secs(10),
         }
     }
@@ -74,6 +83,23 @@ impl Start {
     pub const ALL: [(&'static str, Self); 2] = [("eager", Self::Eager), ("lazy", Self::Lazy)];
 }
 
+/// What becomes of an instance that does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnhealthy {
+    /// Another takes its place.
+    Restart,
+    /// `mcpd status` says so.
+    Report,
+    /// It is not asked.
+    Ignore,
+}
+
+impl OnUnhealthy {
+    /// Each with the text that selects it in a configuration.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("restart", Self::Restart), ("report", Self::Report), ("ignore", Self::Ignore)];
+}
+
 /// What one table says of them; `None` where it says nothing.
 #[derive(Debug, Default, Clone)]
 pub(super) struct SettingsDraft {
@@ -83,6 +109,9 @@ pub(super) struct SettingsDraft {
     pub(super) idle_timeout: Option<Duration>,
     pub(super) handshake_timeout: Option<Duration>,
     pub(super) call_timeout: Option<Duration>,
+    pub(super) health_interval: Option<Duration>,
+    pub(super) health_timeout: Option<Duration>,
+    pub(super) on_unhealthy: Option<OnUnhealthy>,
     pub(super) backoff_reset: Option<Duration>,
 }
 
@@ -96,6 +125,9 @@ impl SettingsDraft {
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             handshake_timeout: self.handshake_timeout.or(other.handshake_timeout),
             call_timeout: self.call_timeout.or(other.call_timeout),
+            health_interval: self.health_interval.or(other.health_interval),
+            health_timeout: self.health_timeout.or(other.health_timeout),
+            on_unhealthy: self.on_unhealthy.or(other.on_unhealthy),
             backoff_reset: self.backoff_reset.or(other.backoff_reset),
         }
     }
@@ -110,6 +142,9 @@ impl SettingsDraft {
             idle_timeout: self.idle_timeout.unwrap_or(unset.idle_timeout),
             handshake_timeout: self.handshake_timeout.unwrap_or(unset.handshake_timeout),
             call_timeout: self.call_timeout.unwrap_or(unset.call_timeout),
+            health_interval: self.health_interval.unwrap_or(unset.health_interval),
+            health_timeout: self.health_timeout.unwrap_or(unset.health_timeout),
+            on_unhealthy: self.on_unhealthy.unwrap_or(unset.on_unhealthy),
             backoff_reset: self.backoff_reset.unwrap_or(unset.backoff_reset),
         }
     }

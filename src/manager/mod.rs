@@ -53,7 +53,7 @@ use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::{Guard, Host, ServerHandle, Stop, StopOrder};
+use crate::server::{Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
 
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
@@ -206,6 +206,15 @@ impl Manager {
             handle.wait_for(|published| published.state == State::Stopped).await;
         }
         self.order(Order::Refresh).await
+    }
+
+    /// Says how a server is, whatever it answers when it is asked: one that is [`Vouched::Down`] gets no calls, one that is
+    /// [`Vouched::Up`] is not restarted for not answering. Holds until something else is said.
+    ///
+    /// # Errors
+    /// [`ManagerError::UnknownServer`].
+    pub async fn vouch(&self, server: &str, vouched: Vouched) -> Result<(), ManagerError> {
+        self.order(|done| Order::Vouch(server.to_owned(), vouched, done)).await
     }
 
     /// Ends the instance of a server, after its calls, and starts another one; one that waits to be started again is

@@ -13,7 +13,7 @@ use super::ManagerError;
 use super::task::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::naming::is_server_name;
-use crate::server::{Running, ServerHandle, Stop};
+use crate::server::{Running, ServerHandle, Stop, Vouched};
 
 /// The answer to an order.
 pub(super) type Done<T> = oneshot::Sender<Result<T, ManagerError>>;
@@ -31,6 +31,8 @@ pub(super) enum Order {
     Deny(String, Vec<Glob>, Done<()>),
     /// An instance, or none.
     Enable(String, bool, Done<ServerHandle>),
+    /// What a person says of how it is.
+    Vouch(String, Vouched, Done<()>),
     /// Another instance.
     Restart(String, Done<ServerHandle>),
     /// What servers have brought by now, published.
@@ -57,6 +59,10 @@ impl ManagerTask {
             Order::SetServers(configs, done) => drop(done.send(self.set_servers(configs))),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
             Order::Enable(name, enabled, done) => drop(done.send(self.enable(&name, enabled))),
+            Order::Vouch(name, vouched, done) => {
+                let found = self.find(&name).map(|entry| entry.running.control.vouch(vouched));
+                drop(done.send(found));
+            }
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
             Order::Refresh(done) => {
                 self.publish(false);

@@ -20,7 +20,7 @@ const STDERR_LINES: usize = 20;
 pub struct ServerReport {
     /// Its configured name.
     pub name: String,
-    /// `starting`, `ready`, `backoff`, `stopping`, `stopped`, `failed`; `idle` if nobody needs an instance.
+    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`; `idle` if nobody needs an instance.
     pub state: String,
     /// It is not to run until it is enabled again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -40,6 +40,12 @@ pub struct ServerReport {
     /// Since the running instance was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
+    /// Since it was last known how the running instance is: it answered a ping, said anything else, or missed a ping.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_ms: Option<u64>,
+    /// Pings it had missed in a row by then.
+    #[serde(default)]
+    pub missed_pings: u32,
     /// Protocol version it negotiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
@@ -110,6 +116,9 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
     let (mut reason, mut uptime_ms) = (None, None);
     match &published.state {
         State::Ready { since } => uptime_ms = Some(millis(since.elapsed())),
+        State::Unresponsive { up_since, reason: why } => {
+            (uptime_ms, reason) = (Some(millis(up_since.elapsed())), Some(why.clone()));
+        }
         State::Backoff { reason: why, .. } | State::Failed { reason: why } => reason = Some(why.clone()),
         State::Starting | State::Stopping | State::Stopped => {}
     }
@@ -142,6 +151,9 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
             reason = Some(why.clone());
             retry_in_ms = Some(millis(until.saturating_duration_since(Instant::now())));
         }
+        State::Unresponsive { up_since, reason: why } => {
+            (uptime_ms, reason) = (Some(millis(up_since.elapsed())), Some(why.clone()));
+        }
         State::Failed { reason: why } => reason = Some(why.clone()),
         State::Starting | State::Stopping | State::Stopped => {}
     }
@@ -154,6 +166,8 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
         pid: published.pid,
         guard_pid: published.guard_pid,
         uptime_ms,
+        checked_ms: published.checked.map(|(at, _)| millis(at.elapsed())),
+        missed_pings: published.checked.map_or(0, |(_, missed)| missed),
         protocol: published.protocol.map(str::to_owned),
         software: published.software.clone(),
         tools_exposed: exposure.exposed,

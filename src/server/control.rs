@@ -52,8 +52,21 @@ impl StopOrder {
 pub(super) struct Wanted {
     pub(super) config: Arc<ServerConfig>,
     pub(super) enabled: bool,
+    /// What a person says of how it is.
+    pub(super) vouched: Vouched,
     /// Rises whenever the running instance has to make way for another one.
     pub(super) revision: u64,
+}
+
+/// What a person says of how a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vouched {
+    /// Nothing: it is asked itself.
+    Auto,
+    /// It is well, whatever it answers.
+    Up,
+    /// It is not to be given calls.
+    Down,
 }
 
 /// The owner's end.
@@ -72,7 +85,7 @@ pub(super) struct Orders {
 
 pub(super) fn channel(config: Arc<ServerConfig>) -> (Control, Orders) {
     let (stop_sender, stop) = StopOrder::channel();
-    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled: true, revision: 0 });
+    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled: true, vouched: Vouched::Auto, revision: 0 });
     (Control { stop: stop_sender, wanted: wanted_sender }, Orders { stop, wanted })
 }
 
@@ -91,6 +104,11 @@ impl Control {
     /// Lets it run, or ends its instance until it is enabled again.
     pub fn enable(&self, enabled: bool) {
         self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.enabled, enabled) != enabled);
+    }
+
+    /// Takes over what a person says of how it is.
+    pub fn vouch(&self, vouched: Vouched) {
+        self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.vouched, vouched) != vouched);
     }
 
     /// Ends its instance, after its calls, and starts another one at once.
@@ -138,6 +156,20 @@ impl Orders {
             std::future::pending::<()>().await;
         }
         self.wanted()
+    }
+
+    /// What a person says of how it is.
+    pub(super) fn vouched(&self) -> Vouched {
+        self.wanted.borrow().vouched
+    }
+
+    /// Waits until a person says anything else but `vouched`.
+    pub(super) async fn vouched_other_than(&mut self, vouched: Vouched) -> Vouched {
+        let said = self.wanted.wait_for(|wanted| wanted.vouched != vouched).await.map(|wanted| wanted.vouched);
+        match said {
+            Ok(said) => said,
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// What is wanted now.

@@ -31,7 +31,7 @@ pub(super) enum End {
 impl ServerTask {
     /// Leaves nothing of an instance behind. Tells how it ended.
     pub(super) async fn end(&mut self, end: End, mut instance: Instance, process: Process) -> String {
-        if matches!(self.lifecycle.state(), State::Ready { .. } | State::Stopping) {
+        if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
         let how = match end {

@@ -107,12 +107,12 @@ impl ServerTask {
         }
     }
 
-    fn refuse(&self, call: Call, failure: Failure) {
+    pub(super) fn refuse(&self, call: Call, failure: Failure) {
         self.publisher.stats.errors.add_one();
         call.refuse(failure);
     }
 
-    fn unavailable(&self) -> Failure {
+    pub(super) fn unavailable(&self) -> Failure {
         match self.lifecycle.state() {
             State::Backoff { until, reason, .. } => Failure::Unavailable {
                 reason: reason.clone(),
@@ -122,7 +122,9 @@ impl ServerTask {
             State::Stopping | State::Stopped if !self.orders.wants_any() => {
                 Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }
             }
-            State::Failed { reason } => Failure::Unavailable { reason: reason.clone(), retry_after: None },
+            State::Failed { reason } | State::Unresponsive { reason, .. } => {
+                Failure::Unavailable { reason: reason.clone(), retry_after: None }
+            }
             _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
         }
     }

@@ -56,6 +56,8 @@ pub(super) struct Instance {
 pub(super) enum Owner {
     /// The handshake, which has a deadline of its own.
     Initialize,
+    /// Whoever wants to know how it is; any message tells that.
+    Ping,
     /// The tool list.
     Page { listing: Listing, deadline: Instant },
     /// An agent.
@@ -117,6 +119,12 @@ impl Instance {
             outbox.push(reply::request(id, method, params));
             owner
         });
+    }
+
+    /// Asks how it is; a ping that is unanswered still is not waited for any more.
+    pub(super) fn ping(&mut self) {
+        self.pending.remove_where(|owner| matches!(owner, Owner::Ping)).for_each(drop);
+        self.request("ping", &json!({}), Owner::Ping);
     }
 
     /// Asks for the first page of the tool list.
@@ -191,6 +199,7 @@ impl Instance {
                 Effect::Nothing
             }
             Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
+            Taken::Owner(Owner::Ping) => Effect::Nothing,
             Taken::Owner(Owner::Initialize) | Taken::Stray => {
                 self.stats.stray_responses.add_one();
                 Effect::Nothing
@@ -205,7 +214,7 @@ impl Instance {
                 self.fail_call(call, failure);
             }
             Taken::Owner(Owner::Page { .. }) => return self.not_listed("its answer to `tools/list` is unusable"),
-            Taken::Owner(Owner::Initialize) | Taken::Stray => {}
+            Taken::Owner(Owner::Initialize | Owner::Ping) | Taken::Stray => {}
         }
         Effect::Nothing
     }
@@ -270,7 +279,7 @@ impl Instance {
                     }
                 }
                 Owner::Page { .. } => effect = self.not_listed("it did not answer `tools/list` in time"),
-                Owner::Initialize => {}
+                Owner::Initialize | Owner::Ping => {}
             }
         }
         effect
@@ -280,7 +289,7 @@ impl Instance {
 impl Owner {
     fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Initialize => None,
+            Self::Initialize | Self::Ping => None,
             Self::Page { deadline, .. } => Some(*deadline),
             Self::Call(call) => Some(call.deadline),
         }

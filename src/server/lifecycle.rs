@@ -4,9 +4,12 @@
 //!              ┌────────── due ──────────┐
 //!              ▼                         │
 //! start ─► Starting ─── ended ───────► Backoff{attempt, until, reason}
-//!              │ up                      ▲
-//!              ▼                         │
-//!            Ready ───── ended ──────────┘        Failed{reason}: cannot be started as configured
+//!              │ up                      ▲ ▲
+//!              ▼                         │ │
+//!            Ready ───── ended ──────────┘ │      Failed{reason}: cannot be started as configured
+//!         ill │ ▲ well                     │
+//!             ▼ │                          │
+//!         Unresponsive ─── ended ──────────┘
 //!
 //! stop, from any of them ─► Stopping ─ ended ─► Stopped ─ start ─► Starting, or Failed
 //! ```
@@ -14,6 +17,8 @@
 //! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
 //! `Failed` once it has ended. The delay doubles with each attempt that ends early
 //! and begins anew once an instance was up for the server's `backoff_reset`.
+//!
+//! What is to be done follows from the state alone: each is what the server's task does while it is in it.
 
 use std::time::{Duration, Instant};
 
@@ -33,6 +38,13 @@ pub enum State {
     Ready {
         /// Since the handshake.
         since: Instant,
+    },
+    /// Takes calls, and does not answer when it is asked how it is, or is said to be down.
+    Unresponsive {
+        /// Since the handshake.
+        up_since: Instant,
+        /// For a person, on one line.
+        reason: String,
     },
     /// Down, to be started again.
     Backoff {
@@ -61,6 +73,7 @@ impl State {
         match self {
             Self::Starting => "starting",
             Self::Ready { .. } => "ready",
+            Self::Unresponsive { .. } => "unresponsive",
             Self::Backoff { .. } => "backoff",
             Self::Stopping => "stopping",
             Self::Stopped => "stopped",
@@ -74,6 +87,13 @@ impl State {
 pub enum Event {
     /// The handshake succeeded.
     Up,
+    /// It does not answer.
+    Ill {
+        /// For a person, on one line.
+        reason: String,
+    },
+    /// It answers.
+    Well,
     /// The instance is gone, or could not be started.
     Ended {
         /// For a person, on one line.
@@ -125,7 +145,11 @@ impl Lifecycle {
     pub fn on(&mut self, event: Event, now: Instant, jitter: f64) {
         self.state = match (&self.state, event) {
             (State::Starting, Event::Up) => State::Ready { since: now },
-            (State::Ready { since }, Event::Ended { reason }) => {
+            (State::Ready { since: up_since } | State::Unresponsive { up_since, .. }, Event::Ill { reason }) => {
+                State::Unresponsive { up_since: *up_since, reason }
+            }
+            (State::Unresponsive { up_since, .. }, Event::Well) => State::Ready { since: *up_since },
+            (State::Ready { since } | State::Unresponsive { up_since: since, .. }, Event::Ended { reason }) => {
                 if now.duration_since(*since) >= self.backoff_reset {
                     self.early_ends = 0;
                 }
@@ -133,7 +157,7 @@ impl Lifecycle {
             }
             (State::Starting, Event::Ended { reason }) => self.back_off(reason, now, jitter),
             (State::Backoff { .. }, Event::Due) => State::Starting,
-            (State::Starting | State::Ready { .. }, Event::Stop) => State::Stopping,
+            (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. }, Event::Stop) => State::Stopped,
             (State::Stopping, Event::Ended { .. }) => State::Stopped,
             (State::Stopped, Event::Start { startable, backoff_reset }) => {

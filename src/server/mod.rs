@@ -13,12 +13,14 @@
 
 mod cache;
 pub mod call;
+mod checkup;
 mod control;
 mod ending;
 mod group;
 pub mod guard;
 mod handle;
 mod handshake;
+mod health;
 mod hold;
 mod instance;
 pub mod lifecycle;
@@ -42,7 +44,7 @@ use tokio::task::JoinHandle;
 use self::call::{Call, CallKey, Cancellation};
 use self::control::Orders;
 pub(crate) use self::control::stop_all;
-pub use self::control::{Control, Stop, StopOrder};
+pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub use self::handle::{Attachment, ServerHandle};
 use self::publish::Publisher;
 pub use self::publish::{Changed, Counter, Published, Stats, Totals};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
@@ -32,6 +33,8 @@ pub struct Published {
     pub software: Option<String>,
     /// Whether the running instance offers resources.
     pub has_resources: bool,
+    /// When it was last known how the running instance is, and how many pings it had missed in a row by then.
+    pub checked: Option<(Instant, u32)>,
     /// The latest failure.
     pub last_error: Option<String>,
     /// Guards that died without having ended their subtree.
@@ -158,6 +161,7 @@ pub(super) fn channel(changed: Changed) -> (Publisher, watch::Receiver<Published
         protocol: None,
         software: None,
         has_resources: false,
+        checked: None,
         last_error: None,
         lost_guards: 0,
     };
@@ -177,6 +181,11 @@ impl Publisher {
     pub(super) fn update(&self, change: impl FnOnce(&mut Published)) {
         self.published.send_modify(change);
         self.changed.notify_one();
+    }
+
+    /// Records how the running instance is.
+    pub(super) fn checked(&self, missed: u32) {
+        self.update(|published| published.checked = Some((Instant::now(), missed)));
     }
 
     /// Whether a list of tools has ever been told.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use super::control::{Orders, Vouched};
 use super::ending::{End, closed};
+use super::health::Health;
 use super::instance::{Effect, Instance};
 use super::lifecycle::Event;
 use super::process::{Ended, Process};
@@ -26,6 +28,7 @@ enum Rare {
     /// It is to finish its calls and end.
     Unwanted,
     Killed,
+    Vouched(Vouched),
     Alarm,
 }
 
@@ -53,21 +56,22 @@ impl ServerTask {
             Err(error) => return Ok(End::Broken(format!("cannot be served: {error}"))),
         };
         let mut drained_by = None;
+        let mut health = self.begin_checkups();
         let mut rare = self.rare_events(process);
+        rare.push(vouched(self.orders.clone(), Vouched::Auto));
         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
         loop {
             if let Some(Err(_)) = instance.outbox.write_some(&mut instance.stdin).now_or_never() {
                 return Err("closed its stdin");
             }
-            if drained_by.is_some_and(|by| instance.calls() == 0 || by <= Instant::now()) {
-                return Ok(End::Stop);
-            }
             let idle_at = self.idle_at(instance);
-            if idle_at.is_some_and(|at| at <= Instant::now()) {
+            let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
+            if is_due(idle_at) || is_due(drained_by) || (drained_by.is_some() && instance.calls() == 0) {
                 return Ok(End::Stop);
             }
             let relist_at = instance.relist();
-            alarm.set([instance.next_deadline, relist_at, idle_at, drained_by].into_iter().flatten().min());
+            let look_at = health.as_ref().map(Health::due);
+            alarm.set([instance.next_deadline, relist_at, idle_at, look_at, drained_by].into_iter().flatten().min());
             tokio::select! {
                 // What can be ready without end comes last.
                 biased;
@@ -82,11 +86,21 @@ impl ServerTask {
                         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
                         let effect = instance.expire(Instant::now());
                         self.effect(effect);
+                        if let Some(end) = health.as_mut().and_then(|health| self.check_up(health, instance)) {
+                            return Ok(end);
+                        }
+                    }
+                    Rare::Vouched(said) => {
+                        self.vouch(said);
+                        rare.push(vouched(self.orders.clone(), said));
                     }
                 },
                 Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
                 incoming = instance.reader.next() => match incoming {
-                    Ok(Some(incoming)) => self.take_all(incoming, instance),
+                    Ok(Some(incoming)) => {
+                        self.take_all(incoming, instance);
+                        self.heard(health.as_mut(), instance);
+                    }
                     Ok(None) | Err(_) => return Err("closed its stdout"),
                 },
                 written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
@@ -94,6 +108,16 @@ impl ServerTask {
                         return Err("closed its stdin");
                     }
                 }
+            }
+        }
+    }
+
+    /// Any message says that it is well; one that was thought ill is so no longer at once.
+    fn heard(&mut self, health: Option<&mut Health>, instance: &mut Instance) {
+        if let Some(health) = health {
+            health.hear();
+            if health.is_ill() {
+                self.check_up(health, instance);
             }
         }
     }
@@ -141,6 +165,7 @@ impl ServerTask {
             Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
             Command::Attach { .. } | Command::Detach { .. } => {}
             Command::Call(_) if stopping => self.hold(command),
+            Command::Call(call) if self.marked_down() => self.refuse(*call, self.unavailable()),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 instance.call(*call);
@@ -165,4 +190,9 @@ impl ServerTask {
             }
         }
     }
+}
+
+/// Until a person says something else of the server than `last`.
+fn vouched<'a>(mut orders: Orders, last: Vouched) -> BoxFuture<'a, Rare> {
+    async move { Rare::Vouched(orders.vouched_other_than(last).await) }.boxed()
 }

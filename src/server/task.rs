@@ -110,7 +110,7 @@ impl ServerTask {
                 State::Stopped if !self.start_again().await => break,
                 State::Stopped => {}
                 // Both last only while there is an instance.
-                State::Ready { .. } | State::Stopping => break,
+                State::Ready { .. } | State::Unresponsive { .. } | State::Stopping => break,
             }
         }
         self.commands.close();
@@ -162,7 +162,7 @@ impl ServerTask {
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
             (published.protocol, published.software) = (None, None);
-            published.has_resources = false;
+            (published.has_resources, published.checked) = (false, None);
         });
         reason
     }
@@ -200,6 +200,7 @@ impl ServerTask {
             published.protocol = Some(info.protocol);
             published.software.clone_from(&info.software);
             published.has_resources = info.has_resources;
+            published.checked = Some((Instant::now(), 0));
         });
         self.on(Event::Up);
     }
@@ -217,6 +218,9 @@ impl ServerTask {
         let purpose = self.purpose.as_deref();
         tracing::info!(server = %self.config.name, instance = purpose, "{}", state.word());
         self.publisher.update(|published| {
+            if let State::Unresponsive { reason, .. } = &state {
+                published.last_error = Some(reason.clone());
+            }
             if let State::Backoff { reason, .. } | State::Failed { reason } = &state {
                 published.last_error = Some(reason.clone());
                 published.attempted = true;

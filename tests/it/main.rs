@@ -2,6 +2,7 @@
 
 mod support;
 
+mod checks_health;
 mod cli;
 mod closes_its_sockets;
 mod connect;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::super::DaemonConfig;
-use super::super::settings::{Settings, SettingsDraft, Sharing, Start};
+use super::super::settings::{OnUnhealthy, Settings, SettingsDraft, Sharing, Start};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::{Fields, Later, suggestion};
 use super::{DaemonDraft, DefaultsDraft, Draft, Reader, ServerDraft};
@@ -109,6 +109,11 @@ impl Reader<'_> {
             idle_timeout: fields.take("idle_timeout").and_then(|entry| self.duration(entry)),
             handshake_timeout: fields.take("handshake_timeout").and_then(|entry| self.duration(entry)),
             call_timeout: fields.take("call_timeout").and_then(|entry| self.duration(entry)),
+            health_interval: fields.take("health_interval").and_then(|entry| self.duration(entry)),
+            health_timeout: fields.take("health_timeout").and_then(|entry| self.duration(entry)),
+            on_unhealthy: fields
+                .take("on_unhealthy")
+                .and_then(|entry| self.one_of(entry, "value of `on_unhealthy`", &OnUnhealthy::ALL)),
             backoff_reset: fields.take("backoff_reset").and_then(|entry| self.duration(entry)),
         }
     }

@@ -147,6 +147,7 @@ impl Group {
             Some(purpose.label(self.started)),
         );
         running.control.enable(self.wanted.enabled);
+        running.control.vouch(self.wanted.vouched);
         self.slots.push(Slot::new(purpose, running, stays));
         self.publish_instances();
     }
@@ -226,6 +227,7 @@ impl Group {
                 slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.wanted.config)));
             }
             slot.running.control.enable(self.wanted.enabled);
+            slot.running.control.vouch(self.wanted.vouched);
         }
         if !self.wanted.enabled {
             self.tools = Arc::default();

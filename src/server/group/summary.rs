@@ -36,6 +36,7 @@ impl Group {
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
             all.asleep = enabled && shown.is_none_or(|one| one.asleep);
+            all.checked = shown.and_then(|one| one.checked);
             all.protocol = shown.and_then(|one| one.protocol);
             all.software = shown.and_then(|one| one.software.clone());
             all.has_resources = shown.is_some_and(|one| one.has_resources);

@@ -1,0 +1,68 @@
+//! What a server's task makes of how its instance is: it asks, publishes, restarts or only reports.
+
+use std::time::Instant;
+
+use super::control::Vouched;
+use super::ending::End;
+use super::health::{Act, Health, MISSES};
+use super::instance::Instance;
+use super::lifecycle::{Event, State};
+use super::task::ServerTask;
+use crate::config::OnUnhealthy;
+
+impl ServerTask {
+    /// How the instance is, unless nobody wants to know.
+    pub(super) fn begin_checkups(&self) -> Option<Health> {
+        let settings = &self.config.settings;
+        let wanted = settings.on_unhealthy != OnUnhealthy::Ignore;
+        wanted.then(|| Health::new(settings.health_interval, settings.health_timeout, Instant::now()))
+    }
+
+    /// Looks at how the instance is; the end of one that is to be replaced.
+    pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<End> {
+        let vouched = self.orders.vouched();
+        // What a person says of it holds, and calls are not sent to one that is said to be down.
+        let excused = instance.calls() > 0 || vouched != Vouched::Auto;
+        match health.look(Instant::now(), excused) {
+            Act::Wait => return None,
+            Act::Ping => instance.ping(),
+            Act::Well => {
+                self.publisher.checked(0);
+                if vouched == Vouched::Auto {
+                    self.on(Event::Well);
+                }
+            }
+            Act::Missed(missed) => {
+                self.publisher.checked(missed);
+                if health.is_ill() {
+                    return self.ill();
+                }
+            }
+        }
+        None
+    }
+
+    fn ill(&mut self) -> Option<End> {
+        let reason = format!("did not answer {MISSES} pings in a row");
+        if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
+            return Some(End::Broken(reason));
+        }
+        self.on(Event::Ill { reason });
+        None
+    }
+
+    /// Takes over what a person says of the server.
+    pub(super) fn vouch(&mut self, vouched: Vouched) {
+        match vouched {
+            Vouched::Auto | Vouched::Up => self.on(Event::Well),
+            Vouched::Down => self.on(Event::Ill { reason: MARKED_DOWN.to_owned() }),
+        }
+    }
+
+    /// Why calls are not sent to an instance that could take them.
+    pub(super) fn marked_down(&self) -> bool {
+        matches!(self.lifecycle.state(), State::Unresponsive { reason, .. } if reason == MARKED_DOWN)
+    }
+}
+
+const MARKED_DOWN: &str = "was marked down by hand";

@@ -1,0 +1,80 @@
+//! A server that does not answer is noticed, and one that is only busy is left alone.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result, signal, until};
+
+/// A server that is asked every 100 ms.
+fn asked(name: &str) -> Server {
+    Server::named(name).line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
+}
+
+fn pid(daemon: &Daemon, name: &str) -> u32 {
+    u32::try_from(daemon.row(name)["pid"].as_u64().expect("it runs")).expect("a process id")
+}
+
+/// Case A7.
+#[test]
+fn a_server_that_hangs_is_replaced_and_nobody_else_notices() {
+    let daemon = Setup::with(asked("s")).server(Server::named("good")).start();
+    let mut agent = Agent::ready(&daemon);
+    let hung = pid(&daemon, "s");
+    signal(hung, Signal::STOP);
+    daemon.wait_row("s", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
+    let error = daemon.row("s")["last_error"].to_string();
+    assert!(error.contains("did not answer 3 pings in a row"), "{error}");
+    arguments(&agent.call("s__echo", &json!({})));
+    arguments(&agent.call("good__echo", &json!({})));
+    assert_eq!(daemon.row("good")["restarts"], 0);
+    assert_ne!(pid(&daemon, "s"), hung);
+}
+
+#[test]
+fn a_server_that_is_only_to_be_reported_is_and_recovers_by_itself() {
+    let daemon = Setup::with(asked("s").line("on_unhealthy = \"report\"")).start();
+    let hung = pid(&daemon, "s");
+    signal(hung, Signal::STOP);
+    let row = daemon.wait_row("s", "is unresponsive", |row| row["state"] == "unresponsive");
+    assert!(row["reason"].to_string().contains("did not answer") && row["missed_pings"].as_u64() >= Some(3), "{row}");
+    daemon.client(&["status"]).expect_code(1);
+    signal(hung, Signal::CONT);
+    let row = daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
+    assert_eq!((&row["pid"], &row["restarts"], &row["missed_pings"]), (&json!(hung), &json!(0), &json!(0)));
+    daemon.client(&["status"]).expect_code(0);
+}
+
+#[test]
+fn a_server_that_does_one_call_at_a_time_is_not_ill_while_it_does_one() {
+    let daemon = Setup::with(asked("s").flags("--one-at-a-time")).start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("s__sleep", &json!({"ms": 1500})));
+    let row = daemon.row("s");
+    assert_eq!((&row["restarts"], &row["missed_pings"]), (&json!(0), &json!(0)), "{row}");
+}
+
+#[test]
+fn a_server_that_is_not_to_be_asked_is_not() {
+    let daemon = Setup::with(asked("s").line("on_unhealthy = \"ignore\"")).server(asked("t")).start();
+    until("the other one was asked", || daemon.journal("t").iter().any(|line| line.contains("ping")).then_some(()));
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("ping")));
+}
+
+#[test]
+fn status_says_when_each_server_was_last_known_to_be_well() {
+    let daemon = Setup::with(asked("s")).start();
+    daemon.wait_journal("s", "ping");
+    let row = daemon.wait_row("s", "was asked", |row| row["checked_ms"].as_u64().is_some_and(|ms| ms < 5_000));
+    assert_eq!(row["missed_pings"], 0);
+}
+
+#[test]
+fn a_call_that_waits_does_not_hide_for_ever_that_its_server_hangs() {
+    let daemon = Setup::with(asked("s").line("call_timeout = \"1s\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    signal(pid(&daemon, "s"), Signal::STOP);
+    let call = agent.start_call("s__echo", &json!({}));
+    assert_eq!(code(&agent.answer(&call)), -31002);
+    daemon.wait_row("s", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
+    result(&agent.call("s__echo", &json!({})));
+}

@@ -58,6 +58,8 @@ pub(super) async fn drain(mut pipe: pipe::Receiver, ring: watch::Sender<StderrRi
                 }
             }
         });
+        // With a server that never pauses, the runtime would otherwise look at nobody else for a hundred reads.
+        tokio::task::yield_now().await;
     }
     if !line.is_empty() {
         ring.send_modify(|ring| ring.push(&line));

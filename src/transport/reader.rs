@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 use tokio_util::codec::Decoder;
 
 use crate::jsonrpc::codec::{Line, NdJson, Oversized};
@@ -15,6 +15,11 @@ use crate::jsonrpc::{Malformed, Message, oversize, parse};
 const INLINE: usize = 2 << 20;
 /// Least and most room made for one read.
 const READ: (usize, usize) = (8 << 10, 256 << 10);
+/// What a peer may have taken in before all others get their turn, in bytes: with a peer that never pauses, the runtime
+/// would otherwise look at nobody else for a hundred reads.
+const TURN: usize = 256 << 10;
+/// What a message counts in that beside its bytes.
+const MESSAGE: usize = 4 << 10;
 /// A larger buffer is given back when its message was taken, so that one large message does not cost its size for ever.
 const KEPT_BUFFER: usize = 256 << 10;
 
@@ -25,6 +30,8 @@ pub struct MessageReader<R> {
     codec: NdJson,
     buffer: BytesMut,
     parsing: Option<JoinHandle<Incoming>>,
+    /// Taken in this turn.
+    taken: usize,
 }
 
 /// What a peer sent.
@@ -51,7 +58,7 @@ pub enum Incoming {
 impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// A reader of messages of at most `max` bytes.
     pub fn new(stream: R, max: usize) -> Self {
-        Self { stream, codec: NdJson::new(max), buffer: BytesMut::new(), parsing: None }
+        Self { stream, codec: NdJson::new(max), buffer: BytesMut::new(), parsing: None, taken: 0 }
     }
 
     /// The next message, or `None` at the end of the stream. May be cancelled without loss.
@@ -60,6 +67,10 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// Those of the stream.
     pub async fn next(&mut self) -> io::Result<Option<Incoming>> {
         loop {
+            if self.taken >= TURN {
+                self.taken = 0;
+                yield_now().await;
+            }
             if let Some(parsing) = &mut self.parsing {
                 let parsed = parsing.await;
                 self.parsing = None;
@@ -80,7 +91,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             return None;
         }
         // Decoding has no errors of its own.
-        match self.codec.decode(&mut self.buffer).ok()?? {
+        let line = self.codec.decode(&mut self.buffer).ok()??;
+        self.taken += MESSAGE;
+        match line {
             Line::Oversized(Oversized { head, tail }) => {
                 Some(Incoming::TooLarge { id: oversize::id(&head, &tail), is_response: oversize::is_response(&head) })
             }
@@ -97,7 +110,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             self.buffer = BytesMut::new();
         }
         self.buffer.reserve(self.buffer.len().clamp(READ.0, READ.1));
-        self.stream.read_buf(&mut self.buffer).await
+        let read = self.stream.read_buf(&mut self.buffer).await?;
+        self.taken += read;
+        Ok(read)
     }
 
     /// The stream itself.
@@ -115,5 +130,39 @@ fn classify(line: Bytes) -> Incoming {
     match parse(&line) {
         Ok(message) => Incoming::Message { line, message },
         Err(malformed) => Incoming::Malformed(malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// How often others have their turn while `stream`, which never pauses, is read to its end.
+    async fn turns(stream: &[u8]) -> usize {
+        let turns = Cell::new(0);
+        let others = async {
+            loop {
+                turns.set(turns.get() + 1);
+                yield_now().await;
+            }
+        };
+        let mut reader = MessageReader::new(stream, 1 << 20);
+        let reading = async { while let Some(_message) = reader.next().await.expect("it cannot fail") {} };
+        tokio::select! {
+            biased;
+            () = reading => turns.get(),
+            () = others => 0,
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_peer_that_never_pauses_leaves_the_others_their_turns() {
+        let small = "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n".repeat(10_000);
+        assert!(turns(small.as_bytes()).await >= 100);
+        let endless = vec![b'x'; 64 << 20];
+        assert!(turns(&endless).await >= 100);
+        assert_eq!(turns(b"{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n").await, 0, "one message is no reason to wait");
     }
 }

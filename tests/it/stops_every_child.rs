@@ -174,7 +174,7 @@ fn a_server_that_never_stops_forking_is_stopped_with_all_it_started() {
         arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
         daemon.signal(signal);
         daemon.wait_exit();
-        daemon.expect_no_family(Duration::from_secs(2));
+        daemon.expect_no_family(Duration::from_secs(5));
     }
 }
 

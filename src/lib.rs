@@ -13,6 +13,7 @@ pub mod era;
 pub mod jsonrpc;
 pub mod logging;
 pub mod manager;
+mod moment;
 pub mod naming;
 mod peer;
 pub mod policy;

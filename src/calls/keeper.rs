@@ -10,11 +10,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::file::{self, FileWriter};
-use super::moment::Anchor;
 use super::ring::NEVER;
 use super::{Entry, Log, QUESTION_PLACES, Question, Reader, Record};
 use crate::alarm::Alarm;
 use crate::config::Keep;
+use crate::moment::Anchor;
 
 /// Followers at once; one more is not taken on.
 const MAX_FOLLOWERS: usize = 32;

@@ -14,7 +14,6 @@
 
 mod file;
 mod keeper;
-mod moment;
 mod outcome;
 pub mod report;
 mod ring;
@@ -27,9 +26,9 @@ use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::keeper::{Followed, Keeping, Told, start};
-pub use self::moment::Moment;
 pub use self::outcome::Outcome;
 pub use self::ring::Log;
+pub use crate::moment::Moment;
 
 /// Questions that wait for the keeper; one more waits with whoever asks.
 const QUESTION_PLACES: usize = 16;

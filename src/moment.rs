@@ -1,15 +1,15 @@
-//! The clock of calls.
+//! The clock of what is told later: calls that have ended, lines that servers have written. Nothing waits by it.
 
 use std::time::{Duration, SystemTime};
 
 use nix::time::{ClockId, clock_gettime};
 
 /// A moment on a clock that nobody sets and that goes on while the machine sleeps (`CLOCK_BOOTTIME`, clock_gettime(2)): how
-/// long ago it was stays true, so the time of day is worked out when somebody wants it, not at every call.
+/// long ago it was stays true, so the time of day is worked out when somebody wants it, not each time something happens.
 ///
 /// In nanoseconds, which last for 584 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub(super) u64);
+pub struct Moment(pub(crate) u64);
 
 impl Moment {
     /// This moment.
@@ -30,18 +30,18 @@ impl Moment {
 
 /// The time of day at one moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Anchor {
+pub(crate) struct Anchor {
     day: SystemTime,
     moment: Moment,
 }
 
 impl Anchor {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { day: SystemTime::now(), moment: Moment::now() }
     }
 
     /// The time of day at an earlier moment, by the clock as it is set now.
-    pub(super) fn time_of(self, earlier: Moment) -> SystemTime {
+    pub(crate) fn time_of(self, earlier: Moment) -> SystemTime {
         self.day.checked_sub(self.moment.since(earlier)).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }

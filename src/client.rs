@@ -137,7 +137,7 @@ impl Client {
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
         let host = Host { restarts: false, ..Host::new(guard) };
         let policy = server.policy.clone();
-        let running = server::start(Arc::new(server), host, Arc::default());
+        let running = server::start(Arc::new(server), true, host, Arc::default());
         Self { running, policy, initialized: AtomicBool::new(false) }
     }
 

@@ -22,7 +22,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -49,6 +49,8 @@ const LAST_SERVERS: Duration = Duration::from_secs(5);
 const LAST_SESSIONS: Duration = Duration::from_secs(1);
 /// For the last calls to be written to their file, which has a shorter limit of its own.
 const LAST_CALLS: Duration = Duration::from_secs(1);
+/// Operators that wait to be told of a reload; one more waits for a place.
+const RELOAD_PLACES: usize = 16;
 
 /// Why a daemon did not start, or did not go on.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +99,12 @@ struct Daemon {
     log: logging::Control,
 }
 
+/// What operators want.
+struct Asked {
+    queries: mpsc::Receiver<admin::Query>,
+    reloads: mpsc::Receiver<admin::ReloadAsked>,
+}
+
 /// Serves `config` in `directory` until a signal says otherwise; SIGHUP has it read again from `files`, or from the
 /// default file if there are none. Returns when no process and no socket is left.
 ///
@@ -126,8 +134,8 @@ pub async fn run(
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
-    helpers.spawn(reload.on(signals.reload));
-    let ended = daemon.serve(asked, signals.stop, servers_ended).await;
+    helpers.spawn(reload.on(signals.reload, asked.reloads));
+    let ended = daemon.serve(asked.queries, signals.stop, servers_ended).await;
     // No session is left that could end a call.
     if timeout(LAST_CALLS, keeper.finish()).await.is_err() {
         tracing::warn!("the last calls may be missing in their file");
@@ -143,8 +151,17 @@ impl Daemon {
         manager: Manager,
         max_message: usize,
         logs: Logs,
-    ) -> (Self, mpsc::Receiver<admin::Query>) {
-        let (queries, asked) = mpsc::channel(MAX_OPERATORS);
+    ) -> (Self, Asked) {
+        let (queries, queries_asked) = mpsc::channel(MAX_OPERATORS);
+        let (reloads, reloads_asked) = mpsc::channel(RELOAD_PLACES);
+        let operator = admin::Access {
+            queries,
+            calls: logs.reader,
+            view: manager.view(),
+            manager: manager.clone(),
+            reloads,
+            lasting: Arc::new(Semaphore::new(admin::LASTING)),
+        };
         let daemon = Self {
             started: Instant::now(),
             max_message,
@@ -160,11 +177,11 @@ impl Daemon {
             next_session: 0,
             closing: StopOrder::channel(),
             questions: JoinSet::new(),
-            operator: admin::Access { queries, calls: logs.reader },
+            operator,
             calls: logs.calls,
             log: logs.log,
         };
-        (daemon, asked)
+        (daemon, Asked { queries: queries_asked, reloads: reloads_asked })
     }
 
     /// Serves until the manager has ended; then no server is left.

@@ -10,9 +10,9 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
-use super::report::Report;
-use super::{CALLS, CallsTold, CallsWanted, Event, FromDaemon, LOG_LEVEL, Params, Request, Response, STATUS, Told};
-use crate::calls::report::CallReport;
+use super::report::{ReloadReport, Report, ServerTold};
+use super::{CALLS, DISABLE, ENABLE, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
+use super::{CallsTold, CallsWanted, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response, Told};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 
 /// A daemon answers within milliseconds; one that takes this long is stuck.
@@ -54,51 +54,90 @@ pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AskE
     in_time(asked.response()).await
 }
 
+/// What can be done with a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Ends its instances, after their calls, and starts others.
+    Restart,
+    /// Lets it run again.
+    Enable,
+    /// Ends its instances until it is enabled again, or the daemon started.
+    Disable,
+}
+
+/// Has something done with a server, and tells what has become of it.
+///
+/// # Errors
+/// See [`AskError`].
+pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold, AskError> {
+    let method = match order {
+        Order::Restart => RESTART,
+        Order::Enable => ENABLE,
+        Order::Disable => DISABLE,
+    };
+    let params = Params { server: Some(server.to_owned()), ..Params::default() };
+    Asked::ask(path, method, params).await?.late_response().await
+}
+
+/// Has the configuration read again, and tells what that made of the servers.
+///
+/// # Errors
+/// See [`AskError`]; [`AskError::Refused`] if the configuration does not hold.
+pub async fn reload(path: &Path) -> Result<ReloadReport, AskError> {
+    Asked::ask(path, RELOAD, Params::default()).await?.late_response().await
+}
+
 /// The calls that `wanted` describes, one after another.
 ///
 /// # Errors
 /// See [`AskError`].
-pub async fn calls(path: &Path, wanted: CallsWanted) -> Result<Calls, AskError> {
+pub async fn calls(path: &Path, wanted: CallsWanted) -> Result<Feed<CallsTold>, AskError> {
     let asked = Asked::ask(path, CALLS, Params { calls: Some(wanted), ..Params::default() }).await?;
-    Ok(Calls { asked, told: None })
+    Ok(Feed { asked, told_all: false })
 }
 
-/// Calls as the daemon tells them.
-pub struct Calls {
-    asked: Asked<CallsTold>,
-    told: Option<CallsTold>,
+/// The lines of servers that `wanted` describes, one after another.
+///
+/// # Errors
+/// See [`AskError`].
+pub async fn logs(path: &Path, wanted: LogsWanted) -> Result<Feed<LogsTold>, AskError> {
+    let asked = Asked::ask(path, LOGS, Params { logs: Some(wanted), ..Params::default() }).await?;
+    Ok(Feed { asked, told_all: false })
 }
 
-/// What comes next of calls.
+/// What the daemon tells one by one, and `T` when it has told all that there was.
+pub struct Feed<T> {
+    asked: Asked<T>,
+    told_all: bool,
+}
+
+/// What comes next.
 #[derive(Debug)]
-pub enum NextCall {
-    /// This one has ended.
-    Call(Box<CallReport>),
-    /// Those that had ended were all; others come only if they were asked for.
-    All(CallsTold),
-    /// So many were lost, because they were not read in time.
-    Missed(u64),
+pub enum Next<T> {
+    /// This.
+    Told(Told),
+    /// Those that there were are told; others come only if they were asked for.
+    All(T),
 }
 
-impl Calls {
+impl<T: DeserializeOwned + Unpin> Feed<T> {
     /// What comes next; `None` when the daemon has ended.
     ///
     /// # Errors
     /// See [`AskError`].
-    pub async fn next(&mut self) -> Result<Option<NextCall>, AskError> {
-        let message = match self.told {
-            None => in_time(self.asked.message()).await?,
-            Some(_) => self.asked.message().await.map_err(no_answer)?,
+    pub async fn next(&mut self) -> Result<Option<Next<T>>, AskError> {
+        let message = match self.told_all {
+            false => in_time(self.asked.message()).await?,
+            true => self.asked.message().await.map_err(no_answer)?,
         };
         Ok(match message {
-            Some(FromDaemon::Event(Event { event: Told::Call(call), .. })) => Some(NextCall::Call(call)),
-            Some(FromDaemon::Event(Event { event: Told::Missed(count), .. })) => Some(NextCall::Missed(count)),
+            Some(FromDaemon::Event(Event { event, .. })) => Some(Next::Told(event)),
             Some(FromDaemon::Response(response)) => {
                 let told = result(response).map_err(no_answer)?;
-                self.told = Some(told);
-                Some(NextCall::All(told))
+                self.told_all = true;
+                Some(Next::All(told))
             }
-            None if self.told.is_none() => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
+            None if !self.told_all => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
             None => None,
         })
     }
@@ -119,6 +158,21 @@ impl<T: DeserializeOwned + Unpin> Asked<T> {
 
     async fn message(&mut self) -> io::Result<Option<FromDaemon<T>>> {
         self.0.next().await.transpose()
+    }
+
+    /// The response to something that may last; the daemon says first how long.
+    async fn late_response(&mut self) -> Result<T, AskError> {
+        let mut limit = TIMEOUT;
+        loop {
+            match in_time_of(limit, self.message()).await? {
+                Some(FromDaemon::Response(response)) => return result(response).map_err(no_answer),
+                Some(FromDaemon::Event(Event { event: Told::Waiting { at_most_ms }, .. })) => {
+                    limit = TIMEOUT.saturating_add(Duration::from_millis(at_most_ms));
+                }
+                Some(FromDaemon::Event(_)) => {}
+                None => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
+            }
+        }
     }
 
     async fn response(&mut self) -> io::Result<T> {
@@ -143,9 +197,13 @@ fn result<T>(response: Response<T>) -> io::Result<T> {
 }
 
 async fn in_time<T>(answer: impl Future<Output = io::Result<T>>) -> Result<T, AskError> {
-    match timeout(TIMEOUT, answer).await {
+    in_time_of(TIMEOUT, answer).await
+}
+
+async fn in_time_of<T>(limit: Duration, answer: impl Future<Output = io::Result<T>>) -> Result<T, AskError> {
+    match timeout(limit, answer).await {
         Ok(answered) => answered.map_err(no_answer),
-        Err(_) => Err(AskError::NoAnswer(format!("nothing within {}", humantime::format_duration(TIMEOUT)))),
+        Err(_) => Err(AskError::NoAnswer(format!("nothing within {}", humantime::format_duration(limit)))),
     }
 }
 

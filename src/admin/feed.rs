@@ -5,10 +5,9 @@ use std::io;
 use futures_util::{SinkExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::serve::{Access, Operator, refuse, respond, send, stopping};
-use super::{Answer, CallsTold, CallsWanted, Event, FromDaemon, Told};
+use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away};
+use super::{Answer, CallsTold, CallsWanted, Told};
 use crate::calls::Followed;
-use crate::jsonrpc::reply::ErrorObject;
 
 /// Entries that are written in one go.
 const BURST: usize = 64;
@@ -20,8 +19,7 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted
         return refuse(operator, Some(id), stopping()).await;
     };
     if follow && told.following.is_none() {
-        let error = ErrorObject::new(-31003, "too many operators follow the calls already");
-        return refuse(operator, Some(id), error).await;
+        return turn_away(operator, id).await;
     }
     for entry in &told.entries {
         send(operator, event(Told::Call(Box::new((&**entry).into())))).await?;
@@ -54,8 +52,4 @@ async fn pass_on(operator: &mut Operator, mut following: mpsc::Receiver<Followed
         }
         operator.flush().await?;
     }
-}
-
-fn event(event: Told) -> FromDaemon<Answer> {
-    FromDaemon::Event(Event { jsonrpc: "2.0".to_owned(), event })
 }

@@ -1,24 +1,31 @@
-//! The operator's protocol on `admin.sock`: typed JSON-RPC, one message a line.
+//! The operator's protocol on `admin.sock`: typed JSON-RPC, one message a line, one question at a time.
 //!
-//! Knows: [`report`], [`crate::calls`], framing. Must not touch: the daemon's internals; it is handed reports. Both sides say their
-//! version, so that a mismatch is said rather than guessed around.
+//! Knows: the manager, [`crate::calls`], framing. Must not touch: the daemon's internals; it is handed the ways to them
+//! ([`Access`]). Both sides say their version, so that a mismatch is said rather than guessed around.
 //!
 //! | method | params beside `version` | result |
 //! | --- | --- | --- |
 //! | `status` | | [`report::Report`] |
 //! | `log_level` | `filter`, if it is to be changed | the filter in force |
 //! | `calls` | [`CallsWanted`] | a notification `call` for each entry, then [`CallsTold`]; then more of them, if followed |
+//! | `logs` | [`LogsWanted`] | a notification `line` for each line, then [`LogsTold`]; then more of them, if followed |
+//! | `restart`, `enable`, `disable` | `server` | a notification `waiting`, then [`report::ServerTold`] |
+//! | `reload` | | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod channel;
 mod client;
 mod feed;
+mod lines;
+mod logs;
+mod orders;
 pub mod report;
 mod serve;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::client::{AskError, Calls, NextCall, calls, log_level, status};
-pub(crate) use self::serve::{Access, Query, serve};
+pub use self::client::{AskError, Feed, Next, Order, calls, log_level, logs, order, reload, status};
+pub(crate) use self::orders::ReloadAsked;
+pub(crate) use self::serve::{Access, LASTING, Query, serve};
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
 
@@ -42,6 +49,12 @@ struct Params {
     /// With `log_level`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
+    /// With `logs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    logs: Option<LogsWanted>,
+    /// With what is about one server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
 }
 
 /// Which calls are asked for.
@@ -64,6 +77,23 @@ pub struct CallsTold {
     pub unwritten: u64,
 }
 
+/// Which lines of servers are asked for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogsWanted {
+    /// At most so many of those that are kept.
+    pub last: usize,
+    /// Only those of this server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Those that are written from now on as well, until the connection ends.
+    pub follow: bool,
+}
+
+/// That the lines that were kept are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogsTold {}
+
 /// One line from the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -80,13 +110,28 @@ struct Event {
     event: Told,
 }
 
+/// What is told one by one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "method", content = "params", rename_all = "snake_case")]
-enum Told {
+pub enum Told {
     /// A call that has ended.
     Call(Box<CallReport>),
     /// So many calls ended while this connection was not read from.
     Missed(u64),
+    /// A line that a server has written.
+    Line(Box<report::LineReport>),
+    /// So many lines made room while this connection was not read from.
+    LinesMissed {
+        /// Who wrote them.
+        server: String,
+        /// How many they are.
+        count: u64,
+    },
+    /// The answer takes so long at most.
+    Waiting {
+        /// In milliseconds.
+        at_most_ms: u64,
+    },
 }
 
 /// The daemon's answer: a result or an error.
@@ -112,11 +157,19 @@ fn none<T>() -> Option<T> {
 enum Answer {
     Status(Box<report::Report>),
     Calls(CallsTold),
+    Logs(LogsTold),
     LogLevel(String),
+    Server(report::ServerTold),
+    Reload(report::ReloadReport),
 }
 
 const STATUS: &str = "status";
 const CALLS: &str = "calls";
+const LOGS: &str = "logs";
 const LOG_LEVEL: &str = "log_level";
+const RESTART: &str = "restart";
+const ENABLE: &str = "enable";
+const DISABLE: &str = "disable";
+const RELOAD: &str = "reload";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;

@@ -1,10 +1,10 @@
-//! What `mcpd status` is told: the one serialized contract of our own. Pure data, no behaviour.
+//! What operators are told: the serialized contract of our own. Pure data, no behaviour.
 //!
-//! Fields are added, never renamed; an older `status` reads a newer daemon's report and the other way round.
+//! Fields are added, never renamed; an older `mcpd` reads a newer daemon's reports and the other way round.
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::manager::report::ServerReport;
+pub use crate::manager::report::{InstanceReport, ServerReport};
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -58,4 +58,48 @@ pub struct ProfileReport {
     pub socket: String,
     /// Tools its agents see.
     pub tools: usize,
+}
+
+/// One line that a server has written to stderr.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineReport {
+    /// When it was read: RFC 3339, in UTC, to the millisecond.
+    pub time: String,
+    /// Configured name of the server.
+    pub server: String,
+    /// Process id of the server, as it was started.
+    pub pid: u32,
+    /// What the instance is for, where there may be several: as in [`InstanceReport`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
+    /// Without control characters; of more than 64 KiB the beginning, with `…` behind it.
+    pub text: String,
+}
+
+/// What has become of a server that was to be restarted, enabled or disabled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerTold {
+    /// As in [`ServerReport`], or that of its instance that is worst off; `disabled`; `removed`, if it is not configured any more.
+    pub state: String,
+    /// Why it is not what it was to be, on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether it is what it was to be.
+    pub done: bool,
+}
+
+/// What a reload has made of the servers; names in the order of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// To be run as they were: none of their processes was disturbed.
+    pub kept: Vec<String>,
+    /// New.
+    pub added: Vec<String>,
+    /// To be run differently: started again, if they run.
+    pub changed: Vec<String>,
+    /// Configured no more: being ended.
+    pub removed: Vec<String>,
+    /// What was ignored, or holds only after the next start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

@@ -1,23 +1,29 @@
 //! Answering one operator.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
-use super::feed;
 use super::report::Report;
-use super::{Answer, CALLS, FromDaemon, LOG_LEVEL, Request, Response, STATUS};
+use super::{Answer, CALLS, DISABLE, ENABLE, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
+use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, feed, logs, orders};
 use crate::calls;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::logging::BadFilter;
+use crate::manager::{Manager, View};
 
 /// For the next question, and for an answer to be taken: whoever says nothing makes room for others.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Operators at once that have lines told or an order carried out, which may last; one more is refused with −31003, so that
+/// there is always room for those who only want to know how things are.
+pub(crate) const LASTING: usize = 24;
 
 /// A question to whoever holds the daemon's state.
 #[derive(Debug)]
@@ -33,6 +39,11 @@ pub(crate) enum Query {
 pub(crate) struct Access {
     pub(crate) queries: mpsc::Sender<Query>,
     pub(crate) calls: calls::Reader,
+    pub(crate) view: watch::Receiver<Arc<View>>,
+    pub(crate) manager: Manager,
+    pub(crate) reloads: mpsc::Sender<ReloadAsked>,
+    /// [`LASTING`] of them.
+    pub(crate) lasting: Arc<Semaphore>,
 }
 
 /// The connection of one operator.
@@ -68,6 +79,12 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
             }
         }
         CALLS => return feed::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
+        LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
+        RELOAD => return orders::reload(operator, request.id, access).await,
+        order @ (RESTART | ENABLE | DISABLE) => {
+            let server = request.params.server.unwrap_or_default();
+            return orders::answer(operator, (request.id, order), &server, access).await;
+        }
         method => {
             let versions = format!("this daemon is {}, you are {}", env!("CARGO_PKG_VERSION"), request.params.version);
             Err(ErrorObject::new(METHOD_NOT_FOUND, format!("unknown method `{method}` ({versions})")))
@@ -101,6 +118,25 @@ async fn ask<T>(
     let (sender, receiver) = oneshot::channel();
     queries.send(query(sender)).await.map_err(|_| stopping())?;
     receiver.await.map_err(|_| stopping())
+}
+
+pub(super) fn event(event: Told) -> FromDaemon<Answer> {
+    FromDaemon::Event(Event { jsonrpc: "2.0".to_owned(), event })
+}
+
+/// Ends the connection with the answer that there are too many of its kind: it keeps nobody's place.
+pub(super) async fn turn_away(operator: &mut Operator, id: u64) -> io::Result<()> {
+    let error = ErrorObject::new(-31003, "too many operators have mcpd do something that lasts: try again later");
+    refuse(operator, Some(id), error).await?;
+    Err(io::ErrorKind::ConnectionRefused.into())
+}
+
+/// What to answer if there is no such server.
+pub(super) fn unknown_server(view: &View, server: &str) -> Option<ErrorObject> {
+    let names: Vec<_> = view.servers.iter().map(|member| &**member.handle.name()).collect();
+    let there_are = if names.is_empty() { "none is configured".to_owned() } else { names.join(", ") };
+    let error = || ErrorObject::new(INVALID_PARAMS, format!("there is no server `{server}`; servers: {there_are}"));
+    (!names.contains(&server)).then(error)
 }
 
 pub(super) fn stopping() -> ErrorObject {

@@ -1,13 +1,12 @@
 //! `mcpd calls`.
 
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::text::printable;
-use super::{FAILED, NOT_RUNNING, fail};
-use crate::admin::{self, AskError, CallsTold, CallsWanted, NextCall};
+use super::text::one_line;
+use super::{FAILED, NOT_RUNNING, fail, put, refused};
+use crate::admin::{self, CallsTold, CallsWanted, Next, Told};
 use crate::calls::report::CallReport;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -26,14 +25,15 @@ async fn show(socket: &Path, wanted: CallsWanted, json: bool) -> Result<(), Exit
     }
     loop {
         match calls.next().await.map_err(|error| refused(&error))? {
-            Some(NextCall::Call(call)) if json => {
+            Some(Next::Told(Told::Call(call))) if json => {
                 put(serde_json::to_string(&call).map_err(|error| fail(FAILED, error))? + "\n")?;
             }
-            Some(NextCall::Call(call)) => put(row(&call))?,
-            Some(NextCall::Missed(count)) => {
+            Some(Next::Told(Told::Call(call))) => put(row(&call))?,
+            Some(Next::Told(Told::Missed(count))) => {
                 eprintln!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
             }
-            Some(NextCall::All(told)) => {
+            Some(Next::Told(_)) => {}
+            Some(Next::All(told)) => {
                 warn(told);
                 if !follow {
                     return Ok(());
@@ -42,19 +42,6 @@ async fn show(socket: &Path, wanted: CallsWanted, json: bool) -> Result<(), Exit
             None => return Err(fail(NOT_RUNNING, "the daemon has stopped")),
         }
     }
-}
-
-/// Prints `text`, or tells with which code to end: a reader that has seen enough is no failure.
-fn put(text: String) -> Result<(), ExitCode> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        _ => fail(FAILED, error),
-    })
-}
-
-fn refused(error: &AskError) -> ExitCode {
-    fail(if matches!(error, AskError::NotRunning(_)) { NOT_RUNNING } else { FAILED }, error)
 }
 
 fn warn(told: CallsTold) {
@@ -97,12 +84,6 @@ fn line(cells: [&str; 11]) -> String {
     padded.trim_end().to_owned() + "\n"
 }
 
-fn one_line(text: &str) -> String {
-    // Bidirectional controls would draw a line in another order than it has.
-    let is_plain = |c: char| !matches!(c, '\n' | '\t' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    printable(text).chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
-}
-
 fn took(milliseconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(milliseconds / 1e3).unwrap_or(Duration::MAX);
     match whole.as_millis() {
@@ -123,10 +104,5 @@ mod tests {
         {
             assert_eq!(took(milliseconds), expected);
         }
-    }
-
-    #[test]
-    fn nothing_in_a_cell_can_draw_elsewhere() {
-        assert_eq!(one_line("a\u{1b}[2J\n\u{202e}b"), "a\u{fffd}[2J\u{fffd}\u{fffd}b");
     }
 }

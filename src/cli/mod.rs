@@ -11,6 +11,9 @@ mod calls;
 mod connect;
 mod demo;
 mod log_level;
+mod logs;
+mod order;
+mod reload;
 mod serve;
 mod status;
 mod text;
@@ -24,7 +27,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::admin::{AskError, CallsWanted};
+use crate::admin::{AskError, CallsWanted, LogsWanted, Order};
 use crate::logging::Format;
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -37,7 +40,7 @@ const NOT_RUNNING: u8 = 3;
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
 ///
-/// Exit codes: 0 fine · 1 a server is failed or in backoff, or the call failed · 2 usage or configuration · 3 the
+/// Exit codes: 0 fine · 1 a server is failed or in backoff, or what was asked for failed · 2 usage or configuration · 3 the
 /// daemon is not running.
 #[derive(Debug, Parser)]
 #[command(name = "mcpd", version, max_term_width = 100)]
@@ -101,6 +104,37 @@ enum Command {
         #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 20)]
         last: usize,
     },
+    /// Show what servers write to stderr, oldest first
+    Logs {
+        /// Show only what this server writes
+        server: Option<String>,
+        /// Show also the lines that are written from now on
+        #[arg(short, long)]
+        follow: bool,
+        /// Print each line as a line of JSON
+        #[arg(long)]
+        json: bool,
+        /// How many of the lines that are kept, 256 KiB of each server
+        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 100)]
+        last: usize,
+    },
+    /// Start a server again, at once, and wait until it is ready or has failed
+    Restart {
+        /// Its name, as `mcpd status` prints it
+        server: String,
+    },
+    /// Stop a server and hide its tools until it is enabled again or the daemon is started again
+    Disable {
+        /// Its name, as `mcpd status` prints it
+        server: String,
+    },
+    /// Let a disabled server run again, and wait until it is ready or has failed
+    Enable {
+        /// Its name, as `mcpd status` prints it
+        server: String,
+    },
+    /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
+    Reload,
     /// Show what the running daemon logs, or change it until it ends
     LogLevel {
         /// A level, or parts such as `info,mcpd::session=debug`
@@ -134,6 +168,14 @@ pub fn main() -> ExitCode {
             let wanted = CallsWanted { last, server, follow };
             with(directory(), |directory| block_on(calls::run(&directory, wanted, json)))
         }
+        Command::Logs { server, follow, json, last } => {
+            let wanted = LogsWanted { last, server, follow };
+            with(directory(), |directory| block_on(logs::run(&directory, wanted, json)))
+        }
+        Command::Restart { server } => order(directory(), Order::Restart, &server),
+        Command::Disable { server } => order(directory(), Order::Disable, &server),
+        Command::Enable { server } => order(directory(), Order::Enable, &server),
+        Command::Reload => with(directory(), |directory| block_on(reload::run(&directory))),
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
@@ -146,6 +188,10 @@ fn with(directory: Result<RuntimeDir, SocketError>, run: impl FnOnce(RuntimeDir)
         Ok(directory) => run(directory),
         Err(error) => fail(USAGE, error),
     }
+}
+
+fn order(directory: Result<RuntimeDir, SocketError>, order: Order, server: &str) -> ExitCode {
+    with(directory, |directory| block_on(order::run(&directory, order, server)))
 }
 
 /// Threads for what would hold up the one that moves all data. They stay once they were needed: when the next large
@@ -163,11 +209,21 @@ fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
 
 /// Prints `text`. A reader that has seen enough is no failure.
 fn say(text: impl AsRef<[u8]>) -> ExitCode {
+    put(text).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Prints `text`, or tells with which code to end: a reader that has seen enough is no failure.
+fn put(text: impl AsRef<[u8]>) -> Result<(), ExitCode> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(FAILED, error),
-        _ => ExitCode::SUCCESS,
-    }
+    stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        _ => fail(FAILED, error),
+    })
+}
+
+/// Says why the daemon did not do what it was asked.
+fn refused(error: &AskError) -> ExitCode {
+    fail(if matches!(error, AskError::NotRunning(_)) { NOT_RUNNING } else { FAILED }, error)
 }
 
 /// Why the socket `path` cannot be used: nobody serves there, or something else.

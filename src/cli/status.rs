@@ -1,13 +1,19 @@
 //! `mcpd status`.
 
+use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::text::table;
+use super::text::{one_line, table};
 use super::{FAILED, NOT_RUNNING, fail, say};
-use crate::admin::report::{AgentReport, Report, ServerReport};
+use crate::admin::report::{AgentReport, InstanceReport, Report, ServerReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+
+/// Instances of one server that the table shows; `--json` has them all.
+const INSTANCES: usize = 8;
+/// Characters of what an instance is for.
+const LONGEST_PURPOSE: usize = 40;
 
 pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
     let report = match admin::status(&directory.socket(ADMIN_SOCKET)).await {
@@ -23,7 +29,9 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
     } else {
         say(render(&report))
     };
-    let failed = report.servers.iter().any(|server| matches!(&*server.state, "failed" | "backoff" | "unresponsive"));
+    let is_down =
+        |server: &ServerReport| !server.disabled && matches!(&*server.state, "failed" | "backoff" | "unresponsive");
+    let failed = report.servers.iter().any(is_down);
     if failed { ExitCode::from(FAILED) } else { printed }
 }
 
@@ -51,31 +59,78 @@ pub(super) fn render(report: &Report) -> String {
 
 fn servers(servers: &[ServerReport]) -> String {
     let header = ["SERVER", "STATE", "PID", "UP", "VERSION", "TOOLS", "DENIED", "CALLS", "ERRORS", "RESTARTS"];
-    let row = |server: &ServerReport| {
+    table(header, servers.iter().flat_map(|server| iter::once(row(server)).chain(instances(&server.instances))))
+}
+
+fn row(server: &ServerReport) -> [String; 10] {
+    [
+        server.name.clone(),
+        shown_state(server).to_owned(),
+        server.pid.map_or_else(dash, |pid| pid.to_string()),
+        server.uptime_ms.map_or_else(dash, duration),
+        server.protocol.clone().unwrap_or_else(dash),
+        format!("{}{}", server.tools_exposed, if server.tools_truncated { "+" } else { "" }),
+        server.tools_denied.to_string(),
+        server.calls.to_string(),
+        server.errors.to_string(),
+        server.restarts.to_string(),
+    ]
+}
+
+fn shown_state(server: &ServerReport) -> &str {
+    if server.disabled && server.state == "stopped" { "disabled" } else { &server.state }
+}
+
+/// A row for each of the first, below that of their server; what is told of the server only is left out.
+fn instances(all: &[InstanceReport]) -> Vec<[String; 10]> {
+    let row = |one: &InstanceReport| {
+        let [version, tools, denied] = [const { String::new() }; 3];
         [
-            server.name.clone(),
-            server.state.clone(),
-            server.pid.map_or_else(dash, |pid| pid.to_string()),
-            server.uptime_ms.map_or_else(dash, duration),
-            server.protocol.clone().unwrap_or_else(dash),
-            format!("{}{}", server.tools_exposed, if server.tools_truncated { "+" } else { "" }),
-            server.tools_denied.to_string(),
-            server.calls.to_string(),
-            server.errors.to_string(),
-            server.restarts.to_string(),
+            format!("  {}", shortened(&one.purpose)),
+            one.state.clone(),
+            one.pid.map_or_else(dash, |pid| pid.to_string()),
+            one.uptime_ms.map_or_else(dash, duration),
+            version,
+            tools,
+            denied,
+            one.calls.to_string(),
+            one.errors.to_string(),
+            one.restarts.to_string(),
         ]
     };
-    table(header, servers.iter().map(row))
+    let mut rows: Vec<_> = all.iter().take(INSTANCES).map(row).collect();
+    if all.len() > INSTANCES {
+        let mut more = [const { String::new() }; 10];
+        more[0] = format!("  … {} more", all.len() - INSTANCES);
+        rows.push(more);
+    }
+    rows
+}
+
+/// The end of what is too long for a table: directories differ there.
+fn shortened(purpose: &str) -> String {
+    let purpose = one_line(purpose);
+    let surplus = purpose.chars().count().saturating_sub(LONGEST_PURPOSE);
+    if surplus == 0 { purpose } else { ['…'].into_iter().chain(purpose.chars().skip(surplus + 1)).collect() }
 }
 
 /// What has gone wrong with a server, below the table: sentences do not fit into columns.
 fn trouble(server: &ServerReport) -> String {
-    let Some(error) = server.reason.as_ref().or(server.last_error.as_ref()) else { return String::new() };
-    let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", duration(ms))).unwrap_or_default();
-    let last = if server.reason.is_some() { "" } else { "last error: " };
-    let mut text = format!("\n{}: {last}{error}{retry}\n", server.name);
-    for line in &server.stderr {
-        text += &format!("    {line}\n");
+    if server.disabled {
+        return String::new();
+    }
+    let mut text = String::new();
+    if let Some(error) = server.reason.as_ref().or(server.last_error.as_ref()) {
+        let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", duration(ms))).unwrap_or_default();
+        let last = if server.reason.is_some() { "" } else { "last error: " };
+        text += &format!("\n{}: {last}{error}{retry}\n", server.name);
+    }
+    let of_instances = server.instances.iter().filter_map(|one| Some((one, one.reason.as_ref()?)));
+    for (one, reason) in of_instances.filter(|(_, reason)| Some(*reason) != server.reason.as_ref()).take(INSTANCES) {
+        text += &format!("\n{} ({}): {reason}\n", server.name, shortened(&one.purpose));
+    }
+    if !text.is_empty() {
+        server.stderr.iter().for_each(|line| text += &format!("    {line}\n"));
     }
     text
 }

@@ -62,7 +62,11 @@ impl Facts {
         let (mut states, changes) = (Vec::new(), FuturesUnordered::new());
         for server in &view.servers {
             let mut published = server.handle.watch();
-            states.push((&**server.handle.name(), published.borrow_and_update().word()));
+            let word = match published.borrow_and_update().word() {
+                "stopped" if !server.enabled => "disabled",
+                word => word,
+            };
+            states.push((&**server.handle.name(), word));
             changes.push(changed(published).boxed());
         }
         changes.push(changed(self.view.clone()).boxed());

@@ -6,9 +6,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
 
+use crate::admin::ReloadAsked;
+use crate::admin::report::ReloadReport;
 use crate::config::interpolate::Process;
 use crate::config::{self, DaemonConfig, Loaded};
 use crate::manager::{Changes, Manager};
@@ -23,30 +25,56 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Reloads once for any number of `requests` that came meanwhile: the last one finds the latest files.
-    pub(super) async fn on(self, requests: Arc<Notify>) {
+    /// Reloads once for any number of `signals` and of operators who `asked` that came meanwhile: the last one finds the latest
+    /// files.
+    pub(super) async fn on(self, signals: Arc<Notify>, mut asked: mpsc::Receiver<ReloadAsked>) {
         loop {
-            requests.notified().await;
-            match self.once().await {
-                Ok(changes) => tracing::info!("reloaded: {}", summary(&changes)),
-                Err(reason) => tracing::error!("not reloaded, nothing has changed: {reason}"),
+            let mut waiting = Vec::new();
+            tokio::select! {
+                () = signals.notified() => {}
+                Some(first) = asked.recv() => waiting.push(first),
+            }
+            waiting.extend(std::iter::from_fn(|| asked.try_recv().ok()));
+            let reloaded = self.once().await;
+            for answer in waiting {
+                // Whoever asked may have gone.
+                let _ = answer.send(reloaded.clone());
             }
         }
     }
 
-    async fn once(&self) -> Result<Changes, String> {
+    async fn once(&self) -> Result<ReloadReport, String> {
+        let reloaded = self.take_over().await;
+        match &reloaded {
+            Ok((changes, _)) => tracing::info!("reloaded: {}", summary(changes)),
+            Err(reason) => tracing::error!("not reloaded, nothing has changed: {reason}"),
+        }
+        reloaded.map(|(_, report)| report)
+    }
+
+    async fn take_over(&self) -> Result<(Changes, ReloadReport), String> {
         let files = self.files.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &Process)).await.map_err(|error| error.to_string())?;
         let Loaded { config, warnings, .. } = loaded.map_err(|error| error.render(false))?;
-        for warning in warnings {
-            tracing::warn!("{}", warning.render(false));
-        }
+        let mut warnings: Vec<_> = warnings.iter().map(|warning| warning.render(false)).collect();
         if config.daemon != self.daemon {
-            tracing::warn!("what has changed in [daemon] holds when mcpd is started the next time");
+            warnings.push("what has changed in [daemon] holds when mcpd is started the next time".to_owned());
         }
-        self.manager.set_servers(config.servers).await.map_err(|error| error.to_string())
+        let names: Vec<_> = config.servers.iter().map(|server| Arc::clone(&server.name)).collect();
+        let changes = self.manager.set_servers(config.servers).await.map_err(|error| error.to_string())?;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let report = report(&names, &changes, warnings);
+        Ok((changes, report))
     }
+}
+
+fn report(names: &[Arc<str>], changes: &Changes, warnings: Vec<String>) -> ReloadReport {
+    let Changes { added, removed, restarted } = changes;
+    let texts = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
+    let is_kept = |name: &&Arc<str>| !added.contains(name) && !restarted.contains(name);
+    let kept = names.iter().filter(is_kept).map(ToString::to_string).collect();
+    ReloadReport { kept, added: texts(added), changed: texts(restarted), removed: texts(removed), warnings }
 }
 
 fn summary(changes: &Changes) -> String {

@@ -34,7 +34,7 @@ pub(super) enum Order {
     /// What a person says of how it is.
     Vouch(String, Vouched, Done<()>),
     /// Another instance.
-    Restart(String, Done<ServerHandle>),
+    Restart(String, Done<(ServerHandle, u64)>),
     /// What servers have brought by now, published.
     Refresh(Done<()>),
 }
@@ -78,7 +78,7 @@ impl ManagerTask {
 
     fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
         check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
-        let entry = self.start_one(config);
+        let entry = self.start_one(config, true);
         let handle = entry.running.handle.clone();
         self.servers.push(entry);
         self.publish_anew();
@@ -98,23 +98,17 @@ impl ManagerTask {
         let mut changes = Changes::default();
         let mut before = std::mem::take(&mut self.servers);
         for config in configs {
-            let is_same = |entry: &Entry| {
-                entry.config.name == config.name && entry.config.settings.sharing == config.settings.sharing
-            };
-            let entry = match before.iter().position(is_same) {
+            let entry = match before.iter().position(|entry| entry.config.name == config.name) {
                 None => {
                     changes.added.push(Arc::clone(&config.name));
-                    self.start_one(config)
+                    self.start_one(config, true)
                 }
                 Some(index) => {
-                    let mut entry = before.remove(index);
-                    let same = entry.config.runs_like(&config);
-                    entry.config = Arc::new(config);
-                    if !same {
-                        changes.restarted.push(Arc::clone(&entry.config.name));
-                        entry.running.control.reconfigure(Arc::clone(&entry.config));
+                    let entry = before.remove(index);
+                    if !entry.config.runs_like(&config) {
+                        changes.restarted.push(Arc::clone(&config.name));
                     }
-                    entry
+                    self.take_over(entry, config)
                 }
             };
             self.servers.push(entry);
@@ -123,6 +117,22 @@ impl ManagerTask {
         self.leaving.extend(before.into_iter().map(leave));
         self.publish_anew();
         Ok(changes)
+    }
+
+    /// Has a server run as `config` says; one that is disabled stays so.
+    fn take_over(&mut self, mut entry: Entry, config: ServerConfig) -> Entry {
+        if entry.config.settings.sharing != config.settings.sharing {
+            let other = self.start_one(config, entry.enabled);
+            other.running.control.vouch(entry.running.control.vouched());
+            self.leaving.push(leave(entry));
+            return other;
+        }
+        let same = entry.config.runs_like(&config);
+        entry.config = Arc::new(config);
+        if !same {
+            entry.running.control.reconfigure(Arc::clone(&entry.config));
+        }
+        entry
     }
 
     fn deny(&mut self, name: &str, deny: &[Glob]) -> Result<(), ManagerError> {
@@ -144,10 +154,9 @@ impl ManagerTask {
         Ok(handle)
     }
 
-    fn restart(&mut self, name: &str) -> Result<ServerHandle, ManagerError> {
+    fn restart(&mut self, name: &str) -> Result<(ServerHandle, u64), ManagerError> {
         let running = &self.find(name)?.running;
-        running.control.restart();
-        Ok(running.handle.clone())
+        Ok((running.handle.clone(), running.control.restart()))
     }
 }
 

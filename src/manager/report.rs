@@ -14,13 +14,17 @@ use crate::server::lifecycle::State;
 
 /// Lines of stderr shown of a server that is not ready.
 const STDERR_LINES: usize = 20;
+/// Bytes shown of each of them, and of all together: a report has to fit into one message.
+const STDERR_LINE: usize = 4 << 10;
+const STDERR_BYTES: usize = 32 << 10;
 
 /// One configured server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServerReport {
     /// Its configured name.
     pub name: String,
-    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`; `idle` if nobody needs an instance.
+    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`; `idle` if nobody needs an instance. A
+    /// disabled server is `stopped` once its process is gone.
     pub state: String,
     /// It is not to run until it is enabled again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -181,7 +185,11 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
         stray_responses: totals.stray_responses,
         last_error: published.last_error.clone(),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
-        stderr: if uptime_ms.is_some() { Vec::new() } else { handle.stderr(STDERR_LINES) },
+        stderr: if uptime_ms.is_some() {
+            Vec::new()
+        } else {
+            handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES)
+        },
     }
 }
 

@@ -60,15 +60,16 @@ impl ManagerTask {
             built_from: None,
             view,
         };
-        task.servers = servers.into_iter().map(|config| task.start_one(config)).collect();
+        task.servers = servers.into_iter().map(|config| task.start_one(config, true)).collect();
         task.publish(false);
         (task, receiver)
     }
 
-    pub(super) fn start_one(&self, config: ServerConfig) -> Entry {
+    pub(super) fn start_one(&self, config: ServerConfig, enabled: bool) -> Entry {
         let config = Arc::new(config);
-        let running = server::start(Arc::clone(&config), self.setup.host.clone(), Arc::clone(&self.changed));
-        Entry { running, config, enabled: true }
+        let (host, changed) = (self.setup.host.clone(), Arc::clone(&self.changed));
+        let running = server::start(Arc::clone(&config), enabled, host, changed);
+        Entry { running, config, enabled }
     }
 
     /// Obeys orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.

@@ -83,9 +83,9 @@ pub(super) struct Orders {
     wanted: watch::Receiver<Wanted>,
 }
 
-pub(super) fn channel(config: Arc<ServerConfig>) -> (Control, Orders) {
+pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool) -> (Control, Orders) {
     let (stop_sender, stop) = StopOrder::channel();
-    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled: true, vouched: Vouched::Auto, revision: 0 });
+    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled, vouched: Vouched::Auto, revision: 0 });
     (Control { stop: stop_sender, wanted: wanted_sender }, Orders { stop, wanted })
 }
 
@@ -111,17 +111,22 @@ impl Control {
         self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.vouched, vouched) != vouched);
     }
 
-    /// Ends its instance, after its calls, and starts another one at once.
-    pub fn restart(&self) {
+    /// What a person has said last of how it is.
+    #[must_use]
+    pub fn vouched(&self) -> Vouched {
+        self.wanted.borrow().vouched
+    }
+
+    /// Ends its instance, after its calls, and starts another one at once. Gives the revision by which it will be known.
+    pub fn restart(&self) -> u64 {
         self.wanted.send_modify(|wanted| wanted.revision += 1);
+        self.wanted.borrow().revision
     }
 
     /// The same, as `config` says; its name cannot change.
-    pub fn reconfigure(&self, config: Arc<ServerConfig>) {
-        self.wanted.send_modify(|wanted| {
-            wanted.config = config;
-            wanted.revision += 1;
-        });
+    pub fn reconfigure(&self, config: Arc<ServerConfig>) -> u64 {
+        self.wanted.send_modify(|wanted| wanted.config = config);
+        self.restart()
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use super::Command;
 use super::call::{Call, CallKey, Cancellation, Failure};
 use super::publish::{Published, Stats, Totals};
-use super::stderr::StderrRing;
+use super::stderr::Log;
 
 /// The way to one server; cheap to clone.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct ServerHandle {
     pub(super) name: Arc<str>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) published: watch::Receiver<Published>,
-    pub(super) stderr: watch::Receiver<StderrRing>,
+    pub(super) stderr: Log,
     pub(super) stats: Arc<Stats>,
     /// Requests that this program itself has made of it.
     pub(super) own_requests: Arc<AtomicU64>,
@@ -128,10 +128,10 @@ impl ServerHandle {
         Attachment { server: self.clone(), session }
     }
 
-    /// The last lines of its stderr, oldest first.
+    /// What it writes to stderr, over all its instances.
     #[must_use]
-    pub fn stderr(&self, count: usize) -> Vec<String> {
-        self.stderr.borrow().last(count)
+    pub fn stderr(&self) -> &Log {
+        &self.stderr
     }
 }
 

@@ -48,7 +48,6 @@ pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub use self::handle::{Attachment, ServerHandle};
 use self::publish::Publisher;
 pub use self::publish::{Changed, Counter, Published, Stats, Totals};
-use self::stderr::StderrRing;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 pub use self::turn::Turns;
 use crate::config::{DaemonConfig, ServerConfig, Sharing};
@@ -153,29 +152,32 @@ pub struct Running {
     pub task: JoinHandle<()>,
 }
 
-/// Starts the task of one server. `changed` is notified whenever what it publishes has changed.
+/// Starts the task of one server, and the server itself once it is enabled. `changed` is notified whenever what it publishes
+/// has changed.
 #[must_use]
-pub fn start(config: Arc<ServerConfig>, host: Host, changed: Changed) -> Running {
+pub fn start(config: Arc<ServerConfig>, enabled: bool, host: Host, changed: Changed) -> Running {
+    let stderr = stderr::Writer::new(Arc::clone(&config.name));
     if config.settings.sharing == Sharing::Shared {
-        return start_instance(config, host, changed, None);
+        return start_instance((config, enabled), host, changed, None, stderr);
     }
-    let Wiring { mut handle, control, orders, commands, publisher, .. } = Wiring::new(config, changed);
+    let Wiring { mut handle, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, &stderr);
     let (instances, receiver) = watch::channel(Arc::from([]));
     handle.instances = Some(receiver);
-    let task = tokio::spawn(group::Group::new(host, orders, commands, publisher, instances).run());
+    let task = tokio::spawn(group::Group::new((host, stderr), orders, commands, publisher, instances).run());
     Running { handle, control, task }
 }
 
 /// Starts the task of one instance; one that is not the only one of its server has a purpose.
 pub(crate) fn start_instance(
-    config: Arc<ServerConfig>,
+    wanted: (Arc<ServerConfig>, bool),
     host: Host,
     changed: Changed,
     purpose: Option<Arc<str>>,
+    stderr: stderr::Writer,
 ) -> Running {
-    let Wiring { mut handle, control, orders, commands, publisher, ring } = Wiring::new(config, changed);
+    let Wiring { mut handle, control, orders, commands, publisher } = Wiring::new(wanted, changed, &stderr);
     handle.purpose.clone_from(&purpose);
-    let task = tokio::spawn(task::run(host, orders, commands, publisher, ring, purpose));
+    let task = tokio::spawn(task::run(host, orders, commands, publisher, stderr, purpose));
     Running { handle, control, task }
 }
 
@@ -186,26 +188,24 @@ struct Wiring {
     orders: Orders,
     commands: mpsc::Receiver<Command>,
     publisher: Publisher,
-    ring: watch::Sender<StderrRing>,
 }
 
 impl Wiring {
-    fn new(config: Arc<ServerConfig>, changed: Changed) -> Self {
+    fn new((config, enabled): (Arc<ServerConfig>, bool), changed: Changed, stderr: &stderr::Writer) -> Self {
         let name = Arc::clone(&config.name);
         let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
-        let (control, orders) = control::channel(config);
-        let (publisher, published) = publish::channel(changed);
-        let (ring, stderr) = watch::channel(StderrRing::default());
+        let (control, orders) = control::channel(config, enabled);
+        let (publisher, published) = publish::channel(changed, enabled);
         let handle = ServerHandle {
             name,
             commands: command_sender,
             published,
-            stderr,
+            stderr: stderr.log(),
             stats: Arc::clone(&publisher.stats),
             own_requests: Arc::default(),
             instances: None,
             purpose: None,
         };
-        Self { handle, control, orders, commands, publisher, ring }
+        Self { handle, control, orders, commands, publisher }
     }
 }

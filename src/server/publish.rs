@@ -19,6 +19,8 @@ pub struct Published {
     pub state: State,
     /// The first attempt to start it as it is now wanted has ended: its tools are known, or it failed.
     pub attempted: bool,
+    /// Of what was wanted when it was started last: rises with each order to restart it.
+    pub revision: u64,
     /// There is no instance, because nobody needs one; a call starts it.
     pub asleep: bool,
     /// Its tools as last listed.
@@ -150,10 +152,11 @@ pub(super) struct Publisher {
     pub(super) stats: Arc<Stats>,
 }
 
-pub(super) fn channel(changed: Changed) -> (Publisher, watch::Receiver<Published>) {
+pub(super) fn channel(changed: Changed, enabled: bool) -> (Publisher, watch::Receiver<Published>) {
     let first = Published {
-        state: State::Starting,
+        state: if enabled { State::Starting } else { State::Stopped },
         attempted: false,
+        revision: 0,
         asleep: false,
         tools: Arc::default(),
         pid: None,

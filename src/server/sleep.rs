@@ -33,9 +33,9 @@ impl ServerTask {
             let mut orders = self.orders.clone();
             let Some(Wanted { config, revision, .. }) = self.holding(orders.next()).await else { return false };
             (self.config, self.revision) = (config, revision);
+            self.publisher.update(|published| (published.revision, published.attempted) = (revision, false));
             self.recall_tools().await;
             if !self.is_lazy() || !self.publisher.knows_tools() {
-                self.publisher.update(|published| published.attempted = false);
                 break;
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
@@ -20,7 +20,7 @@ use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::process::{self, NotStarted, Process};
 use super::publish::Publisher;
-use super::stderr::{self, StderrRing};
+use super::stderr;
 use super::turn::Turn;
 use super::{Command, Host};
 use crate::config::ServerConfig;
@@ -40,7 +40,7 @@ pub(super) struct ServerTask {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) publisher: Publisher,
     pub(super) lifecycle: Lifecycle,
-    ring: watch::Sender<StderrRing>,
+    stderr: stderr::Writer,
     /// What it is for, if it is one of several.
     purpose: Option<Arc<str>>,
     /// Calls held back, oldest first.
@@ -56,7 +56,7 @@ pub(super) async fn run(
     orders: Orders,
     commands: mpsc::Receiver<Command>,
     publisher: Publisher,
-    ring: watch::Sender<StderrRing>,
+    stderr: stderr::Writer,
     purpose: Option<Arc<str>>,
 ) {
     let Wanted { config, revision, .. } = orders.wanted();
@@ -69,14 +69,14 @@ pub(super) async fn run(
         commands,
         publisher,
         lifecycle,
-        ring,
+        stderr,
         purpose,
         held: VecDeque::new(),
         forget_at: None,
         idle_since: None,
     };
     task.recall_tools().await;
-    if task.is_lazy() && task.publisher.knows_tools() {
+    if !task.orders.wants_any() || (task.is_lazy() && task.publisher.knows_tools()) {
         task.lifecycle = task.lifecycle.not_yet_started();
     }
     task.publish_state();
@@ -140,7 +140,7 @@ impl ServerTask {
             Some(Ok(Ok(pid))) => {
                 self.publisher.update(|published| published.pid = Some(pid));
                 let (process, pipes) = spawned.into_process();
-                let mut draining = AbortOnDrop(tokio::spawn(stderr::drain(pipes.stderr, self.ring.clone())));
+                let mut draining = AbortOnDrop(tokio::spawn(self.stderr.clone().drain(pipes.stderr, pid)));
                 let reason = self.with_process(process, (pipes.stdin, pipes.stdout), turn).await;
                 // What it said last says most.
                 let _ = self.holding(timeout(LAST_STDERR, &mut draining.0)).await;

@@ -202,8 +202,12 @@ fn a_full_disk_costs_one_warning_and_nothing_else() {
 fn agents_cannot_ask_who_called_what() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
-    for method in ["calls", "log_level", "status"] {
-        assert_eq!(code(&agent.request(method, &json!({"version": "0", "filter": "trace"}))), -32601, "{method}");
+    for method in ["calls", "log_level", "status", "logs", "restart", "enable", "disable", "reload"] {
+        assert_eq!(
+            code(&agent.request(method, &json!({"version": "0", "filter": "trace", "server": "a"}))),
+            -32601,
+            "{method}"
+        );
     }
 }
 

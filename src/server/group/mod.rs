@@ -18,7 +18,7 @@ use super::call::{Call, Failure};
 use super::control::{Orders, Wanted};
 use super::listing::ToolList;
 use super::publish::Publisher;
-use super::{Changed, Command, Host, Running, ServerHandle, Stop, stop_all};
+use super::{Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
 use crate::config::{ServerConfig, Sharing};
 
@@ -28,6 +28,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The task of such a server.
 pub(super) struct Group {
     host: Host,
+    /// One for all instances.
+    stderr: stderr::Writer,
     orders: Orders,
     wanted: Wanted,
     commands: mpsc::Receiver<Command>,
@@ -51,7 +53,7 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(
-        host: Host,
+        (host, stderr): (Host, stderr::Writer),
         orders: Orders,
         commands: mpsc::Receiver<Command>,
         publisher: Publisher,
@@ -60,6 +62,7 @@ impl Group {
         let wanted = orders.wanted();
         Self {
             host,
+            stderr,
             orders,
             wanted,
             commands,
@@ -140,13 +143,10 @@ impl Group {
     fn start(&mut self, purpose: Purpose, stays: bool) {
         self.started += 1;
         let config = Arc::new(purpose.config(&self.wanted.config));
-        let running = super::start_instance(
-            config,
-            self.host.clone(),
-            Arc::clone(&self.changed),
-            Some(purpose.label(self.started)),
-        );
-        running.control.enable(self.wanted.enabled);
+        let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
+        let stderr = self.stderr.for_purpose(Arc::clone(&label));
+        let running =
+            super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, Some(label), stderr);
         running.control.vouch(self.wanted.vouched);
         self.slots.push(Slot::new(purpose, running, stays));
         self.publish_instances();
@@ -222,9 +222,9 @@ impl Group {
 
     fn change(&mut self, wanted: Wanted) {
         let before = std::mem::replace(&mut self.wanted, wanted);
-        for slot in &self.slots {
+        for slot in &mut self.slots {
             if before.revision != self.wanted.revision {
-                slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.wanted.config)));
+                slot.due = slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.wanted.config)));
             }
             slot.running.control.enable(self.wanted.enabled);
             slot.running.control.vouch(self.wanted.vouched);

@@ -69,17 +69,25 @@ pub(super) struct Slot {
     pub(super) used: Instant,
     /// There is always this one.
     pub(super) stays: bool,
+    /// The revision it has to have.
+    pub(super) due: u64,
     /// Each call it has not answered holds a copy.
     pub(super) ticket: Ticket,
 }
 
 impl Slot {
     pub(super) fn new(purpose: Purpose, running: Running, stays: bool) -> Self {
-        Self { purpose, running, used: Instant::now(), stays, ticket: Ticket::default() }
+        Self { purpose, running, used: Instant::now(), stays, due: 0, ticket: Ticket::default() }
     }
 
     fn load(&self) -> usize {
         Arc::strong_count(&self.ticket) - 1
+    }
+
+    /// Whether it has been started as it was last wanted, or sleeps.
+    pub(super) fn has_settled(&self) -> bool {
+        let published = self.running.handle.published();
+        published.revision >= self.due && (published.attempted || published.asleep)
     }
 
     /// Whether it may be ended when nobody has used it for long.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Group;
+use super::slots::Slot;
 use crate::server::lifecycle::State;
 use crate::server::{Published, Running};
 
@@ -31,9 +32,11 @@ impl Group {
         };
         let tools = Arc::clone(&self.tools);
         let enabled = self.wanted.enabled;
+        let settled = self.slots.iter().all(Slot::has_settled).then_some(self.wanted.revision);
         self.publisher.update(|all| {
             (all.attempted, all.tools, all.lost_guards) = (attempted, tools, lost_guards);
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
+            all.revision = settled.unwrap_or(all.revision);
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
             all.asleep = enabled && shown.is_none_or(|one| one.asleep);
             all.checked = shown.and_then(|one| one.checked);

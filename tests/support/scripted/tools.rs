@@ -154,7 +154,14 @@ fn unhex(text: &str) -> Vec<u8> {
     text.as_bytes().chunks(2).filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
+/// Writes `text` as a line, as often as `times` says, or so many `bytes` of complaints, in `lines` or without an end.
 fn stderr(server: &mut Server, call: &Call) {
+    if !call.text("text").is_empty() {
+        let times = call.arguments["times"].as_u64().unwrap_or(1);
+        let line = format!("{}\n", call.text("text"));
+        (0..times).for_each(|_| drop(io::stderr().write_all(line.as_bytes())));
+        return server.output.line(&call.echo());
+    }
     let filler = if call.arguments["lines"] == true { "complaint\n" } else { "complaint " };
     let text = filler.repeat(call.number("bytes") as usize / filler.len());
     let _ = io::stderr().write_all(text.as_bytes());

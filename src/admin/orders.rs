@@ -1,0 +1,85 @@
+//! What an operator has the daemon do: the order is given at once, and its end waited for in a bounded time.
+
+use std::io;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::report::{ReloadReport, ServerTold};
+use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
+use super::{Answer, DISABLE, ENABLE, Told};
+use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
+use crate::manager::{ManagerError, Settled};
+
+/// For the configuration to be read: it may be on a disk that has gone away.
+const RELOAD: Duration = Duration::from_secs(30);
+
+/// The answer to an operator's wish that the configuration is read again: what has become of the servers, or why nothing has
+/// changed.
+pub(crate) type ReloadAsked = oneshot::Sender<Result<ReloadReport, String>>;
+
+/// Does what the question `id` wants of one server. Returns early when the operator leaves; what it wanted is done all the same.
+pub(super) async fn answer(
+    operator: &mut Operator,
+    (id, order): (u64, &str),
+    server: &str,
+    access: &Access,
+) -> io::Result<()> {
+    let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
+    let unknown = unknown_server(&access.view.borrow(), server);
+    if let Some(error) = unknown {
+        return refuse(operator, Some(id), error).await;
+    }
+    let manager = &access.manager;
+    let limit = manager.patience(server).unwrap_or_default();
+    let obeyed = async {
+        match order {
+            ENABLE => manager.toggle_and_wait(server, true).await,
+            DISABLE => manager.toggle_and_wait(server, false).await,
+            _ => manager.restart_and_wait(server).await,
+        }
+    };
+    match waiting(operator, limit, obeyed).await? {
+        Ok(Settled { state, reason, done }) => {
+            let told = ServerTold { state: state.to_owned(), reason, done };
+            respond(operator, Some(id), Answer::Server(told)).await
+        }
+        Err(ManagerError::Closed) => refuse(operator, Some(id), stopping()).await,
+        Err(error) => refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, error.to_string())).await,
+    }
+}
+
+/// Has the configuration read again, for the question `id`.
+pub(super) async fn reload(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
+    let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
+    let reloaded = timeout(RELOAD, ask(&access.reloads));
+    let error = match waiting(operator, RELOAD, reloaded).await? {
+        Ok(Some(Ok(report))) => return respond(operator, Some(id), Answer::Reload(report)).await,
+        Ok(Some(Err(reason))) => {
+            ErrorObject::new(INVALID_PARAMS, format!("not reloaded, nothing has changed:\n{reason}"))
+        }
+        Ok(None) => stopping(),
+        Err(_) => ErrorObject::new(INTERNAL_ERROR, "the configuration cannot be read in time".to_owned()),
+    };
+    refuse(operator, Some(id), error).await
+}
+
+async fn ask(reloads: &mpsc::Sender<ReloadAsked>) -> Option<Result<ReloadReport, String>> {
+    let (sender, receiver) = oneshot::channel();
+    reloads.send(sender).await.ok()?;
+    receiver.await.ok()
+}
+
+/// Waits for what takes `limit` at most, and says so to the operator; an error if that leaves first.
+async fn waiting<T>(operator: &mut Operator, limit: Duration, end: impl Future<Output = T>) -> io::Result<T> {
+    let at_most_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    send(operator, event(Told::Waiting { at_most_ms })).await?;
+    tokio::select! {
+        // The order is given before it is looked whether anybody waits.
+        biased;
+        end = end => Ok(end),
+        _ = operator.next() => Err(io::ErrorKind::ConnectionAborted.into()),
+    }
+}

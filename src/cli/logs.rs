@@ -1,0 +1,44 @@
+//! `mcpd logs`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::text::one_line;
+use super::{FAILED, NOT_RUNNING, fail, put, refused};
+use crate::admin::report::LineReport;
+use crate::admin::{self, LogsWanted, Next, Told};
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+
+pub(super) async fn run(directory: &RuntimeDir, wanted: LogsWanted, json: bool) -> ExitCode {
+    match show(&directory.socket(ADMIN_SOCKET), wanted, json).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(code) => code,
+    }
+}
+
+async fn show(socket: &Path, wanted: LogsWanted, json: bool) -> Result<(), ExitCode> {
+    let follow = wanted.follow;
+    let mut lines = admin::logs(socket, wanted).await.map_err(|error| refused(&error))?;
+    loop {
+        match lines.next().await.map_err(|error| refused(&error))? {
+            Some(Next::Told(Told::Line(line))) if json => {
+                put(serde_json::to_string(&line).map_err(|error| fail(FAILED, error))? + "\n")?;
+            }
+            Some(Next::Told(Told::Line(line))) => put(shown(&line))?,
+            Some(Next::Told(Told::LinesMissed { server, count })) => {
+                eprintln!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
+            }
+            Some(Next::Told(_)) => {}
+            Some(Next::All(_)) if follow => {}
+            Some(Next::All(_)) => return Ok(()),
+            None => return Err(fail(NOT_RUNNING, "the daemon has stopped")),
+        }
+    }
+}
+
+/// As syslog has it, with what the instance is for where there may be several.
+fn shown(LineReport { time, server, pid, purpose, text }: &LineReport) -> String {
+    let purpose = purpose.as_deref().map(|purpose| format!(" ({})", one_line(purpose))).unwrap_or_default();
+    let text = one_line(&text.replace('\t', "    "));
+    format!("{time} {server}{purpose}[{pid}]: {text}\n")
+}

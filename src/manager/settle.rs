@@ -1,0 +1,110 @@
+//! Waiting, for a bounded time, until a server has done what it was told, and saying what has become of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::orders::Order;
+use super::{Manager, ManagerError, Member, View};
+use crate::server::ServerHandle;
+use crate::server::lifecycle::State;
+
+/// For the end of the instance before, and for the tools of the next one, beside what its handshake may take.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// What has become of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// The word for its state, or for that of its instance that is worst off; `disabled`, or `removed`.
+    pub(crate) state: &'static str,
+    /// Why it is not what it was to be, on one line.
+    pub(crate) reason: Option<String>,
+    /// Whether it is what it was to be.
+    pub(crate) done: bool,
+}
+
+impl Manager {
+    /// How long the methods below wait at most; then they tell what the server is doing.
+    pub(crate) fn patience(&self, server: &str) -> Result<Duration, ManagerError> {
+        let view = self.view.borrow();
+        let member = find(&view, server).ok_or_else(|| unknown(server))?;
+        Ok(member.config.settings.handshake_timeout + MARGIN)
+    }
+
+    /// Restarts a server and waits until the new instance has told its tools, or has failed; of a server with several
+    /// instances, until all have.
+    pub(crate) async fn restart_and_wait(&self, server: &str) -> Result<Settled, ManagerError> {
+        let limit = self.patience(server)?;
+        let (handle, revision) = self.order(|done| Order::Restart(server.to_owned(), done)).await?;
+        let mut view = self.view();
+        let has_settled =
+            handle.wait_for(|published| published.revision >= revision && (published.attempted || published.asleep));
+        let is_wanted = |view: &View| find(view, server).is_some_and(|member| member.enabled);
+        let waited = timeout(limit, async {
+            tokio::select! {
+                _ = has_settled => {}
+                // Nothing will be started.
+                _ = view.wait_for(|view| !is_wanted(view)) => {}
+            }
+        });
+        let in_time = waited.await.is_ok();
+        Ok(self.became(server, true, in_time))
+    }
+
+    /// As [`Manager::toggle`], for a bounded time.
+    pub(crate) async fn toggle_and_wait(&self, server: &str, enabled: bool) -> Result<Settled, ManagerError> {
+        let toggled = timeout(self.patience(server)?, self.toggle(server, enabled)).await;
+        let in_time = toggled.is_ok();
+        toggled.unwrap_or(Ok(()))?;
+        Ok(self.became(server, enabled, in_time))
+    }
+
+    fn became(&self, server: &str, wanted: bool, in_time: bool) -> Settled {
+        let view = self.view.borrow();
+        let Some(member) = find(&view, server) else {
+            return Settled { state: "removed", reason: None, done: false };
+        };
+        let (state, mut reason) = state(member);
+        let good: &[&str] = if wanted { &["ready", "idle"] } else { &["disabled"] };
+        let done = good.contains(&state);
+        if !done && reason.is_none() {
+            reason = match state {
+                "disabled" => Some("it has to be enabled first".to_owned()),
+                _ if !in_time => Some("it takes longer than it is waited for".to_owned()),
+                _ => None,
+            };
+        }
+        Settled { state, reason, done }
+    }
+}
+
+fn find<'a>(view: &'a View, server: &str) -> Option<&'a Member> {
+    view.servers.iter().find(|member| **member.handle.name() == *server)
+}
+
+fn unknown(server: &str) -> ManagerError {
+    ManagerError::UnknownServer { server: server.to_owned() }
+}
+
+fn state(member: &Member) -> (&'static str, Option<String>) {
+    let all: Arc<[ServerHandle]> = member.handle.instances().unwrap_or_default();
+    let trouble = all.iter().find_map(|one| {
+        let published = one.published();
+        let reason = reason(&published.state)?;
+        let purpose = one.purpose().map_or("one", |purpose| purpose);
+        Some((published.word(), Some(format!("{purpose}: {reason}"))))
+    });
+    let published = member.handle.published();
+    if !member.enabled && published.state == State::Stopped {
+        return ("disabled", None);
+    }
+    trouble.unwrap_or_else(|| (published.word(), reason(&published.state).map(str::to_owned)))
+}
+
+fn reason(state: &State) -> Option<&str> {
+    match state {
+        State::Unresponsive { reason, .. } | State::Backoff { reason, .. } | State::Failed { reason } => Some(reason),
+        _ => None,
+    }
+}

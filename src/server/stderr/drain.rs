@@ -1,0 +1,151 @@
+//! Reading stderr, line by line.
+
+use std::sync::Arc;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+
+use super::copy::Copier;
+use super::ring::{Line, Log, Ring};
+use crate::moment::Moment;
+
+/// Longest line kept, in bytes; of a longer one the beginning, with `…` behind it.
+const MAX_LINE: usize = 64 << 10;
+/// Bytes read at once.
+const CHUNK: usize = 4 << 10;
+
+/// The writing end of a server's lines, for one of its instances.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer {
+    ring: watch::Sender<Ring>,
+    server: Arc<str>,
+    purpose: Option<Arc<str>>,
+}
+
+impl Writer {
+    pub(crate) fn new(server: Arc<str>) -> Self {
+        Self { ring: watch::Sender::default(), server, purpose: None }
+    }
+
+    /// The same for an instance that is one of several.
+    pub(crate) fn for_purpose(&self, purpose: Arc<str>) -> Self {
+        Self { purpose: Some(purpose), ..self.clone() }
+    }
+
+    pub(crate) fn log(&self) -> Log {
+        Log::new(self.ring.subscribe())
+    }
+
+    /// Reads `pipe` until every process that holds it is gone.
+    pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32) {
+        let mut buffer = vec![0; CHUNK];
+        let (mut partial, mut copier) = (Partial::default(), Copier::default());
+        while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+            self.take(&mut partial, &buffer[..read], pid, &mut copier);
+            // With a server that never pauses, the runtime would otherwise look at nobody else for a hundred reads.
+            tokio::task::yield_now().await;
+        }
+        // It ends without a line end, or has none to end.
+        self.take(&mut partial, b"\n", pid, &mut copier);
+    }
+
+    fn take(&self, partial: &mut Partial, read: &[u8], pid: u32, copier: &mut Copier) {
+        let lines: Vec<_> = read.split_inclusive(|byte| *byte == b'\n').filter_map(|part| partial.take(part)).collect();
+        if lines.is_empty() {
+            return;
+        }
+        let read = Moment::now();
+        lines.iter().for_each(|text| copier.copy(&self.server, self.purpose.as_deref(), text));
+        self.ring.send_modify(|ring| {
+            for text in lines {
+                ring.push(Line { read, pid, purpose: self.purpose.clone(), text });
+            }
+        });
+    }
+}
+
+/// A line that has not ended yet.
+#[derive(Default)]
+struct Partial {
+    bytes: Vec<u8>,
+    /// It was too long: what is kept of it has been given away, and the rest is dropped.
+    given: bool,
+}
+
+impl Partial {
+    /// Takes in what goes on with the line, to its end at most. Gives the line away once it has ended or is too long, unless
+    /// it is blank.
+    fn take(&mut self, part: &[u8]) -> Option<Box<str>> {
+        let (text, ends) = match part.strip_suffix(b"\n") {
+            Some(text) => (text, true),
+            None => (part, false),
+        };
+        if self.given {
+            self.given = !ends;
+            return None;
+        }
+        let room = MAX_LINE - self.bytes.len();
+        let (kept, is_cut) = (&text[..text.len().min(room)], text.len() > room);
+        self.given = is_cut && !ends;
+        if !ends && !is_cut {
+            self.bytes.extend_from_slice(kept);
+            return None;
+        }
+        if self.bytes.is_empty() {
+            return printable(kept, is_cut);
+        }
+        // One long line is no reason to keep room for another.
+        let mut line = std::mem::take(&mut self.bytes);
+        line.extend_from_slice(kept);
+        printable(&line, is_cut)
+    }
+}
+
+fn printable(line: &[u8], is_cut: bool) -> Option<Box<str>> {
+    let whole = match std::str::from_utf8(line) {
+        // A character was cut in two.
+        Err(error) if is_cut && error.error_len().is_none() => &line[..error.valid_up_to()],
+        _ => line,
+    };
+    let printable = |c: char| if c.is_control() && c != '\t' { '\u{fffd}' } else { c };
+    let line = String::from_utf8_lossy(whole);
+    let text: String = line.trim_end().chars().map(printable).chain(is_cut.then_some('…')).collect();
+    (!text.is_empty()).then(|| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(parts: &[&[u8]]) -> Vec<String> {
+        let mut partial = Partial::default();
+        let split = parts.iter().flat_map(|part| part.split_inclusive(|byte| *byte == b'\n'));
+        split.filter_map(|part| partial.take(part)).map(String::from).collect()
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_were_cut_into_reads() {
+        for parts in
+            [&[&b"one\r\ntwo\n"[..]][..], &[b"on", b"e\r", b"\ntw", b"o", b"\n"], &[b"one\n", b"\n \n", b"two\n"]]
+        {
+            assert_eq!(lines(parts), ["one", "two"]);
+        }
+    }
+
+    #[test]
+    fn what_no_terminal_should_see_is_replaced() {
+        assert_eq!(lines(&[b"\x1b[31mred\xff\tzero\0\n"]), ["\u{fffd}[31mred\u{fffd}\tzero\u{fffd}"]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_told_at_once_and_its_rest_dropped() {
+        let most = vec![b'x'; MAX_LINE];
+        let whole = String::from_utf8(most.clone()).expect("text");
+        assert_eq!(lines(&[&most, b"\n", b"next\n"]), [whole.clone(), "next".to_owned()]);
+        assert_eq!(lines(&[&most, b"xx"]), [format!("{whole}…")]);
+        assert_eq!(lines(&[&most, b"xx\nnext\n"]), [format!("{whole}…"), "next".to_owned()]);
+        assert_eq!(lines(&[&most, b"x", &most, &most, b"\nnext\n"]), [format!("{whole}…"), "next".to_owned()]);
+        assert_eq!(lines(&[&most[1..], "ä\n".as_bytes()]), [format!("{}…", &whole[1..])]);
+    }
+}

@@ -1,0 +1,206 @@
+//! The last lines of a server, and places in them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::moment::Moment;
+
+/// Most bytes kept of all lines of one server together, over all its instances; the oldest go first. Twenty servers that
+/// never stop talking take 5 MiB, and some more for what lies between lines of all sizes.
+const MAX_BYTES: usize = 256 << 10;
+/// What a line costs beside its text, so that many short ones are bounded too.
+const LINE_COST: usize = 112;
+
+/// One line of stderr.
+#[derive(Debug)]
+pub struct Line {
+    /// When its end was read.
+    pub read: Moment,
+    /// Process id of the server, as it was started.
+    pub pid: u32,
+    /// What the instance is for, if it is one of several.
+    pub purpose: Option<Arc<str>>,
+    /// Without control characters, and not blank.
+    pub text: Box<str>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    lines: VecDeque<Arc<Line>>,
+    bytes: usize,
+    /// Lines that have made room: the number of the oldest one that is left, since all are counted from 0.
+    forgotten: u64,
+}
+
+impl Ring {
+    pub(super) fn push(&mut self, line: Line) {
+        self.bytes += line.text.len() + LINE_COST;
+        self.lines.push_back(Arc::new(line));
+        while self.bytes > MAX_BYTES {
+            let Some(oldest) = self.lines.pop_front() else { break };
+            self.bytes -= oldest.text.len() + LINE_COST;
+            self.forgotten += 1;
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.forgotten + self.lines.len() as u64
+    }
+
+    /// The line `number`, or the oldest one after it.
+    fn at(&self, number: u64) -> Option<&Arc<Line>> {
+        let index = usize::try_from(number.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
+        self.lines.get(index)
+    }
+}
+
+/// The lines of one server, for whoever wants to look; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Log(watch::Receiver<Ring>);
+
+impl Log {
+    pub(super) fn new(ring: watch::Receiver<Ring>) -> Self {
+        Self(ring)
+    }
+
+    /// The last lines, oldest first, each cut to `longest` bytes and all together not more than `most`.
+    #[must_use]
+    pub fn last(&self, count: usize, longest: usize, most: usize) -> Vec<String> {
+        let ring = self.0.borrow();
+        let mut room = most;
+        let fits = |text: &&str| {
+            room = room.saturating_sub(text.len());
+            room > 0
+        };
+        let newest_first = ring.lines.iter().rev().take(count).map(|line| beginning(&line.text, longest));
+        let mut last: Vec<_> = newest_first.take_while(fits).map(str::to_owned).collect();
+        last.reverse();
+        last
+    }
+
+    /// A place before the last `count` lines that there are.
+    #[must_use]
+    pub fn reader(&self, count: usize) -> Reader {
+        let ring = self.0.borrow();
+        let known = ring.lines.len().min(count) as u64;
+        Reader { ring: self.0.clone(), next: ring.end() - known }
+    }
+
+    /// Whether no line can come any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+
+    /// Whether both are of one server, and not of another one that had its name before.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.0.same_channel(&other.0)
+    }
+}
+
+/// The beginning of `text`, at most `longest` bytes.
+fn beginning(text: &str, longest: usize) -> &str {
+    let end = (0..=text.len().min(longest)).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or_default()]
+}
+
+/// A place in the lines of one server.
+#[derive(Debug)]
+pub struct Reader {
+    ring: watch::Receiver<Ring>,
+    /// The number of the line that was not taken yet.
+    next: u64,
+}
+
+impl Reader {
+    /// The number of the next line, counted from the server's first.
+    #[must_use]
+    pub fn place(&self) -> u64 {
+        self.next
+    }
+
+    /// The number that its next line will have.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.ring.borrow().end()
+    }
+
+    /// When the next line was read, if there is one.
+    #[must_use]
+    pub fn next_read(&self) -> Option<Moment> {
+        Some(self.ring.borrow().at(self.next)?.read)
+    }
+
+    /// When each of the lines was read that are still to be taken.
+    #[must_use]
+    pub fn all_read(&self) -> Vec<Moment> {
+        let ring = self.ring.borrow();
+        let first = usize::try_from(self.next.saturating_sub(ring.forgotten)).unwrap_or(usize::MAX);
+        ring.lines.iter().skip(first).map(|line| line.read).collect()
+    }
+
+    /// Passes over `count` lines.
+    pub fn skip(&mut self, count: u64) {
+        self.next += count;
+    }
+
+    /// The next line, with the number of those before it that have made room untaken.
+    pub fn take(&mut self) -> Option<(u64, Arc<Line>)> {
+        let ring = self.ring.borrow();
+        let line = Arc::clone(ring.at(self.next)?);
+        let missed = ring.forgotten.saturating_sub(self.next);
+        self.next += missed + 1;
+        Some((missed, line))
+    }
+
+    /// What ends when there may be more than there is now, or will never be. It does not hold this up.
+    pub fn changed(&mut self) -> impl Future<Output = ()> + use<> {
+        self.ring.mark_unchanged();
+        let mut ring = self.ring.clone();
+        async move {
+            // An end is a change, too.
+            let _ = ring.changed().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Line {
+        Line { read: Moment::now(), pid: 1, purpose: None, text: text.into() }
+    }
+
+    #[test]
+    fn the_ring_keeps_the_last_lines_within_its_bounds() {
+        let (ring, log) = watch::channel(Ring::default());
+        let log = Log::new(log);
+        ring.send_modify(|ring| (0..100_000).for_each(|n| ring.push(line(&format!("line {n}")))));
+        assert_eq!(log.last(2, 100, 1000), ["line 99998", "line 99999"]);
+        assert_eq!(log.last(9, 6, 13), ["line 9", "line 9"]);
+        assert_eq!(log.last(9, 0, 13), [""; 9]);
+        assert!(ring.borrow().bytes <= MAX_BYTES);
+        ring.send_modify(|ring| (0..100).for_each(|_| ring.push(line(&"ä".repeat(40_000)))));
+        assert!(ring.borrow().bytes <= MAX_BYTES && ring.borrow().lines.len() == 3);
+        assert_eq!(log.last(1, 3, 100), ["ä"]);
+    }
+
+    #[test]
+    fn a_reader_that_falls_behind_loses_the_oldest_lines_and_learns_how_many() {
+        let (ring, log) = watch::channel(Ring::default());
+        let log = Log::new(log);
+        let push = |range: std::ops::Range<u64>| {
+            ring.send_modify(|ring| range.for_each(|n| ring.push(line(&n.to_string()))));
+        };
+        push(0..5);
+        let mut reader = log.reader(2);
+        let mut take = || reader.take().map(|(missed, line)| (missed, line.text.parse().expect("a number")));
+        assert_eq!((take(), take(), take()), (Some((0, 3)), Some((0, 4)), None));
+        push(5..100_000);
+        let oldest = ring.borrow().forgotten;
+        assert_eq!((take(), take()), (Some((oldest - 5, oldest)), Some((0, oldest + 1))));
+        assert_eq!(log.reader(usize::MAX).place(), oldest);
+    }
+}

@@ -1,0 +1,242 @@
+//! What an operator asks of a running daemon is done, said when it is done, and holds nobody else up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, PATIENCE, Place, Ran, Server, Setup, arguments, code, until};
+
+fn text(servers: &[Server], place: &Place) -> String {
+    servers.iter().map(|server| server.toml(place)).collect()
+}
+
+/// A daemon whose configuration the test changes.
+fn changing(servers: &[Server]) -> (Daemon, Rc<Place>) {
+    let place = Place::new();
+    let file = place.write("changing.toml", text(servers, &place));
+    (Setup::new().config(file).start_in(&place), place)
+}
+
+fn state(daemon: &Daemon, server: &str) -> (String, bool) {
+    let row = daemon.row(server);
+    (row["state"].as_str().expect("text").to_owned(), row["disabled"] == true)
+}
+
+/// The cells of the row of one server, or of what is indented below it.
+fn cells(table: &Ran, first: &str) -> Vec<String> {
+    let row = table.stdout.lines().find(|line| line.starts_with(first));
+    let cells = row.unwrap_or_else(|| panic!("no row {first}: {table}")).split("  ");
+    cells.map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect()
+}
+
+#[test]
+fn a_restart_is_said_when_the_other_process_serves_and_disturbs_nobody_else() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut agent = Agent::ready(&daemon);
+    let before = [daemon.server_pid("a"), daemon.server_pid("b")];
+    let pending = agent.start_call("a__sleep", &json!({"ms": 300}));
+    daemon.wait_journal("a", "300");
+    let ran = daemon.client(&["restart", "a"]).expect_code(0);
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("a: ready\n", ""));
+    arguments(&agent.answer(&pending));
+    assert_ne!(daemon.server_pid("a"), before[0]);
+    assert_eq!(daemon.server_pid("b"), before[1]);
+    assert!(agent.tools().contains(&"a__echo".to_owned()), "its tools are known again");
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+#[test]
+fn a_restart_that_fails_says_why_and_one_of_a_repaired_server_waits_for_nothing() {
+    let place = Place::new();
+    let needed = place.write("needed", "");
+    let server = Server::named("s").arg("--exit-unless").arg(&needed);
+    let daemon = Setup::with(server).start_in(&place);
+    std::fs::remove_file(&needed).expect("it is there");
+    let failed = daemon.client(&["restart", "s"]).expect_code(1);
+    assert!(failed.stderr.contains("s: backoff: exited with code 3") && failed.stdout.is_empty(), "{failed}");
+    daemon.wait_row("s", "waits for long", |row| row["restarts"].as_u64() > Some(4));
+    place.write("needed", "");
+    let ran = daemon.client(&["restart", "s"]).expect_code(0);
+    assert_eq!(ran.stdout, "s: ready\n");
+}
+
+#[test]
+fn a_server_that_hangs_at_its_restart_is_waited_for_no_longer_than_its_handshake_may_take() {
+    let daemon = Setup::with(Server::named("s").flags("--init-never").line("handshake_timeout = \"300ms\"")).start();
+    let failed = daemon.client(&["restart", "s"]).expect_code(1);
+    assert!(failed.stderr.contains("did not answer `initialize` within 300ms"), "{failed}");
+}
+
+#[test]
+fn all_instances_of_a_server_are_restarted_and_one_that_sleeps_sleeps_on() {
+    let lazy = Server::named("lazy").line("start = \"lazy\"").line("idle_timeout = \"300ms\"");
+    let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).server(lazy).start();
+    let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
+    let mut pids = || agents.each_mut().map(|agent| agent.call("s__echo", &json!({}))["result"].to_string());
+    let before = pids();
+    assert_eq!(daemon.client(&["restart", "s"]).expect_code(0).stdout, "s: ready\n");
+    let row = daemon.row("s");
+    let instances = row["instances"].as_array().expect("several");
+    assert!(instances.iter().all(|one| one["state"] == "ready" && one["restarts"] == 1), "{row}");
+    let after = pids();
+    assert!(before.iter().all(|before| !after.contains(before)), "{before:?} {after:?}");
+    daemon.wait_row("lazy", "sleeps", |row| row["state"] == "idle");
+    assert_eq!(daemon.client(&["restart", "lazy"]).expect_code(0).stdout, "lazy: idle\n");
+    assert_eq!(daemon.row("lazy")["restarts"], 0);
+}
+
+#[test]
+fn a_disabled_server_is_gone_until_it_is_enabled_again_and_is_no_reason_to_worry() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut agent = Agent::ready(&daemon);
+    agent.tools();
+    let ran = daemon.client(&["disable", "a"]).expect_code(0);
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("a: disabled\n", ""));
+    agent.expect_notification("notifications/tools/list_changed");
+    assert!(!agent.tools().contains(&"a__echo".to_owned()));
+    assert_eq!(code(&agent.call("a__echo", &json!({}))), -32602);
+    assert_eq!(state(&daemon, "a"), ("stopped".to_owned(), true));
+    assert!(daemon.row("a")["pid"].is_null());
+    let table = daemon.client(&["status"]).expect_code(0);
+    assert_eq!(cells(&table, "a ")[1], "disabled");
+    daemon.client(&["disable", "a"]).expect_code(0);
+    let refused = daemon.client(&["restart", "a"]).expect_code(1);
+    assert!(refused.stderr.contains("a: disabled: it has to be enabled first"), "{refused}");
+    assert_eq!(daemon.client(&["enable", "a"]).expect_code(0).stdout, "a: ready\n");
+    agent.expect_notification("notifications/tools/list_changed");
+    arguments(&agent.call("a__echo", &json!({})));
+    assert_eq!(state(&daemon, "a"), ("ready".to_owned(), false));
+    daemon.client(&["enable", "a"]).expect_code(0);
+}
+
+#[test]
+fn a_server_that_fails_may_be_disabled_and_its_failure_counts_no_more() {
+    let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
+    daemon.client(&["disable", "sick"]).expect_code(0);
+    let table = daemon.client(&["status"]).expect_code(0);
+    assert!(!table.stdout.contains("exited with"), "{table}");
+    let failed = daemon.client(&["enable", "sick"]).expect_code(1);
+    assert!(failed.stderr.contains("exited with code 3"), "{failed}");
+}
+
+#[test]
+fn a_disabled_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon() {
+    let (mut daemon, place) = changing(&[Server::named("a"), Server::named("b")]);
+    daemon.client(&["disable", "a"]).expect_code(0);
+    for changed in [Server::named("a"), Server::named("a").env("X", "1"), Server::named("a").line("sharing = \"pool\"")]
+    {
+        place.write("changing.toml", text(&[changed, Server::named("b")], &place));
+        daemon.client(&["reload"]).expect_code(0);
+        let starts = daemon.journal("a").iter().filter(|line| line.starts_with("# start")).count();
+        assert_eq!((state(&daemon, "a"), starts), (("stopped".to_owned(), true), 1));
+    }
+    assert!(daemon.term().success());
+    let file = place.path("changing.toml");
+    let daemon = Setup::new().config(file).start_in(&place);
+    assert_eq!(state(&daemon, "a"), ("ready".to_owned(), false));
+}
+
+#[test]
+fn a_reload_says_what_it_made_of_the_servers() {
+    let (daemon, place) = changing(&["kept", "too", "changed", "gone"].map(Server::named));
+    let kept = daemon.server_pid("kept");
+    let changed = Server::named("changed").env("X", "1");
+    let servers =
+        [Server::named("new"), Server::named("too").line("deny = [\"echo\"]"), changed, Server::named("kept")];
+    place.write("changing.toml", text(&servers, &place) + "[daemon]\ncall_history = 10\n");
+    let ran = daemon.client(&["reload"]).expect_code(0);
+    assert_eq!(ran.stdout, "kept     too, kept\nadded    new\nchanged  changed\nremoved  gone\n");
+    assert!(ran.stderr.contains("[daemon]"), "{ran}");
+    assert_eq!(daemon.server_pid("kept"), kept);
+    assert!(daemon.log().contains("reloaded: added new; restarted changed; removed gone"), "{}", daemon.log());
+}
+
+#[test]
+fn a_configuration_that_does_not_hold_is_said_with_its_place_and_changes_nothing() {
+    let (daemon, place) = changing(&[Server::named("s")]);
+    let before = daemon.server_pid("s");
+    place.write("changing.toml", "[servers.t]\ncomand = \"x\"\n");
+    let ran = daemon.client(&["reload"]).expect_code(1);
+    assert!(ran.stderr.contains("changing.toml:2:1") && ran.stderr.contains("nothing has changed"), "{ran}");
+    assert_eq!(ran.stdout, "");
+    assert_eq!(daemon.server_pid("s"), before);
+}
+
+#[test]
+fn operators_who_reload_at_once_are_all_answered() {
+    let (daemon, place) = changing(&[Server::named("s")]);
+    place.write("changing.toml", text(&[Server::named("s"), Server::named("t")], &place));
+    let asked: Vec<_> = (0..20).map(|_| ask(&daemon, "reload", "")).collect();
+    for mut operator in asked {
+        assert_eq!(answer(&mut operator)["result"]["kept"][0], "s");
+    }
+    daemon.wait_row("t", "is ready", |row| row["state"] == "ready");
+}
+
+/// A question on the operator's socket.
+fn ask(daemon: &Daemon, method: &str, server: &str) -> BufReader<UnixStream> {
+    let socket = daemon.place().runtime_dir().join("admin.sock");
+    let mut stream = UnixStream::connect(socket).expect("it accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+    let params = json!({"version": "0", "server": server, "logs": {"follow": true}});
+    let question = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    stream.write_all(format!("{question}\n").as_bytes()).expect("it is read");
+    BufReader::new(stream)
+}
+
+fn next(operator: &mut BufReader<UnixStream>) -> Value {
+    let mut line = String::new();
+    operator.read_line(&mut line).expect("a line in time");
+    serde_json::from_str(&line).expect("JSON")
+}
+
+fn answer(operator: &mut BufReader<UnixStream>) -> Value {
+    std::iter::repeat_with(|| next(operator)).find(|message| !message["id"].is_null()).expect("there is no end")
+}
+
+#[test]
+fn operators_who_wait_leave_room_for_those_who_ask_how_things_are() {
+    let hangs = Server::named("hangs").flags("--init-never").line("handshake_timeout = \"1h\"");
+    let mut daemon = Setup::with(hangs).server(Server::named("works")).spawn();
+    daemon.wait_row("works", "is ready", |row| row["state"] == "ready");
+    let methods = ["restart", "logs", "restart", "enable"];
+    let mut operators: Vec<_> = (0..64).map(|n| ask(&daemon, methods[n % 4], "hangs")).collect();
+    let first: Vec<_> = operators.iter_mut().map(next).collect();
+    let refused = first.iter().filter(|message| message["error"]["code"] == -31003).count();
+    assert_eq!(refused, 64 - 24, "{first:?}");
+    let asked = Instant::now();
+    daemon.status();
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    arguments(&Agent::ready(&daemon).call("works__echo", &json!({})));
+    drop(operators);
+    until("there is room again", || {
+        let mut operator = ask(&daemon, "logs", "works");
+        (next(&mut operator)["result"] == json!({})).then_some(())
+    });
+    daemon.stop_in_order(Signal::TERM);
+}
+
+#[test]
+fn the_table_shows_what_sleeps_and_each_of_several_instances() {
+    let lazy = Server::named("lazy").line("start = \"lazy\"").line("idle_timeout = \"300ms\"");
+    let daemon = Setup::with(Server::named("own").line("sharing = \"session\"")).server(lazy).start();
+    daemon.wait_row("lazy", "sleeps", |row| row["state"] == "idle");
+    let mut agents: Vec<_> = (0..9).map(|_| Agent::ready(&daemon)).collect();
+    for agent in &mut agents {
+        arguments(&agent.call("own__echo", &json!({})));
+    }
+    let table = daemon.client(&["status"]).expect_code(0);
+    assert_eq!(cells(&table, "lazy ")[1], "idle");
+    assert_eq!(cells(&table, "own ")[1], "ready");
+    let first = cells(&table, "  session 1 ");
+    assert_eq!((&*first[1], &first[4..]), ("ready", &["1", "0", "0"].map(str::to_owned)[..]));
+    let all = daemon.row("own");
+    let pid = all["instances"].as_array().expect("several").iter().find(|one| one["purpose"] == "session 1");
+    assert_eq!(pid.expect("it is there")["pid"].to_string(), first[2]);
+    assert_eq!(cells(&table, "  listing ")[1], "ready");
+    assert_eq!(cells(&table, "  … ")[0], "… 2 more");
+}

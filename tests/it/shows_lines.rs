@@ -1,0 +1,267 @@
+//! What servers write to stderr can be read, whoever wrote it, and reading it costs them nothing.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use std::thread::{self, JoinHandle};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, resident_kib, run, until, wait_exit};
+
+/// The lines that `mcpd logs --json` prints.
+fn lines(daemon: &Daemon, args: &[&str]) -> Vec<Value> {
+    let ran = daemon.client(&[&["logs", "--json"], args].concat()).expect_code(0);
+    assert_eq!(ran.stderr, "");
+    ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+fn texts(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["text"].as_str().expect("text")).collect()
+}
+
+/// Has `server` write a line and waits until it is read.
+fn write(daemon: &Daemon, agent: &mut Agent, server: &str, text: &str) {
+    arguments(&agent.call(&format!("{server}__stderr"), &json!({"text": text})));
+    let what = format!("{text} is read");
+    until(&what, || texts(&lines(daemon, &[server])).contains(&text).then_some(()));
+}
+
+/// `mcpd logs -f --json`, whose output waits until it is read.
+fn follow(daemon: &Daemon, args: &[&str]) -> Child {
+    let mut command = daemon.place().command(MCPD);
+    command.args(["logs", "-f", "--json"]).args(args).arg("--runtime-dir").arg(daemon.place().runtime_dir());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// Each line as it comes.
+fn told(child: &mut Child) -> impl FnMut() -> Value + use<> {
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    move || serde_json::from_str(&said.next().expect("a line").expect("text")).expect("JSON")
+}
+
+/// All that comes until the writer ends.
+fn read_on(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    let mut pipe = pipe.expect("a pipe");
+    thread::spawn(move || {
+        let mut text = String::new();
+        pipe.read_to_string(&mut text).expect("text");
+        text
+    })
+}
+
+#[test]
+fn a_line_is_told_with_its_time_and_who_wrote_it() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__stderr", &json!({"text": "what\u{1b}[2J\tis\u{202e}wrong"})));
+    write(&daemon, &mut agent, "a", "end");
+    let all = lines(&daemon, &["a"]);
+    let pid = daemon.server_pid("a");
+    assert_eq!((&all[0]["server"], &all[0]["pid"], &all[0]["purpose"]), (&json!("a"), &json!(pid), &Value::Null));
+    let time = all[0]["time"].as_str().expect("a time");
+    assert!(time.ends_with('Z') && time.len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
+    let plain = daemon.client(&["logs", "a"]).expect_code(0);
+    let expected = format!("{time} a[{pid}]: what\u{fffd}[2J    is\u{fffd}wrong\n");
+    assert!(plain.stdout.starts_with(&expected) && plain.stderr.is_empty(), "{plain}");
+}
+
+#[test]
+fn lines_of_all_servers_come_in_the_order_they_were_written() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut agent = Agent::ready(&daemon);
+    for (server, text) in [("a", "1"), ("b", "2"), ("b", "3"), ("a", "4")] {
+        write(&daemon, &mut agent, server, text);
+    }
+    assert_eq!(texts(&lines(&daemon, &[])), ["1", "2", "3", "4"]);
+    assert_eq!(texts(&lines(&daemon, &["-n", "3"])), ["2", "3", "4"]);
+    assert_eq!(texts(&lines(&daemon, &["b", "-n", "1"])), ["3"]);
+    assert_eq!(texts(&lines(&daemon, &["-n", "0"])), [""; 0]);
+}
+
+#[test]
+fn what_an_instance_wrote_says_what_it_was_for_and_stays_when_it_has_gone() {
+    let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
+    let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    write(&daemon, &mut first, "s", "one");
+    write(&daemon, &mut second, "s", "two");
+    first.hang_up();
+    daemon.wait_row("s", "has let the first go", |row| !row["instances"].to_string().contains("session 1"));
+    let all = lines(&daemon, &["s"]);
+    assert_eq!(texts(&all), ["one", "two"]);
+    assert_eq!([&all[0]["purpose"], &all[1]["purpose"]], [&json!("session 1"), &json!("session 2")]);
+    assert_ne!(all[0]["pid"], all[1]["pid"]);
+    let plain = daemon.client(&["logs", "s", "-n", "1"]).expect_code(0);
+    assert!(plain.stdout.contains(" s (session 2)[") && plain.stdout.ends_with("]: two\n"), "{plain}");
+}
+
+#[test]
+fn what_a_server_said_last_is_kept_when_it_cannot_start() {
+    let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
+    let said = until("its words are read", || lines(&daemon, &["sick"]).into_iter().next());
+    assert!(said["text"].as_str().is_some_and(|text| text.contains("exit code 3")), "{said}");
+}
+
+/// Case A13.
+#[test]
+fn a_line_is_kept_up_to_64_kib_and_all_lines_of_a_server_up_to_256() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__stderr", &json!({"text": "y".repeat(1_000_000)})));
+    write(&daemon, &mut agent, "a", "next");
+    let all = lines(&daemon, &[]);
+    assert_eq!(texts(&all), [&*("y".repeat(64 << 10) + "…"), "next"]);
+    arguments(&agent.call("a__stderr", &json!({"bytes": 4 << 20, "lines": true})));
+    write(&daemon, &mut agent, "a", "end");
+    let all = lines(&daemon, &["-n", "1000000"]);
+    let bytes: usize = texts(&all).iter().map(|text| text.len()).sum();
+    assert!((10_000..256 << 10).contains(&bytes), "{bytes} bytes");
+    assert_eq!(texts(&all).last(), Some(&"end"));
+}
+
+#[test]
+fn twenty_servers_that_never_stop_talking_take_a_few_mebibytes() {
+    let names: Vec<_> = (0..20).map(|n| format!("s{n}")).collect();
+    let daemon = names.iter().fold(Setup::new(), |setup, name| setup.server(Server::named(name))).start();
+    let mut agent = Agent::ready(&daemon);
+    let before = resident_kib(daemon.pid());
+    for length in [1, 100, 10_000] {
+        let flood = json!({"text": "z".repeat(length), "times": 400_000 / (length + 50)});
+        for name in &names {
+            arguments(&agent.call(&format!("{name}__stderr"), &flood));
+        }
+        for name in &names {
+            write(&daemon, &mut agent, name, "end");
+        }
+    }
+    let grown = resident_kib(daemon.pid()).saturating_sub(before);
+    assert!(grown < 16 << 10, "{grown} KiB");
+}
+
+#[test]
+fn who_follows_hears_of_lines_that_are_written_later_and_by_other_instances() {
+    let mut daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
+    let mut agent = Agent::ready(&daemon);
+    write(&daemon, &mut agent, "a", "before");
+    let mut follower = follow(&daemon, &["a"]);
+    let mut next = told(&mut follower);
+    let first = next();
+    assert_eq!(first["text"], "before");
+    write(&daemon, &mut agent, "b", "of another");
+    write(&daemon, &mut agent, "a", "after");
+    assert_eq!(next()["text"], "after");
+    daemon.client(&["restart", "a"]).expect_code(0);
+    write(&daemon, &mut agent, "a", "anew");
+    let last = next();
+    assert_eq!(last["text"], "anew");
+    assert_ne!(last["pid"], first["pid"]);
+    drop(agent);
+    daemon.stop_in_order(Signal::TERM);
+    assert_eq!(wait_exit(&mut follower).code(), Some(3), "nobody is left to follow");
+}
+
+#[test]
+fn who_follows_all_hears_of_servers_that_come_and_go() {
+    let place = Place::new();
+    let text = |servers: &[Server]| -> String { servers.iter().map(|server| server.toml(&place)).collect() };
+    let last_words = Server::run_by("sick", "sh").arg("-c").arg("echo hello >&2; cat > /dev/null; echo bye >&2");
+    let file = place.write("changing.toml", text(&[Server::named("a"), last_words]));
+    let daemon = Setup::new().config(file).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let mut follower = follow(&daemon, &[]);
+    let mut next = told(&mut follower);
+    assert_eq!(next()["text"], "hello");
+    write(&daemon, &mut agent, "a", "one");
+    assert_eq!(next()["text"], "one");
+    place.write("changing.toml", text(&[Server::named("b")]));
+    daemon.client(&["reload"]).expect_code(0);
+    assert_eq!(next()["text"], "bye", "the last words of one that goes are told, too");
+    until("it is listed", || agent.tools().contains(&"b__stderr".to_owned()).then_some(()));
+    write(&daemon, &mut agent, "b", "two");
+    let line = next();
+    assert_eq!((&line["text"], &line["server"]), (&json!("two"), &json!("b")));
+    follower.kill().and_then(|()| follower.wait()).expect("one's own child");
+    agent.hang_up();
+}
+
+#[test]
+fn who_follows_and_does_not_read_costs_nothing_and_learns_how_much_it_missed() {
+    const FLOODS: usize = 8;
+    let mut daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    write(&daemon, &mut agent, "a", "begin");
+    let mut follower = follow(&daemon, &["a"]);
+    let said = read_on(follower.stderr.take());
+    let mut next = told(&mut follower);
+    assert_eq!(next()["text"], "begin");
+    let before = resident_kib(daemon.pid());
+    for _ in 0..FLOODS {
+        arguments(&agent.call("a__stderr", &json!({"bytes": 1 << 20, "lines": true})));
+    }
+    write(&daemon, &mut agent, "a", "end");
+    let grown = resident_kib(daemon.pid()).saturating_sub(before);
+    assert!(grown < 8 << 10, "{grown} KiB");
+    let mut shown = 2;
+    while next()["text"] != "end" {
+        shown += 1;
+    }
+    drop(agent);
+    daemon.stop_in_order(Signal::TERM);
+    wait_exit(&mut follower);
+    let said = said.join().expect("a reader does not panic");
+    let counts = said.lines().filter_map(|line| line.strip_prefix("mcpd: ")?.split_once(" lines of a are not shown"));
+    let missed: usize = counts.map(|(count, _)| count.parse::<usize>().expect("a number")).sum();
+    assert!(missed > 0, "{said}");
+    assert_eq!(shown + missed, 2 + FLOODS * ((1 << 20) / "complaint\n".len()));
+}
+
+#[test]
+fn an_unknown_server_is_said_with_those_that_there_are() {
+    let daemon = Setup::with(Server::named("files")).server(Server::named("web")).start();
+    for args in
+        [&["logs", "file"][..], &["logs", "-f", "file"], &["restart", "file"], &["enable", "file"], &["disable", ""]]
+    {
+        let ran = daemon.client(args).expect_code(1);
+        assert!(ran.stderr.contains("files, web") && ran.stdout.is_empty(), "{args:?}: {ran}");
+    }
+}
+
+#[test]
+fn without_a_daemon_there_is_nobody_to_ask() {
+    let place = Place::new();
+    for args in
+        [&["logs"][..], &["logs", "-f"], &["logs", "a", "--json"], &["restart", "a"], &["disable", "a"], &["reload"]]
+    {
+        let ran = place.client(args).expect_code(3);
+        assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{args:?}: {ran}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_following_without_a_complaint() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    write(&daemon, &mut agent, "a", "one");
+    write(&daemon, &mut agent, "a", "two");
+    let script = "\"$0\" logs a --runtime-dir \"$1\" | head -n 1";
+    let mut command = daemon.place().command("sh");
+    command.args(["-c", script, MCPD]).arg(daemon.place().runtime_dir());
+    let ran = run(&mut command).expect_code(0);
+    assert!(ran.stdout.ends_with(": one\n") && ran.stderr.is_empty(), "{ran}");
+}
+
+#[test]
+fn a_few_lines_are_in_the_log_of_mcpd_itself_if_it_is_to_have_them() {
+    let daemon = Setup::with(Server::named("a")).option("--log").option("info,mcpd::server::stderr=debug").start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__stderr", &json!({"bytes": 1 << 20, "lines": true})));
+    until("the rest is counted", || {
+        write(&daemon, &mut agent, "a", "more");
+        daemon.log().contains("lines are not shown here").then_some(())
+    });
+    let copied = daemon.log().matches("stderr: complaint").count();
+    assert!((20..2000).contains(&copied), "{copied} lines");
+    daemon.client(&["log-level", "info"]).expect_code(0);
+    write(&daemon, &mut agent, "a", "unsaid");
+    assert!(!daemon.log().contains("unsaid"), "{}", daemon.log());
+}

@@ -11,9 +11,10 @@ use self::nesting::{Kind, Nesting};
 /// A walk over JSON text.
 pub(super) struct Scanner<'a> {
     text: &'a [u8],
-    at: usize,
-    /// There may be more than ASCII in a string.
-    beyond_ascii: bool,
+    /// What of it is still ahead.
+    ahead: &'a [u8],
+    /// Bytes of strings, or-ed eight at a time: tells whether there may be more than ASCII in one.
+    seen: u64,
 }
 
 /// The text is not JSON.
@@ -23,7 +24,7 @@ type Result<T = ()> = std::result::Result<T, NotJson>;
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0, beyond_ascii: false }
+        Self { text, ahead: text, seen: 0 }
     }
 
     /// Steps over `byte`, and blanks before it, if that comes next.
@@ -38,10 +39,11 @@ impl<'a> Scanner<'a> {
 
     /// Steps over a key and its colon. The key as it is spelled, in its quotes.
     pub(super) fn key(&mut self) -> Result<&'a [u8]> {
+        self.blanks();
+        let start = self.ahead;
         self.expect(b'"')?;
-        let start = self.at - 1;
         self.rest_of_string()?;
-        let key = &self.text[start..self.at];
+        let key = self.since(start);
         self.expect(b':')?;
         Ok(key)
     }
@@ -49,7 +51,7 @@ impl<'a> Scanner<'a> {
     /// Steps over a value. The value as it is spelled.
     pub(super) fn value(&mut self) -> Result<&'a [u8]> {
         self.blanks();
-        let start = self.at;
+        let start = self.ahead;
         let mut within = Nesting::default();
         'value: loop {
             self.blanks();
@@ -82,37 +84,44 @@ impl<'a> Scanner<'a> {
                 self.expect(if kind == Kind::Object { b'}' } else { b']' })?;
                 within.pop();
             }
-            return Ok(&self.text[start..self.at]);
+            return Ok(self.since(start));
         }
     }
 
     /// Whether only blanks are left, and all of the text was UTF-8.
     pub(super) fn end(mut self) -> Result {
         self.blanks();
-        let is_text = !self.beyond_ascii || std::str::from_utf8(self.text).is_ok();
-        (is_text && self.at == self.text.len()).then_some(()).ok_or(NotJson)
+        let is_text = self.seen & plain::BEYOND_ASCII == 0 || std::str::from_utf8(self.text).is_ok();
+        (is_text && self.ahead.is_empty()).then_some(()).ok_or(NotJson)
+    }
+
+    fn since(&self, start: &'a [u8]) -> &'a [u8] {
+        &start[..start.len() - self.ahead.len()]
     }
 
     fn blanks(&mut self) {
-        while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n')) {
-            self.at += 1;
+        while let [b' ' | b'\t' | b'\n', ahead @ ..] = self.ahead {
+            self.ahead = ahead;
         }
     }
 
     fn next(&mut self) -> Result<u8> {
-        let byte = *self.text.get(self.at).ok_or(NotJson)?;
-        self.at += 1;
-        Ok(byte)
+        let (byte, ahead) = self.ahead.split_first().ok_or(NotJson)?;
+        self.ahead = ahead;
+        Ok(*byte)
     }
 
     fn takes_at_once(&mut self, byte: u8) -> bool {
-        let is_next = self.text.get(self.at) == Some(&byte);
-        self.at += usize::from(is_next);
-        is_next
+        match self.ahead {
+            [next, ahead @ ..] if *next == byte => self.ahead = ahead,
+            _ => return false,
+        }
+        true
     }
 
     fn rest_of_word(&mut self, rest: &[u8]) -> Result {
-        rest.iter().try_for_each(|byte| if self.next()? == *byte { Ok(()) } else { Err(NotJson) })
+        self.ahead = self.ahead.strip_prefix(rest).ok_or(NotJson)?;
+        Ok(())
     }
 
     fn rest_of_number(&mut self, first: u8) -> Result {
@@ -138,16 +147,14 @@ impl<'a> Scanner<'a> {
     }
 
     fn any_digits(&mut self) {
-        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
+        while let [b'0'..=b'9', ahead @ ..] = self.ahead {
+            self.ahead = ahead;
         }
     }
 
     fn rest_of_string(&mut self) -> Result {
         loop {
-            let plain = plain::begin(&self.text[self.at..]);
-            self.at += plain.length;
-            self.beyond_ascii |= plain.beyond_ascii;
+            self.ahead = plain::skip(self.ahead, &mut self.seen);
             match self.next()? {
                 b'"' => return Ok(()),
                 b'\\' => self.rest_of_escape()?,

@@ -4,7 +4,7 @@
 //! is callable on that socket if and only if it is listed in it, because both answers come from the same table.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -58,7 +58,7 @@ pub struct Exposure {
 /// The deny-filtered aggregate of all servers.
 #[derive(Debug)]
 pub struct Catalog {
-    routes: HashMap<Bytes, Route>,
+    routes: BTreeMap<Bytes, Route>,
     list: Bytes,
     exposure: Vec<Exposure>,
 }
@@ -73,7 +73,7 @@ impl Default for Catalog {
 impl Catalog {
     /// The catalog of `sources`, which come in file order; that is also the order of the list.
     pub fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Self {
-        let mut routes = HashMap::new();
+        let mut routes = BTreeMap::new();
         let mut list = BytesMut::from(&br#"{"tools":["#[..]);
         let mut exposure = vec![Exposure::default(); sources.len()];
         for (server, source) in sources.iter().enumerate() {

@@ -1,12 +1,13 @@
 //! Who is owed an answer: ids are minted here, and an answer is taken once.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 
 /// Unanswered requests of one connection. Ids are small integers and never used twice.
 #[derive(Debug)]
 pub struct Pending<T> {
     next: u64,
-    entries: HashMap<u64, T>,
+    /// In the order of their ids, which is the order they came in.
+    entries: VecDeque<(u64, T)>,
 }
 
 /// Where a response belongs.
@@ -20,7 +21,7 @@ pub enum Taken<T> {
 
 impl<T> Default for Pending<T> {
     fn default() -> Self {
-        Self { next: 1, entries: HashMap::new() }
+        Self { next: 1, entries: VecDeque::new() }
     }
 }
 
@@ -29,27 +30,32 @@ impl<T> Pending<T> {
     pub fn register(&mut self, entry: impl FnOnce(u64) -> T) {
         let id = self.next;
         self.next += 1;
-        self.entries.insert(id, entry(id));
+        self.entries.push_back((id, entry(id)));
     }
 
     /// The owner of a response whose raw id is `id`. Only the exact spelling that was sent counts.
     pub fn take(&mut self, id: &[u8]) -> Taken<T> {
-        Self::minted(id).and_then(|id| self.entries.remove(&id)).map_or(Taken::Stray, Taken::Owner)
+        let entry = self.position(id).and_then(|index| self.entries.remove(index));
+        entry.map_or(Taken::Stray, |(_, owner)| Taken::Owner(owner))
     }
 
     /// The entry whose id is spelled `id`, left pending.
     pub fn get_mut(&mut self, id: &[u8]) -> Option<&mut T> {
-        self.entries.get_mut(&Self::minted(id)?)
+        let index = self.position(id)?;
+        self.entries.get_mut(index).map(|(_, owner)| owner)
     }
 
     /// Gives up every entry that `condition` holds for.
-    pub fn remove_where(&mut self, mut condition: impl FnMut(&T) -> bool) -> impl Iterator<Item = (u64, T)> {
-        self.entries.extract_if(move |_, entry| condition(entry))
+    pub fn remove_where(&mut self, condition: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
+        let all = std::mem::take(&mut self.entries).into_iter();
+        let (removed, kept): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| condition(entry));
+        self.entries = kept.into();
+        removed
     }
 
     /// Every pending entry.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries.values()
+        self.entries.iter().map(|(_, entry)| entry)
     }
 
     /// How many are pending.
@@ -62,6 +68,11 @@ impl<T> Pending<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    fn position(&self, raw: &[u8]) -> Option<usize> {
+        let id = Self::minted(raw)?;
+        self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 
     fn minted(raw: &[u8]) -> Option<u64> {
@@ -97,10 +108,10 @@ mod tests {
                     0 => pending.register(|id| { sent.push(id); sent.len() - 1 }),
                     1 => if let Some(id) = sent.get(index)
                         && let Taken::Owner(n) = pending.take(id.to_string().as_bytes()) { ended.push(n); },
-                    _ => ended.extend(pending.remove_where(|n| *n == index).map(|(_, n)| n)),
+                    _ => ended.extend(pending.remove_where(|n| *n == index).into_iter().map(|(_, n)| n)),
                 }
             }
-            ended.extend(pending.remove_where(|_| true).map(|(_, n)| n));
+            ended.extend(pending.remove_where(|_| true).into_iter().map(|(_, n)| n));
             ended.sort_unstable();
             prop_assert_eq!(ended, (0..sent.len()).collect::<Vec<_>>());
             prop_assert!(pending.is_empty());

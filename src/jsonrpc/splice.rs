@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// A part of a line and what stands there instead.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Edit<'a> {
     /// A slice of the line.
     pub part: &'a [u8],
@@ -17,8 +17,10 @@ pub struct Edit<'a> {
 /// If a part is no slice of `line`, or two parts overlap.
 #[must_use]
 pub fn splice(line: &[u8], edits: &mut [Edit<'_>]) -> Bytes {
+    let replaced: usize = edits.iter().map(|edit| edit.part.len()).sum();
     let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
-    let mut spliced = BytesMut::with_capacity(line.len() + added + 1);
+    // Exact: what has no room to spare is shared at no cost.
+    let mut spliced = BytesMut::with_capacity(line.len() - replaced + added + 1);
     splice_into(&mut spliced, line, edits);
     spliced.put_u8(b'\n');
     spliced.freeze()

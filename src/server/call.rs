@@ -97,13 +97,13 @@ impl Reply {
         if let Some(ReplySender(to)) = &self.to
             && to.capacity() > KEPT_FOR_ANSWERS
         {
-            let _ = to.try_send(ToAgent::Progress { key: self.key, id: self.id.clone(), line });
+            let _ = to.try_send(ToAgent::Progress { key: self.key, line });
         }
     }
 
     fn pay(&mut self, line: Bytes, outcome: Outcome) {
         let Some(ReplySender(to)) = self.to.take() else { return };
-        let answer = ToAgent::Answer { key: self.key, id: self.id.clone(), line, outcome };
+        let answer = ToAgent::Answer { key: self.key, line, outcome };
         if let Err(mpsc::error::TrySendError::Full(answer)) = to.try_send(answer) {
             // Calls that were cancelled meanwhile have left their answers in the channel. This one waits its turn; there
             // are no more of its kind than calls.
@@ -133,8 +133,6 @@ pub enum ToAgent {
     Answer {
         /// The call.
         key: CallKey,
-        /// The agent's id, raw.
-        id: Bytes,
         /// The whole response line.
         line: Bytes,
         /// What it says of the call.
@@ -144,8 +142,6 @@ pub enum ToAgent {
     Progress {
         /// The call.
         key: CallKey,
-        /// The agent's id of the call, raw.
-        id: Bytes,
         /// The whole line.
         line: Bytes,
     },

@@ -14,14 +14,18 @@ use super::stderr::Log;
 
 /// The way to one server; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ServerHandle {
+pub struct ServerHandle(pub(super) Arc<Way>);
+
+/// What a handle leads to.
+#[derive(Debug)]
+pub(super) struct Way {
     pub(super) name: Arc<str>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) published: watch::Receiver<Published>,
     pub(super) stderr: Log,
     pub(super) stats: Arc<Stats>,
     /// Requests that this program itself has made of it.
-    pub(super) own_requests: Arc<AtomicU64>,
+    pub(super) own_requests: AtomicU64,
     /// Where there may be several: each, with what it is for.
     pub(super) instances: Option<watch::Receiver<Arc<[ServerHandle]>>>,
     /// What an instance that is one of several is for.
@@ -32,12 +36,12 @@ impl ServerHandle {
     /// Its configured name.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.0.name
     }
 
     /// Has the server do `call`. Exactly one answer follows, if only that the server is overloaded or stopped.
     pub fn call(&self, call: Call) {
-        match self.commands.try_send(Command::Call(Box::new(call))) {
+        match self.0.commands.try_send(Command::Call(Box::new(call))) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(Command::Call(call))) => {
                 call.refuse(Failure::Overloaded { what: "its queue is full" });
@@ -52,7 +56,7 @@ impl ServerHandle {
     /// Tells the server that nobody waits for this call any more. No answer follows.
     pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
         // A task that is gone has no calls.
-        let _ = self.commands.send(Command::Cancel { key, words }).await;
+        let _ = self.0.commands.send(Command::Cancel { key, words }).await;
     }
 
     /// The same, for whoever cannot wait.
@@ -62,20 +66,20 @@ impl ServerHandle {
 
     /// A task that is gone needs no command.
     fn send_soon(&self, command: Command) {
-        if let Err(mpsc::error::TrySendError::Full(command)) = self.commands.try_send(command) {
-            let commands = self.commands.clone();
+        if let Err(mpsc::error::TrySendError::Full(command)) = self.0.commands.try_send(command) {
+            let commands = self.0.commands.clone();
             tokio::spawn(async move { commands.send(command).await });
         }
     }
 
     /// Waits until what it publishes fulfils `condition`; `false` if its task ended first.
     pub(crate) async fn wait_for(&self, condition: impl FnMut(&Published) -> bool) -> bool {
-        self.published.clone().wait_for(condition).await.is_ok()
+        self.0.published.clone().wait_for(condition).await.is_ok()
     }
 
     /// What it publishes, as one who looks for the first time.
     pub(crate) fn watch(&self) -> watch::Receiver<Published> {
-        self.published.clone()
+        self.0.published.clone()
     }
 
     /// Waits until its task has ended: then no process of it is left.
@@ -85,31 +89,32 @@ impl ServerHandle {
 
     /// Whether its task has ended: then no process of it is left.
     pub(crate) fn has_ended(&self) -> bool {
-        self.published.has_changed().is_err()
+        self.0.published.has_changed().is_err()
     }
 
     /// What it published last.
     pub fn published(&self) -> watch::Ref<'_, Published> {
-        self.published.borrow()
+        self.0.published.borrow()
     }
 
     /// Counters over all its instances, those that are gone included.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let of_instances = self.instances.iter().flat_map(|all| all.borrow().to_vec()).map(|one| one.stats.totals());
-        of_instances.fold(self.stats.totals(), Totals::plus)
+        let of_instances =
+            self.0.instances.iter().flat_map(|all| all.borrow().to_vec()).map(|one| one.0.stats.totals());
+        of_instances.fold(self.0.stats.totals(), Totals::plus)
     }
 
     /// Each of its instances, where there may be several; those that are being ended are the last.
     #[must_use]
     pub fn instances(&self) -> Option<Arc<[Self]>> {
-        Some(Arc::clone(&self.instances.as_ref()?.borrow()))
+        Some(Arc::clone(&self.0.instances.as_ref()?.borrow()))
     }
 
     /// What an instance that is one of several is for.
     #[must_use]
     pub fn purpose(&self) -> Option<&Arc<str>> {
-        self.purpose.as_ref()
+        self.0.purpose.as_ref()
     }
 
     /// The guards of all its instances.
@@ -131,7 +136,7 @@ impl ServerHandle {
     /// What it writes to stderr, over all its instances.
     #[must_use]
     pub fn stderr(&self) -> &Log {
-        &self.stderr
+        &self.0.stderr
     }
 }
 
@@ -146,7 +151,7 @@ impl Attachment {
     /// Whether it is with this very server, and not with one that had its name before.
     #[must_use]
     pub fn is_with(&self, server: &ServerHandle) -> bool {
-        self.server.commands.same_channel(&server.commands)
+        self.server.0.commands.same_channel(&server.0.commands)
     }
 }
 

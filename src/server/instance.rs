@@ -123,7 +123,7 @@ impl Instance {
 
     /// Asks how it is; a ping that is unanswered still is not waited for any more.
     pub(super) fn ping(&mut self) {
-        self.pending.remove_where(|owner| matches!(owner, Owner::Ping)).for_each(drop);
+        self.pending.remove_where(|owner| matches!(owner, Owner::Ping));
         self.request("ping", &json!({}), Owner::Ping);
     }
 
@@ -268,7 +268,7 @@ impl Instance {
 
     /// Ends what has waited too long.
     pub(super) fn expire(&mut self, now: Instant) -> Effect {
-        let expired: Vec<_> = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now)).collect();
+        let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
         self.next_deadline = self.pending.iter().filter_map(Owner::deadline).min();
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {

@@ -45,6 +45,7 @@ use self::call::{Call, CallKey, Cancellation};
 use self::control::Orders;
 pub(crate) use self::control::stop_all;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
+use self::handle::Way;
 pub use self::handle::{Attachment, ServerHandle};
 use self::publish::Publisher;
 pub use self::publish::{Changed, Counter, Published, Stats, Totals};
@@ -160,11 +161,11 @@ pub fn start(config: Arc<ServerConfig>, enabled: bool, host: Host, changed: Chan
     if config.settings.sharing == Sharing::Shared {
         return start_instance((config, enabled), host, changed, None, stderr);
     }
-    let Wiring { mut handle, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, &stderr);
+    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, &stderr);
     let (instances, receiver) = watch::channel(Arc::from([]));
-    handle.instances = Some(receiver);
+    way.instances = Some(receiver);
     let task = tokio::spawn(group::Group::new((host, stderr), orders, commands, publisher, instances).run());
-    Running { handle, control, task }
+    Running { handle: ServerHandle(Arc::new(way)), control, task }
 }
 
 /// Starts the task of one instance; one that is not the only one of its server has a purpose.
@@ -175,15 +176,15 @@ pub(crate) fn start_instance(
     purpose: Option<Arc<str>>,
     stderr: stderr::Writer,
 ) -> Running {
-    let Wiring { mut handle, control, orders, commands, publisher } = Wiring::new(wanted, changed, &stderr);
-    handle.purpose.clone_from(&purpose);
+    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new(wanted, changed, &stderr);
+    way.purpose.clone_from(&purpose);
     let task = tokio::spawn(task::run(host, orders, commands, publisher, stderr, purpose));
-    Running { handle, control, task }
+    Running { handle: ServerHandle(Arc::new(way)), control, task }
 }
 
 /// Both ends of all that is between a task and the rest.
 struct Wiring {
-    handle: ServerHandle,
+    way: Way,
     control: Control,
     orders: Orders,
     commands: mpsc::Receiver<Command>,
@@ -196,16 +197,16 @@ impl Wiring {
         let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
         let (control, orders) = control::channel(config, enabled);
         let (publisher, published) = publish::channel(changed, enabled);
-        let handle = ServerHandle {
+        let way = Way {
             name,
             commands: command_sender,
             published,
             stderr: stderr.log(),
             stats: Arc::clone(&publisher.stats),
-            own_requests: Arc::default(),
+            own_requests: Default::default(),
             instances: None,
             purpose: None,
         };
-        Self { handle, control, orders, commands, publisher }
+        Self { way, control, orders, commands, publisher }
     }
 }

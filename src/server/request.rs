@@ -26,7 +26,7 @@ impl ServerHandle {
         params: &impl Serialize,
         tool: Option<&str>,
     ) -> Result<Bytes, ErrorObject> {
-        let serial = self.own_requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let serial = self.0.own_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let key = CallKey { session: 0, serial };
         let line = reply::request(serial, method, params);
         let line = line.slice(..line.len() - 1);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{InFlight, Introduction, Session};
+use super::in_flight::InFlight;
+use super::{Introduction, Session};
 use crate::calls::{Caller, Moment, Outcome};
 use crate::catalog::Route;
 use crate::era;

@@ -1,23 +1,22 @@
 //! One agent connection.
 //!
 //! Lives here: reading the agent's messages, answering what mcpd answers itself ([`methods`]), handing calls to servers,
-//! and writing what comes back. Knows: [`crate::catalog`] (to read), [`ServerHandle`] (to call). Must not touch: processes, configuration,
-//! other sessions, what is inside the manager.
+//! and writing what comes back. Knows: [`crate::catalog`] (to read), [`crate::server::ServerHandle`] (to call). Must not
+//! touch: processes, configuration, other sessions, what is inside the manager.
 //!
 //! A session is one task that owns all its state. It never waits for a server: calls go out by a queue, answers come
 //! back by one.
 
 mod account;
 mod hangup;
+mod in_flight;
 mod methods;
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::UnixStream;
@@ -25,12 +24,12 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use self::account::Account;
+use self::in_flight::{Calls, InFlight};
 use crate::calls::{Caller, Log, Outcome};
 use crate::jsonrpc::reply;
 use crate::manager::{Member, View};
-use crate::server::call::{CallKey, ReplySender, ToAgent};
-use crate::server::{Attachment, Counter, ServerHandle, Stop, StopOrder};
+use crate::server::call::{ReplySender, ToAgent};
+use crate::server::{Attachment, Counter, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
@@ -85,8 +84,7 @@ struct Session {
     caller: Arc<Caller>,
     reply: ReplySender,
     outbox: Outbox,
-    /// Calls at servers, by the agent's raw id.
-    calls: HashMap<Bytes, InFlight>,
+    calls: Calls,
     serial: u64,
     /// Requests that wait for the first lists, in order.
     deferred: Vec<methods::Deferred>,
@@ -113,12 +111,6 @@ async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
     Rare::Changed(view)
 }
 
-struct InFlight {
-    key: CallKey,
-    server: ServerHandle,
-    account: Account,
-}
-
 /// Serves one agent until it leaves, is cut off, or the daemon stops.
 pub async fn run(stream: UnixStream, setup: Setup) {
     let (read, mut write) = stream.into_split();
@@ -129,7 +121,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         setup,
         reply,
         outbox: Outbox::default(),
-        calls: HashMap::new(),
+        calls: Calls::default(),
         serial: 0,
         deferred: Vec::new(),
         told: None,
@@ -139,7 +131,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
     let ended = session.serve(&mut reader, &mut write, &mut answers).await;
     tracing::debug!(session = session.setup.number, "ended: {ended:?}");
     session.drop_deferred(|_| true);
-    for (_, InFlight { key, server, account }) in std::mem::take(&mut session.calls) {
+    for InFlight { key, server, account } in session.calls.drain() {
         session.tell(account, &server, Outcome::Cancelled, 0);
         server.cancel(key, None).await;
     }
@@ -243,19 +235,19 @@ impl Session {
 
     /// Nothing is delivered of a call that was cancelled, even if its id is in use again.
     fn deliver(&mut self, message: ToAgent) {
-        let is_waiting = |key, id: &Bytes| self.calls.get(id).is_some_and(|call| call.key == key);
         match message {
-            ToAgent::Answer { key, id, line, outcome } if is_waiting(key, &id) => {
-                if let Some(InFlight { account, server, .. }) = self.calls.remove(&id) {
+            ToAgent::Answer { key, line, outcome } => {
+                if let Some(InFlight { account, server, .. }) = self.calls.end(key) {
                     self.tell(account, &server, outcome, line.len());
+                    self.outbox.push(line);
                 }
-                self.outbox.push(line);
             }
             // An agent that has fallen behind loses progress, never an answer.
-            ToAgent::Progress { key, id, line } if is_waiting(key, &id) && self.may_read_more() => {
-                self.outbox.push(line);
+            ToAgent::Progress { key, line } => {
+                if self.may_read_more() && self.calls.contains(key) {
+                    self.outbox.push(line);
+                }
             }
-            ToAgent::Answer { .. } | ToAgent::Progress { .. } => {}
         }
     }
 

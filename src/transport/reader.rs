@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
 
     /// The next message if it has been read already.
     pub fn buffered(&mut self) -> Option<Incoming> {
-        if self.parsing.is_some() {
+        if self.parsing.is_some() || self.buffer.is_empty() {
             return None;
         }
         // Decoding has no errors of its own.

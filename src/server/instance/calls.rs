@@ -37,11 +37,14 @@ impl Instance {
         let deadline = self.expire_by(self.config.settings.call_timeout);
         let outbox = &mut self.outbox;
         self.pending.register(|id| {
-            let id = id.to_string();
-            let mut edits = vec![Edit { part: &call.id, replacement: id.as_bytes() }];
-            edits.extend(call.rename.as_ref().map(|(part, replacement)| Edit { part, replacement }));
+            let mut digits = itoa::Buffer::new();
+            let id = digits.format(id).as_bytes();
+            let nothing = Edit { part: &call.line[..0], replacement: b"" };
+            let rename = call.rename.as_ref().map(|(part, replacement)| Edit { part, replacement });
             // Two agents may choose the same token; the request's own id is as unique and leads back to it.
-            edits.extend(call.progress_token.as_ref().map(|token| Edit { part: token, replacement: id.as_bytes() }));
+            let token = call.progress_token.as_ref().map(|part| Edit { part, replacement: id });
+            let own = Edit { part: &call.id, replacement: id };
+            let mut edits = [own, rename.unwrap_or(nothing), token.unwrap_or(nothing)];
             let line = outbox.push(splice(&call.line, &mut edits));
             Owner::Call(Unanswered {
                 reply: call.reply,
@@ -66,7 +69,7 @@ impl Instance {
     /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let cancelled =
-            self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).next();
+            self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
         let Some((id, Owner::Call(call))) = cancelled else { return };
         call.reply.forgive();
         self.count_calls(self.calls - 1);
@@ -111,8 +114,7 @@ impl Instance {
 
     /// Ends every call: the server is gone, or may not be waited for any longer.
     pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
-        let all: Vec<_> = self.pending.remove_where(|_| true).collect();
-        for (_, owner) in all {
+        for (_, owner) in self.pending.remove_where(|_| true) {
             if let Owner::Call(call) = owner {
                 let failure = if self.outbox.has_begun(call.line) { written } else { unwritten };
                 self.fail_call(call, failure.clone());

@@ -178,6 +178,8 @@ fn a_server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
         }
         std::fs::write(&fixed, "").expect("the test's own");
         manager.restart("s").await.expect("there is such a server");
+        let mut view = manager.view();
+        view.wait_for(|view| !view.catalog.is_empty()).await.expect("the manager lives");
         echo(&manager, "s").await.expect("repaired");
         let before = pid(&manager, "s");
         manager.restart("s").await.expect("there is such a server");

@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -29,14 +30,12 @@ fn follow(daemon: &Daemon) -> Child {
     child
 }
 
-/// All that comes until the writer ends.
-fn read_on(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    let mut pipe = pipe.expect("a pipe");
-    thread::spawn(move || {
-        let mut text = String::new();
-        pipe.read_to_string(&mut text).expect("text");
-        text
-    })
+/// Each line, as it comes.
+fn lines_of(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    let lines = BufReader::new(pipe.expect("a pipe")).lines();
+    thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line + "\n")));
+    receiver
 }
 
 /// Calls `count` tools that do not exist, many at once, and has each answered.
@@ -70,8 +69,7 @@ fn two_thousand_calls_at_once_are_all_answered_and_all_accounted_for() {
     let daemon = setup.head(&format!("[daemon]\ncall_log = {}", quoted(&file))).start_in(&place);
     Agent::ready(&daemon).call("before", &json!({}));
     let mut follower = follow(&daemon);
-    let told = read_on(follower.stdout.take());
-    let said = read_on(follower.stderr.take());
+    let (told, said) = (lines_of(follower.stdout.take()), lines_of(follower.stderr.take()));
     let mut agents: Vec<_> = names.iter().map(|_| Agent::ready(&daemon)).collect();
     let asked: Vec<Vec<_>> = (agents.iter_mut().enumerate())
         .map(|(n, agent)| {
@@ -94,11 +92,15 @@ fn two_thousand_calls_at_once_are_all_answered_and_all_accounted_for() {
     until("each is in the file or counted", || (entries() + unwritten() == 2001).then_some(()));
     let remembered = daemon.client(&["calls", "--json", "-n", "5000"]).expect_code(0);
     assert_eq!(remembered.stdout.lines().count(), 1000, "as many as by default");
+    let (mut count, mut losses) = (0, String::new());
+    until("the follower has each, or has counted it", || {
+        count += told.try_iter().count();
+        losses.extend(said.try_iter());
+        (count + missed(&losses) == 2000).then_some(())
+    });
     drop(agents);
     drop(daemon);
     wait_exit(&mut follower);
-    let (told, said) = (told.join().expect("no panic"), said.join().expect("no panic"));
-    assert_eq!(told.lines().count() + missed(&said), 2000, "{said}");
 }
 
 #[test]

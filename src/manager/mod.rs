@@ -55,7 +55,7 @@ use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::{Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
+use crate::server::{self, Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
 
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
@@ -243,7 +243,7 @@ impl Manager {
 
     /// Ends every server as far as `stop` says, for good.
     pub(crate) fn stop(&self, stop: Stop) {
-        self.stop.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
+        server::raise(&self.stop, stop);
     }
 
     async fn order<T>(&self, order: impl FnOnce(Done<T>) -> Order) -> Result<T, ManagerError> {

@@ -105,10 +105,11 @@ impl ManagerTask {
                 }
                 Some(index) => {
                     let entry = before.remove(index);
-                    if !entry.config.runs_like(&config) {
+                    let same = entry.config.runs_like(&config);
+                    if !same {
                         changes.restarted.push(Arc::clone(&config.name));
                     }
-                    self.take_over(entry, config)
+                    self.take_over(entry, config, same)
                 }
             };
             self.servers.push(entry);
@@ -119,15 +120,14 @@ impl ManagerTask {
         Ok(changes)
     }
 
-    /// Has a server run as `config` says; one that is disabled stays so.
-    fn take_over(&mut self, mut entry: Entry, config: ServerConfig) -> Entry {
+    /// Has a server run as `config` says, by the same instance if that is `same`; one that is disabled stays so.
+    fn take_over(&mut self, mut entry: Entry, config: ServerConfig, same: bool) -> Entry {
         if entry.config.settings.sharing != config.settings.sharing {
             let other = self.start_one(config, entry.enabled);
             other.running.control.vouch(entry.running.control.vouched());
             self.leaving.push(leave(entry));
             return other;
         }
-        let same = entry.config.runs_like(&config);
         entry.config = Arc::new(config);
         if !same {
             entry.running.control.reconfigure(Arc::clone(&entry.config));

@@ -115,17 +115,30 @@ pub struct InstanceReport {
     pub restarts: u64,
 }
 
+/// What a state says beside its word.
+struct Condition {
+    reason: Option<String>,
+    retry_in_ms: Option<u64>,
+    uptime_ms: Option<u64>,
+}
+
+fn condition(state: &State) -> Condition {
+    let up = |since: &Instant| Some(millis(since.elapsed()));
+    let (reason, retry_in_ms, uptime_ms) = match state {
+        State::Ready { since } => (None, None, up(since)),
+        State::Unresponsive { up_since, reason } => (Some(reason), None, up(up_since)),
+        State::Backoff { until, reason, .. } => {
+            (Some(reason), Some(millis(until.saturating_duration_since(Instant::now()))), None)
+        }
+        State::Failed { reason } => (Some(reason), None, None),
+        State::Starting | State::Stopping | State::Stopped => (None, None, None),
+    };
+    Condition { reason: reason.cloned(), retry_in_ms, uptime_ms }
+}
+
 fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
-    let (mut reason, mut uptime_ms) = (None, None);
-    match &published.state {
-        State::Ready { since } => uptime_ms = Some(millis(since.elapsed())),
-        State::Unresponsive { up_since, reason: why } => {
-            (uptime_ms, reason) = (Some(millis(up_since.elapsed())), Some(why.clone()));
-        }
-        State::Backoff { reason: why, .. } | State::Failed { reason: why } => reason = Some(why.clone()),
-        State::Starting | State::Stopping | State::Stopped => {}
-    }
+    let Condition { reason, uptime_ms, .. } = condition(&published.state);
     InstanceReport {
         purpose: handle.purpose().map_or_else(String::new, ToString::to_string),
         state: published.word().to_owned(),
@@ -148,19 +161,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 fn server(member: &Member, exposure: Exposure) -> ServerReport {
     let Member { handle, enabled, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
-    let (mut reason, mut retry_in_ms, mut uptime_ms) = (None, None, None);
-    match &published.state {
-        State::Ready { since } => uptime_ms = Some(millis(since.elapsed())),
-        State::Backoff { until, reason: why, .. } => {
-            reason = Some(why.clone());
-            retry_in_ms = Some(millis(until.saturating_duration_since(Instant::now())));
-        }
-        State::Unresponsive { up_since, reason: why } => {
-            (uptime_ms, reason) = (Some(millis(up_since.elapsed())), Some(why.clone()));
-        }
-        State::Failed { reason: why } => reason = Some(why.clone()),
-        State::Starting | State::Stopping | State::Stopped => {}
-    }
+    let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
     ServerReport {
         name: handle.name().to_string(),
         state: published.word().to_owned(),

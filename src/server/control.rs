@@ -47,6 +47,11 @@ impl StopOrder {
     }
 }
 
+/// Raises an order to `stop`, unless it says that or more already.
+pub(crate) fn raise(order: &watch::Sender<Stop>, stop: Stop) {
+    order.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
+}
+
 /// What is wanted of a server that is not to end.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
@@ -92,7 +97,7 @@ pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool) -> (Control, Ord
 impl Control {
     /// Ends the server for good, as far as `stop` says.
     pub fn stop(&self, stop: Stop) {
-        self.stop.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
+        raise(&self.stop, stop);
     }
 
     /// How far it is to be stopped.

@@ -43,8 +43,8 @@ use tokio::task::JoinHandle;
 
 use self::call::{Call, CallKey, Cancellation};
 use self::control::Orders;
-pub(crate) use self::control::stop_all;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
+pub(crate) use self::control::{raise, stop_all};
 use self::handle::Way;
 pub use self::handle::{Attachment, ServerHandle};
 use self::publish::Publisher;

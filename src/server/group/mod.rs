@@ -7,7 +7,6 @@
 mod slots;
 mod summary;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,8 +40,6 @@ pub(super) struct Group {
     leaving: Vec<Running>,
     /// All of both, for those who look.
     instances: watch::Sender<Arc<[ServerHandle]>>,
-    /// Agents that have come and not gone, with their working directories.
-    agents: HashMap<u64, Option<Arc<str>>>,
     /// As last known.
     tools: Arc<ToolList>,
     /// Instances started so far.
@@ -71,7 +68,6 @@ impl Group {
             slots: Vec::new(),
             leaving: Vec::new(),
             instances,
-            agents: HashMap::new(),
             tools: Arc::default(),
             started: 0,
             lost_guards: 0,
@@ -109,18 +105,12 @@ impl Group {
         let panicked = loop {
             tokio::select! {
                 panicked = &mut ended => break panicked,
-                Some(command) = self.commands.recv() => {
-                    if let Command::Call(call) = command {
-                        call.refuse(Failure::ShuttingDown);
-                    }
-                }
+                Some(command) = self.commands.recv() => refuse(command),
             }
         };
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
-            if let Command::Call(call) = command {
-                call.refuse(Failure::ShuttingDown);
-            }
+            refuse(command);
         }
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic.into_panic());
@@ -130,11 +120,11 @@ impl Group {
     /// The instance that is there without any agent: the first of a pool, or the one that tells the tools of a server
     /// that can be run without knowing for whom.
     fn start_standing(&mut self) {
-        let purpose = match self.wanted.config.settings.sharing {
+        let purpose = match self.config().settings.sharing {
             Sharing::Shared | Sharing::Pool => Purpose::Pool,
             Sharing::Session | Sharing::Workspace => Purpose::Listing,
         };
-        let needs_agent = self.wanted.config.launch.as_ref().is_ok_and(crate::config::Launch::wants_agent_cwd);
+        let needs_agent = self.config().launch.as_ref().is_ok_and(crate::config::Launch::wants_agent_cwd);
         if !needs_agent {
             self.start(purpose, true);
         }
@@ -142,7 +132,7 @@ impl Group {
 
     fn start(&mut self, purpose: Purpose, stays: bool) {
         self.started += 1;
-        let config = Arc::new(purpose.config(&self.wanted.config));
+        let config = Arc::new(purpose.config(self.config()));
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
         let running =
@@ -175,12 +165,11 @@ impl Group {
 
     fn call(&mut self, mut call: Call) {
         let session = call.reply.key.session;
-        let index = match self.wanted.config.settings.sharing {
+        let index = match self.config().settings.sharing {
             Sharing::Shared | Sharing::Pool => self.least_busy(),
             Sharing::Session | Sharing::Workspace => {
-                if !self.agents.contains_key(&session) {
-                    self.attach(session, None);
-                }
+                // One that has not said that it is there is there by calling.
+                self.attach(session, None);
                 self.slots.iter().position(|slot| slot.purpose.belongs_to(session))
             }
         };
@@ -195,10 +184,11 @@ impl Group {
     }
 
     fn attach(&mut self, session: u64, cwd: Option<Arc<str>>) {
-        if self.agents.insert(session, cwd.clone()).is_some() || !self.wanted.config.settings.sharing.is_by_agent() {
+        let sharing = self.config().settings.sharing;
+        if !sharing.is_by_agent() || self.slots.iter().any(|slot| slot.purpose.belongs_to(session)) {
             return;
         }
-        if self.wanted.config.settings.sharing == Sharing::Session {
+        if sharing == Sharing::Session {
             return self.start(Purpose::Session { session, cwd }, false);
         }
         let same = |slot: &&mut Slot| matches!(&slot.purpose, Purpose::Workspace { cwd: of, .. } if *of == cwd);
@@ -209,7 +199,6 @@ impl Group {
     }
 
     fn detach(&mut self, session: u64) {
-        self.agents.remove(&session);
         self.retire(|slot| matches!(slot.purpose, Purpose::Session { session: of, .. } if of == session));
         for slot in &mut self.slots {
             if let Purpose::Workspace { agents, .. } = &mut slot.purpose
@@ -239,11 +228,16 @@ impl Group {
         let all = self.slots.iter().map(|slot| &slot.running).chain(&self.leaving);
         self.instances.send_replace(all.map(|running| running.handle.clone()).collect());
     }
-}
 
-impl Group {
     fn config(&self) -> &ServerConfig {
         &self.wanted.config
+    }
+}
+
+/// No instance is left to do it.
+fn refuse(command: Command) {
+    if let Command::Call(call) = command {
+        call.refuse(Failure::ShuttingDown);
     }
 }
 

@@ -34,8 +34,8 @@ struct Reply<'a> {
 }
 
 pub(crate) struct Connection {
-    reader: BufReader<Box<dyn Read>>,
-    writer: Box<dyn Write>,
+    reader: BufReader<Box<dyn Read + Send>>,
+    writer: Box<dyn Write + Send>,
     sent: u64,
     answered: u64,
     line: Vec<u8>,
@@ -53,7 +53,7 @@ impl Connection {
         Self::new(Box::new(stdout), Box::new(stdin))
     }
 
-    fn new(reader: Box<dyn Read>, writer: Box<dyn Write>) -> Self {
+    fn new(reader: Box<dyn Read + Send>, writer: Box<dyn Write + Send>) -> Self {
         let reader = BufReader::with_capacity(1 << 16, reader);
         Self { reader, writer, sent: 0, answered: 0, line: Vec::new() }
     }
@@ -92,6 +92,20 @@ impl Connection {
             self.receive()?;
         }
         Ok(start.elapsed())
+    }
+
+    /// Whether a call is answered with a result.
+    pub(crate) fn succeeds(&mut self, request: &Request) -> io::Result<bool> {
+        self.send(request)?;
+        self.read_line()?;
+        let reply: Reply<'_> = serde_json::from_slice(&self.line)?;
+        self.answered += 1;
+        Ok(reply.result.is_some())
+    }
+
+    /// Reads whatever comes next.
+    pub(crate) fn skip_line(&mut self) -> io::Result<()> {
+        self.read_line()
     }
 
     pub(crate) fn send(&mut self, request: &Request) -> io::Result<()> {

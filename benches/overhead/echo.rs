@@ -12,6 +12,8 @@ pub(crate) const MODE: &str = "echo-server";
 
 /// The size of a large message, in either direction.
 pub(crate) const LARGE: usize = 1 << 20;
+/// The size of a message that is streamed: as large as mcpd takes one, but for its envelope.
+pub(crate) const STREAMED: usize = (16 << 20) - 1024;
 
 #[derive(Deserialize)]
 struct Request<'a> {
@@ -60,6 +62,7 @@ pub(crate) fn serve(tools: usize) -> io::Result<()> {
             "ping" => write!(output, r#""result":{{}}}}"#)?,
             "tools/list" => write!(output, r#""result":{{"tools":{list}}}}}"#)?,
             "tools/call" => {
+                misbehave(request.params, &mut output)?;
                 let text = reply_text(request.params, &large)?;
                 write!(output, r#""result":{{"content":[{{"type":"text","text":{text}}}]}}}}"#)?;
             }
@@ -67,6 +70,22 @@ pub(crate) fn serve(tools: usize) -> io::Result<()> {
         }
         output.write_all(b"\n")?;
         output.flush()?;
+    }
+}
+
+/// Does what two of the tools are called for, without end.
+fn misbehave(params: Option<&RawValue>, output: &mut impl Write) -> io::Result<()> {
+    let Some(params) = params else { return Ok(()) };
+    match serde_json::from_str::<Call<'_>>(params.get())?.name {
+        "hang" => loop {
+            std::thread::park();
+        },
+        "flood" => loop {
+            output.write_all(
+                b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"again\"}}\n",
+            )?;
+        },
+        _ => Ok(()),
     }
 }
 
@@ -86,7 +105,7 @@ fn reply_text<'a>(params: Option<&'a RawValue>, large: &'a str) -> io::Result<&'
 
 /// The tools that do something, then as many idle ones as make `count`.
 fn tool_list(count: usize) -> String {
-    let useful = ["echo", "swallow", "large"].map(String::from);
+    let useful = ["echo", "swallow", "large", "flood", "hang"].map(String::from);
     let idle = (0..).map(|number| format!("idle_{number}"));
     let tools: Vec<String> = useful.into_iter().chain(idle).take(count).map(|name| tool(&name)).collect();
     format!("[{}]", tools.join(","))

@@ -11,6 +11,7 @@ mod connection;
 mod cores;
 mod cost;
 mod echo;
+mod faults;
 mod life;
 mod middle;
 mod procfs;
@@ -59,6 +60,7 @@ fn measure(effort: &Effort) -> io::Result<()> {
     cost::measure(effort, &mut table)?;
     size::measure(&mut table)?;
     life::measure(effort, &mut table)?;
+    faults::measure(effort, &mut table)?;
     println!("{table}");
     Ok(())
 }

@@ -1,0 +1,139 @@
+//! What a fault of one peer costs the others, and how soon what it broke is whole again.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Effort;
+use crate::connection::{Connection, Request};
+use crate::cores;
+use crate::echo::STREAMED;
+use crate::middle::{Middle, pause};
+use crate::procfs;
+use crate::sides::await_tools;
+use crate::stats::{median, quantile};
+use crate::table::{Marker, Table};
+
+/// All the tools of the echo server that do something.
+const TOOLS: usize = 6;
+/// Servers beside each other: one for the calls that are measured, one at fault.
+const SERVERS: usize = 2;
+/// Calls that a dead server leaves unanswered.
+const PENDING: usize = 50;
+
+/// What another agent does beside the calls that are measured, at a server of its own.
+#[derive(Clone, Copy)]
+enum Other {
+    Rests,
+    /// Calls a tool that misbehaves.
+    Calls(&'static str),
+    /// Sends the largest messages, one after another.
+    Streams,
+}
+
+const FAULTS: [(&str, Other, Marker); 4] = [
+    ("nothing", Other::Rests, Marker::None),
+    ("a server that floods", Other::Calls("flood"), Marker::RatioAtMost(1.5)),
+    ("a server that reads no more", Other::Calls("hang"), Marker::RatioAtMost(1.5)),
+    ("messages of 16 MiB", Other::Streams, Marker::AtMost(5000.0)),
+];
+
+pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
+    for (what, other, marker) in FAULTS {
+        let mut rounds = [const { Vec::new() }; 3];
+        for _ in 0..effort.lives {
+            rounds[1].push(beside(other, Middle::relay(TOOLS, cores::MIDDLE)?, ["", ""], effort)?);
+            let mcpd = Middle::mcpd(SERVERS, TOOLS, cores::MIDDLE)?;
+            rounds[2].push(beside(other, mcpd, ["echo__", "echo-1__"], effort)?);
+        }
+        table.compare(&format!("small call beside {what}, p99"), "µs", &rounds, marker);
+    }
+    let mut deaths = Vec::new();
+    let mut restarts = Vec::new();
+    for _ in 0..effort.lives {
+        deaths.push(unanswered()?);
+        restarts.push(restart()?);
+    }
+    table.single("server's death to the answers of 50 calls", "ms", median(deaths), Marker::AtMost(100.0));
+    table.single("server's death to its successor's first answer", "ms", median(restarts), Marker::AtMost(250.0));
+    Ok(())
+}
+
+/// The p99 of one agent's small calls while another does what it does. Each has a server of its own.
+fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &Effort) -> io::Result<f64> {
+    let (mut agent, mut neighbour) = (middle.connect()?, middle.connect()?);
+    let small = |prefix| Request::call(&format!("{prefix}echo"), "hello");
+    await_answer(&mut agent, &small(own))?;
+    await_answer(&mut neighbour, &small(others))?;
+    let busy = match other {
+        Other::Rests => thread::spawn(move || drop(neighbour)),
+        Other::Calls(tool) => {
+            neighbour.send(&Request::call(&format!("{others}{tool}"), "hello"))?;
+            thread::spawn(move || while neighbour.skip_line().is_ok() {})
+        }
+        Other::Streams => {
+            let large = Request::call(&format!("{others}swallow"), &"x".repeat(STREAMED));
+            thread::spawn(move || while neighbour.call(&large).is_ok() {})
+        }
+    };
+    let request = small(own);
+    let times: Vec<_> = (0..effort.calls).map(|_| agent.call(&request)).collect::<io::Result<_>>()?;
+    drop((agent, middle));
+    busy.join().map_err(|_| io::Error::other("the other agent's thread panicked"))?;
+    Ok(quantile(times.iter().map(|time| time.as_secs_f64() * 1e6), 0.99))
+}
+
+/// From the death of a server to the last of the answers it owed.
+fn unanswered() -> io::Result<f64> {
+    let mut daemon = Middle::mcpd(1, TOOLS, cores::MIDDLE)?;
+    let mut agent = daemon.connect()?;
+    await_tools(&mut agent)?;
+    for _ in 0..PENDING {
+        agent.send(&Request::call("echo__hang", "hello"))?;
+    }
+    // What was sent before it has been taken in: an agent's messages are read in order.
+    daemon.connect()?.call(&Request::new("ping", "{}"))?;
+    let start = kill_server(&daemon)?;
+    for _ in 0..PENDING {
+        agent.skip_line()?;
+    }
+    let duration = start.elapsed();
+    daemon.stop()?;
+    Ok(duration.as_secs_f64() * 1e3)
+}
+
+/// From the death of a server to the first answer of the next one.
+fn restart() -> io::Result<f64> {
+    let mut daemon = Middle::mcpd(1, TOOLS, cores::MIDDLE)?;
+    let mut agent = daemon.connect()?;
+    await_tools(&mut agent)?;
+    let start = kill_server(&daemon)?;
+    await_answer(&mut agent, &Request::call("echo__echo", "hello"))?;
+    let duration = start.elapsed();
+    daemon.stop()?;
+    Ok(duration.as_secs_f64() * 1e3)
+}
+
+/// Until the request is answered with a result.
+fn await_answer(agent: &mut Connection, request: &Request) -> io::Result<()> {
+    let start = Instant::now();
+    while !agent.succeeds(request)? {
+        if start.elapsed() > Duration::from_secs(20) {
+            return Err(io::Error::other("a server does not answer"));
+        }
+        pause();
+    }
+    Ok(())
+}
+
+/// SIGKILL to the daemon's only server, and when that was.
+fn kill_server(daemon: &Middle) -> io::Result<Instant> {
+    let servers = procfs::descendants(daemon.pid())?;
+    let server = servers.into_iter().find(|&pid| procfs::name(pid).is_ok_and(|name| name != "mcpd-guard"));
+    let server = server.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let start = Instant::now();
+    kill_process(server.ok_or_else(|| io::Error::other("there is no server"))?, Signal::KILL)?;
+    Ok(start)
+}

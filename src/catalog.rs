@@ -1,6 +1,6 @@
 //! What is exposed after policy, and where each exposed name leads.
 //!
-//! Pure. Knows tool lists, policy and naming. One [`Catalog`] is built for each agent socket and never changed: a name
+//! Pure. Knows tool lists, policy, naming, and how long calls may take. One [`Catalog`] is built for each agent socket and never changed: a name
 //! is callable on that socket if and only if it is listed in it, because both answers come from the same table.
 
 use std::collections::HashMap;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::config::{Limit, Settings};
 use crate::jsonrpc::splice::{Edit, splice_into};
 use crate::naming::{Naming, Scheme};
 use crate::policy::Policy;
@@ -31,6 +32,8 @@ pub struct Source<'a> {
     pub name: &'a Arc<str>,
     /// What of it is exposed.
     pub policy: &'a Policy,
+    /// How it is kept: how long its calls may take.
+    pub settings: &'a Settings,
     /// Its tools in its own order; empty while none are known.
     pub tools: &'a [Tool],
 }
@@ -44,6 +47,8 @@ pub struct Route {
     pub raw_name: Bytes,
     /// The same, as text.
     pub tool: Arc<str>,
+    /// How long a call of it may take.
+    pub limit: Limit,
 }
 
 /// How many of a server's tools agents see.
@@ -83,7 +88,8 @@ impl Catalog {
                     exposure[server].denied += 1;
                     continue;
                 }
-                let route = Route { server, raw_name: tool.raw_name.clone(), tool: Arc::clone(&tool.name) };
+                let limit = source.settings.limit_of(&tool.name);
+                let route = Route { server, raw_name: tool.raw_name.clone(), tool: Arc::clone(&tool.name), limit };
                 // Of one name that is listed twice the first stands, in the list as in the table.
                 let Entry::Vacant(vacant) = routes.entry(name) else { continue };
                 if list.last() == Some(&b'}') {

@@ -27,7 +27,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::catalog::Tool;
-use crate::config::ServerConfig;
+use crate::config::{Limit, ServerConfig, Settings};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
@@ -39,6 +39,7 @@ use crate::server::{self, Guard, Host, Running, ServerHandle, Stop};
 pub struct Client {
     running: Running,
     policy: Policy,
+    settings: Settings,
     initialized: AtomicBool,
 }
 
@@ -136,9 +137,9 @@ impl Client {
     #[must_use]
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
         let host = Host { restarts: false, ..Host::new(guard) };
-        let policy = server.policy.clone();
+        let (policy, settings) = (server.policy.clone(), server.settings.clone());
         let running = server::start(Arc::new(server), true, host, Arc::default());
-        Self { running, policy, initialized: AtomicBool::new(false) }
+        Self { running, policy, settings, initialized: AtomicBool::new(false) }
     }
 
     /// Waits for the end of the handshake (MCP 2025-11-25, `basic/lifecycle`).
@@ -186,7 +187,7 @@ impl Client {
         if !self.policy.permits(tool) {
             return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
-        call_tool(self.handle(), tool, arguments).await
+        call_tool(self.handle(), tool, arguments, self.settings.limit_of(tool)).await
     }
 
     /// How long the server takes to answer `ping` (MCP 2025-11-25, `basic/utilities/ping`).
@@ -196,7 +197,7 @@ impl Client {
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         self.ready()?;
         let start = Instant::now();
-        request(self.handle(), "ping", &serde_json::json!({})).await?;
+        request(self.handle(), "ping", &serde_json::json!({}), self.settings.limit_of_requests()).await?;
         Ok(start.elapsed())
     }
 
@@ -238,13 +239,14 @@ pub(crate) async fn call_tool(
     server: &ServerHandle,
     tool: &str,
     arguments: &impl Serialize,
+    limit: Limit,
 ) -> Result<ToolResult, ClientError> {
     let arguments = serde_json::value::to_raw_value(arguments).ok().filter(|raw| raw.get().starts_with('{'));
     let Some(arguments) = arguments else {
         return Err(ClientError::ArgumentsNotAnObject { server: Arc::clone(server.name()) });
     };
     let params = CallParams { name: tool, arguments: &arguments };
-    let answered = server.request("tools/call", &params, Some(tool)).await;
+    let answered = server.request("tools/call", &params, Some(tool), limit).await;
     answered.map(ToolResult).map_err(|error| refused(server, error))
 }
 
@@ -253,8 +255,9 @@ pub(crate) async fn request(
     server: &ServerHandle,
     method: &str,
     params: &impl Serialize,
+    limit: Limit,
 ) -> Result<Bytes, ClientError> {
-    server.request(method, params, None).await.map_err(|error| refused(server, error))
+    server.request(method, params, None, limit).await.map_err(|error| refused(server, error))
 }
 
 fn refused(server: &ServerHandle, error: ErrorObject) -> ClientError {

@@ -27,8 +27,9 @@ fn server(name: &str, deny: &[&str], tools: &[&str]) -> Server {
 
 fn build(names: &mut Names, scheme: Scheme, servers: &[Server]) -> Catalog {
     let naming = Naming { scheme, ..Naming::default() };
+    let settings = &Settings::default();
     let sources: Vec<_> =
-        servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, tools: &s.tools }).collect();
+        servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, settings, tools: &s.tools }).collect();
     Catalog::build(names, &naming, &sources)
 }
 

@@ -16,6 +16,7 @@ mod json;
 mod load;
 mod read;
 mod settings;
+mod timeouts;
 mod toml;
 mod tree;
 
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::settings::{OnUnhealthy, Settings, Sharing, Start};
+pub use self::timeouts::{Limit, ToolTimeouts};
 use crate::naming::Naming;
 use crate::policy::Policy;
 
@@ -127,9 +129,10 @@ impl ServerConfig {
         self
     }
 
-    /// Whether an instance of `other` would be run as one of this is: all but the policy, which needs no other instance.
+    /// Whether an instance of `other` would be run as one of this is: all but what holds for its calls, which needs no
+    /// other instance.
     pub(crate) fn runs_like(&self, other: &Self) -> bool {
-        self.launch == other.launch && self.settings == other.settings
+        self.launch == other.launch && self.settings.runs_like(&other.settings)
     }
 
     /// Sets how it is kept.

@@ -1,12 +1,13 @@
 //! From a tree to what one file asks for. Every complaint is collected, not just the first.
 //!
 //! `fields` takes a table apart, `values` checks single values, `ours` and `clients` are the two formats, `server` is
-//! what they share.
+//! what they share, `timeouts` are the keys that limit calls.
 
 mod clients;
 mod fields;
 mod ours;
 mod server;
+mod timeouts;
 mod values;
 
 use std::ops::Range;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::timeouts::{Limit, ToolTimeouts};
+
 /// How a server is kept. The defaults are those of `config/mcpd.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -17,6 +19,10 @@ pub struct Settings {
     pub handshake_timeout: Duration,
     /// Time for one call, counted anew at each progress notification.
     pub call_timeout: Duration,
+    /// No call takes longer, whatever progress it makes and whatever its other limits are.
+    pub call_timeout_max: Duration,
+    /// What some tools have in the place of `call_timeout`.
+    pub tool_timeouts: ToolTimeouts,
     /// How long an instance may be silent before it is asked how it is.
     pub health_interval: Duration,
     /// Time for the answer.
@@ -36,11 +42,37 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(300),
             handshake_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(300),
+            call_timeout_max: Duration::from_secs(3600),
+            tool_timeouts: ToolTimeouts::default(),
             health_interval: Duration::from_secs(30),
             health_timeout: Duration::from_secs(5),
             on_unhealthy: OnUnhealthy::Restart,
             backoff_reset: Duration::from_secs(10),
         }
+    }
+}
+
+impl Settings {
+    /// How long a call of the server's own tool name may take.
+    #[must_use]
+    pub fn limit_of(&self, tool: &str) -> Limit {
+        self.limit(self.tool_timeouts.of(tool).unwrap_or(self.call_timeout))
+    }
+
+    /// How long any other request may take.
+    #[must_use]
+    pub fn limit_of_requests(&self) -> Limit {
+        self.limit(self.call_timeout)
+    }
+
+    fn limit(&self, silence: Duration) -> Limit {
+        Limit { silence: silence.min(self.call_timeout_max), total: self.call_timeout_max }
+    }
+
+    /// Whether an instance is kept the same way; a call brings its own limit.
+    pub(super) fn runs_like(&self, other: &Self) -> bool {
+        let Self { call_timeout, call_timeout_max, tool_timeouts, .. } = other.clone();
+        Self { call_timeout, call_timeout_max, tool_timeouts, ..self.clone() } == *other
     }
 }
 
@@ -108,11 +140,19 @@ pub(super) struct SettingsDraft {
     pub(super) max_instances: Option<usize>,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) handshake_timeout: Option<Duration>,
-    pub(super) call_timeout: Option<Duration>,
+    pub(super) calls: CallTimeouts,
     pub(super) health_interval: Option<Duration>,
     pub(super) health_timeout: Option<Duration>,
     pub(super) on_unhealthy: Option<OnUnhealthy>,
     pub(super) backoff_reset: Option<Duration>,
+}
+
+/// What it says of calls.
+#[derive(Debug, Default, Clone)]
+pub(super) struct CallTimeouts {
+    pub(super) call_timeout: Option<Duration>,
+    pub(super) call_timeout_max: Option<Duration>,
+    pub(super) tool_timeouts: ToolTimeouts,
 }
 
 impl SettingsDraft {
@@ -124,7 +164,11 @@ impl SettingsDraft {
             max_instances: self.max_instances.or(other.max_instances),
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             handshake_timeout: self.handshake_timeout.or(other.handshake_timeout),
-            call_timeout: self.call_timeout.or(other.call_timeout),
+            calls: CallTimeouts {
+                call_timeout: self.calls.call_timeout.or(other.calls.call_timeout),
+                call_timeout_max: self.calls.call_timeout_max.or(other.calls.call_timeout_max),
+                tool_timeouts: self.calls.tool_timeouts.or(&other.calls.tool_timeouts),
+            },
             health_interval: self.health_interval.or(other.health_interval),
             health_timeout: self.health_timeout.or(other.health_timeout),
             on_unhealthy: self.on_unhealthy.or(other.on_unhealthy),
@@ -135,13 +179,19 @@ impl SettingsDraft {
     /// With the built-in default wherever nothing is said.
     pub(super) fn settle(self) -> Settings {
         let unset = Settings::default();
+        let CallTimeouts { call_timeout, call_timeout_max, tool_timeouts } = self.calls;
+        let call_timeout = call_timeout.unwrap_or(unset.call_timeout);
+        // A limit that nobody has set is no reason to shorten one that somebody has.
+        let longest = unset.call_timeout_max.max(call_timeout).max(tool_timeouts.longest());
         Settings {
             sharing: self.sharing.unwrap_or(unset.sharing),
             start: self.start.unwrap_or(unset.start),
             max_instances: self.max_instances.unwrap_or(unset.max_instances),
             idle_timeout: self.idle_timeout.unwrap_or(unset.idle_timeout),
             handshake_timeout: self.handshake_timeout.unwrap_or(unset.handshake_timeout),
-            call_timeout: self.call_timeout.unwrap_or(unset.call_timeout),
+            call_timeout,
+            call_timeout_max: call_timeout_max.unwrap_or(longest),
+            tool_timeouts,
             health_interval: self.health_interval.unwrap_or(unset.health_interval),
             health_timeout: self.health_timeout.unwrap_or(unset.health_timeout),
             on_unhealthy: self.on_unhealthy.unwrap_or(unset.on_unhealthy),

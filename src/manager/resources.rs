@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Manager, ManagerError};
+use super::{Manager, ManagerError, Member};
 use crate::client::{ClientError, ToolResult, connected, request};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 use crate::server::ServerHandle;
@@ -87,24 +87,24 @@ impl ResourceTool {
     }
 }
 
-fn handles(manager: &Manager, server: Option<&str>) -> Result<Vec<ServerHandle>, ManagerError> {
+fn members(manager: &Manager, server: Option<&str>) -> Result<Vec<Member>, ManagerError> {
     let view = manager.view.borrow();
-    let is_asked = |handle: &ServerHandle| server.is_none_or(|server| *server == **handle.name());
-    let handles: Vec<_> = view.servers.iter().map(|member| member.handle.clone()).filter(is_asked).collect();
+    let is_asked = |member: &&Member| server.is_none_or(|server| *server == *member.config.name);
+    let members: Vec<_> = view.servers.iter().filter(is_asked).cloned().collect();
     match server {
-        Some(server) if handles.is_empty() => Err(ManagerError::UnknownServer { server: server.to_owned() }),
-        _ => Ok(handles),
+        Some(server) if members.is_empty() => Err(ManagerError::UnknownServer { server: server.to_owned() }),
+        _ => Ok(members),
     }
 }
 
 async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, ManagerError> {
     manager.settled().await;
     let mut lines = Vec::new();
-    for handle in handles(manager, server)? {
-        if handle.published().has_resources
-            && let Err(error) = list_one(&handle, &mut lines).await
+    for member in members(manager, server)? {
+        if member.handle.published().has_resources
+            && let Err(error) = list_one(&member, &mut lines).await
         {
-            lines.push(json!({ "server": **handle.name(), "error": error.to_string() }).to_string());
+            lines.push(json!({ "server": *member.config.name, "error": error.to_string() }).to_string());
         }
     }
     let text = format!("[{}]", lines.join(",\n"));
@@ -121,13 +121,14 @@ struct Page<'a> {
 }
 
 /// Each resource with its server before all that the server says of it, unknown fields included.
-async fn list_one(handle: &ServerHandle, lines: &mut Vec<String>) -> Result<(), ClientError> {
+async fn list_one(member: &Member, lines: &mut Vec<String>) -> Result<(), ClientError> {
+    let (handle, limit) = (&member.handle, member.config.settings.limit_of_requests());
     connected(handle)?;
     let server = Value::from(&**handle.name());
     let (mut cursor, mut seen) = (None, HashSet::new());
     for _ in 0..MAX_PAGES {
         let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let result = request(handle, "resources/list", &params).await?;
+        let result = request(handle, "resources/list", &params, limit).await?;
         let page: Page<'_> = serde_json::from_slice(&result).map_err(|_| malformed(handle, "resources/list"))?;
         for resource in page.resources {
             let members = resource.get().strip_prefix('{').ok_or_else(|| malformed(handle, "resources/list"))?;
@@ -150,9 +151,10 @@ struct Contents<'a> {
 
 /// What was read, as embedded resources (MCP 2025-11-25, `server/tools`, "Embedded Resources").
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
-    let handle = handles(manager, Some(server))?.remove(0);
+    let Member { handle, config, .. } = members(manager, Some(server))?.remove(0);
     connected(&handle)?;
-    let result = request(&handle, "resources/read", &json!({ "uri": uri })).await?;
+    let limit = config.settings.limit_of_requests();
+    let result = request(&handle, "resources/read", &json!({ "uri": uri }), limit).await?;
     let read: Contents<'_> = serde_json::from_slice(&result).map_err(|_| malformed(&handle, "resources/read"))?;
     let mut raw = BytesMut::from(&br#"{"content":["#[..]);
     for (index, part) in read.contents.into_iter().enumerate() {

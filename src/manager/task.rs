@@ -153,7 +153,7 @@ impl ManagerTask {
     fn build(&mut self, lists: &[Arc<ToolList>]) -> Catalog {
         let source = |(entry, list)| {
             let (Entry { config, .. }, list): (&Entry, &Arc<ToolList>) = (entry, list);
-            Source { name: &config.name, policy: &config.policy, tools: &list.tools }
+            Source { name: &config.name, policy: &config.policy, settings: &config.settings, tools: &list.tools }
         };
         let sources: Vec<Source<'_>> = self.servers.iter().zip(lists).map(source).collect();
         Catalog::build(&mut self.names, &self.setup.naming, &sources)

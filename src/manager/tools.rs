@@ -57,7 +57,7 @@ impl Manager {
         if self.orders.is_closed() {
             return Err(ManagerError::Closed);
         }
-        Ok(call_tool(&member.handle, &route.tool, arguments).await?)
+        Ok(call_tool(&member.handle, &route.tool, arguments, route.limit).await?)
     }
 
     /// Whoever embeds mcpd has made its policy, and is told what it did.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::calls::Outcome;
+use crate::config::Limit;
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 
 /// Which call of which session: unique while the daemon runs.
@@ -29,6 +30,8 @@ pub struct Call {
     pub rename: Option<(Bytes, Bytes)>,
     /// The caller's progress token, raw.
     pub progress_token: Option<Bytes>,
+    /// How long it may take.
+    pub limit: Limit,
     /// Where the answer goes.
     pub reply: Reply,
 }
@@ -187,9 +190,9 @@ pub enum Failure {
         /// Such as `exited with code 1`.
         how: String,
     },
-    /// No answer and no progress within the call timeout.
+    /// No answer within its limit.
     TimedOut {
-        /// The call timeout.
+        /// Which of the two it was.
         after: Duration,
     },
     /// A cap is reached.

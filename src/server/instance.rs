@@ -159,14 +159,13 @@ impl Instance {
     fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
         let cursor: Option<&RawValue> = cursor.and_then(|raw| serde_json::from_slice(raw).ok());
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let deadline = self.expire_by(self.config.settings.handshake_timeout);
+        let deadline = Instant::now() + self.config.settings.handshake_timeout;
+        self.expire_by(deadline);
         self.request("tools/list", &params, Owner::Page { listing, deadline });
     }
 
-    fn expire_by(&mut self, timeout: Duration) -> Instant {
-        let deadline = Instant::now() + timeout;
+    fn expire_by(&mut self, deadline: Instant) {
         self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
-        deadline
     }
 
     /// Takes in what the server sent.
@@ -274,7 +273,8 @@ impl Instance {
         for (id, owner) in expired {
             match owner {
                 Owner::Call(call) => {
-                    if self.fail_call(call, Failure::TimedOut { after: self.config.settings.call_timeout }) {
+                    let after = call.deadline.limit();
+                    if self.fail_call(call, Failure::TimedOut { after }) {
                         self.send(cancelled_line(id, "the call timed out"));
                     }
                 }
@@ -291,7 +291,7 @@ impl Owner {
         match self {
             Self::Initialize | Self::Ping => None,
             Self::Page { deadline, .. } => Some(*deadline),
-            Self::Call(call) => Some(call.deadline),
+            Self::Call(call) => Some(call.deadline.at()),
         }
     }
 }

@@ -15,6 +15,7 @@ mod cache;
 pub mod call;
 mod checkup;
 mod control;
+mod deadline;
 mod ending;
 mod group;
 pub mod guard;

@@ -12,11 +12,12 @@ use tracing::Span;
 use super::ServerHandle;
 use super::call::{Call, CallKey, Reply, ReplySender, ToAgent};
 use crate::calls::{Moment, Outcome, span};
+use crate::config::Limit;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, parse};
 
 impl ServerHandle {
-    /// The raw result of a request, which has a span if it is a call of `tool`.
+    /// The raw result of a request, which has a span if it is a call of `tool` and takes no longer than `limit`.
     ///
     /// # Errors
     /// The server's error object, or the one an agent would get in its place.
@@ -25,6 +26,7 @@ impl ServerHandle {
         method: &str,
         params: &impl Serialize,
         tool: Option<&str>,
+        limit: Limit,
     ) -> Result<Bytes, ErrorObject> {
         let serial = self.0.own_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let key = CallKey { session: 0, serial };
@@ -36,7 +38,7 @@ impl ServerHandle {
         let (to, mut answers) = ReplySender::channel();
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id));
         let reply = Reply::new(key, &id, self.name(), &to);
-        self.call(Call { line, id, rename: None, progress_token: None, reply });
+        self.call(Call { line, id, rename: None, progress_token: None, limit, reply });
         let mut unanswered = Unanswered::new(self, key, span);
         drop(to);
         while let Some(message) = answers.recv().await {

@@ -197,6 +197,7 @@ impl Session {
             id: asked.id,
             rename: Some((asked.raw_name, route.raw_name.clone())),
             progress_token: asked.progress_token,
+            limit: route.limit,
             reply,
         };
         account.within(|| server.call(call));

@@ -9,6 +9,7 @@ mod connect;
 mod demo;
 mod denies_tools;
 mod ends_calls;
+mod ends_long_calls;
 mod ends_unsent_calls;
 mod examples;
 mod harness;

@@ -108,7 +108,7 @@ impl Reader<'_> {
             max_instances: fields.take("max_instances").and_then(|entry| instances(self, entry)),
             idle_timeout: fields.take("idle_timeout").and_then(|entry| self.duration(entry)),
             handshake_timeout: fields.take("handshake_timeout").and_then(|entry| self.duration(entry)),
-            call_timeout: fields.take("call_timeout").and_then(|entry| self.duration(entry)),
+            calls: self.call_timeouts(fields),
             health_interval: fields.take("health_interval").and_then(|entry| self.duration(entry)),
             health_timeout: fields.take("health_timeout").and_then(|entry| self.duration(entry)),
             on_unhealthy: fields

@@ -1,6 +1,6 @@
 //! Single values: durations, sizes, names of variables, patterns, texts with `${…}`.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,10 +17,15 @@ const SIZES: RangeInclusive<u64> = 64 << 10..=1 << 30;
 
 impl Reader<'_> {
     pub(super) fn duration(&mut self, entry: &Entry) -> Option<Duration> {
-        let what = format!("`{}`", entry.key);
-        let Value::String(text) = &entry.node.value else {
-            let help = self.assignment(&entry.key, &self.seconds(&entry.node));
-            self.wrong_type(&entry.node, &what, "a duration in quotes", help);
+        self.duration_of(&entry.node, &entry.key)
+    }
+
+    /// That of the key which is spelt `key`.
+    pub(super) fn duration_of(&mut self, node: &Node, key: &str) -> Option<Duration> {
+        let what = format!("`{key}`");
+        let Value::String(text) = &node.value else {
+            let help = self.assignment(key, &self.seconds(node));
+            self.wrong_type(node, &what, "a duration in quotes", help);
             return None;
         };
         let complaint = match humantime::parse_duration(text) {
@@ -30,7 +35,7 @@ impl Reader<'_> {
             Err(error) => format!("is no duration: {error}"),
         };
         let help = "write a number with a unit, such as `\"500ms\"`, `\"30s\"` or `\"5m\"`";
-        self.error(Problem::new(entry.node.span.clone(), format!("{what} {complaint}")).help(help));
+        self.error(Problem::new(node.span.clone(), format!("{what} {complaint}")).help(help));
         None
     }
 
@@ -112,18 +117,20 @@ impl Reader<'_> {
     }
 
     pub(super) fn patterns(&mut self, entry: &Entry) -> Vec<Glob> {
-        let mut globs = Vec::new();
-        for (node, text) in self.strings(entry, r#"["read_*"]"#) {
-            match policy::pattern(text) {
-                Ok(glob) => globs.push(glob),
-                Err(error) => {
-                    let message = format!("`{text}` is no pattern: {}", error.kind());
-                    let help = r"a pattern is text with `*`, `?`, `[a-z]` or `{a,b}`; `\` before one makes it literal";
-                    self.error(Problem::new(node.span.clone(), message).help(help));
-                }
+        let texts = self.strings(entry, r#"["read_*"]"#);
+        texts.into_iter().filter_map(|(node, text)| self.pattern(&node.span, text)).collect()
+    }
+
+    pub(super) fn pattern(&mut self, span: &Range<usize>, text: &str) -> Option<Glob> {
+        match policy::pattern(text) {
+            Ok(glob) => Some(glob),
+            Err(error) => {
+                let message = format!("`{}` is no pattern: {}", text.escape_debug(), error.kind());
+                let help = r"a pattern is text with `*`, `?`, `[a-z]` or `{a,b}`; `\` before one makes it literal";
+                self.error(Problem::new(span.clone(), message).help(help));
+                None
             }
         }
-        globs
     }
 
     /// A text with its references found.

@@ -12,6 +12,7 @@ use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::MAX_IN_FLIGHT;
 use crate::server::call::{Call, CallKey, Cancellation, Failure, Reply};
+use crate::server::deadline::Deadline;
 
 /// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
 const MAX_WORDS: usize = 4 << 10;
@@ -20,7 +21,7 @@ const MAX_WORDS: usize = 4 << 10;
 pub(in crate::server) struct Unanswered {
     pub(super) reply: Reply,
     progress_token: Option<Bytes>,
-    pub(super) deadline: Instant,
+    pub(super) deadline: Deadline,
     /// Its number in the outbox.
     line: u64,
 }
@@ -34,7 +35,8 @@ impl Instance {
         if !self.outbox.is_empty() && self.outbox.bytes() + call.line.len() > self.max_message {
             return self.refuse(call, "it does not read its input");
         }
-        let deadline = self.expire_by(self.config.settings.call_timeout);
+        let deadline = Deadline::new(call.limit, Instant::now());
+        self.expire_by(deadline.at());
         let outbox = &mut self.outbox;
         self.pending.register(|id| {
             let mut digits = itoa::Buffer::new();
@@ -101,13 +103,12 @@ impl Instance {
         sent
     }
 
-    /// Passes progress to the call whose token it carries, and gives that call its full time again.
+    /// Passes progress to the call whose token it carries, and puts its deadline off.
     pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let deadline = Instant::now() + self.config.settings.call_timeout;
         let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return };
         let Some(own) = &call.progress_token else { return };
-        call.deadline = deadline;
+        call.deadline.put_off(Instant::now());
         let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
         call.reply.progress(line);
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mcpd::config::{Settings, ToolTimeouts};
 use mcpd::policy::{Policy, pattern};
 use mcpd::{Client, ClientError, ClientState, Guard, ServerConfig};
 use serde_json::value::RawValue;
@@ -51,6 +52,21 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
         }
         let failed = client.call_tool("fail", &json!({})).await;
         assert!(matches!(failed, Err(ClientError::Refused { .. })), "{failed:?}");
+        client.close().await;
+    });
+}
+
+#[test]
+fn a_call_takes_no_longer_than_its_tool_may() {
+    let owned = Owned::new();
+    let tool_timeouts = ToolTimeouts::new([(pattern("sl*").expect("a glob"), Duration::from_millis(200))]);
+    let server = owned.server("s", &[]).settings(Settings { tool_timeouts, ..Settings::default() });
+    run(async {
+        let client = Client::spawn_with(server, Guard::Program(MCPD.into()));
+        client.initialize().await.expect("initialized");
+        let refused = client.call_tool("sleep", &json!({"ms": 60_000})).await;
+        assert!(matches!(refused, Err(ClientError::Refused { ref error, .. }) if error.code == -31002), "{refused:?}");
+        client.call_tool("echo", &json!({})).await.expect("another tool has the time of all");
         client.close().await;
     });
 }

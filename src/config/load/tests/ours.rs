@@ -44,6 +44,37 @@ fn unset_timeouts_are_the_defaults() {
 }
 
 #[test]
+fn each_tool_has_the_limit_of_the_first_pattern_that_matches_its_servers_own_first() {
+    let (ms, minute) = (Duration::from_millis, Duration::from_secs(60));
+    let server = server(
+        "[defaults]\ntool_timeouts = { '*_long' = '9m', 'b*' = '7m' }\ncall_timeout = '1m'\n[servers.a]\ncommand='x'\n\
+         [servers.a.tool_timeouts]\n'a_*' = '2m'\n'a_x' = '3m'\n'[c-e]' = '40ms'\n",
+    );
+    let silence = |tool| server.settings.limit_of(tool).silence;
+    for (tool, expected) in [("a_x", 2), ("a_long", 2), ("b_long", 9), ("bx", 7), ("x", 1), ("A_x", 1)] {
+        assert_eq!(silence(tool), expected * minute, "{tool}");
+    }
+    assert_eq!(silence("d"), ms(40));
+    assert_eq!(server.settings.limit_of("d").total, 60 * minute);
+    assert_eq!(server.settings.limit_of_requests().silence, minute);
+}
+
+#[test]
+fn the_hard_limit_is_above_all_and_where_nobody_has_set_it_shortens_none() {
+    let limit = |text: &str, tool: &str| {
+        let limit = server(&format!("{text}\n[servers.a]\ncommand = 'x'\ntool_timeouts = {{ t = '2h' }}"))
+            .settings
+            .limit_of(tool);
+        (limit.silence.as_secs(), limit.total.as_secs())
+    };
+    assert_eq!(limit("", "t"), (7200, 7200));
+    assert_eq!(limit("", "other"), (300, 7200));
+    assert_eq!(limit("[defaults]\ncall_timeout = '3h'", "other"), (10800, 10800));
+    assert_eq!(limit("[defaults]\ncall_timeout_max = '1m'", "t"), (60, 60));
+    assert_eq!(limit("[defaults]\ncall_timeout_max = '1m'", "other"), (60, 60));
+}
+
+#[test]
 fn servers_stay_in_file_order() {
     let loaded = load_text("/c.toml", "[servers.z]\ncommand='x'\n[servers.a]\ncommand='x'\n[servers.m]\ncommand='x'");
     let names: Vec<_> = loaded.expect("fine").config.servers.iter().map(|server| server.name.to_string()).collect();

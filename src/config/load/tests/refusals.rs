@@ -57,6 +57,14 @@ fn wrong_types_are_errors() {
         &["3:16 `call_timeout` must be a duration in quotes | write `call_timeout = \"30s\"`"],
     );
     check(
+        "[defaults]\ntool_timeouts = '10m'",
+        &["2:17 `tool_timeouts` must be a table | write `tool_timeouts = { \"slow_*\" = \"10m\" }`"],
+    );
+    check(
+        "[defaults]\ntool_timeouts = { 'slow_*' = 90 }",
+        &["2:30 `\"slow_*\"` must be a duration in quotes | write `\"slow_*\" = \"90s\"`"],
+    );
+    check(
         "[servers.a]\ncommand = 'x'\nlog_arguments = 'yes'",
         &["3:17 `log_arguments` must be true or false | write `log_arguments = true`"],
     );
@@ -102,6 +110,17 @@ fn bad_values_are_errors() {
     check("[defaults]\ncall_timeout = '0s'", &["2:16 `call_timeout` must be longer than nothing | …`\"30s\"`…"]);
     check("[defaults]\ncall_timeout = '1000y'", &["2:16 `call_timeout` must be at most a year | …"]);
     check("[defaults]\ncall_timeout = 'soon'", &["2:16 `call_timeout` is no duration: … | …`\"30s\"`…"]);
+    check(
+        "[servers.a]\ncommand = 'x'\n[servers.a.tool_timeouts]\n'a[' = '1s'\nok = '0s'",
+        &["4:1 `a[` is no pattern…", "5:6 `\"ok\"` must be longer than nothing | …"],
+    );
+    check(
+        "[defaults]\ncall_timeout_max = '1m'\ncall_timeout = '61s'\ntool_timeouts = { a = '59s', b = '2m' }",
+        &[
+            "3:16 `call_timeout` is longer than `call_timeout_max` | shorten it, or raise `call_timeout_max`…",
+            "4:34 `b` is longer than `call_timeout_max` | …",
+        ],
+    );
     check(
         "[defaults]\npass_env = ['A=1', '']",
         &["2:13 `A=1` cannot name a variable | …", "2:20 the name of a variable is empty | …"],

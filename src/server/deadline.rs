@@ -1,0 +1,79 @@
+//! When a call has to have ended. Pure: the time is told.
+
+use std::time::{Duration, Instant};
+
+use crate::config::Limit;
+
+/// Put off by progress, but not for ever.
+#[derive(Debug)]
+pub(super) struct Deadline {
+    at: Instant,
+    last: Instant,
+    limit: Limit,
+}
+
+impl Deadline {
+    /// Of a call that begins `now`.
+    pub(super) fn new(limit: Limit, now: Instant) -> Self {
+        let last = now + limit.total;
+        Self { at: last.min(now + limit.silence), last, limit }
+    }
+
+    /// The call makes progress `now`.
+    pub(super) fn put_off(&mut self, now: Instant) {
+        self.at = self.last.min(now + self.limit.silence);
+    }
+
+    /// When it is, as far as can be known.
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// The limit that ends the call at that time.
+    pub(super) fn limit(&self) -> Duration {
+        if self.at == self.last { self.limit.total } else { self.limit.silence }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_call_without_progress_ends_at_the_shorter_limit() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        for (silence, total) in [(1, 9), (9, 1), (5, 5)] {
+            let deadline = Deadline::new(Limit { silence: silence * second, total: total * second }, now);
+            assert_eq!(
+                (deadline.at(), deadline.limit()),
+                (now + silence.min(total) * second, silence.min(total) * second)
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn progress_puts_a_deadline_off_and_never_beyond_the_hard_one(
+            (silence, total) in (1..100u64, 1..1000u64),
+            steps in prop::collection::vec(0..120u64, 0..50),
+        ) {
+            let (silence, total) = (Duration::from_secs(silence), Duration::from_secs(total));
+            let begin = Instant::now();
+            let mut deadline = Deadline::new(Limit { silence, total }, begin);
+            let mut now = begin;
+            for step in steps {
+                now += Duration::from_secs(step);
+                if now >= deadline.at() {
+                    break;
+                }
+                let before = deadline.at();
+                deadline.put_off(now);
+                prop_assert_eq!(deadline.at(), (now + silence).min(begin + total));
+                prop_assert!(deadline.at() >= before, "progress shortens no time");
+                let ended_by = if begin + total <= now + silence { total } else { silence };
+                prop_assert_eq!(deadline.limit(), ended_by);
+            }
+        }
+    }
+}

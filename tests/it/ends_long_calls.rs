@@ -1,0 +1,81 @@
+//! A call ends in time: its tool's own limit or that of all, progress puts it off, and one limit holds against that too.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Place, Server, Setup, arguments, code, until};
+
+/// The arguments of a call that is never answered.
+fn never() -> Value {
+    json!({"answer": false})
+}
+
+/// Case A7.
+#[test]
+fn a_call_that_makes_progress_for_ever_ends_at_the_hard_limit_and_is_cancelled_at_the_server() {
+    let limits = "call_timeout = \"900ms\"\ncall_timeout_max = \"1500ms\"";
+    let daemon = Setup::with(Server::named("a").line(limits)).start();
+    let mut agent = Agent::ready(&daemon);
+    let begun = Instant::now();
+    let params =
+        json!({"name": "a__progress", "arguments": {"n": 1000, "every": 100}, "_meta": {"progressToken": "t"}});
+    let id = agent.ask("tools/call", &params);
+    let ended = loop {
+        let message = agent.next();
+        if message["id"] == id {
+            break message;
+        }
+        assert_eq!(message["params"]["progressToken"], "t");
+    };
+    assert!(begun.elapsed() >= Duration::from_millis(1500), "after {:?}", begun.elapsed());
+    assert_eq!((code(&ended), &ended["error"]["data"]["outcome"]), (-31002, &json!("unknown")));
+    assert!(ended["error"]["message"].as_str().is_some_and(|text| text.contains("1s 500ms")), "{ended}");
+    daemon.wait_journal("a", "notifications/cancelled");
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_tool_with_a_limit_of_its_own_has_that_and_the_others_have_the_common_one() {
+    let own = r#"tool_timeouts = { "sl*" = "20s", "s*" = "10ms" }"#;
+    let daemon = Setup::with(Server::named("a").line(own).line("call_timeout = \"300ms\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let slow = agent.start_call("a__sleep", &json!({"ms": 1000}));
+    assert_eq!(code(&agent.call("a__raw", &never())), -31002);
+    daemon.wait_journal("a", "notifications/cancelled");
+    arguments(&agent.answer(&slow));
+}
+
+#[test]
+fn limits_in_the_defaults_hold_for_every_server_that_has_none_of_its_own() {
+    let own = Server::named("own").line("tool_timeouts = { raw = \"1m\" }");
+    let head = "[defaults]\ntool_timeouts = { \"r?w\" = \"200ms\" }";
+    let daemon = Setup::with(own).server(Server::named("other")).head(head).start();
+    let mut agent = Agent::ready(&daemon);
+    let longer = agent.start_call("own__raw", &never());
+    let shorter = agent.call("other__raw", &never());
+    assert_eq!(code(&shorter), -31002);
+    agent.expect_quiet();
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": longer}}));
+}
+
+#[test]
+fn a_changed_limit_holds_for_the_next_call_and_costs_no_server_its_process() {
+    let place = Place::new();
+    let text = |server: Server| server.toml(&place);
+    let file = place.write("limits.toml", text(Server::named("a")));
+    let mut daemon = Setup::new().config(file).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let before = daemon.server_pid("a");
+    let long = agent.start_call("a__sleep", &json!({"ms": 1500}));
+    daemon.wait_journal("a", "1500");
+    let changed = place.write("new.toml", text(Server::named("a").line("tool_timeouts = { \"*\" = \"200ms\" }")));
+    fs::rename(changed, place.path("limits.toml")).expect("the test's own");
+    daemon.signal(Signal::HUP);
+    until("the reload is said", || daemon.log().contains("no server is to be run differently").then_some(()));
+    assert_eq!(code(&agent.call("a__sleep", &json!({"ms": 60_000}))), -31002);
+    arguments(&agent.answer(&long));
+    assert_eq!(daemon.server_pid("a"), before);
+}

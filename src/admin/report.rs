@@ -47,6 +47,9 @@ pub struct AgentReport {
     pub connected_ms: u64,
     /// Calls it has made.
     pub calls: u64,
+    /// Notifications that were not told to it because it did not read.
+    #[serde(default)]
+    pub dropped_notifications: u64,
 }
 
 /// One agent socket.

@@ -13,7 +13,7 @@ use super::Record;
 
 /// No entry wakes the keeper.
 pub(super) const NEVER: usize = usize::MAX;
-/// Least capacity.
+/// Least capacity. When all places are taken, the oldest entry makes room for the newest, and is counted.
 const PLACES: usize = 1024;
 
 /// Where calls leave their entries; cheap to clone. Nothing that is done with it in the course of a call waits.

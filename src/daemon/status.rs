@@ -51,5 +51,6 @@ fn agent(connected: &Connected) -> AgentReport {
         protocol: introduction.map(|said| said.protocol.to_owned()),
         connected_ms: millis(connected.since.elapsed()),
         calls: connected.facts.calls.get(),
+        dropped_notifications: connected.facts.dropped.get(),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use super::Counter;
 use crate::calls::Outcome;
 use crate::config::Limit;
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
@@ -85,7 +86,7 @@ impl Reply {
         self.pay(line, outcome);
     }
 
-    /// Answers that the call failed on the way.
+    /// Answers that the call failed on the back.
     pub(super) fn fail(mut self, failure: Failure, sent: bool) {
         self.pay_error(failure, sent);
     }
@@ -97,20 +98,21 @@ impl Reply {
 
     /// Sends progress, or drops it if the session has fallen behind.
     pub(super) fn progress(&self, line: Bytes) {
-        if let Some(ReplySender(to)) = &self.to
-            && to.capacity() > KEPT_FOR_ANSWERS
-        {
-            let _ = to.try_send(ToAgent::Progress { key: self.key, line });
+        let Some(ReplySender(back)) = &self.to else { return };
+        if back.to.capacity() > KEPT_FOR_ANSWERS {
+            let _ = back.to.try_send(ToAgent::Progress { key: self.key, line });
+        } else {
+            back.dropped.add(1);
         }
     }
 
     fn pay(&mut self, line: Bytes, outcome: Outcome) {
-        let Some(ReplySender(to)) = self.to.take() else { return };
+        let Some(ReplySender(back)) = self.to.take() else { return };
         let answer = ToAgent::Answer { key: self.key, line, outcome };
-        if let Err(mpsc::error::TrySendError::Full(answer)) = to.try_send(answer) {
+        if let Err(mpsc::error::TrySendError::Full(answer)) = back.to.try_send(answer) {
             // Calls that were cancelled meanwhile have left their answers in the channel. This one waits its turn; there
             // are no more of its kind than calls.
-            tokio::spawn(async move { to.send(answer).await });
+            tokio::spawn(async move { back.to.send(answer).await });
         }
     }
 
@@ -152,22 +154,30 @@ pub enum ToAgent {
 
 /// The way back to one session.
 #[derive(Debug, Clone)]
-pub struct ReplySender(mpsc::Sender<ToAgent>);
+pub struct ReplySender(Arc<Back>);
+
+#[derive(Debug)]
+struct Back {
+    to: mpsc::Sender<ToAgent>,
+    /// Notifications that found it full.
+    dropped: Arc<Counter>,
+}
 
 /// Requests one session may have unanswered; one more is refused with −31003.
 pub const MAX_PER_SESSION: usize = 256;
 /// Places in the channel to a session. Its task empties the channel at every turn, so it is full only in the middle of a
-/// burst: then progress is dropped, while answers have places that progress may not take.
+/// burst of many servers: then progress is dropped and counted, while answers have places that progress may not take.
 const REPLY_PLACES: usize = 1024;
-/// Places that progress may not take: as many as a session may have calls in flight.
+/// Places that progress may not take: as many as a session may have calls in flight. Answers to calls that were cancelled
+/// may take them too; then an answer waits for a place.
 const KEPT_FOR_ANSWERS: usize = MAX_PER_SESSION;
 
 impl ReplySender {
-    /// A channel to a new session.
+    /// A channel to a new session, which counts in `dropped` what it drops.
     #[must_use]
-    pub fn channel() -> (Self, mpsc::Receiver<ToAgent>) {
-        let (sender, receiver) = mpsc::channel(REPLY_PLACES);
-        (Self(sender), receiver)
+    pub fn channel(dropped: Arc<Counter>) -> (Self, mpsc::Receiver<ToAgent>) {
+        let (to, receiver) = mpsc::channel(REPLY_PLACES);
+        (Self(Arc::new(Back { to, dropped })), receiver)
     }
 }
 
@@ -182,7 +192,7 @@ pub struct CallError {
     pub sent: bool,
 }
 
-/// What happened to a call that failed on the way.
+/// What happened to a call that failed on the back.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
     /// The server ended; `how` says so.

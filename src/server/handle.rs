@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, watch};
 
 use super::Command;
@@ -39,17 +40,21 @@ impl ServerHandle {
         &self.0.name
     }
 
-    /// Has the server do `call`. Exactly one answer follows, if only that the server is overloaded or stopped.
-    pub fn call(&self, call: Call) {
-        match self.0.commands.try_send(Command::Call(Box::new(call))) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(Command::Call(call))) => {
-                call.refuse(Failure::Overloaded { what: "its queue is full" });
-            }
-            Err(mpsc::error::TrySendError::Closed(Command::Call(call))) => {
-                call.refuse(Failure::ShuttingDown);
-            }
-            Err(_) => {}
+    /// Has the server do `call`: exactly one answer follows, if only that the server is overloaded or stopped. What finds
+    /// no room in its queue comes back, for [`ServerHandle::call`].
+    pub fn try_call(&self, call: Box<Call>) -> Option<Box<Call>> {
+        match self.0.commands.try_send(Command::Call(call)) {
+            Err(TrySendError::Full(Command::Call(call))) => return Some(call),
+            Err(TrySendError::Closed(Command::Call(call))) => call.refuse(Failure::ShuttingDown),
+            Ok(()) | Err(_) => {}
+        }
+        None
+    }
+
+    /// The same, waiting for the turn of the server's task if there has to be.
+    pub async fn call(&self, call: Box<Call>) {
+        if let Err(SendError(Command::Call(call))) = self.0.commands.send(Command::Call(call)).await {
+            call.refuse(Failure::ShuttingDown);
         }
     }
 
@@ -66,7 +71,7 @@ impl ServerHandle {
 
     /// A task that is gone needs no command.
     fn send_soon(&self, command: Command) {
-        if let Err(mpsc::error::TrySendError::Full(command)) = self.0.commands.try_send(command) {
+        if let Err(TrySendError::Full(command)) = self.0.commands.try_send(command) {
             let commands = self.0.commands.clone();
             tokio::spawn(async move { commands.send(command).await });
         }

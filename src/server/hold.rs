@@ -13,7 +13,7 @@ use super::call::{Call, CallKey, Failure};
 use super::instance::Instance;
 use super::lifecycle::State;
 use super::task::ServerTask;
-use super::{Command, MAX_IN_FLIGHT, Stop};
+use super::{Command, MAX_IN_FLIGHT, Stop, share};
 
 /// How long a call waits for a server that is starting or restarting.
 const HOLD: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ impl ServerTask {
                     State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
                         self.refuse(*call, self.unavailable());
                     }
-                    _ if self.held.len() >= MAX_IN_FLIGHT || self.held_bytes() > self.host.max_message => {
+                    _ if !self.may_hold(&call) => {
                         self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
                     }
                     _ => self.held.push_back((Instant::now() + HOLD, *call)),
@@ -69,8 +69,17 @@ impl ServerTask {
         }
     }
 
-    fn held_bytes(&self) -> usize {
-        self.held.iter().map(|(_, call)| call.line.len()).sum()
+    /// Whether there is a place for it, as there would be at an instance that reads nothing.
+    fn may_hold(&self, call: &Call) -> bool {
+        let (session, bytes) = (call.reply.key.session, call.line.len());
+        let held = || self.held.iter().map(|(_, call)| (call.reply.key.session, call.line.len()));
+        let has_place = self.held.len() < MAX_IN_FLIGHT
+            || share::is_due(MAX_IN_FLIGHT, session, 1, held().map(|(session, _)| (session, 1)));
+        let held_bytes: usize = held().map(|(_, bytes)| bytes).sum();
+        let has_room = self.held.is_empty()
+            || held_bytes + bytes <= self.host.max_message
+            || share::is_due(self.host.max_message, session, bytes, held());
+        has_place && has_room
     }
 
     /// Hands the calls that were held back to an instance that is ready.

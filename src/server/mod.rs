@@ -30,6 +30,7 @@ mod process;
 mod publish;
 mod request;
 mod serve;
+mod share;
 mod sleep;
 pub mod stderr;
 mod subtree;
@@ -54,10 +55,12 @@ pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 pub use self::turn::Turns;
 use crate::config::{DaemonConfig, ServerConfig, Sharing};
 
-/// Calls one instance may have unanswered; one more is refused with −31003.
+/// Calls one instance may have unanswered. When there are so many, one more is refused with −31003, unless its agent has
+/// less than its equal part of them ([`share`]). The same holds for the bytes of those that it has not read yet, of which
+/// there are at most as many as in one largest message.
 pub const MAX_IN_FLIGHT: usize = 256;
-/// Commands waiting for a server's task. It empties the queue at every turn; when it is full, a call is refused with
-/// −31003, and a cancellation waits.
+/// Commands waiting for a server's task. It empties the queue at every turn, whatever its server does; when it is full,
+/// whoever brings one waits for that.
 const COMMAND_PLACES: usize = 1024;
 
 /// What ends a server's whole subtree when the program that owns it does not, or cannot.

@@ -3,6 +3,7 @@
 //! It goes the way of an agent's call, under the session number 0, which no agent has. A future that is dropped cancels
 //! the request at the server.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
@@ -35,11 +36,11 @@ impl ServerHandle {
         let Ok(Message::Request { id, .. }) = parse(&line) else {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
-        let (to, mut answers) = ReplySender::channel();
+        let (to, mut answers) = ReplySender::channel(Arc::default());
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id));
         let reply = Reply::new(key, &id, self.name(), &to);
-        self.call(Call { line, id, rename: None, progress_token: None, limit, reply });
         let mut unanswered = Unanswered::new(self, key, span);
+        self.call(Box::new(Call { line, id, rename: None, progress_token: None, limit, reply })).await;
         drop(to);
         while let Some(message) = answers.recv().await {
             if let ToAgent::Answer { line, outcome, .. } = message

@@ -36,6 +36,10 @@ impl Account {
         Self { began: asked.at, tool, request_bytes: asked.line.len(), rare }
     }
 
+    pub(super) fn request_bytes(&self) -> usize {
+        self.request_bytes
+    }
+
     /// Does something on behalf of the call.
     pub(super) fn within<T>(&self, does: impl FnOnce() -> T) -> T {
         match &self.rare {

@@ -16,28 +16,38 @@ pub(super) struct InFlight {
 /// All of one agent, by its own raw ids. There are at most [`crate::server::call::MAX_PER_SESSION`], mostly a few: a list
 /// is searched faster than an id is hashed.
 #[derive(Default)]
-pub(super) struct Calls(Vec<(Bytes, InFlight)>);
+pub(super) struct Calls {
+    by_id: Vec<(Bytes, InFlight)>,
+    /// What the agent sent for them.
+    bytes: usize,
+}
 
 impl Calls {
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.by_id.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_id.is_empty()
     }
 
     pub(super) fn contains_key(&self, id: &Bytes) -> bool {
-        self.0.iter().any(|(own, _)| own == id)
+        self.by_id.iter().any(|(own, _)| own == id)
     }
 
     pub(super) fn contains(&self, key: CallKey) -> bool {
-        self.0.iter().any(|(_, call)| call.key == key)
+        self.by_id.iter().any(|(_, call)| call.key == key)
+    }
+
+    /// The bytes of their requests.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds a call whose id no other has.
     pub(super) fn insert(&mut self, id: Bytes, call: InFlight) {
-        self.0.push((id, call));
+        self.bytes += call.account.request_bytes();
+        self.by_id.push((id, call));
     }
 
     pub(super) fn remove(&mut self, id: &Bytes) -> Option<InFlight> {
@@ -50,11 +60,14 @@ impl Calls {
     }
 
     pub(super) fn drain(&mut self) -> Vec<InFlight> {
-        self.0.drain(..).map(|(_, call)| call).collect()
+        self.bytes = 0;
+        self.by_id.drain(..).map(|(_, call)| call).collect()
     }
 
     fn remove_where(&mut self, is_it: impl Fn(&Bytes, &InFlight) -> bool) -> Option<InFlight> {
-        let index = self.0.iter().position(|(id, call)| is_it(id, call))?;
-        Some(self.0.swap_remove(index).1)
+        let index = self.by_id.iter().position(|(id, call)| is_it(id, call))?;
+        let call = self.by_id.swap_remove(index).1;
+        self.bytes -= call.account.request_bytes();
+        Some(call)
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::in_flight::InFlight;
-use super::{Introduction, Session};
+use super::{Introduction, Session, UNANSWERED_MESSAGES};
 use crate::calls::{Caller, Moment, Outcome};
 use crate::catalog::Route;
 use crate::era;
@@ -54,6 +54,7 @@ impl Session {
         match incoming {
             Incoming::Message { line, message: Message::Request { id, method, params } } => {
                 self.request(line, id, &method, params.as_ref());
+                self.send_delayed().await;
             }
             Incoming::Message { line, message: Message::Notification { method, params } } => match &method[..] {
                 b"notifications/initialized" => {
@@ -170,8 +171,9 @@ impl Session {
                     None => self.unknown_tool(&asked),
                 }
             }
-            _ if self.is_full() || self.deferred_bytes() > self.setup.max_message => {
-                self.end_deferred(&request, &overloaded(), Outcome::Overloaded);
+            _ if self.is_full() => self.end_deferred(&request, &overloaded(TOO_MANY), Outcome::Overloaded),
+            _ if self.deferred_bytes() > self.setup.max_message => {
+                self.end_deferred(&request, &overloaded(TOO_LARGE), Outcome::Overloaded);
             }
             waiting => self.deferred.push(waiting),
         }
@@ -181,8 +183,9 @@ impl Session {
         let Some(member) = view.servers.get(route.server) else { return self.unknown_tool(&asked) };
         let server = &member.handle;
         let account = self.note(&asked, member, route);
-        if self.is_full() {
-            let line = reply::error(Some(&asked.id), &overloaded());
+        let is_large = self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message;
+        if self.is_full() || is_large {
+            let line = reply::error(Some(&asked.id), &overloaded(if is_large { TOO_LARGE } else { TOO_MANY }));
             self.tell(account, server, Outcome::Overloaded, line.len());
             self.outbox.push(line);
             return;
@@ -192,15 +195,15 @@ impl Session {
         let key = CallKey { session: self.setup.number, serial: self.serial };
         let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
         let id = reply.id().clone();
-        let call = Call {
+        let call = Box::new(Call {
             line: asked.line,
             id: asked.id,
             rename: Some((asked.raw_name, route.raw_name.clone())),
             progress_token: asked.progress_token,
             limit: route.limit,
             reply,
-        };
-        account.within(|| server.call(call));
+        });
+        self.delayed = account.within(|| server.try_call(call)).map(|call| (server.clone(), call));
         self.calls.insert(id, InFlight { key, server: server.clone(), account });
     }
 
@@ -211,9 +214,17 @@ impl Session {
         self.end_unrouted(asked, &error, Outcome::UnknownTool);
     }
 
-    pub(super) fn retry_deferred(&mut self) {
+    pub(super) async fn retry_deferred(&mut self) {
         for request in std::mem::take(&mut self.deferred) {
             self.route(request);
+            self.send_delayed().await;
+        }
+    }
+
+    /// Has the agent wait for a server's task rather than refusing what it asks in a burst.
+    async fn send_delayed(&mut self) {
+        if let Some((server, call)) = self.delayed.take() {
+            server.call(call).await;
         }
     }
 
@@ -266,9 +277,11 @@ fn said_cwd(meta: &Bytes) -> Option<Arc<str>> {
     (Path::new(cwd).is_absolute() && !cwd.contains('\0')).then(|| cwd.into())
 }
 
-fn overloaded() -> ErrorObject {
-    let message = "this connection has too many unanswered requests";
-    ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, message) }
+const TOO_MANY: &str = "this connection has too many unanswered requests";
+const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
+
+fn overloaded(what: &str) -> ErrorObject {
+    ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, what) }
 }
 
 fn not_sent() -> Option<serde_json::Value> {

@@ -4,13 +4,15 @@
 //! and writing what comes back. Knows: [`crate::catalog`] (to read), [`crate::server::ServerHandle`] (to call). Must not
 //! touch: processes, configuration, other sessions, what is inside the manager.
 //!
-//! A session is one task that owns all its state. It never waits for a server: calls go out by a queue, answers come
-//! back by one.
+//! A session is one task that owns all its state. It never waits for a server, only for the turn of its task: calls go out
+//! by a queue, answers come back by one.
 
 mod account;
+mod delivery;
 mod hangup;
 mod in_flight;
 mod methods;
+mod notices;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -25,16 +27,18 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use self::in_flight::{Calls, InFlight};
+use self::notices::Notices;
 use crate::calls::{Caller, Log, Outcome};
-use crate::jsonrpc::reply;
 use crate::manager::{Member, View};
-use crate::server::call::{ReplySender, ToAgent};
-use crate::server::{Attachment, Counter, Stop, StopOrder};
+use crate::server::call::{Call, ReplySender, ToAgent};
+use crate::server::{Attachment, Counter, ServerHandle, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
 /// of them unread.
 const UNREAD_MESSAGES: usize = 4;
+/// An agent's unanswered calls may together have the bytes of so many largest messages; one more is refused with −31003.
+const UNANSWERED_MESSAGES: usize = 4;
 /// Messages taken in before anything else is done.
 const BURST: usize = 64;
 /// For the last answers to be taken when the daemon stops.
@@ -68,6 +72,8 @@ pub struct Facts {
     pub introduction: std::sync::OnceLock<Introduction>,
     /// Calls it has made.
     pub calls: Counter,
+    /// Notifications that were not told to it because it did not read.
+    pub dropped: Arc<Counter>,
 }
 
 /// What an agent said of itself, and the version it is served in.
@@ -86,6 +92,10 @@ struct Session {
     outbox: Outbox,
     calls: Calls,
     serial: u64,
+    /// A call that found no room in the queue of its server.
+    delayed: Option<(ServerHandle, Box<Call>)>,
+    /// Progress that waits until the agent has read more.
+    notices: Notices,
     /// Requests that wait for the first lists, in order.
     deferred: Vec<methods::Deferred>,
     /// Version of the list the agent has, or was told to ask for again.
@@ -115,7 +125,7 @@ async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
 pub async fn run(stream: UnixStream, setup: Setup) {
     let (read, mut write) = stream.into_split();
     let mut reader = MessageReader::new(read, setup.max_message);
-    let (reply, mut answers) = ReplySender::channel();
+    let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped));
     let mut session = Session {
         caller: Arc::new(setup.caller.clone()),
         setup,
@@ -123,6 +133,8 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         outbox: Outbox::default(),
         calls: Calls::default(),
         serial: 0,
+        delayed: None,
+        notices: Notices::default(),
         deferred: Vec::new(),
         told: None,
         initialized: false,
@@ -170,7 +182,7 @@ impl Session {
                 Some(event) = rare.next() => match event {
                     Rare::Changed(view) => {
                         self.attach();
-                        self.retry_deferred();
+                        self.retry_deferred().await;
                         self.tell_of_changes();
                         rare.push(changed(view).boxed());
                     }
@@ -193,16 +205,6 @@ impl Session {
                 () = hangup::watch(half_closed.as_ref()), if half_closed.is_some() => return Ok(()),
             }
         }
-    }
-
-    /// Writes what the agent takes; one that has caught up is told what it has missed.
-    async fn write(&mut self, write: &mut OwnedWriteHalf) -> io::Result<()> {
-        let was_full = !self.may_read_more();
-        self.outbox.write_some(write).await?;
-        if was_full {
-            self.tell_of_changes();
-        }
-        Ok(())
     }
 
     /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
@@ -233,24 +235,6 @@ impl Session {
         timeout(LAST_ANSWERS, flush).await.unwrap_or(Ok(()))
     }
 
-    /// Nothing is delivered of a call that was cancelled, even if its id is in use again.
-    fn deliver(&mut self, message: ToAgent) {
-        match message {
-            ToAgent::Answer { key, line, outcome } => {
-                if let Some(InFlight { account, server, .. }) = self.calls.end(key) {
-                    self.tell(account, &server, outcome, line.len());
-                    self.outbox.push(line);
-                }
-            }
-            // An agent that has fallen behind loses progress, never an answer.
-            ToAgent::Progress { key, line } => {
-                if self.may_read_more() && self.calls.contains(key) {
-                    self.outbox.push(line);
-                }
-            }
-        }
-    }
-
     /// Says to the servers for which that matters that the agent is there.
     fn attach(&mut self) {
         if self.setup.facts.introduction.get().is_none() {
@@ -264,19 +248,6 @@ impl Session {
             if !self.attached.iter().any(|attachment| attachment.is_with(server)) {
                 self.attached.push(server.attach(self.setup.number, self.setup.cwd.clone()));
             }
-        }
-    }
-
-    fn may_read_more(&self) -> bool {
-        self.outbox.bytes() <= self.setup.max_message
-    }
-
-    /// Tells the agent that its list has changed: once, however often it did, and only if there is room.
-    fn tell_of_changes(&mut self) {
-        let version = self.setup.view.borrow().version;
-        if self.initialized && self.told.is_some_and(|told| told != version) && self.may_read_more() {
-            self.told = Some(version);
-            self.outbox.push(reply::notification("notifications/tools/list_changed"));
         }
     }
 }

@@ -60,6 +60,12 @@ impl Outbox {
         self.bytes
     }
 
+    /// Lines queued and not yet written, with those taken back from between them.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
     /// Whether everything was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -33,6 +33,7 @@ mod runs_as_a_unit;
 mod serves_on;
 mod serves_rmcp;
 mod shares_instances;
+mod shares_places;
 mod shows_lines;
 mod spares_strangers;
 mod starts_lazily;

@@ -111,8 +111,7 @@ fn an_agent_that_calls_without_pause_leaves_the_others_their_share() {
         // More than a server may have unanswered, whoever asks.
         calls.extend((0..500).map(|_| greedy.start_call("a__echo", &json!({}))));
         arguments(&modest.call("good__echo", &json!({"n": n})));
-        let own = modest.call("a__echo", &json!({"n": n}));
-        assert!(own["result"].is_object() || code(&own) == -31003, "{own}");
+        arguments(&modest.call("a__echo", &json!({"n": n})));
     }
     for id in calls {
         let answer = greedy.answer(&id);

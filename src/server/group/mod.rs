@@ -86,7 +86,7 @@ impl Group {
                 alarm.set(self.next_look());
             }
             tokio::select! {
-                Some(command) = self.commands.recv() => self.take(command),
+                Some(command) = self.commands.recv() => self.take(command).await,
                 () = changed.notified() => self.gather(),
                 wanted = orders.changed() => self.change(wanted),
                 () = rings(alarm.as_ref().ok()) => self.retire_idle(Instant::now()),
@@ -150,7 +150,7 @@ impl Group {
         self.publish_instances();
     }
 
-    fn take(&mut self, command: Command) {
+    async fn take(&mut self, command: Command) {
         match command {
             Command::Attach { session, cwd } => self.attach(session, cwd),
             Command::Detach { session } => self.detach(session),
@@ -159,11 +159,11 @@ impl Group {
                     slot.running.handle.cancel_soon(key, words.clone());
                 }
             }
-            Command::Call(call) => self.call(*call),
+            Command::Call(call) => self.call(call).await,
         }
     }
 
-    fn call(&mut self, mut call: Call) {
+    async fn call(&mut self, mut call: Box<Call>) {
         let session = call.reply.key.session;
         let index = match self.config().settings.sharing {
             Sharing::Shared | Sharing::Pool => self.least_busy(),
@@ -177,7 +177,7 @@ impl Group {
             Some(slot) => {
                 slot.used = Instant::now();
                 call.reply.hold(Arc::clone(&slot.ticket));
-                slot.running.handle.call(call);
+                slot.running.handle.call(call).await;
             }
             None => call.refuse(Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }),
         }

@@ -10,12 +10,16 @@ use crate::calls::Outcome;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::MAX_IN_FLIGHT;
 use crate::server::call::{Call, CallKey, Cancellation, Failure, Reply};
 use crate::server::deadline::Deadline;
+use crate::server::{MAX_IN_FLIGHT, share};
 
 /// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
 const MAX_WORDS: usize = 4 << 10;
+
+/// Lines that wait for a server that does not read; no call is taken beyond. Those that were cancelled count too, so that
+/// calling and cancelling without end fills no memory.
+const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct Unanswered {
@@ -24,17 +28,17 @@ pub(in crate::server) struct Unanswered {
     pub(super) deadline: Deadline,
     /// Its number in the outbox.
     line: u64,
+    /// Its size there, about.
+    bytes: usize,
 }
 
 impl Instance {
     /// Queues an agent's call, or refuses it at once.
     pub(in crate::server) fn call(&mut self, call: Call) {
-        if self.calls >= MAX_IN_FLIGHT {
-            return self.refuse(call, "it has too many unanswered calls");
+        if let Some(what) = self.lacks(&call) {
+            return self.refuse(call, what);
         }
-        if !self.outbox.is_empty() && self.outbox.bytes() + call.line.len() > self.max_message {
-            return self.refuse(call, "it does not read its input");
-        }
+        let bytes = call.line.len();
         let deadline = Deadline::new(call.limit, Instant::now());
         self.expire_by(deadline.at());
         let outbox = &mut self.outbox;
@@ -53,9 +57,38 @@ impl Instance {
                 progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
                 deadline,
                 line,
+                bytes,
             })
         });
         self.count_calls(self.calls + 1);
+    }
+
+    /// What there is no place for this call in.
+    fn lacks(&self, call: &Call) -> Option<&'static str> {
+        let (session, bytes) = (call.reply.key.session, call.line.len());
+        let is_full = self.calls >= MAX_IN_FLIGHT;
+        if is_full
+            && !share::is_due(MAX_IN_FLIGHT, session, 1, self.unanswered().map(|call| (call.reply.key.session, 1)))
+        {
+            return Some("it has too many unanswered calls");
+        }
+        if self.outbox.lines() >= MAX_LINES {
+            return Some("it does not read its input");
+        }
+        let is_full = !self.outbox.is_empty() && self.outbox.bytes() + bytes > self.max_message;
+        let unread = |call: &Unanswered| if self.outbox.has_begun(call.line) { 0 } else { call.bytes };
+        let unread = self.unanswered().map(|call| (call.reply.key.session, unread(call)));
+        if is_full && !share::is_due(self.max_message, session, bytes, unread) {
+            return Some("it does not read its input");
+        }
+        None
+    }
+
+    fn unanswered(&self) -> impl Iterator<Item = &Unanswered> {
+        self.pending.iter().filter_map(|owner| match owner {
+            Owner::Call(call) => Some(call),
+            _ => None,
+        })
     }
 
     fn refuse(&self, call: Call, what: &'static str) {

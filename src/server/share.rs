@@ -1,0 +1,103 @@
+//! Who still gets a place where all are taken. Pure.
+//!
+//! As long as there is room nobody is asked how much it has, which is the usual case and costs nothing. After that an
+//! agent gets a place if it has less than its equal part, so that none can use up a server for the others. Those who were
+//! there first keep what they have: of `n` agents the `k`th largest has at most `1/k` of all places, and together they
+//! have at most `1 + 1/2 + … + 1/n` times as many as there are.
+
+/// Whether a call of `size` gets a place although all of `places` are taken. `taken` has each unanswered call: whose it is,
+/// and its size.
+pub(super) fn is_due(places: usize, session: u64, size: usize, taken: impl Iterator<Item = (u64, usize)>) -> bool {
+    let (mut sessions, mut own) = (vec![session], 0);
+    for (of, size) in taken {
+        if of == session {
+            own += size;
+        } else {
+            sessions.push(of);
+        }
+    }
+    sessions.sort_unstable();
+    sessions.dedup();
+    sessions.len() > 1 && own + size <= (places / sessions.len()).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PLACES: usize = 32;
+
+    /// Asks as an instance does.
+    fn is_taken(taken: &[u64], session: u64) -> bool {
+        taken.len() < PLACES || is_due(PLACES, session, 1, taken.iter().map(|of| (*of, 1)))
+    }
+
+    fn count(taken: &[u64], session: u64) -> usize {
+        taken.iter().filter(|of| **of == session).count()
+    }
+
+    #[test]
+    fn an_agent_alone_has_all_places_and_beside_others_its_part() {
+        let mut taken = Vec::new();
+        for session in 1..=4 {
+            while is_taken(&taken, session) {
+                taken.push(session);
+            }
+        }
+        let parts: Vec<_> = (1..=4).map(|session| count(&taken, session)).collect();
+        assert_eq!(parts, [32, 16, 10, 8]);
+    }
+
+    #[test]
+    fn a_part_is_counted_in_bytes_as_well() {
+        let greedy = [(1, 900), (1, 100)];
+        let is_due = |session, size| is_due(1000, session, size, greedy.into_iter());
+        assert!(!is_due(1, 1) && is_due(2, 500) && !is_due(2, 501));
+    }
+
+    #[test]
+    fn one_that_takes_every_place_at_once_keeps_no_other_from_its_part() {
+        let mut taken = vec![0; PLACES];
+        for _ in 0..10 * PLACES {
+            // The oldest call is answered.
+            taken.remove(0);
+            for session in [0, 0, 0, 1] {
+                if is_taken(&taken, session) {
+                    taken.push(session);
+                }
+            }
+        }
+        assert!(count(&taken, 1) >= PLACES / 2 - 1, "{taken:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn an_agent_without_a_call_always_gets_a_place_and_all_together_stay_bounded(
+            operations in prop::collection::vec((0..4u8, 0..40u64, 0..1000usize), 0..600),
+        ) {
+            let mut taken: Vec<u64> = Vec::new();
+            for (kind, session, which) in operations {
+                // Some agents ask far more often than others.
+                let session = if kind == 0 { session } else { session % 3 };
+                if kind == 3 && !taken.is_empty() {
+                    taken.swap_remove(which % taken.len());
+                    continue;
+                }
+                let own = count(&taken, session);
+                let is_taken = is_taken(&taken, session);
+                prop_assert!(is_taken || own > 0, "nobody is shut out");
+                prop_assert!(is_taken || taken.len() >= PLACES, "nobody is refused while there is room");
+                if is_taken {
+                    taken.push(session);
+                }
+                let mut counts: Vec<_> = (0..40).map(|of| count(&taken, of)).filter(|count| *count > 0).collect();
+                counts.sort_unstable_by(|a, b| b.cmp(a));
+                for (before, count) in counts.iter().enumerate() {
+                    prop_assert!(*count <= (PLACES / (before + 1)).max(1), "{counts:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What goes to the agent: answers always, progress and news as long as it reads.
+
+use std::io;
+
+use bytes::Bytes;
+use tokio::net::unix::OwnedWriteHalf;
+
+use super::Session;
+use super::in_flight::InFlight;
+use super::notices::Notice;
+use crate::jsonrpc::reply;
+use crate::server::call::{CallKey, ToAgent};
+
+/// An agent for which more bytes wait has fallen behind: progress goes to [`super::notices`] until it has caught up.
+const BEHIND: usize = 256 << 10;
+
+impl Session {
+    /// Writes what the agent takes; one that has caught up is told what it has missed.
+    pub(super) async fn write(&mut self, write: &mut OwnedWriteHalf) -> io::Result<()> {
+        let (was_behind, was_full) = (self.is_behind(), !self.may_read_more());
+        self.outbox.write_some(write).await?;
+        if was_behind && !self.is_behind() {
+            self.tell_notices();
+        }
+        if was_full {
+            self.tell_of_changes();
+        }
+        Ok(())
+    }
+
+    /// Nothing is delivered of a call that was cancelled, even if its id is in use again.
+    pub(super) fn deliver(&mut self, message: ToAgent) {
+        match message {
+            ToAgent::Answer { key, line, outcome } => {
+                if !self.notices.is_empty() {
+                    self.end_notices(key);
+                }
+                if let Some(InFlight { account, server, .. }) = self.calls.end(key) {
+                    self.tell(account, &server, outcome, line.len());
+                    self.outbox.push(line);
+                }
+            }
+            // An agent that has fallen behind loses progress, never an answer.
+            ToAgent::Progress { key, line } if self.is_behind() => {
+                self.setup.facts.dropped.add(self.notices.push(Notice { key, line }));
+            }
+            ToAgent::Progress { key, line } => self.tell_progress(key, line),
+        }
+    }
+
+    fn tell_progress(&mut self, key: CallKey, line: Bytes) {
+        if self.calls.contains(key) {
+            self.outbox.push(line);
+        }
+    }
+
+    /// Tells what has waited.
+    fn tell_notices(&mut self) {
+        for Notice { key, line } in self.notices.take() {
+            self.tell_progress(key, line);
+        }
+    }
+
+    /// Tells it before a call ends, unless there is no room: then what waits of that call can never be told.
+    fn end_notices(&mut self, key: CallKey) {
+        if self.may_read_more() {
+            self.tell_notices();
+        } else {
+            self.setup.facts.dropped.add(self.notices.remove(key));
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        self.outbox.bytes() > BEHIND
+    }
+
+    pub(super) fn may_read_more(&self) -> bool {
+        self.outbox.bytes() <= self.setup.max_message
+    }
+
+    /// Tells the agent that its list has changed: once, however often it did, and only if there is room.
+    pub(super) fn tell_of_changes(&mut self) {
+        let version = self.setup.view.borrow().version;
+        if self.initialized && self.told.is_some_and(|told| told != version) && self.may_read_more() {
+            self.told = Some(version);
+            self.outbox.push(reply::notification("notifications/tools/list_changed"));
+        }
+    }
+}

@@ -10,8 +10,15 @@ mkdir "$scratch/cgroup"
 mount -t cgroup2 none "$scratch/cgroup"
 parent=$scratch/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
 group=$parent/mcpd-test-$$
-mkdir "$group"
-echo $$ >"$group/cgroup.procs"
+mkdir -p "$group/shell"
+
+# Units shall have these controllers. Not every machine has them to give.
+hand_down='
+    for controller in memory pids; do
+        echo "+$controller" >"$1/cgroup.subtree_control" || true
+    done 2>/dev/null
+'
+sh -c "$hand_down" sh "$parent"
 
 inside='
     read -r pid rest </proc/self/stat
@@ -19,6 +26,8 @@ inside='
     # What tells systemd that it is there.
     mount -t tmpfs tmpfs /run
     mkdir -p /run/systemd/system
+    # The hierarchy cannot be mounted over itself.
+    mount -t tmpfs tmpfs /sys/fs/cgroup
     mount -t cgroup2 none /sys/fs/cgroup
     mkdir /sys/fs/cgroup/manager
     (
@@ -36,8 +45,16 @@ inside='
     echo "$pid"
     cat >/dev/null
 '
+# What has a process hands no controllers down, so none stays in the group once its namespace has been made.
+enter='
+    echo 0 >"$1/shell/cgroup.procs"
+    sh -c "$4" sh "$1"
+    exec unshare --mount --pid --fork --kill-child sh -euc "$2" sh "$3"
+'
 ended=0
-unshare --cgroup --mount --pid --fork --kill-child sh -euc "$inside" sh "$systemd" || ended=$?
-echo $$ >"$parent/cgroup.procs"
+(
+    echo 0 >"$group/cgroup.procs"
+    exec unshare --cgroup sh -euc "$enter" sh "$group" "$inside" "$systemd" "$hand_down"
+) || ended=$?
 find "$group" -depth -type d -exec rmdir {} \;
 exit "$ended"

@@ -34,7 +34,7 @@ use crate::calls;
 use crate::config::Config;
 use crate::logging;
 use crate::manager::{Manager, ManagerError, Setup, Strays, View};
-use crate::server::{Guard, Host, Stop, StopOrder, Turns};
+use crate::server::{Cgroups, Guard, Host, Stop, StopOrder, Turns};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, RuntimeDir, SocketError};
 
@@ -105,8 +105,8 @@ struct Asked {
     reloads: mpsc::Receiver<admin::ReloadAsked>,
 }
 
-/// Serves `config` in `directory` until a signal says otherwise; SIGHUP has it read again from `files`, or from the
-/// default file if there are none. Returns when no process and no socket is left.
+/// Serves `config` in `directory`, servers with limits in `cgroups`, until a signal says otherwise; SIGHUP has it read
+/// again from `files`, or from the default file if there are none. Returns when no process and no socket is left.
 ///
 /// # Errors
 /// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started. If a task
@@ -116,6 +116,7 @@ pub async fn run(
     files: &[PathBuf],
     directory: &RuntimeDir,
     log: logging::Control,
+    cgroups: Cgroups,
 ) -> Result<(), DaemonError> {
     let inherited = process::prepare()?;
     let signals = signals::listen()?;
@@ -124,7 +125,7 @@ pub async fn run(
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
     let cache = process::cache_directory();
-    let host = Host { inherited, max_message, turns, cache, ..Host::new(Guard::available()) };
+    let host = Host { inherited, max_message, turns, cgroups, cache, ..Host::new(Guard::available()) };
     let sockets = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;

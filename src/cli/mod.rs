@@ -29,6 +29,7 @@ use clap::{Parser, Subcommand};
 
 use crate::admin::{AskError, CallsWanted, LogsWanted, Order};
 use crate::logging::Format;
+use crate::server::Cgroups;
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Something failed: a server, or a call.
@@ -65,6 +66,9 @@ enum Command {
         /// How it looks on stderr [default: human; if stderr is the journal, entries with fields of the journal's own]
         #[arg(long, value_enum, value_name = "FORMAT")]
         log_format: Option<Format>,
+        /// Divide the cgroup that mcpd is started in among servers with limits: it is mcpd's own (systemd's `Delegate=`)
+        #[arg(long)]
+        own_cgroup: bool,
     },
     /// Show servers, agents and sockets of the running daemon
     Status {
@@ -156,8 +160,9 @@ pub fn main() -> ExitCode {
     match command {
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
-        Command::Serve { config, log, log_format } => {
-            with(directory(), |directory| serve::run(&config, &directory, log.as_deref(), log_format))
+        Command::Serve { config, log, log_format, own_cgroup } => {
+            let cgroups = if own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
+            with(directory(), |directory| serve::run(&config, &directory, log.as_deref(), log_format, cgroups))
         }
         Command::Status { json } => with(directory(), |directory| block_on(status::run(&directory, json))),
         Command::Tools { json } => with(directory(), |directory| block_on(tools::run(&directory, json))),

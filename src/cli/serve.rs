@@ -11,9 +11,16 @@ use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
 use crate::daemon;
 use crate::logging::{self, Filter, Format};
+use crate::server::Cgroups;
 use crate::sockets::RuntimeDir;
 
-pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir, filter: Option<&str>, format: Option<Format>) -> ExitCode {
+pub(super) fn run(
+    files: &[PathBuf],
+    directory: &RuntimeDir,
+    filter: Option<&str>,
+    format: Option<Format>,
+    cgroups: Cgroups,
+) -> ExitCode {
     let filter = match chosen(filter) {
         Ok(filter) => filter,
         Err(refused) => return fail(USAGE, refused),
@@ -37,7 +44,7 @@ pub(super) fn run(files: &[PathBuf], directory: &RuntimeDir, filter: Option<&str
     block_on(async {
         // The first helper, while it can still be had.
         tokio::task::spawn_blocking(|| {});
-        match daemon::run(config, files, directory, log).await {
+        match daemon::run(config, files, directory, log, cgroups).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tell_service_manager(&error.to_string());

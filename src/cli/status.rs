@@ -43,7 +43,7 @@ pub(super) fn render(report: &Report) -> String {
         text += "no servers are configured: see `mcpd serve --help`\n";
     } else {
         text += &servers(&report.servers);
-        report.servers.iter().for_each(|server| text += &trouble(server));
+        report.servers.iter().for_each(|server| text += &(trouble(server) + &unlimited(server)));
     }
     text += "\n";
     if report.agents.is_empty() {
@@ -133,6 +133,13 @@ fn trouble(server: &ServerReport) -> String {
         server.stderr.iter().for_each(|line| text += &format!("    {line}\n"));
     }
     text
+}
+
+/// Says so of limits that do not hold.
+fn unlimited(server: &ServerReport) -> String {
+    let limits = server.limits.as_ref();
+    let said = limits.and_then(|limits| limits.state.as_ref().zip(limits.reason.as_ref()));
+    said.map_or_else(String::new, |(state, reason)| format!("\n{}: limits {state}: {reason}\n", server.name))
 }
 
 fn agents(agents: &[AgentReport]) -> String {

@@ -16,6 +16,7 @@ mod json;
 mod load;
 mod read;
 mod settings;
+pub(crate) mod size;
 mod timeouts;
 mod toml;
 mod tree;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::load::{ConfigError, Loaded, default_path, load};
-pub use self::settings::{OnUnhealthy, Settings, Sharing, Start};
+pub use self::settings::{Limits, OnUnhealthy, Settings, Sharing, Start};
 pub use self::timeouts::{Limit, ToolTimeouts};
 use crate::naming::Naming;
 use crate::policy::Policy;

@@ -31,6 +31,17 @@ pub struct Settings {
     pub on_unhealthy: OnUnhealthy,
     /// An instance that was up this long has recovered: if it ends, the delays before a restart begin anew.
     pub backoff_reset: Duration,
+    /// What each instance may use of the machine.
+    pub limits: Limits,
+}
+
+/// What one instance with all its descendants may use; without a number, as much as it can get.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory, in bytes. An instance that needs more is killed, and started again.
+    pub memory_max: Option<usize>,
+    /// Processes and threads. One more cannot be started.
+    pub tasks_max: Option<usize>,
 }
 
 impl Default for Settings {
@@ -48,6 +59,7 @@ impl Default for Settings {
             health_timeout: Duration::from_secs(5),
             on_unhealthy: OnUnhealthy::Restart,
             backoff_reset: Duration::from_secs(10),
+            limits: Limits::default(),
         }
     }
 }
@@ -145,6 +157,8 @@ pub(super) struct SettingsDraft {
     pub(super) health_timeout: Option<Duration>,
     pub(super) on_unhealthy: Option<OnUnhealthy>,
     pub(super) backoff_reset: Option<Duration>,
+    pub(super) memory_max: Option<usize>,
+    pub(super) tasks_max: Option<usize>,
 }
 
 /// What it says of calls.
@@ -173,6 +187,8 @@ impl SettingsDraft {
             health_timeout: self.health_timeout.or(other.health_timeout),
             on_unhealthy: self.on_unhealthy.or(other.on_unhealthy),
             backoff_reset: self.backoff_reset.or(other.backoff_reset),
+            memory_max: self.memory_max.or(other.memory_max),
+            tasks_max: self.tasks_max.or(other.tasks_max),
         }
     }
 
@@ -196,6 +212,7 @@ impl SettingsDraft {
             health_timeout: self.health_timeout.unwrap_or(unset.health_timeout),
             on_unhealthy: self.on_unhealthy.unwrap_or(unset.on_unhealthy),
             backoff_reset: self.backoff_reset.unwrap_or(unset.backoff_reset),
+            limits: Limits { memory_max: self.memory_max, tasks_max: self.tasks_max },
         }
     }
 }

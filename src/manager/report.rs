@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Member, View};
 use crate::catalog::Exposure;
-use crate::server::ServerHandle;
+use crate::config::Limits;
 use crate::server::lifecycle::State;
+use crate::server::{Enforcement, ServerHandle};
 
 /// Lines of stderr shown of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -75,6 +76,9 @@ pub struct ServerReport {
     pub skipped_lines: u64,
     /// Responses to no request of ours: unknown, duplicate or late.
     pub stray_responses: u64,
+    /// What each of its instances may use, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsReport>,
     /// The latest failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -84,6 +88,23 @@ pub struct ServerReport {
     /// The last lines of stderr, oldest first; only while the server is not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
+}
+
+/// What each instance of a server may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsReport {
+    /// Memory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_max: Option<usize>,
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_max: Option<usize>,
+    /// `enforced` or `not enforced`; absent before the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Why they are not enforced, on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// One of several instances of a server.
@@ -159,7 +180,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: Exposure) -> ServerReport {
-    let Member { handle, enabled, .. } = member;
+    let Member { handle, config, enabled } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
     ServerReport {
@@ -184,6 +205,7 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
         restarts: totals.restarts,
         skipped_lines: totals.skipped_lines,
         stray_responses: totals.stray_responses,
+        limits: limits(config.settings.limits, published.limits.as_ref()),
         last_error: published.last_error.clone(),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
         stderr: if uptime_ms.is_some() {
@@ -192,6 +214,17 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
             handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES)
         },
     }
+}
+
+fn limits(limits: Limits, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
+    let Limits { memory_max, tasks_max } = limits;
+    let (state, reason) = match enforcement {
+        None => (None, None),
+        Some(Enforcement::Enforced) => (Some("enforced"), None),
+        Some(Enforcement::NotEnforced(reason)) => (Some("not enforced"), Some(reason.to_string())),
+    };
+    let state = state.map(str::to_owned);
+    (limits != Limits::default()).then_some(LimitsReport { memory_max, tasks_max, state, reason })
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

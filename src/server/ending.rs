@@ -46,10 +46,7 @@ impl ServerTask {
                 last_words(&mut instance).await;
                 match ended {
                     Ended::Exited(how) => how,
-                    Ended::GuardLost => {
-                        self.guard_lost();
-                        "lost its guard".to_owned()
-                    }
+                    Ended::GuardLost => "lost its guard".to_owned(),
                 }
             }
         };

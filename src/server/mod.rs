@@ -49,6 +49,7 @@ pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub(crate) use self::control::{raise, stop_all};
 use self::handle::Way;
 pub use self::handle::{Attachment, ServerHandle};
+pub use self::process::cgroup::{Cgroups, Enforcement};
 use self::publish::Publisher;
 pub use self::publish::{Changed, Counter, Published, Stats, Totals};
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
@@ -105,6 +106,8 @@ pub struct Host {
     pub restarts: bool,
     /// How many start at once.
     pub turns: Turns,
+    /// Where those with limits are put under them.
+    pub cgroups: Cgroups,
     /// Directory where the tools of servers that are started by their first call are kept. Without one, such a server is
     /// started once to learn them.
     pub cache: Option<PathBuf>,
@@ -116,7 +119,15 @@ impl Host {
     pub fn new(guard: Guard) -> Self {
         let DaemonConfig { max_message_bytes: max_message, max_starting, .. } = DaemonConfig::default();
         let turns = Turns::new(max_starting);
-        Self { guard, inherited: Inherited::default(), max_message, restarts: true, turns, cache: None }
+        Self {
+            guard,
+            inherited: Inherited::default(),
+            max_message,
+            restarts: true,
+            turns,
+            cgroups: Cgroups::default(),
+            cache: None,
+        }
     }
 }
 

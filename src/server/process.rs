@@ -1,8 +1,9 @@
 //! One server process, seen from mcpd: under a guard, or for embedding programs without one in a process group.
 //!
 //! Knows: the two keepers, pipes, tokio. Must not touch: JSON-RPC. Dropping a [`Process`] ends the server at once;
-//! [`Process::stop`] is the polite way.
+//! [`Process::stop`] is the polite way. A server with limits is put under them, with its guard, in [`cgroup`].
 
+pub(crate) mod cgroup;
 mod grouped;
 mod guarded;
 
@@ -15,11 +16,12 @@ use std::time::Duration;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use tokio::net::unix::pipe;
 
+use self::cgroup::{Cgroup, Cgroups, Enforcement};
 use self::grouped::Grouped;
 use self::guarded::Guarded;
 use super::guard::Definition;
 use super::{Guard, Inherited, Stop, StopOrder};
-use crate::config::Launch;
+use crate::config::{Launch, Limits, ServerConfig};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 const EOF_GRACE: Duration = Duration::from_secs(3);
@@ -33,6 +35,11 @@ const PIPE: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Process {
     keeper: Keeper,
+    /// If it has limits, and they can be enforced.
+    cgroup: Option<Cgroup>,
+    /// How it ended, as its keeper saw it.
+    seen: Option<Ended>,
+    /// The same, with what its cgroup tells.
     ended: Option<Ended>,
 }
 
@@ -88,7 +95,7 @@ pub(super) fn spawn(guard: &Guard, definition: &Definition) -> Result<Spawned, N
         Some(program) => Keeper::Guarded(guarded::spawn(program, servers.each_ref()).map_err(refused)?),
         None => Keeper::Grouped(grouped::start(definition, servers)?),
     };
-    Ok(Spawned { pipes, process: Process { keeper, ended: None } })
+    Ok(Spawned { pipes, process: Process { keeper, cgroup: None, seen: None, ended: None } })
 }
 
 /// Both ends of a server's standard streams: ours, and its own in their order.
@@ -120,11 +127,33 @@ impl Spawned {
         }
     }
 
+    /// Puts what will be the server under its limits; `None` if it has none.
+    pub(super) async fn limit(&mut self, cgroups: &Cgroups, config: &ServerConfig) -> Option<Enforcement> {
+        let limits = config.settings.limits;
+        if limits == Limits::default() {
+            return None;
+        }
+        let Some(guard) = self.guard_pid() else {
+            return Some(Enforcement::NotEnforced("a server without a guard cannot be limited".into()));
+        };
+        let (cgroup, enforcement) = cgroups.hold(&config.name, limits, guard).await;
+        self.process.cgroup = cgroup;
+        Some(enforcement)
+    }
+
     /// Has the server run, and tells its process id.
     pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, NotStarted> {
-        match &mut self.process.keeper {
+        let started = match &mut self.process.keeper {
             Keeper::Guarded(guarded) => guarded.start(definition).await,
             Keeper::Grouped(grouped) => Ok(grouped.pid()),
+        };
+        if !matches!(started, Err(NotStarted::GuardLost)) {
+            return started;
+        }
+        self.process.seen = Some(Ended::GuardLost);
+        match self.process.ended().await {
+            Ended::Exited(reason) => Err(NotStarted::Refused(reason)),
+            Ended::GuardLost => Err(NotStarted::GuardLost),
         }
     }
 
@@ -145,11 +174,18 @@ impl Process {
         if let Some(ended) = &self.ended {
             return ended.clone();
         }
-        let ended = match &mut self.keeper {
-            Keeper::Guarded(guarded) => guarded.ended().await,
-            Keeper::Grouped(grouped) => grouped.ended().await,
+        let seen = match (&self.seen, &mut self.keeper) {
+            (Some(seen), _) => seen.clone(),
+            (None, Keeper::Guarded(guarded)) => guarded.ended().await,
+            (None, Keeper::Grouped(grouped)) => grouped.ended().await,
         };
-        self.ended.insert(ended).clone()
+        let seen = self.seen.insert(seen);
+        let explained = match (&self.cgroup, &*seen) {
+            (None, _) => None,
+            (Some(cgroup), Ended::Exited(how)) => cgroup.explain(Some(how)).await,
+            (Some(cgroup), Ended::GuardLost) => cgroup.explain(None).await,
+        };
+        self.ended.insert(explained.map_or_else(|| seen.clone(), Ended::Exited)).clone()
     }
 
     /// Ends the server and everything it started: what has been closed to it, then SIGTERM, then SIGKILL. The caller has
@@ -172,13 +208,17 @@ impl Process {
         self.kill().await
     }
 
-    /// Ends the server and everything it started, at once. Returns when nothing is left; `false` if a guard was stopped or
-    /// stuck and had to be killed itself, so that what it left has come to mcpd.
+    /// Ends the server and everything it started, at once. Returns when nothing is left; `false` if its guard was lost, or
+    /// was stopped or stuck and had to be killed itself, so that what it left has come to mcpd.
     pub(super) async fn kill(mut self) -> bool {
-        match &mut self.keeper {
+        let emptied = match &mut self.keeper {
             Keeper::Guarded(guarded) => guarded.kill().await,
             Keeper::Grouped(grouped) => grouped.kill().await,
+        };
+        if let Some(cgroup) = self.cgroup.take() {
+            cgroup.remove().await;
         }
+        emptied && self.seen != Some(Ended::GuardLost)
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use super::lifecycle::State;
 use super::listing::ToolList;
+use super::process::cgroup::Enforcement;
 
 /// Wakes whoever builds catalogs and status from what servers publish.
 pub type Changed = Arc<Notify>;
@@ -37,6 +38,8 @@ pub struct Published {
     pub has_resources: bool,
     /// When it was last known how the running instance is, and how many pings it had missed in a row by then.
     pub checked: Option<(Instant, u32)>,
+    /// Whether the limits of the instance hold that runs, or was last tried; `None` if it has none.
+    pub limits: Option<Enforcement>,
     /// The latest failure.
     pub last_error: Option<String>,
     /// Guards that died without having ended their subtree.
@@ -169,6 +172,7 @@ pub(super) fn channel(changed: Changed, enabled: bool) -> (Publisher, watch::Rec
         software: None,
         has_resources: false,
         checked: None,
+        limits: None,
         last_error: None,
         lost_guards: 0,
     };

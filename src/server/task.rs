@@ -134,6 +134,9 @@ impl ServerTask {
         };
         // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
         self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
+        let (cgroups, config) = (self.host.cgroups.clone(), Arc::clone(&self.config));
+        let limits = self.holding(spawned.limit(&cgroups, &config)).await;
+        self.publisher.update(|published| published.limits = limits);
         let started = self.while_wanted(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
         drop(definition);
         let reason = match started {
@@ -147,8 +150,7 @@ impl ServerTask {
                 reason
             }
             not_started => {
-                let lost = matches!(not_started, Some(Ok(Err(NotStarted::GuardLost))));
-                if !self.holding(spawned.kill()).await || lost {
+                if !self.holding(spawned.kill()).await {
                     self.guard_lost();
                 }
                 match not_started {

@@ -16,6 +16,7 @@ mod harness;
 mod hygiene;
 mod isolates_agents;
 mod library;
+mod limits_servers;
 mod lists_tools;
 mod logs_calls;
 mod logs_floods;

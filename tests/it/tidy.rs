@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::support::{MCPD, skipped};
 
 /// Rooms that do no I/O, so that everything in them is tested as tables and properties.
-const PURE: &[&str] = &["catalog", "config", "era", "jsonrpc", "naming", "policy", "server/lifecycle"];
+const PURE: &[&str] =
+    &["catalog", "config", "era", "jsonrpc", "naming", "policy", "server/lifecycle", "server/process/cgroup/events"];
 
 /// The one file of a pure room that frames bytes for tokio.
 const FRAMING: &str = "jsonrpc/codec.rs";

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::super::interpolate::table::Table;
 use super::super::interpolate::{Process, Undefined};
-use super::super::{DaemonConfig, ServerConfig};
+use super::super::{DaemonConfig, Limits, ServerConfig};
 use super::*;
 
 fn load_text(path: &str, text: &str) -> Result<Loaded, ConfigError> {

@@ -13,6 +13,12 @@ use crate::naming::{MIN_LENGTH, Naming, Scheme};
 const MAX_NAME_LENGTH: usize = 128;
 const MAX_INSTANCES: usize = 1000;
 const MAX_STARTING: usize = 1000;
+/// Of a message, and of a file.
+const SIZES: RangeInclusive<u64> = 64 << 10..=1 << 30;
+/// Memory of an instance.
+const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
+/// Processes and threads of an instance; the kernel knows no more.
+const TASKS: RangeInclusive<usize> = 1..=4 << 20;
 /// Calls that are kept in memory.
 const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
@@ -53,7 +59,7 @@ impl Reader<'_> {
             max_name_length: fields
                 .take("max_name_length")
                 .and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, Naming::default().max_length)),
-            max_message: fields.take("max_message").and_then(|entry| self.size(entry, "16MiB")),
+            max_message: fields.take("max_message").and_then(|entry| self.size(entry, SIZES, "16MiB")),
             max_starting: fields
                 .take("max_starting")
                 .and_then(|entry| self.integer(entry, 1..=MAX_STARTING, DaemonConfig::default().max_starting)),
@@ -61,7 +67,7 @@ impl Reader<'_> {
                 .take("call_history")
                 .and_then(|entry| self.integer(entry, HISTORY, Keep::default().history)),
             call_log: fields.take("call_log").and_then(|entry| self.file_path(entry, "~/mcpd-calls.jsonl")),
-            call_log_max: fields.take("call_log_max").and_then(|entry| self.size(entry, "10MiB")),
+            call_log_max: fields.take("call_log_max").and_then(|entry| self.size(entry, SIZES, "10MiB")),
         };
         self.finish(fields, &[]);
         draft
@@ -115,6 +121,8 @@ impl Reader<'_> {
                 .take("on_unhealthy")
                 .and_then(|entry| self.one_of(entry, "value of `on_unhealthy`", &OnUnhealthy::ALL)),
             backoff_reset: fields.take("backoff_reset").and_then(|entry| self.duration(entry)),
+            memory_max: fields.take("memory_max").and_then(|entry| self.size(entry, MEMORY, "1GiB")),
+            tasks_max: fields.take("tasks_max").and_then(|entry| self.integer(entry, TASKS, 256)),
         }
     }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 use globset::Glob;
 
 use super::super::interpolate::{Malformed, Template};
+use super::super::size;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use crate::policy;
 
 /// Longest timeout; beyond it a sum with the clock could overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-const SIZES: RangeInclusive<u64> = 64 << 10..=1 << 30;
 
 impl Reader<'_> {
     pub(super) fn duration(&mut self, entry: &Entry) -> Option<Duration> {
@@ -48,13 +48,13 @@ impl Reader<'_> {
     }
 
     /// A number of bytes, or a text such as `16MiB`.
-    pub(super) fn size(&mut self, entry: &Entry, default: &str) -> Option<usize> {
+    pub(super) fn size(&mut self, entry: &Entry, range: RangeInclusive<u64>, example: &str) -> Option<usize> {
         let what = format!("`{}`", entry.key);
-        let help = self.assignment(&entry.key, &format!("\"{default}\""));
+        let help = self.assignment(&entry.key, &format!("\"{example}\""));
         let bytes = match &entry.node.value {
             Value::Integer(bytes) => u64::try_from(*bytes).ok(),
             Value::String(text) => {
-                let Some(bytes) = parse_size(text) else {
+                let Some(bytes) = size::parse(text) else {
                     let complaint = format!("{what} is no size: a number with `KiB`, `MiB` or `GiB` is one");
                     self.error(Problem::new(entry.node.span.clone(), complaint).help(help));
                     return None;
@@ -66,9 +66,10 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let fitting = bytes.filter(|bytes| SIZES.contains(bytes)).and_then(|bytes| bytes.try_into().ok());
+        let fitting = bytes.filter(|bytes| range.contains(bytes)).and_then(|bytes| bytes.try_into().ok());
         if fitting.is_none() {
-            let complaint = format!("{what} must be from 64KiB to 1GiB");
+            let complaint =
+                format!("{what} must be from {} to {}", size::text(*range.start()), size::text(*range.end()));
             self.error(Problem::new(entry.node.span.clone(), complaint).help(help));
         }
         fitting
@@ -164,18 +165,4 @@ pub(super) fn not_a_variable(name: &str) -> String {
         "" => "the name of a variable is empty".to_owned(),
         _ => format!("`{}` cannot name a variable", name.escape_debug()),
     }
-}
-
-fn parse_size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim_start() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
 }

@@ -42,6 +42,7 @@ impl Group {
             all.checked = shown.and_then(|one| one.checked);
             all.protocol = shown.and_then(|one| one.protocol);
             all.software = shown.and_then(|one| one.software.clone());
+            all.limits = shown.and_then(|one| one.limits.clone());
             all.has_resources = shown.is_some_and(|one| one.has_resources);
         });
     }

@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::thread;
 
+use serde_json::Value;
+
 use super::config::Setup;
 use super::place::{MCPD, Place};
 use super::processes::Process;
@@ -102,6 +104,27 @@ impl UserManager {
             group.contains(UNIT)
         });
         all
+    }
+
+    /// The parts of the unit's cgroup, in order, but for what systemd itself made there.
+    pub(crate) fn cgroups(&self) -> Vec<String> {
+        let root = PathBuf::from(format!("/proc/{}/root/sys/fs/cgroup", self.inside));
+        let entries = fs::read_dir(root.join(self.property("ControlGroup").trim_start_matches('/')));
+        let directories = entries.into_iter().flatten().flatten().filter(|entry| entry.path().is_dir());
+        let mut names: Vec<_> = directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.retain(|name| !name.starts_with('.'));
+        names.sort();
+        names
+    }
+
+    /// The row of a server in the status, once it fulfils `condition`.
+    #[track_caller]
+    pub(crate) fn wait_row(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        until(&format!("{name} {what}"), || {
+            let status: Value = serde_json::from_str(&self.mcpd(&["status", "--json"]).stdout).ok()?;
+            let row = status["servers"].as_array()?.iter().find(|row| row["name"] == name)?.clone();
+            condition(&row).then_some(row)
+        })
     }
 
     /// Fails the test unless mcpd has left nothing but its lock.

@@ -92,6 +92,23 @@ fn sizes_are_bytes() {
 }
 
 #[test]
+fn limits_of_a_server_come_before_those_of_all() {
+    let limits = |memory_max, tasks_max| Limits { memory_max, tasks_max };
+    for (text, expected) in [
+        (format!("[defaults]\n{OK}"), limits(None, None)),
+        (format!("[defaults]\nmemory_max = '1GiB'\ntasks_max = 64\n{OK}"), limits(Some(1 << 30), Some(64))),
+        (format!("[defaults]\nmemory_max = '1GiB'\n{OK}memory_max = '1024GiB'"), limits(Some(1 << 40), None)),
+    ] {
+        assert_eq!(server(&text).settings.limits, expected, "{text}");
+    }
+    check("[defaults]\nmemory_max = '1KiB'", &["2:14 `memory_max` must be from 1MiB to 1024GiB | …\"1GiB\"`"]);
+    check(
+        "[defaults]\ntasks_max = 0",
+        &["2:13 `tasks_max` must be a whole number from 1 to 4194304 | …`tasks_max = 256`"],
+    );
+}
+
+#[test]
 fn what_is_kept_of_calls_is_read() {
     let keys = "call_history = 50\ncall_log = '~/${NAME}.jsonl'\ncall_log_max = '1MiB'";
     let loaded = load_text("/c.toml", &format!("[daemon]\n{keys}\n{OK}log_arguments = true")).expect("fine");

@@ -1,0 +1,35 @@
+//! Sizes as people write them, such as `512MiB`.
+
+const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+/// The number of bytes that `text` says.
+pub(super) fn parse(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim_start() {
+        "" | "B" => 1,
+        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// The same size in the largest unit in which it is whole.
+#[must_use]
+pub(crate) fn text(bytes: u64) -> String {
+    let unit = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
+    unit.map_or_else(|| format!("{bytes}B"), |(name, factor)| format!("{}{name}", bytes / factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_said_as_it_would_be_written() {
+        for (bytes, said) in [(512 << 20, "512MiB"), (1 << 40, "1024GiB"), (1536 << 10, "1536KiB"), (1000, "1000B")] {
+            assert_eq!(text(bytes), said);
+            assert_eq!(parse(said), Some(bytes));
+        }
+    }
+}

@@ -88,7 +88,7 @@ const FAULTS: [(char, u32); 6] = [('A', 18), ('B', 20), ('C', 13), ('D', 9), ('E
 /// Every test that says which cases it proves, as `module::name`, with each of them.
 fn proofs() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for (file, text) in sources(&root().join("tests/it")) {
+    for (file, text) in sources(&root().join("tests")) {
         let lines: Vec<_> = text.lines().collect();
         for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("/// Case")) {
             let name = lines[at..].iter().find_map(|line| line.strip_prefix("fn ")).expect("a test");
@@ -96,7 +96,8 @@ fn proofs() -> Vec<(String, String)> {
             let words = line.split(|c: char| !c.is_ascii_alphanumeric());
             let cases =
                 words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()) && !word.starts_with("Case"));
-            let module = file.trim_end_matches(".rs").replace('/', "::");
+            let module = file.trim_start_matches("it/").trim_end_matches("/main.rs").trim_end_matches(".rs");
+            let module = module.replace('/', "::");
             found.extend(cases.map(|case| (case.to_owned(), format!("{module}::{name}"))));
         }
     }

@@ -76,9 +76,13 @@ impl Call {
         names.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// The parameters as they came, byte for byte, and who answered.
+    /// The parameters as they came, byte for byte, who answered, and as much filler as `pad` says.
     fn echo(&self) -> String {
-        structured(&self.id, &format!(r#"{{"params":{},"pid":{}}}"#, self.params, std::process::id()))
+        let pad = match self.number("pad") as usize {
+            0 => String::new(),
+            bytes => format!(r#","pad":"{}""#, "x".repeat(bytes)),
+        };
+        structured(&self.id, &format!(r#"{{"params":{},"pid":{}{pad}}}"#, self.params, std::process::id()))
     }
 }
 
@@ -97,13 +101,13 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "raw" => raw(server, call),
         "dribble" => server.output.dribble(&call.echo()),
         "stderr" => stderr(server, call),
-        "stop_reading" => server.leave = Some(kin::linger()),
+        "stop_reading" => stop_reading(server, call),
         "close_stdin" => drop(kin::linger_without_stdin()),
         "close_stdout" => drop(kin::linger_without_stdout()),
         "mutate_tools" => mutate_tools(server, call),
         "burst_list_changed" => {
             (0..call.number("n")).for_each(|_| server.list_changed());
-            server.output.line(&structured(id, "{}"));
+            server.output.line(&call.echo());
         }
         "ask_client" => ask_client(server, call),
         "duplicate_reply" => (0..2).for_each(|_| server.output.line(&call.echo())),
@@ -132,9 +136,26 @@ fn sleep(server: &mut Server, call: &Call) {
     server.after(call.number("ms"), answer);
 }
 
+/// For as long as `ms` says; for ever without it.
+fn stop_reading(server: &mut Server, call: &Call) {
+    match call.number("ms") {
+        0 => server.leave = Some(kin::linger()),
+        ms => {
+            kin::stay(Duration::from_millis(ms));
+            server.output.line(&call.echo());
+        }
+    }
+}
+
+/// By SIGKILL, in the middle of its answer, or with an exit code.
 fn die(server: &mut Server, call: &Call) {
-    if call.text("how") == "kill" {
-        kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
+    match call.text("how") {
+        "kill" => kill_process(getpid(), Signal::KILL).expect("one may kill oneself"),
+        "half" => {
+            let answer = call.echo();
+            server.output.raw(&answer.as_bytes()[..answer.len() / 2]);
+        }
+        _ => {}
     }
     server.leave = Some(ExitCode::FAILURE);
 }

@@ -1,0 +1,91 @@
+//! What an agent asks of a server: mostly ordinary things, and every fault that a server can be asked to commit.
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::world::{CALM, World};
+
+/// Most bytes of what is usually large; what is over the cap comes beside it.
+const LARGE: usize = 64 << 10;
+
+/// One call.
+pub(crate) struct Deed {
+    pub(crate) server: &'static str,
+    pub(crate) tool: &'static str,
+    /// Beside the token.
+    arguments: Value,
+    /// It asks for progress.
+    pub(crate) progress: bool,
+}
+
+/// What a server does to the bytes it writes, none of which is an answer of another call.
+const JUNK: [&str; 6] = [
+    "npm warn deprecated\n\n\r\n",
+    "{\"level\":30,\"id\":$ID,\"msg\":\"x\"}\n",
+    "[]\n42\nnull\n\u{feff}\n",
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":999999,\"progress\":1}}\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"roots/list\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n",
+    // Half a frame, which spoils the line behind it.
+    "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"con",
+];
+
+impl Deed {
+    /// Something at random. In good times nothing that is a fault.
+    pub(crate) fn choose(rng: &mut Rng, good_times: bool, max_message: usize) -> Self {
+        let server = *rng.choice(World::servers().as_slice()).expect("some");
+        // The tools of the calm one are asked for more than its share, and never for a fault.
+        let server = if rng.u32(..5) == 0 { CALM } else { server };
+        // Rare enough for servers to live for seconds, or most calls would only wait for restarts.
+        let fault = !good_times && server != CALM && rng.u32(..50) == 0;
+        let kind = rng.u32(if fault { 80..100 } else { 0..80 });
+        let (tool, arguments) = match kind {
+            0..40 => ("echo", json!({"n": kind})),
+            40..60 => ("sleep", json!({"ms": rng.u32(..60)})),
+            60..66 => ("sleep", json!({"ms": rng.u32(..1500), "stubborn": rng.bool()})),
+            66..72 => ("progress", json!({"n": rng.u32(1..6), "every": rng.u32(..30)})),
+            72..76 => ("echo", json!({"pad": rng.usize(..LARGE)})),
+            76..78 => ("echo", json!({"filler": "x".repeat(rng.usize(..LARGE))})),
+            78 if rng.u32(..10) == 0 => ("echo", json!({"pad": rng.usize(..max_message)})),
+            78 | 79 => ("dribble", json!({})),
+            80 => ("echo", json!({"pad": max_message + 1})),
+            81 => ("stderr", json!({"bytes": rng.usize(..2 << 20), "lines": rng.bool()})),
+            82..85 => ("raw", json!({"text": *rng.choice(JUNK.as_slice()).expect("some")})),
+            85 => ("raw", json!({"hex": "fffe80220a"})),
+            86 => ("raw", json!({"text": "junk $FILL\n", "fill": max_message + max_message / 4})),
+            87 => ("raw", json!({"text": "{}\n", "times": rng.u32(..20_000)})),
+            88 => ("burst_list_changed", json!({"n": rng.u32(..500)})),
+            89 => ("mutate_tools", json!({"add": [format!("more_{}", rng.u8(..))]})),
+            90..92 => ("duplicate_reply", json!({})),
+            92 => ("wrong_id_reply", json!({})),
+            93..95 => ("fail", json!({"code": -5})),
+            // Longer than a call may take, at times.
+            95 => ("stop_reading", json!({"ms": rng.u32(1..4000)})),
+            96 => ("close_stdout", json!({})),
+            97 => ("die", json!({"how": "half"})),
+            98 => ("die", json!({"how": "kill"})),
+            _ => ("die", json!({})),
+        };
+        Self { server, tool, arguments, progress: tool == "progress" || rng.u32(..8) == 0 }
+    }
+
+    /// A large request.
+    pub(crate) fn large(rng: &mut Rng) -> Self {
+        let server = *rng.choice(World::servers().as_slice()).expect("some");
+        let arguments = json!({"filler": "x".repeat(rng.usize(..LARGE))});
+        Self { server, tool: "echo", arguments, progress: false }
+    }
+
+    /// The line of the call, without its newline. The token comes first.
+    pub(crate) fn line(&self, id: &str, token: &str) -> String {
+        let rest = self.arguments.to_string();
+        let comma = if rest == "{}" { "" } else { "," };
+        let meta = if self.progress { format!(r#","_meta":{{"progressToken":{id}}}"#) } else { String::new() };
+        let (server, tool) = (self.server, self.tool);
+        // `fail` gives its message back, the others their arguments.
+        let message = if tool == "fail" { format!(r#""message":"{token}","#) } else { String::new() };
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{server}__{tool}","arguments":{{{message}"token":"{token}"{comma}{}{meta}}}}}"#,
+            &rest[1..]
+        )
+    }
+}

@@ -1,0 +1,106 @@
+//! What is done to servers, guards and the configuration while agents call.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use rustix::process::Signal;
+use tokio::time::sleep;
+
+use crate::support::{Daemon, Process, signal};
+use crate::world::World;
+
+/// The hand that does it.
+pub(crate) struct Faults<'a> {
+    pub(crate) daemon: &'a mut Daemon,
+    pub(crate) world: &'a mut World,
+    pub(crate) rng: Rng,
+    /// The processes of the calm server.
+    pub(crate) spared: Vec<u32>,
+    /// Processes that do not run, until when, and what becomes of them then.
+    pub(crate) stopped: Vec<(Instant, Process, Signal)>,
+    /// How often each fault was committed.
+    pub(crate) tally: BTreeMap<&'static str, usize>,
+}
+
+impl Faults<'_> {
+    /// Goes on until the storm is over; nothing is left stopped.
+    pub(crate) async fn rage(&mut self, until: Instant) {
+        while Instant::now() < until {
+            self.one();
+            let pause = Duration::from_millis(self.rng.u64(50..550));
+            sleep(pause).await;
+            self.release(Instant::now());
+        }
+        self.release(Instant::now() + Duration::from_secs(60));
+        self.world.calm_down();
+        self.daemon.signal(Signal::HUP);
+    }
+
+    fn one(&mut self) {
+        match self.rng.u32(..100) {
+            0..40 => self.kill("kill -9 of a process of a server", |process| !is_guard(process)),
+            40..52 => self.kill("kill -9 of a guard", is_guard),
+            52..75 => self.stop(),
+            75..95 => {
+                self.world.change(&mut self.rng);
+                self.reload("reload");
+            }
+            _ => {
+                self.world.spoil();
+                self.reload("reload of a bad file");
+            }
+        }
+    }
+
+    fn kill(&mut self, what: &'static str, wanted: impl Fn(&Process) -> bool) {
+        let Some(victim) = self.choose(wanted) else { return };
+        signal(victim.pid, Signal::KILL);
+        self.count(what);
+    }
+
+    fn stop(&mut self) {
+        let Some(victim) = self.choose(|_| true) else { return };
+        signal(victim.pid, Signal::STOP);
+        // Longer than a call may take, at times.
+        let longest = *self.rng.choice(&[200, 1500, 5000]).expect("some");
+        let until = Instant::now() + Duration::from_millis(self.rng.u64(50..longest));
+        let end = if self.rng.u32(..5) == 0 { Signal::KILL } else { Signal::CONT };
+        self.stopped.push((until, victim, end));
+        self.count("SIGSTOP, then SIGCONT or SIGKILL");
+    }
+
+    fn reload(&mut self, what: &'static str) {
+        for _ in 0..self.rng.u32(1..3) {
+            self.daemon.signal(Signal::HUP);
+        }
+        self.count(what);
+    }
+
+    fn release(&mut self, now: Instant) {
+        for (_, process, end) in self.stopped.extract_if(.., |(until, ..)| *until <= now) {
+            if process.is_alive() {
+                signal(process.pid, end);
+            }
+        }
+    }
+
+    /// A process below the daemon, as it is just now.
+    fn choose(&mut self, wanted: impl Fn(&Process) -> bool) -> Option<Process> {
+        let candidates: Vec<_> = self
+            .daemon
+            .family()
+            .into_iter()
+            .filter(|process| !self.spared.contains(&process.pid) && wanted(process))
+            .collect();
+        self.rng.choice(candidates)
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.tally.entry(what).or_default() += 1;
+    }
+}
+
+fn is_guard(process: &Process) -> bool {
+    process.command.starts_with("mcpd-guard")
+}

@@ -1,0 +1,119 @@
+//! What the daemon holds, and how fast `mcpd status` answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::support::{Daemon, field, resident_kib, run};
+
+/// Processes, descriptors and threads: what has to be the same again.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// By their command.
+    processes: BTreeMap<String, usize>,
+    /// By their kind.
+    descriptors: BTreeMap<String, usize>,
+    threads: usize,
+    zombies: usize,
+}
+
+impl Held {
+    pub(crate) fn by(daemon: &mut Daemon) -> Self {
+        let pid = daemon.pid();
+        let links = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
+        let links = links.filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.display().to_string()));
+        let kinds = links.map(|link| link.split(":[").next().unwrap_or_default().to_owned());
+        let below = crate::support::children(pid);
+        Self {
+            processes: count(daemon.family().into_iter().map(|process| process.command)),
+            descriptors: count(kinds),
+            threads: field(pid, "Threads").parse().expect("a number"),
+            zombies: below
+                .into_iter()
+                .filter(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(is_zombie))
+                .count(),
+        }
+    }
+
+    /// Whether nothing is there that was not there `before`, and nothing is missing. Threads that parse and read files go
+    /// after ten idle seconds, which a short run does not wait for.
+    pub(crate) fn is_as(&self, before: &Self, threads_too: bool) -> bool {
+        let all = |held: &Self| (held.processes.clone(), held.descriptors.clone(), held.zombies);
+        all(self) == all(before) && (!threads_too || self.threads <= before.threads)
+    }
+}
+
+fn is_zombie(stat: String) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |counts: &BTreeMap<String, usize>| counts.values().sum::<usize>();
+        let (processes, descriptors) = (sum(&self.processes), sum(&self.descriptors));
+        write!(f, "{processes} processes, {descriptors} descriptors, {} threads", self.threads)
+    }
+}
+
+fn count(items: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    items.fold(BTreeMap::new(), |mut counts, item| {
+        *counts.entry(item).or_default() += 1;
+        counts
+    })
+}
+
+/// Resident memory in MiB.
+pub(crate) fn resident_mib(daemon: &Daemon) -> f64 {
+    resident_kib(daemon.pid()) as f64 / 1024.0
+}
+
+/// Asks `mcpd status` again and again, as a person would.
+pub(crate) struct StatusWatch {
+    stop: Sender<()>,
+    asking: JoinHandle<Latencies>,
+}
+
+/// How long `mcpd status` took, its own start included.
+pub(crate) struct Latencies(Vec<Duration>);
+
+impl StatusWatch {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let (stop, stopped) = channel();
+        let asking = thread::spawn(move || {
+            let mut latencies = Vec::new();
+            while stopped.recv_timeout(Duration::from_millis(150)) == Err(RecvTimeoutError::Timeout) {
+                let start = Instant::now();
+                let ran = run(&mut command);
+                latencies.push(start.elapsed());
+                assert!(matches!(ran.code, Some(0 | 1)) && ran.stdout.starts_with('{'), "no status: {ran}");
+            }
+            Latencies(latencies)
+        });
+        Self { stop, asking }
+    }
+
+    pub(crate) fn stop(self) -> Latencies {
+        drop(self.stop);
+        self.asking.join().expect("`mcpd status` answers whenever it is asked")
+    }
+}
+
+impl Latencies {
+    /// Generous: the machine is busy with other things. What is promised is reported.
+    pub(crate) fn expect_answers(&self) {
+        let slowest = self.0.iter().max().copied().unwrap_or_default();
+        assert!(slowest < Duration::from_secs(2), "`mcpd status` took {slowest:?}");
+    }
+}
+
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slow = self.0.iter().filter(|latency| **latency > Duration::from_millis(250)).count();
+        let slowest = self.0.iter().max().copied().unwrap_or_default();
+        write!(f, "status asked {} times, {slow} of them took more than 250 ms, {slowest:?} at most", self.0.len())
+    }
+}

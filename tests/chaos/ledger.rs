@@ -1,0 +1,199 @@
+//! What became of every call. Each has a token that no other has: servers journal the calls they receive, tokens
+//! included, and give them back with the answer.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::Place;
+use crate::world::{CALM, World};
+
+/// Most complaints that are shown.
+const SHOWN: usize = 30;
+
+/// How a call ended, as its agent saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fate {
+    /// Not yet.
+    Waiting,
+    /// The server answered, which is this process if it said so.
+    Answered(Option<u64>),
+    /// An error of mcpd's own that says, or means, that no server has the call.
+    NotSent(i64),
+    /// An error of mcpd's own that says that a server may have it.
+    Unknown(i64),
+    /// The agent has cancelled it, or died.
+    GivenUp,
+    /// The agent died in the middle of its line.
+    Half,
+}
+
+struct Entry {
+    server: &'static str,
+    fate: Fate,
+}
+
+/// The account of one storm.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    entries: HashMap<String, Entry>,
+    complaints: Vec<String>,
+    /// From question to answer at the server that nothing was done to.
+    pub(crate) calm: Vec<Duration>,
+}
+
+impl Ledger {
+    /// A new call's token.
+    pub(crate) fn open(&mut self, agent: usize, server: &'static str, fate: Fate) -> String {
+        let token = format!("t{agent}-{}", self.entries.len());
+        self.entries.insert(token.clone(), Entry { server, fate });
+        token
+    }
+
+    pub(crate) fn complain(&mut self, complaint: String) {
+        self.complaints.push(complaint);
+    }
+
+    /// The agent does not wait any more.
+    pub(crate) fn give_up(&mut self, token: &str) {
+        if let Some(entry) = self.entries.get_mut(token) {
+            entry.fate = Fate::GivenUp;
+        }
+    }
+
+    /// The one answer to the call.
+    pub(crate) fn settle(&mut self, token: &str, answer: &Value) {
+        let Some(entry) = self.entries.get_mut(token) else { return self.complain(format!("no such call: {answer}")) };
+        match read(token, entry.server, answer) {
+            Ok(fate) => entry.fate = fate,
+            Err(what) => {
+                let text: String = answer.to_string().chars().take(400).collect();
+                let complaint = format!("{token} at {}: {what}: {text}", entry.server);
+                self.complain(complaint);
+            }
+        }
+    }
+
+    /// Compares what agents were told with what servers have journaled.
+    pub(crate) fn close(mut self, place: &Place) -> Account {
+        let mut received: HashMap<String, Vec<&str>> = HashMap::new();
+        let mut processes: HashMap<u64, HashSet<&str>> = HashMap::new();
+        for server in World::servers() {
+            let journal = fs::read(place.path(&format!("{server}.journal"))).unwrap_or_default();
+            let journal = String::from_utf8_lossy(&journal);
+            for token in behind(&journal, r#""token":""#, '"') {
+                received.entry(token.to_owned()).or_default().push(server);
+            }
+            for pid in behind(&journal, "# start ", '\n').filter_map(|pid| pid.parse().ok()) {
+                processes.entry(pid).or_default().insert(server);
+            }
+        }
+        let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+        let mut complaints = std::mem::take(&mut self.complaints);
+        for (token, Entry { server, fate }) in &self.entries {
+            let heard = received.remove(token).unwrap_or_default();
+            *ends.entry(word(*fate, !heard.is_empty())).or_default() += 1;
+            let wrong = match (*fate, heard.len()) {
+                _ if heard.iter().any(|other| other != server) => Some("misrouted"),
+                (_, 2..) => Some("made twice"),
+                (Fate::Waiting, _) => Some("lost"),
+                (Fate::Answered(_), 0) => Some("answered by nobody"),
+                (Fate::NotSent(_) | Fate::Half, 1) => Some("was sent"),
+                (Fate::Answered(Some(pid)), _) if !processes.get(&pid).is_some_and(|of| of.contains(server)) => {
+                    Some("answered by another server")
+                }
+                (Fate::NotSent(code) | Fate::Unknown(code), _) if *server == CALM && code != OVERLOADED => {
+                    Some("failed, though nothing was done to its server")
+                }
+                _ => None,
+            };
+            complaints
+                .extend(wrong.map(|wrong| format!("{token} at {server}: {wrong}: {fate:?}, received by {heard:?}")));
+        }
+        complaints.extend(received.keys().map(|token| format!("{token}: a server received what nobody sent")));
+        self.calm.sort_unstable();
+        Account { calls: self.entries.len(), ends, complaints, calm: self.calm }
+    }
+}
+
+/// The agent itself has too many calls open.
+const OVERLOADED: i64 = -31003;
+
+/// What an answer says of the call, or what is wrong with it.
+fn read(token: &str, server: &str, answer: &Value) -> Result<Fate, &'static str> {
+    let (result, error) = (&answer["result"], &answer["error"]);
+    if answer["jsonrpc"] != "2.0" || result.is_null() == error.is_null() {
+        return Err("no well-formed response");
+    }
+    if error.is_null() {
+        let content = &result["structuredContent"];
+        let own = content["params"]["arguments"]["token"] == token;
+        return if own { Ok(Fate::Answered(content["pid"].as_u64())) } else { Err("misrouted") };
+    }
+    let code = error["code"].as_i64().ok_or("an error without a code")?;
+    let data = &error["data"];
+    match (code, data["outcome"].as_str()) {
+        (-5, None) if error["message"] == token => Ok(Fate::Answered(None)),
+        (-5, None) => Err("misrouted"),
+        (-32602, None) if error["message"].as_str().is_some_and(|text| text.starts_with("Unknown tool: ")) => {
+            Ok(Fate::NotSent(code))
+        }
+        (-32603, Some("unknown")) => Ok(Fate::Unknown(code)),
+        (-31006..=-31001, Some(_)) if !data["server"].is_null() && data["server"] != server => Err("another server's"),
+        (-31006..=-31001, Some("not_sent")) => Ok(Fate::NotSent(code)),
+        (-31006..=-31001, Some("unknown")) => Ok(Fate::Unknown(code)),
+        _ => Err("an error that says too little"),
+    }
+}
+
+/// Every text between `start` and the next `end`. A process that is killed may leave half a line, so lines count for nothing.
+fn behind<'t>(text: &'t str, start: &'t str, end: char) -> impl Iterator<Item = &'t str> {
+    text.split(start).skip(1).filter_map(move |rest| Some(rest.split_once(end)?.0))
+}
+
+fn word(fate: Fate, heard: bool) -> String {
+    match fate {
+        Fate::Waiting => "lost".to_owned(),
+        Fate::Answered(_) => "answered".to_owned(),
+        Fate::NotSent(code) => format!("{code} not sent"),
+        Fate::Unknown(code) if heard => format!("{code} unknown, received"),
+        Fate::Unknown(code) => format!("{code} unknown, not received"),
+        Fate::GivenUp => "given up".to_owned(),
+        Fate::Half => "half a line".to_owned(),
+    }
+}
+
+/// The end of it.
+pub(crate) struct Account {
+    calls: usize,
+    ends: BTreeMap<String, usize>,
+    complaints: Vec<String>,
+    calm: Vec<Duration>,
+}
+
+impl Account {
+    /// Fails unless every call ended exactly once, where it should, and enough of them well.
+    pub(crate) fn expect_all_well(&self) {
+        let shown = self.complaints.iter().take(SHOWN).map(|complaint| format!("\n  {complaint}")).collect::<String>();
+        assert!(self.complaints.is_empty(), "{} complaints of {} calls:{shown}", self.complaints.len(), self.calls);
+        let answered = self.ends.get("answered").copied().unwrap_or_default();
+        assert!(answered * 2 > self.calls, "a storm in which most calls fail shows little: {self}");
+        let slowest = self.calm.last().copied().unwrap_or_default();
+        assert!(slowest < Duration::from_secs(5), "a server to which nothing was done took {slowest:?}");
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} calls", self.calls)?;
+        for (end, count) in &self.ends {
+            write!(f, "; {count} {end}")?;
+        }
+        let at = |share: f64| self.calm.get((self.calm.len() as f64 * share) as usize).copied().unwrap_or_default();
+        let last = self.calm.last().copied().unwrap_or_default();
+        write!(f, "\nchaos: the calm server answered in {:?} (p50), {:?} (p99), {last:?} at most", at(0.5), at(0.99))
+    }
+}

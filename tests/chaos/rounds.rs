@@ -1,0 +1,75 @@
+//! `kill -9` of the daemon while it starts servers that resist.
+
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use rustix::process::Signal;
+
+use crate::support::{Daemon, MCPD, Place, Process, Server, Setup};
+use crate::{Seed, say};
+
+/// For every process to be gone.
+const LIMIT: Duration = Duration::from_secs(2);
+/// The last moment to be killed at; on an idle machine the start is over by then.
+const LATEST: Duration = Duration::from_millis(400);
+
+/// Eight servers that ignore the end of their input and SIGTERM, wrap themselves in shells, or fork twice.
+fn stubborn() -> Setup {
+    let habits = [
+        "--ignore-eof --ignore-term",
+        "--wrap --ignore-eof --ignore-term",
+        "--double-fork --ignore-eof --ignore-term",
+        "--wrap --double-fork",
+        "--hold-stdout --ignore-eof --ignore-term",
+        "--wrap --hold-stdout --double-fork --ignore-eof --ignore-term",
+        "--ignore-eof --ignore-term --init-never",
+        "--double-fork",
+    ];
+    let servers = habits.iter().enumerate().map(|(number, habits)| Server::named(&format!("s{number}")).flags(habits));
+    servers.fold(Setup::new(), Setup::server)
+}
+
+pub(crate) fn run(seed: u64, rounds: u64) {
+    say(&format!("{rounds} rounds of kill -9: CHAOS_SEED={seed}"));
+    let _seed = Seed(seed);
+    let mut rng = Rng::with_seed(seed);
+    let (mut most, mut slowest) = (0, Duration::ZERO);
+    for round in 0..rounds {
+        let place = Place::new();
+        let mut daemon = Daemon::spawn(Rc::clone(&place), &stubborn());
+        let moment = LATEST.mul_f64(rng.f64());
+        thread::park_timeout(moment);
+        // Stopped first in every other round, so that it is known exactly what there was.
+        if rng.bool() {
+            daemon.signal(Signal::STOP);
+        }
+        most = most.max(daemon.family().len());
+        daemon.kill9();
+        let killed = Instant::now();
+        let left = || [orphans(), place.processes(None)].concat();
+        while !left().is_empty() {
+            let waited = killed.elapsed();
+            assert!(waited < LIMIT, "round {round}, killed after {moment:?}: {waited:?} later there is {:#?}", left());
+            thread::park_timeout(Duration::from_millis(10));
+        }
+        daemon.expect_no_family(Duration::ZERO);
+        slowest = slowest.max(killed.elapsed());
+    }
+    say(&format!("of at most {most} processes, none was left after {slowest:?} at most"));
+}
+
+/// Guards whose daemon has gone. They have nothing of a test's environment, so it is their program that tells them.
+fn orphans() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let guards = pids.filter(|pid| runs_mcpd(*pid)).filter_map(Process::find);
+    guards.filter(|guard| guard.command.starts_with("mcpd-guard") && !runs_mcpd(guard.parent)).collect()
+}
+
+fn runs_mcpd(pid: u32) -> bool {
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| program == Path::new(MCPD))
+}

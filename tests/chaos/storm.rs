@@ -1,0 +1,134 @@
+//! Twenty agents, eight servers, and everything that can go wrong with either.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::task::LocalSet;
+
+use crate::agent::{Crew, live};
+use crate::faults::Faults;
+use crate::gauges::{Held, StatusWatch, resident_mib};
+use crate::ledger::Ledger;
+use crate::support::{Agent, Daemon, MCPD, PATIENCE, Place, Process, arguments, signal, until};
+use crate::world::{CALM, World};
+use crate::{Seed, say};
+
+const AGENTS: usize = 20;
+/// Good times before the storm, after which the daemon has all that it needs to serve so many agents.
+const WARMING: Duration = Duration::from_secs(1);
+/// A run that is at least this long also waits until idle threads have gone, which takes ten seconds.
+const LONG: Duration = Duration::from_secs(20);
+/// What the allocator may keep of a storm, in MiB, beside two of the largest messages.
+const KEPT_MIB: f64 = 16.0;
+
+pub(crate) fn run(seed: u64, time: Duration) {
+    say(&format!("storm of {time:?}: CHAOS_SEED={seed}"));
+    let _seed = Seed(seed);
+    let mut rng = Rng::with_seed(seed);
+    let place = Place::new();
+    let mut world = World::new(&place, &mut rng);
+    let mut daemon = world.start();
+    let warming = crew(&daemon, &world, Instant::now() + WARMING, true, Ledger::default());
+    let ledger = lives(warming, &mut rng, async {});
+    expect_ready(&daemon);
+    let (before, memory_before) = (Held::by(&mut daemon), resident_mib(&daemon));
+    say(&format!("before: {before}, {memory_before:.1} MiB; messages of at most {} KiB", world.max_message >> 10));
+
+    let mut status = place.command(MCPD);
+    status.args(["status", "--json", "--runtime-dir"]).arg(place.runtime_dir());
+    let status = StatusWatch::start(status);
+    let ledger = storm(&mut daemon, &mut world, &mut rng, time, ledger);
+    let latencies = status.stop();
+    begin_anew(&daemon);
+    expect_ready(&daemon);
+    let mut last = Agent::ready(&daemon);
+    for server in World::servers() {
+        arguments(&last.call(&format!("{server}__echo"), &json!({"last": true})));
+    }
+    drop(last);
+    let calm = daemon.row(CALM);
+    assert_eq!(calm["restarts"], 0, "nothing was done to it: {calm}");
+    let after = expect_as(&before, &mut daemon, time >= LONG);
+    let memory = resident_mib(&daemon);
+    say(&format!("after: {after}, {memory:.1} MiB; {latencies}"));
+    let account = ledger.close(&place);
+    say(&format!("{account}"));
+    // The hardest end of all.
+    daemon.kill9();
+    daemon.expect_no_family(Duration::from_secs(2));
+    account.expect_all_well();
+    latencies.expect_answers();
+    let allowed = KEPT_MIB + 2.0 * world.max_message as f64 / f64::from(1 << 20);
+    assert!(
+        memory < memory_before + allowed,
+        "{memory_before:.1} MiB have become {memory:.1}: allowed are {allowed} more"
+    );
+}
+
+fn storm(daemon: &mut Daemon, world: &mut World, rng: &mut Rng, time: Duration, ledger: Ledger) -> Ledger {
+    let spared = vec![daemon.server_pid(CALM), daemon.guard_pid(CALM)];
+    let until = Instant::now() + time;
+    let crew = crew(daemon, world, until, false, ledger);
+    let mut faults = Faults { daemon, world, rng: rng.fork(), spared, stopped: Vec::new(), tally: BTreeMap::new() };
+    let ledger = lives(crew, rng, faults.rage(until));
+    say(&format!("faults: {:?}", faults.tally));
+    ledger
+}
+
+fn crew(daemon: &Daemon, world: &World, until: Instant, good_times: bool, ledger: Ledger) -> Rc<Crew> {
+    let (socket, max_message, ledger) = (daemon.agent_socket(), world.max_message, RefCell::new(ledger));
+    Rc::new(Crew { socket, ledger, max_message, good_times, until })
+}
+
+/// Has the agents live, and `beside` go on meanwhile.
+fn lives(crew: Rc<Crew>, rng: &mut Rng, beside: impl Future<Output = ()>) -> Ledger {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let set = LocalSet::new();
+    let lives: Vec<_> = (0..AGENTS).map(|number| set.spawn_local(live(Rc::clone(&crew), number, rng.fork()))).collect();
+    runtime.block_on(set.run_until(async {
+        beside.await;
+        for life in lives {
+            life.await.expect("an agent does not panic");
+        }
+    }));
+    drop(set);
+    Rc::into_inner(crew).expect("no agent lives").ledger.into_inner()
+}
+
+/// Ends what servers have become: one may have lost a child of its own, or hang where only a kill helps.
+fn begin_anew(daemon: &Daemon) {
+    let status = daemon.status();
+    let servers = status["servers"].as_array().expect("servers").iter().filter(|server| server["name"] != CALM);
+    for pid in servers.filter_map(|server| server["pid"].as_u64()?.try_into().ok()) {
+        signal(pid, Signal::KILL);
+        until("a killed server is gone", || Process::find(pid).is_none().then_some(()));
+    }
+}
+
+fn expect_ready(daemon: &Daemon) {
+    daemon.wait_status("shows every server ready and nothing in flight", |status| {
+        let servers = status["servers"].as_array().expect("servers");
+        servers.len() == World::servers().len()
+            && servers.iter().all(|server| server["state"] == "ready" && server["in_flight"] == 0)
+            && status["agents"].as_array().is_some_and(Vec::is_empty)
+    });
+}
+
+/// What the daemon holds once it is as `before`.
+fn expect_as(before: &Held, daemon: &mut Daemon, threads: bool) -> Held {
+    let start = Instant::now();
+    loop {
+        let now = Held::by(daemon);
+        if now.is_as(before, threads) {
+            return now;
+        }
+        assert!(start.elapsed() < PATIENCE, "not as before: {before:#?}\n{now:#?}");
+        thread::park_timeout(Duration::from_millis(50));
+    }
+}

@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 
 use crate::world::{CALM, World};
 
-/// Most bytes of what is usually large; what is over the cap comes beside it.
-const LARGE: usize = 64 << 10;
+/// Most bytes of what is usually large. An agent is cut off when four largest messages wait for it, however it reads; as
+/// many answers as one may have open are to be less.
+fn large(max_message: usize) -> usize {
+    (max_message / 16).min(64 << 10)
+}
 
 /// One call.
 pub(crate) struct Deed {
@@ -43,8 +46,8 @@ impl Deed {
             40..60 => ("sleep", json!({"ms": rng.u32(..60)})),
             60..66 => ("sleep", json!({"ms": rng.u32(..1500), "stubborn": rng.bool()})),
             66..72 => ("progress", json!({"n": rng.u32(1..6), "every": rng.u32(..30)})),
-            72..76 => ("echo", json!({"pad": rng.usize(..LARGE)})),
-            76..78 => ("echo", json!({"filler": "x".repeat(rng.usize(..LARGE))})),
+            72..76 => ("echo", json!({"pad": rng.usize(..large(max_message))})),
+            76..78 => ("echo", json!({"filler": "x".repeat(rng.usize(..large(max_message)))})),
             78 if rng.u32(..10) == 0 => ("echo", json!({"pad": rng.usize(..max_message)})),
             78 | 79 => ("dribble", json!({})),
             80 => ("echo", json!({"pad": max_message + 1})),
@@ -68,11 +71,11 @@ impl Deed {
         Self { server, tool, arguments, progress: tool == "progress" || rng.u32(..8) == 0 }
     }
 
-    /// A large request.
+    /// A large request with a small answer.
     pub(crate) fn large(rng: &mut Rng) -> Self {
         let server = *rng.choice(World::servers().as_slice()).expect("some");
-        let arguments = json!({"filler": "x".repeat(rng.usize(..LARGE))});
-        Self { server, tool: "echo", arguments, progress: false }
+        let arguments = json!({"code": -5, "filler": "x".repeat(rng.usize(..64 << 10))});
+        Self { server, tool: "fail", arguments, progress: false }
     }
 
     /// The line of the call, without its newline. The token comes first.

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use crate::support::{Daemon, Process, signal};
+use crate::support::{Daemon, MCPD, Process, signal};
 use crate::world::World;
 
 /// The hand that does it.
@@ -85,13 +85,15 @@ impl Faults<'_> {
         }
     }
 
-    /// A process below the daemon, as it is just now.
+    /// A process below the daemon, as it is just now; whoever asks for its status is none.
     fn choose(&mut self, wanted: impl Fn(&Process) -> bool) -> Option<Process> {
         let candidates: Vec<_> = self
             .daemon
             .family()
             .into_iter()
-            .filter(|process| !self.spared.contains(&process.pid) && wanted(process))
+            .filter(|process| {
+                !self.spared.contains(&process.pid) && !process.command.starts_with(MCPD) && wanted(process)
+            })
             .collect();
         self.rng.choice(candidates)
     }

@@ -10,6 +10,7 @@ use super::Counter;
 use crate::calls::Outcome;
 use crate::config::Limit;
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
+use crate::jsonrpc::splice::{Edit, splice};
 
 /// Which call of which session: unique while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -269,6 +270,19 @@ impl CallError {
 }
 
 impl Call {
+    /// The line as the server gets it, its request numbered `id`, with a newline.
+    #[must_use]
+    pub fn line_as(&self, id: u64) -> Bytes {
+        let mut digits = itoa::Buffer::new();
+        let id = digits.format(id).as_bytes();
+        let nothing = Edit { part: &self.line[..0], replacement: b"" };
+        let rename = self.rename.as_ref().map(|(part, replacement)| Edit { part, replacement });
+        // Two agents may choose the same token; the request's own id is as unique and leads back to it.
+        let token = self.progress_token.as_ref().map(|part| Edit { part, replacement: id });
+        let own = Edit { part: &self.id, replacement: id };
+        splice(&self.line, &mut [own, rename.unwrap_or(nothing), token.unwrap_or(nothing)])
+    }
+
     /// Answers a call that no server has seen.
     pub(super) fn refuse(self, failure: Failure) {
         self.reply.fail(failure, false);

@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::Command;
 use super::call::{Call, CallKey, Cancellation, Failure};
-use super::publish::{Published, Stats, Totals};
+use super::publish::Published;
+use super::stats::{Stats, Totals};
 use super::stderr::Log;
 
 /// The way to one server; cheap to clone.

@@ -17,7 +17,7 @@ use tokio::net::unix::pipe;
 use self::calls::{Unanswered, cancelled_line};
 use super::call::Failure;
 use super::listing::{Listing, Next, Pace, ToolList};
-use super::publish::Stats;
+use super::stats::Stats;
 use crate::config::ServerConfig;
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, METHOD_NOT_FOUND};

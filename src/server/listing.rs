@@ -37,7 +37,7 @@ pub struct ToolList {
 
 /// A list being followed.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub struct Listing {
     list: ToolList,
     /// Of the definitions kept.
     bytes: usize,
@@ -48,7 +48,7 @@ pub(super) struct Listing {
 
 /// What to do after a page.
 #[derive(Debug)]
-pub(super) enum Next {
+pub enum Next {
     /// Ask for the page at this cursor, raw JSON.
     Page(Listing, Bytes),
     /// That was the last one.
@@ -57,7 +57,8 @@ pub(super) enum Next {
 
 impl Listing {
     /// Takes the raw result of one `tools/list`; `None` if it is no such result.
-    pub(super) fn page(mut self, result: &Bytes) -> Option<Next> {
+    #[must_use]
+    pub fn page(mut self, result: &Bytes) -> Option<Next> {
         let [tools, cursor] = members(result, ["tools", "nextCursor"]).ok()?;
         for definition in serde_json::from_slice::<Vec<&RawValue>>(&tools?).ok()? {
             self.add(definition.get().as_bytes());

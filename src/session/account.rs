@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tracing::Span;
 
 use super::Session;
-use super::methods::{Asked, Deferred};
+use super::asked::Asked;
+use super::methods::Deferred;
 use crate::calls::{Moment, Outcome, Record, span, text};
 use crate::catalog::Route;
-use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Member;
 use crate::server::ServerHandle;
@@ -107,14 +106,5 @@ impl Session {
                 self.tell_of_unrouted(&asked, Outcome::Cancelled, 0);
             }
         }
-    }
-}
-
-impl Asked {
-    /// What the tool is asked with, raw.
-    fn arguments(&self) -> Option<Bytes> {
-        let [params] = members(&self.line, ["params"]).ok()?;
-        let [arguments] = members(&params?, ["arguments"]).ok()?;
-        arguments
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
+use super::asked::Asked;
 use super::in_flight::InFlight;
 use super::{Introduction, Session, UNANSWERED_MESSAGES};
 use crate::calls::{Caller, Moment, Outcome};
@@ -15,7 +16,7 @@ use crate::catalog::Route;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
-use crate::jsonrpc::{Malformed, Message, is_id};
+use crate::jsonrpc::{Malformed, Message};
 use crate::peer;
 use crate::server::call::{Call, CallKey, Cancellation, MAX_PER_SESSION, Reply};
 use crate::transport::Incoming;
@@ -27,18 +28,6 @@ const LONGEST_CLIENT: usize = 100;
 pub(super) enum Deferred {
     List { id: Bytes },
     Call(Asked),
-}
-
-/// The parts of a `tools/call`, slices of the agent's line.
-pub(super) struct Asked {
-    pub(super) line: Bytes,
-    pub(super) id: Bytes,
-    raw_name: Bytes,
-    progress_token: Option<Bytes>,
-    /// Decoded.
-    pub(super) name: Bytes,
-    /// When it was read.
-    pub(super) at: Moment,
 }
 
 impl Deferred {
@@ -139,19 +128,10 @@ impl Session {
     }
 
     fn call(&mut self, line: Bytes, id: Bytes, params: Option<&Bytes>) {
-        let Some(Ok([name, meta])) = params.map(|params| members(params, ["name", "_meta"])) else {
-            return self.refuse(Some(&id), INVALID_PARAMS, "`params` is missing, no object, or says a thing twice");
-        };
-        let Some((raw_name, name)) = name.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
-            return self.refuse(Some(&id), INVALID_PARAMS, "`name` is missing or not a string");
-        };
-        let meta = meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| members(&meta, ["progressToken"]));
-        let progress_token = match meta {
-            None => None,
-            Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => token,
-            Some(_) => return self.refuse(Some(&id), INVALID_PARAMS, "`_meta` or its `progressToken` is malformed"),
-        };
-        self.route(Deferred::Call(Asked { line, id, raw_name, progress_token, name, at: Moment::now() }));
+        match Asked::read(line, &id, params, Moment::now()) {
+            Ok(asked) => self.route(Deferred::Call(asked)),
+            Err(wrong) => self.refuse(Some(&id), INVALID_PARAMS, wrong),
+        }
     }
 
     /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.

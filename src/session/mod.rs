@@ -1,13 +1,15 @@
 //! One agent connection.
 //!
-//! Lives here: reading the agent's messages, answering what mcpd answers itself ([`methods`]), handing calls to servers,
-//! and writing what comes back. Knows: [`crate::catalog`] (to read), [`crate::server::ServerHandle`] (to call). Must not
-//! touch: processes, configuration, other sessions, what is inside the manager.
+//! Lives here: reading the agent's messages ([`asked`]), answering what mcpd answers itself ([`methods`]), handing calls
+//! to servers, and writing what comes back ([`delivery`]). Knows: [`crate::catalog`] (to read),
+//! [`crate::server::ServerHandle`] (to call). Must not touch: processes, configuration, other sessions, what is inside
+//! the manager.
 //!
 //! A session is one task that owns all its state. It never waits for a server, only for the turn of its task: calls go out
 //! by a queue, answers come back by one.
 
 mod account;
+pub mod asked;
 mod delivery;
 mod hangup;
 mod in_flight;

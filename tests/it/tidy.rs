@@ -7,8 +7,22 @@ use std::process::Command;
 use crate::support::{MCPD, skipped};
 
 /// Rooms that do no I/O, so that everything in them is tested as tables and properties.
-const PURE: &[&str] =
-    &["catalog", "config", "era", "jsonrpc", "naming", "policy", "server/lifecycle", "server/process/cgroup/events"];
+const PURE: &[&str] = &[
+    "catalog",
+    "config",
+    "era",
+    "jsonrpc",
+    "naming",
+    "policy",
+    "server/deadline",
+    "server/lifecycle",
+    "server/listing",
+    "server/process/cgroup/events",
+    "server/share",
+    "server/stats",
+    "session/asked",
+    "session/notices",
+];
 
 /// The one file of a pure room that frames bytes for tokio.
 const FRAMING: &str = "jsonrpc/codec.rs";

@@ -43,15 +43,7 @@ impl Instance {
         self.expire_by(deadline.at());
         let outbox = &mut self.outbox;
         self.pending.register(|id| {
-            let mut digits = itoa::Buffer::new();
-            let id = digits.format(id).as_bytes();
-            let nothing = Edit { part: &call.line[..0], replacement: b"" };
-            let rename = call.rename.as_ref().map(|(part, replacement)| Edit { part, replacement });
-            // Two agents may choose the same token; the request's own id is as unique and leads back to it.
-            let token = call.progress_token.as_ref().map(|part| Edit { part, replacement: id });
-            let own = Edit { part: &call.id, replacement: id };
-            let mut edits = [own, rename.unwrap_or(nothing), token.unwrap_or(nothing)];
-            let line = outbox.push(splice(&call.line, &mut edits));
+            let line = outbox.push(call.line_as(id));
             Owner::Call(Unanswered {
                 reply: call.reply,
                 progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),

@@ -1,0 +1,100 @@
+//! What a server counts. Pure: one task writes, and readers never wait for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of one server over all its instances.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Calls taken.
+    pub calls: Counter,
+    /// Calls unanswered now.
+    pub in_flight: Counter,
+    /// Calls that ended in a JSON-RPC error.
+    pub errors: Counter,
+    /// Instances started after the first.
+    pub restarts: Counter,
+    /// Lines on stdout that were no message.
+    pub skipped_lines: Counter,
+    /// Responses that nobody waited for.
+    pub stray_responses: Counter,
+}
+
+/// The same at one moment.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is described at the field of `Stats` of the same name")]
+pub struct Totals {
+    pub calls: u64,
+    pub in_flight: u64,
+    pub errors: u64,
+    pub restarts: u64,
+    pub skipped_lines: u64,
+    pub stray_responses: u64,
+}
+
+impl Totals {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            in_flight: self.in_flight + other.in_flight,
+            errors: self.errors + other.errors,
+            restarts: self.restarts + other.restarts,
+            skipped_lines: self.skipped_lines + other.skipped_lines,
+            stray_responses: self.stray_responses + other.stray_responses,
+        }
+    }
+}
+
+impl Stats {
+    /// What they are now.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals {
+            calls: self.calls.get(),
+            in_flight: self.in_flight.get(),
+            errors: self.errors.get(),
+            restarts: self.restarts.get(),
+            skipped_lines: self.skipped_lines.get(),
+            stray_responses: self.stray_responses.get(),
+        }
+    }
+
+    /// Takes over what another counted.
+    pub(super) fn take_over(&self, other: Totals) {
+        let pairs = [
+            (&self.calls, other.calls),
+            (&self.errors, other.errors),
+            (&self.restarts, other.restarts),
+            (&self.skipped_lines, other.skipped_lines),
+            (&self.stray_responses, other.stray_responses),
+        ];
+        for (counter, count) in pairs {
+            counter.set(counter.get() + count);
+        }
+    }
+}
+
+/// A number that one task writes and any reads.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Its value now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}

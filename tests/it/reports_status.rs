@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, signal, until};
+use crate::support::{Agent, Daemon, Place, Process, Server, Setup, arguments, children, code, signal, until};
 
 /// A setup in which one server works and one never gets through its handshake.
 fn ailing() -> Daemon {
@@ -94,6 +94,28 @@ fn every_field_that_programs_read_is_documented() {
     for key in [keys(&daemon.status()), keys(&status), keys(&lines)].concat() {
         assert!(page.contains(&format!("`{key}`")), "docs/operate.md does not have `{key}`");
     }
+}
+
+/// Case A2.
+#[test]
+fn the_last_words_of_a_server_are_shown_however_late_the_daemon_comes_to_read_them() {
+    let sick = Server::named("sick").flags("--exit-at-start 3");
+    let daemon = Setup::with(sick).spawn();
+    let guard = until("the daemon starts a guard", || children(daemon.pid()).first().copied());
+    let mut looks = 0;
+    until("its server has come and gone", || {
+        // One that was stopped before it has told the guard what to run is given another moment now and then.
+        match looks % 40 {
+            0 => signal(daemon.pid(), Signal::STOP),
+            39 => signal(daemon.pid(), Signal::CONT),
+            _ => {}
+        }
+        looks += 1;
+        Process::find(guard).is_none().then_some(())
+    });
+    signal(daemon.pid(), Signal::CONT);
+    let row = daemon.wait_row("sick", "is in backoff", |row| row["state"] == "backoff");
+    assert!(row["stderr"].to_string().contains("cannot start: exit code 3"), "{row}");
 }
 
 #[test]

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets with the toolchain that is there, a stable one, and runs each for so many seconds.
+#
+#   fuzz/run.sh [SECONDS] [TARGET...]      20 seconds and every target, if nothing is said
+#
+# What a target fails on is kept in fuzz/artifacts/TARGET; the program it names, with that file, does it again.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+seconds=${1:-20}
+targets=("${@:2}")
+[ ${#targets[@]} -gt 0 ] || targets=(frames router)
+build=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
+
+# libFuzzer, which its crate brings along as source, is C++.
+if ! command -v "${CXX:-c++}" >/dev/null; then
+    echo "skipped: fuzz targets: this machine has no C++ compiler"
+    exit 0
+fi
+
+host=$(rustc --version --verbose | sed -n 's/^host: //p')
+# What `cargo fuzz` passes as well: coverage for the fuzzer, and the checks that a release build leaves out. No address
+# sanitizer, which takes a nightly compiler: there is no unsafe code in mcpd for it to watch.
+flags=(
+    --cfg fuzzing
+    -Cpasses=sancov-module
+    -Cllvm-args=-sanitizer-coverage-level=4
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+    -Cllvm-args=-sanitizer-coverage-pc-table
+    -Cllvm-args=-sanitizer-coverage-trace-compares
+    -Cdebug-assertions
+    -Coverflow-checks
+)
+RUSTFLAGS="${flags[*]}" cargo build --locked --release --target "$host" --target-dir "$build" --bins
+
+# What is found on the way is not kept: the seeds are ours, and small.
+found=$(mktemp -d)
+trap 'rm -r "$found"' EXIT
+for target in "${targets[@]}"; do
+    program=$build/$host/release/$target
+    log=$found/$target.log
+    mkdir -p "artifacts/$target" "$found/$target"
+    if ! "$program" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$PWD/artifacts/$target/" "$found/$target" "corpus/$target" >"$log" 2>&1; then
+        { grep -A6 'panicked at\|ERROR: libFuzzer\|Test unit written' "$log" || tail -n 40 "$log"; } >&2
+        echo "fuzz target $target failed: $program FILE does it again" >&2
+        exit 1
+    fi
+    # A fuzzer that did nothing has shown nothing.
+    executed=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    if [ "${executed:-0}" -lt 1000 ]; then
+        echo "fuzz target $target took ${executed:-no} inputs in $seconds s: that is no run" >&2
+        exit 1
+    fi
+    echo "fuzz target $target: $executed inputs in $seconds s, and none that it fails on"
+done
+echo "${#targets[@]} passed, 0 failed"

@@ -1,0 +1,48 @@
+//! The pure rooms of mcpd that the fuzz targets enter, compiled from where they are.
+//!
+//! Not mcpd as a dependency: with the instruments of a fuzzer that takes minutes to build, most of them for crates that no
+//! target reaches.
+
+#![allow(dead_code, reason = "the rest of mcpd uses what the targets do not")]
+#![allow(unfulfilled_lint_expectations, reason = "lints that mcpd turns on are not on here")]
+
+#[path = "../../src"]
+mod mcpd {
+    pub mod catalog;
+    pub mod jsonrpc;
+    pub mod moment;
+    pub mod naming;
+    pub mod policy;
+
+    /// How a call ended, as an answer says it.
+    pub mod calls {
+        mod outcome;
+
+        pub use outcome::Outcome;
+    }
+
+    /// How long a call may take.
+    pub mod config {
+        mod settings;
+        mod timeouts;
+
+        pub use settings::Settings;
+        pub use timeouts::Limit;
+    }
+
+    /// What of a server's room does no I/O.
+    pub mod server {
+        pub mod call;
+        pub mod listing;
+        mod stats;
+
+        pub use stats::Counter;
+    }
+
+    /// What of a session's room does no I/O.
+    pub mod session {
+        pub mod asked;
+    }
+}
+
+pub use mcpd::{calls, catalog, config, jsonrpc, moment, naming, policy, server, session};

@@ -46,6 +46,7 @@ use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub(crate) use self::settle::Settled;
 pub use self::strays::Strays;
+pub(crate) use self::task::FIRST_LISTS;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 use crate::catalog::Catalog;
@@ -55,6 +56,7 @@ use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
 use crate::server::lifecycle::State;
+use crate::server::listing::ToolList;
 use crate::server::{self, Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
 
 /// Orders that wait for the task; one more waits for a place.
@@ -82,6 +84,8 @@ pub struct Member {
     pub config: Arc<ServerConfig>,
     /// Whether it is to run at all.
     pub enabled: bool,
+    /// As last listed; none of one that is not.
+    pub tools: Arc<ToolList>,
 }
 
 /// What a manager is started with, beside its servers.

@@ -180,7 +180,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: Exposure) -> ServerReport {
-    let Member { handle, config, enabled } = member;
+    let Member { handle, config, enabled, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
     ServerReport {

@@ -19,7 +19,7 @@ use crate::server::listing::ToolList;
 use crate::server::{self, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.
-const FIRST_LISTS: Duration = Duration::from_secs(5);
+pub(crate) const FIRST_LISTS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -141,8 +141,8 @@ impl ManagerTask {
         }
         let catalog = if names_open { Catalog::default() } else { self.build(&lists) };
         let version = last.version + u64::from(catalog.list() != last.catalog.list());
+        let servers = self.servers.iter().zip(&lists).map(|(entry, tools)| entry.member(tools)).collect();
         self.built_from = Some(lists);
-        let servers = self.servers.iter().map(Entry::member).collect();
         self.view.send_replace(Arc::new(View { catalog, servers, settled, version }));
     }
 
@@ -161,8 +161,9 @@ impl ManagerTask {
 }
 
 impl Entry {
-    fn member(&self) -> Member {
-        Member { handle: self.running.handle.clone(), config: Arc::clone(&self.config), enabled: self.enabled }
+    fn member(&self, tools: &Arc<ToolList>) -> Member {
+        let (config, tools) = (Arc::clone(&self.config), Arc::clone(tools));
+        Member { handle: self.running.handle.clone(), config, enabled: self.enabled, tools }
     }
 }
 

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Command;
 use super::call::{Call, CallKey, Cancellation, Failure};
@@ -132,11 +133,12 @@ impl ServerHandle {
         }
     }
 
-    /// Says that an agent is there; with what is returned it goes.
-    #[must_use]
-    pub fn attach(&self, session: u64, cwd: Option<Arc<str>>) -> Attachment {
-        self.send_soon(Command::Attach { session, cwd });
-        Attachment { server: self.clone(), session }
+    /// Says that an agent is there; with the attachment it goes. The future ends when the tools of the instance that was
+    /// started for it are published, or will not be.
+    pub fn attach(&self, session: u64, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {
+        let (unlisted, listed) = oneshot::channel();
+        self.send_soon(Command::Attach { session, cwd, unlisted });
+        (Attachment { server: self.clone(), session }, listed.map(drop))
     }
 
     /// What it writes to stderr, over all its instances.

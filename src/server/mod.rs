@@ -38,10 +38,11 @@ mod subtree;
 mod task;
 mod turn;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use self::call::{Call, CallKey, Cancellation};
@@ -142,6 +143,8 @@ pub enum Command {
         session: u64,
         /// Its working directory, if that is known.
         cwd: Option<Arc<str>>,
+        /// Dropped when its tools are known, as far as they will be.
+        unlisted: oneshot::Sender<Infallible>,
     },
     /// An agent is there no more.
     Detach {

@@ -137,15 +137,16 @@ impl Session {
     /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.
     fn route(&mut self, request: Deferred) {
         let view = self.setup.view.borrow().clone();
+        let settled = view.settled && self.attachments.have_listed();
         match request {
-            Deferred::List { id } if view.settled => {
+            Deferred::List { id } if settled => {
                 self.told = Some(view.version);
                 // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
                 for part in reply::result_in_parts(&id, view.catalog.list()) {
                     self.outbox.push(part);
                 }
             }
-            Deferred::Call(asked) if view.catalog.route(&asked.name).is_some() || view.settled => {
+            Deferred::Call(asked) if view.catalog.route(&asked.name).is_some() || settled => {
                 match view.catalog.route(&asked.name) {
                     Some(route) => self.forward(asked, route, &view),
                     None => self.unknown_tool(&asked),

@@ -10,6 +10,7 @@
 
 mod account;
 pub mod asked;
+mod attachments;
 mod delivery;
 mod hangup;
 mod in_flight;
@@ -28,12 +29,13 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use self::attachments::Attachments;
 use self::in_flight::{Calls, InFlight};
 use self::notices::Notices;
 use crate::calls::{Caller, Log, Outcome};
-use crate::manager::{Member, View};
+use crate::manager::View;
 use crate::server::call::{Call, ReplySender, ToAgent};
-use crate::server::{Attachment, Counter, ServerHandle, Stop, StopOrder};
+use crate::server::{Counter, ServerHandle, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
@@ -103,14 +105,17 @@ struct Session {
     /// Version of the list the agent has, or was told to ask for again.
     told: Option<u64>,
     initialized: bool,
-    /// With servers that have instances for agents or their directories.
-    attached: Vec<Attachment>,
+    attachments: Attachments,
+    /// What is to be waited for from now on.
+    waits: Vec<BoxFuture<'static, Rare>>,
 }
 
 /// What seldom happens to a session.
 enum Rare {
     /// There is another view.
     Changed(watch::Receiver<Arc<View>>),
+    /// A server has told the tools that only an instance for this agent knows.
+    Listed,
     /// The daemon has stopped its servers.
     Closing,
 }
@@ -140,7 +145,8 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         deferred: Vec::new(),
         told: None,
         initialized: false,
-        attached: Vec::new(),
+        attachments: Attachments::default(),
+        waits: Vec::new(),
     };
     let ended = session.serve(&mut reader, &mut write, &mut answers).await;
     tracing::debug!(session = session.setup.number, "ended: {ended:?}");
@@ -177,6 +183,7 @@ impl Session {
             if half_closed.is_some() && self.calls.is_empty() && self.deferred.is_empty() && self.outbox.is_empty() {
                 return Ok(());
             }
+            rare.extend(self.waits.drain(..));
             let listening = half_closed.is_none() && self.may_read_more();
             tokio::select! {
                 // What can be ready without end comes last.
@@ -187,6 +194,10 @@ impl Session {
                         self.retry_deferred().await;
                         self.tell_of_changes();
                         rare.push(changed(view).boxed());
+                    }
+                    Rare::Listed => {
+                        self.attachments.listed();
+                        self.retry_deferred().await;
                     }
                     Rare::Closing => return self.say_goodbye(write, answers).await,
                 },
@@ -239,17 +250,9 @@ impl Session {
 
     /// Says to the servers for which that matters that the agent is there.
     fn attach(&mut self) {
-        if self.setup.facts.introduction.get().is_none() {
-            return;
-        }
-        let view = Arc::clone(&self.setup.view.borrow());
-        let by_agent = |member: &&Member| member.config.settings.sharing.is_by_agent();
-        let servers: Vec<_> = view.servers.iter().filter(by_agent).map(|member| &member.handle).collect();
-        self.attached.retain(|attachment| servers.iter().any(|server| attachment.is_with(server)));
-        for server in servers {
-            if !self.attached.iter().any(|attachment| attachment.is_with(server)) {
-                self.attached.push(server.attach(self.setup.number, self.setup.cwd.clone()));
-            }
+        if self.setup.facts.introduction.get().is_some() {
+            let Setup { view, number, cwd, .. } = &self.setup;
+            self.waits.extend(self.attachments.update(view, *number, cwd.as_ref()));
         }
     }
 }

@@ -29,12 +29,6 @@ fn instances(daemon: &Daemon) -> Vec<String> {
         .collect()
 }
 
-fn wait_tools(agent: &mut Agent) {
-    while !agent.tools().contains(&"s__echo".to_owned()) {
-        agent.expect_notification("notifications/tools/list_changed");
-    }
-}
-
 /// An agent that says where it works, as one in a container has to.
 fn working_in(daemon: &Daemon, cwd: &str) -> Agent {
     let mut agent = Agent::connect(daemon);
@@ -71,7 +65,6 @@ fn agents_in_one_directory_share_an_instance_that_runs_there() {
         place.path(name).to_str().expect("text").to_owned()
     });
     let mut agents = [&here, &there, &here].map(|cwd| working_in(&daemon, cwd));
-    agents.iter_mut().for_each(wait_tools);
     assert!(cwd(&mut agents[0]).contains(&here) && cwd(&mut agents[1]).contains(&there));
     let pids = agents.each_mut().map(pid);
     assert_eq!(pids[0], pids[2]);
@@ -85,6 +78,20 @@ fn agents_in_one_directory_share_an_instance_that_runs_there() {
     let mut back = working_in(&daemon, &here);
     assert!(back.tools().contains(&"s__echo".to_owned()), "the last known tools are still listed");
     assert!(cwd(&mut back).contains(&here), "a call waits for the instance");
+}
+
+#[test]
+fn the_first_list_of_an_agent_waits_for_the_instance_that_is_started_for_it() {
+    let server = by("workspace").env("WHERE", "${agent:cwd}").line("cwd = \"${agent:cwd}\"");
+    let daemon = Setup::with(server).start();
+    // Nobody has asked for it yet, and nothing is waited for.
+    let mut lost = working_in(&daemon, "/nowhere/at/all");
+    assert_eq!(lost.tools(), [""; 0], "there it cannot run");
+    let here = daemon.place().path("here");
+    std::fs::create_dir(&here).expect("the test's own");
+    let mut agent = working_in(&daemon, here.to_str().expect("text"));
+    assert!(agent.tools().contains(&"s__echo".to_owned()));
+    lost.expect_notification("notifications/tools/list_changed");
 }
 
 #[test]

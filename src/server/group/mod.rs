@@ -7,10 +7,11 @@
 mod slots;
 mod summary;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use self::slots::{Purpose, Slot};
 use super::call::{Call, Failure};
@@ -36,6 +37,8 @@ pub(super) struct Group {
     /// Notified by the instances.
     changed: Changed,
     slots: Vec<Slot>,
+    /// Agents that wait for the tools of an instance of theirs.
+    unlisted: Vec<(u64, oneshot::Sender<Infallible>)>,
     /// Being ended.
     leaving: Vec<Running>,
     /// All of both, for those who look.
@@ -66,6 +69,7 @@ impl Group {
             publisher,
             changed: Arc::default(),
             slots: Vec::new(),
+            unlisted: Vec::new(),
             leaving: Vec::new(),
             instances,
             tools: Arc::default(),
@@ -152,7 +156,11 @@ impl Group {
 
     async fn take(&mut self, command: Command) {
         match command {
-            Command::Attach { session, cwd } => self.attach(session, cwd),
+            Command::Attach { session, cwd, unlisted } => {
+                self.attach(session, cwd);
+                self.unlisted.push((session, unlisted));
+                self.gather();
+            }
             Command::Detach { session } => self.detach(session),
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(key.session)) {

@@ -45,6 +45,18 @@ impl Group {
             all.limits = shown.and_then(|one| one.limits.clone());
             all.has_resources = shown.is_some_and(|one| one.has_resources);
         });
+        self.let_list();
+    }
+
+    /// Lets go on who waits for tools that are published now, or will not be.
+    fn let_list(&mut self) {
+        let known = !self.tools.tools.is_empty() || !self.wanted.enabled;
+        let slots = &self.slots;
+        let is_to_come = |session| {
+            let own = slots.iter().find(|slot| slot.purpose.belongs_to(session));
+            own.is_some_and(|slot| !slot.running.handle.published().attempted)
+        };
+        self.unlisted.retain(|(session, _)| !known && is_to_come(*session));
     }
 }
 

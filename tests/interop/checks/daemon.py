@@ -25,6 +25,7 @@ class Server:
     env: dict[str, str] = field(default_factory=dict)
     deny: list[str] = field(default_factory=list)
     cwd: str | None = None
+    sharing: str = "shared"
 
 
 class Daemon:
@@ -91,6 +92,7 @@ class Daemon:
             f"command = {json.dumps(server.command[0])}",
             f"args = {json.dumps(server.command[1:])}",
             f"deny = {json.dumps(server.deny)}",
+            f"sharing = {json.dumps(server.sharing)}",
             "env = {" + ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items()) + "}",
         ]
         if server.cwd:

@@ -61,11 +61,11 @@ class Socket:
 
 
 class Connect:
-    """An `mcpd connect` of one's own."""
+    """An `mcpd connect` of one's own, started in the directory that its agent works in."""
 
-    def __init__(self, daemon):
+    def __init__(self, daemon, directory=None):
         self._command = StdioServerParameters(
-            command=daemon.mcpd, args=["connect", "--runtime-dir", str(daemon.runtime)]
+            command=daemon.mcpd, args=["connect", "--runtime-dir", str(daemon.runtime)], cwd=directory
         )
         self._pid = None
 

@@ -6,6 +6,7 @@ import anyio
 
 import agents
 import ending
+import projects
 import results
 import sdk
 from doors import Connect, Socket
@@ -27,6 +28,12 @@ async def check_agents(arguments, results):
             assert called == {"list_directory", "read_text_file"}, called
 
 
+async def check_projects(arguments, results):
+    with results.check(f"mcp {sdk.VERSION}: agents in two directories each see their own project, and share a copy of each server where they are in one"):
+        with anyio.fail_after(PATIENCE):
+            await projects.check(arguments.mcpd, arguments.installed)
+
+
 def check_endings(arguments, results):
     for how in (signal.SIGTERM, signal.SIGKILL):
         with results.check(f"mcp {sdk.VERSION}: {how.name} leaves no process"):
@@ -37,6 +44,7 @@ def main():
     arguments = results.arguments(__doc__)
     kept = results.Results(arguments.results)
     anyio.run(check_agents, arguments, kept)
+    anyio.run(check_projects, arguments, kept)
     check_endings(arguments, kept)
 
 

@@ -1,0 +1,68 @@
+//! The servers that have instances for agents or their directories, and that this agent is there for.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::Rare;
+use crate::manager::{FIRST_LISTS, View};
+use crate::server::{Attachment, ServerHandle};
+
+/// Those of one agent.
+#[derive(Default)]
+pub(super) struct Attachments {
+    all: Vec<Attachment>,
+    /// How many have started an instance for the agent that alone can tell what tools there are.
+    unlisted: usize,
+}
+
+impl Attachments {
+    /// Says to the servers for which that matters that agent number `session` is there. What it returns is to be waited
+    /// for, and told to [`Attachments::listed`]: each is a server whose tools are not known before.
+    pub(super) fn update(
+        &mut self,
+        view: &watch::Receiver<Arc<View>>,
+        session: u64,
+        cwd: Option<&Arc<str>>,
+    ) -> Vec<BoxFuture<'static, Rare>> {
+        let current = view.borrow().clone();
+        let by_agent: Vec<_> =
+            current.servers.iter().filter(|member| member.config.settings.sharing.is_by_agent()).collect();
+        self.all.retain(|one| by_agent.iter().any(|member| one.is_with(&member.handle)));
+        let mut waits = Vec::new();
+        for member in by_agent {
+            if self.all.iter().any(|one| one.is_with(&member.handle)) {
+                continue;
+            }
+            let (attachment, listed) = member.handle.attach(session, cwd.cloned());
+            self.all.push(attachment);
+            if member.enabled && member.tools.tools.is_empty() {
+                self.unlisted += 1;
+                let in_view = in_view(listed, member.handle.clone(), view.clone());
+                waits.push(timeout(FIRST_LISTS, in_view).map(|_| Rare::Listed).boxed());
+            }
+        }
+        waits
+    }
+
+    /// One that was waited for has come, or was waited for long enough.
+    pub(super) fn listed(&mut self) {
+        self.unlisted -= 1;
+    }
+
+    /// Whether the agent's servers have said all that they are waited for.
+    pub(super) fn have_listed(&self) -> bool {
+        self.unlisted == 0
+    }
+}
+
+/// Waits until what `server` says after `listed` is what agents see.
+async fn in_view(listed: impl Future<Output = ()>, server: ServerHandle, mut view: watch::Receiver<Arc<View>>) {
+    listed.await;
+    let tools = Arc::clone(&server.published().tools);
+    let has_them = |view: &Arc<View>| view.servers.iter().any(|member| Arc::ptr_eq(&member.tools, &tools));
+    // One that nobody publishes any more is as it will stay.
+    let _ = view.wait_for(has_them).await;
+}

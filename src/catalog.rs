@@ -1,7 +1,8 @@
 //! What is exposed after policy, and where each exposed name leads.
 //!
-//! Pure. Knows tool lists, policy, naming, and how long calls may take. One [`Catalog`] is built for each agent socket and never changed: a name
-//! is callable on that socket if and only if it is listed in it, because both answers come from the same table.
+//! Pure. Knows tool lists, policy, naming, and how long calls may take. One [`Catalog`] is built for each agent socket
+//! and never changed: a name is callable on that socket if and only if it is listed in it, because both answers come from
+//! the same table.
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::config::{Limit, Settings};
+use crate::config::{CallLimit, Settings};
 use crate::jsonrpc::splice::{Edit, splice_into};
 use crate::naming::{Naming, Scheme};
 use crate::policy::Policy;
@@ -48,7 +49,7 @@ pub struct Route {
     /// The same, as text.
     pub tool: Arc<str>,
     /// How long a call of it may take.
-    pub limit: Limit,
+    pub limit: CallLimit,
 }
 
 /// How many of a server's tools agents see.
@@ -88,7 +89,7 @@ impl Catalog {
                     exposure[server].denied += 1;
                     continue;
                 }
-                let limit = source.settings.limit_of(&tool.name);
+                let limit = source.settings.call_limit(&tool.name);
                 let route = Route { server, raw_name: tool.raw_name.clone(), tool: Arc::clone(&tool.name), limit };
                 // Of one name that is listed twice the first stands, in the list as in the table.
                 let Entry::Vacant(vacant) = routes.entry(name) else { continue };

@@ -27,7 +27,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::catalog::Tool;
-use crate::config::{Limit, ServerConfig, Settings};
+use crate::config::{CallLimit, ServerConfig, Settings};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
@@ -187,7 +187,7 @@ impl Client {
         if !self.policy.permits(tool) {
             return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
-        call_tool(self.handle(), tool, arguments, self.settings.limit_of(tool)).await
+        call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool)).await
     }
 
     /// How long the server takes to answer `ping` (MCP 2025-11-25, `basic/utilities/ping`).
@@ -197,7 +197,7 @@ impl Client {
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         self.ready()?;
         let start = Instant::now();
-        request(self.handle(), "ping", &serde_json::json!({}), self.settings.limit_of_requests()).await?;
+        request(self.handle(), "ping", &serde_json::json!({}), self.settings.request_limit()).await?;
         Ok(start.elapsed())
     }
 
@@ -239,7 +239,7 @@ pub(crate) async fn call_tool(
     server: &ServerHandle,
     tool: &str,
     arguments: &impl Serialize,
-    limit: Limit,
+    limit: CallLimit,
 ) -> Result<ToolResult, ClientError> {
     let arguments = serde_json::value::to_raw_value(arguments).ok().filter(|raw| raw.get().starts_with('{'));
     let Some(arguments) = arguments else {
@@ -255,7 +255,7 @@ pub(crate) async fn request(
     server: &ServerHandle,
     method: &str,
     params: &impl Serialize,
-    limit: Limit,
+    limit: CallLimit,
 ) -> Result<Bytes, ClientError> {
     server.request(method, params, None, limit).await.map_err(|error| refused(server, error))
 }

@@ -27,7 +27,7 @@ mod mcpd {
         mod timeouts;
 
         pub use settings::Settings;
-        pub use timeouts::Limit;
+        pub use timeouts::CallLimit;
     }
 
     /// What of a server's room does no I/O.

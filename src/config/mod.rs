@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::settings::{Limits, OnUnhealthy, Settings, Sharing, Start};
-pub use self::timeouts::{Limit, ToolTimeouts};
+pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::naming::Naming;
 use crate::policy::Policy;
 

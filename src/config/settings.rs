@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::timeouts::{Limit, ToolTimeouts};
+use super::timeouts::{CallLimit, ToolTimeouts};
 
 /// How a server is kept. The defaults are those of `config/mcpd.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,18 +67,18 @@ impl Default for Settings {
 impl Settings {
     /// How long a call of the server's own tool name may take.
     #[must_use]
-    pub fn limit_of(&self, tool: &str) -> Limit {
-        self.limit(self.tool_timeouts.of(tool).unwrap_or(self.call_timeout))
+    pub fn call_limit(&self, tool: &str) -> CallLimit {
+        self.within(self.tool_timeouts.of(tool).unwrap_or(self.call_timeout))
     }
 
     /// How long any other request may take.
     #[must_use]
-    pub fn limit_of_requests(&self) -> Limit {
-        self.limit(self.call_timeout)
+    pub fn request_limit(&self) -> CallLimit {
+        self.within(self.call_timeout)
     }
 
-    fn limit(&self, silence: Duration) -> Limit {
-        Limit { silence: silence.min(self.call_timeout_max), total: self.call_timeout_max }
+    fn within(&self, silence: Duration) -> CallLimit {
+        CallLimit { silence: silence.min(self.call_timeout_max), total: self.call_timeout_max }
     }
 
     /// Whether an instance is kept the same way; a call brings its own limit.

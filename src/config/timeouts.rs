@@ -6,7 +6,7 @@ use globset::{Glob, GlobMatcher};
 
 /// How long one call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
+pub struct CallLimit {
     /// Without an answer or progress; never more than `total`.
     pub silence: Duration,
     /// Whatever progress it makes.

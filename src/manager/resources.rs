@@ -122,7 +122,7 @@ struct Page<'a> {
 
 /// Each resource with its server before all that the server says of it, unknown fields included.
 async fn list_one(member: &Member, lines: &mut Vec<String>) -> Result<(), ClientError> {
-    let (handle, limit) = (&member.handle, member.config.settings.limit_of_requests());
+    let (handle, limit) = (&member.handle, member.config.settings.request_limit());
     connected(handle)?;
     let server = Value::from(&**handle.name());
     let (mut cursor, mut seen) = (None, HashSet::new());
@@ -153,7 +153,7 @@ struct Contents<'a> {
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
     let Member { handle, config, .. } = members(manager, Some(server))?.remove(0);
     connected(&handle)?;
-    let limit = config.settings.limit_of_requests();
+    let limit = config.settings.request_limit();
     let result = request(&handle, "resources/read", &json!({ "uri": uri }), limit).await?;
     let read: Contents<'_> = serde_json::from_slice(&result).map_err(|_| malformed(&handle, "resources/read"))?;
     let mut raw = BytesMut::from(&br#"{"content":["#[..]);

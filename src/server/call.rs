@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::Counter;
 use crate::calls::Outcome;
-use crate::config::Limit;
+use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
 
@@ -33,7 +33,7 @@ pub struct Call {
     /// The caller's progress token, raw.
     pub progress_token: Option<Bytes>,
     /// How long it may take.
-    pub limit: Limit,
+    pub limit: CallLimit,
     /// Where the answer goes.
     pub reply: Reply,
 }
@@ -87,7 +87,7 @@ impl Reply {
         self.pay(line, outcome);
     }
 
-    /// Answers that the call failed on the back.
+    /// Answers that the call failed on the way.
     pub(super) fn fail(mut self, failure: Failure, sent: bool) {
         self.pay_error(failure, sent);
     }
@@ -193,7 +193,7 @@ pub struct CallError {
     pub sent: bool,
 }
 
-/// What happened to a call that failed on the back.
+/// What happened to a call that failed on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
     /// The server ended; `how` says so.
@@ -201,9 +201,9 @@ pub enum Failure {
         /// Such as `exited with code 1`.
         how: String,
     },
-    /// No answer within its limit.
+    /// No answer within its limits.
     TimedOut {
-        /// Which of the two it was.
+        /// The one that it reached.
         after: Duration,
     },
     /// A cap is reached.

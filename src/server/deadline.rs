@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::Limit;
+use crate::config::CallLimit;
 
 /// Put off by progress, but not for ever.
 #[derive(Debug)]
 pub(super) struct Deadline {
     at: Instant,
     last: Instant,
-    limit: Limit,
+    limit: CallLimit,
 }
 
 impl Deadline {
     /// Of a call that begins `now`.
-    pub(super) fn new(limit: Limit, now: Instant) -> Self {
+    pub(super) fn new(limit: CallLimit, now: Instant) -> Self {
         let last = now + limit.total;
         Self { at: last.min(now + limit.silence), last, limit }
     }
@@ -44,7 +44,7 @@ mod tests {
     fn a_call_without_progress_ends_at_the_shorter_limit() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         for (silence, total) in [(1, 9), (9, 1), (5, 5)] {
-            let deadline = Deadline::new(Limit { silence: silence * second, total: total * second }, now);
+            let deadline = Deadline::new(CallLimit { silence: silence * second, total: total * second }, now);
             assert_eq!(
                 (deadline.at(), deadline.limit()),
                 (now + silence.min(total) * second, silence.min(total) * second)
@@ -60,7 +60,7 @@ mod tests {
         ) {
             let (silence, total) = (Duration::from_secs(silence), Duration::from_secs(total));
             let begin = Instant::now();
-            let mut deadline = Deadline::new(Limit { silence, total }, begin);
+            let mut deadline = Deadline::new(CallLimit { silence, total }, begin);
             let mut now = begin;
             for step in steps {
                 now += Duration::from_secs(step);

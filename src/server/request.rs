@@ -13,7 +13,7 @@ use tracing::Span;
 use super::ServerHandle;
 use super::call::{Call, CallKey, Reply, ReplySender, ToAgent};
 use crate::calls::{Moment, Outcome, span};
-use crate::config::Limit;
+use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, parse};
 
@@ -27,7 +27,7 @@ impl ServerHandle {
         method: &str,
         params: &impl Serialize,
         tool: Option<&str>,
-        limit: Limit,
+        limit: CallLimit,
     ) -> Result<Bytes, ErrorObject> {
         let serial = self.0.own_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let key = CallKey { session: 0, serial };

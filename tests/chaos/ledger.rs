@@ -119,7 +119,7 @@ impl Ledger {
     }
 }
 
-/// The agent itself has too many calls open.
+/// Too many calls are open: of the agent itself, or at the server.
 const OVERLOADED: i64 = -31003;
 
 /// What an answer says of the call, or what is wrong with it.

@@ -55,25 +55,19 @@ impl Instance {
         self.count_calls(self.calls + 1);
     }
 
-    /// What there is no place for this call in.
+    /// Why there is no place for this call, if there is none.
     fn lacks(&self, call: &Call) -> Option<&'static str> {
         let (session, bytes) = (call.reply.key.session, call.line.len());
-        let is_full = self.calls >= MAX_IN_FLIGHT;
-        if is_full
-            && !share::is_due(MAX_IN_FLIGHT, session, 1, self.unanswered().map(|call| (call.reply.key.session, 1)))
-        {
+        let taken = || self.unanswered().map(|call| (call.reply.key.session, 1));
+        if self.calls >= MAX_IN_FLIGHT && !share::is_due(MAX_IN_FLIGHT, session, 1, taken()) {
             return Some("it has too many unanswered calls");
         }
-        if self.outbox.lines() >= MAX_LINES {
-            return Some("it does not read its input");
-        }
-        let is_full = !self.outbox.is_empty() && self.outbox.bytes() + bytes > self.max_message;
         let unread = |call: &Unanswered| if self.outbox.has_begun(call.line) { 0 } else { call.bytes };
-        let unread = self.unanswered().map(|call| (call.reply.key.session, unread(call)));
-        if is_full && !share::is_due(self.max_message, session, bytes, unread) {
-            return Some("it does not read its input");
-        }
-        None
+        let unread = || self.unanswered().map(|call| (call.reply.key.session, unread(call)));
+        let is_full = !self.outbox.is_empty() && self.outbox.bytes() + bytes > self.max_message;
+        let is_unread =
+            self.outbox.lines() >= MAX_LINES || is_full && !share::is_due(self.max_message, session, bytes, unread());
+        is_unread.then_some("it does not read its input")
     }
 
     fn unanswered(&self) -> impl Iterator<Item = &Unanswered> {

@@ -11,9 +11,10 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
 use super::report::{ReloadReport, Report, ServerTold};
-use super::{CALLS, DISABLE, ENABLE, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
+use super::{CALLS, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
 use super::{CallsTold, CallsWanted, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response, Told};
 use crate::jsonrpc::reply::INVALID_PARAMS;
+use crate::server::Vouched;
 
 /// A daemon answers within milliseconds; one that takes this long is stuck.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,6 +64,8 @@ pub enum Order {
     Enable,
     /// Ends its instances until it is enabled again, or the daemon started.
     Disable,
+    /// Takes this for how it is, whatever it answers when it is asked.
+    Vouch(Vouched),
 }
 
 /// Has something done with a server, and tells what has become of it.
@@ -70,12 +73,13 @@ pub enum Order {
 /// # Errors
 /// See [`AskError`].
 pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold, AskError> {
-    let method = match order {
-        Order::Restart => RESTART,
-        Order::Enable => ENABLE,
-        Order::Disable => DISABLE,
+    let (method, vouched) = match order {
+        Order::Restart => (RESTART, None),
+        Order::Enable => (ENABLE, None),
+        Order::Disable => (DISABLE, None),
+        Order::Vouch(vouched) => (HEALTH, Some(vouched)),
     };
-    let params = Params { server: Some(server.to_owned()), ..Params::default() };
+    let params = Params { server: Some(server.to_owned()), vouched, ..Params::default() };
     Asked::ask(path, method, params).await?.late_response().await
 }
 

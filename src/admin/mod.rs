@@ -10,6 +10,7 @@
 //! | `calls` | [`CallsWanted`] | a notification `call` for each entry, then [`CallsTold`]; then more of them, if followed |
 //! | `logs` | [`LogsWanted`] | a notification `line` for each line, then [`LogsTold`]; then more of them, if followed |
 //! | `restart`, `enable`, `disable` | `server` | a notification `waiting`, then [`report::ServerTold`] |
+//! | `health` | `server`, `vouched` | as above |
 //! | `reload` | | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod channel;
@@ -28,6 +29,7 @@ pub(crate) use self::orders::ReloadAsked;
 pub(crate) use self::serve::{Access, LASTING, Query, serve};
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
+use crate::server::Vouched;
 
 /// A question to the daemon.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,6 +57,9 @@ struct Params {
     /// With what is about one server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
+    /// With `health`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vouched: Option<Vouched>,
 }
 
 /// Which calls are asked for.
@@ -170,6 +175,7 @@ const LOG_LEVEL: &str = "log_level";
 const RESTART: &str = "restart";
 const ENABLE: &str = "enable";
 const DISABLE: &str = "disable";
+const HEALTH: &str = "health";
 const RELOAD: &str = "reload";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;

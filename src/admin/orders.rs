@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::report::{ReloadReport, ServerTold};
 use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
-use super::{Answer, DISABLE, ENABLE, Told};
+use super::{Answer, DISABLE, ENABLE, HEALTH, Params, Told};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::manager::{ManagerError, Settled};
 
@@ -24,9 +24,10 @@ pub(crate) type ReloadAsked = oneshot::Sender<Result<ReloadReport, String>>;
 pub(super) async fn answer(
     operator: &mut Operator,
     (id, order): (u64, &str),
-    server: &str,
+    params: &Params,
     access: &Access,
 ) -> io::Result<()> {
+    let server = params.server.as_deref().unwrap_or_default();
     let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
     let unknown = unknown_server(&access.view.borrow(), server);
     if let Some(error) = unknown {
@@ -38,6 +39,7 @@ pub(super) async fn answer(
         match order {
             ENABLE => manager.toggle_and_wait(server, true).await,
             DISABLE => manager.toggle_and_wait(server, false).await,
+            HEALTH => manager.vouch_and_wait(server, params.vouched.unwrap_or_default()).await,
             _ => manager.restart_and_wait(server).await,
         }
     };

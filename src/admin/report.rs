@@ -79,7 +79,7 @@ pub struct LineReport {
     pub text: String,
 }
 
-/// What has become of a server that was to be restarted, enabled or disabled.
+/// What has become of a server that was to be restarted, enabled, disabled, or whose health a person has said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerTold {
     /// As in [`ServerReport`], or that of its instance that is worst off; `disabled`; `removed`, if it is not configured any more.

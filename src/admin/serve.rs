@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
 use super::report::Report;
-use super::{Answer, CALLS, DISABLE, ENABLE, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
+use super::{Answer, CALLS, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
 use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, feed, logs, orders};
 use crate::calls;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
@@ -81,9 +81,8 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         CALLS => return feed::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         RELOAD => return orders::reload(operator, request.id, access).await,
-        order @ (RESTART | ENABLE | DISABLE) => {
-            let server = request.params.server.unwrap_or_default();
-            return orders::answer(operator, (request.id, order), &server, access).await;
+        order @ (RESTART | ENABLE | DISABLE | HEALTH) => {
+            return orders::answer(operator, (request.id, order), &request.params, access).await;
         }
         method => {
             let versions = format!("this daemon is {}, you are {}", env!("CARGO_PKG_VERSION"), request.params.version);

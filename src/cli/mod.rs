@@ -10,6 +10,7 @@ mod call;
 mod calls;
 mod connect;
 mod demo;
+mod health;
 mod log_level;
 mod logs;
 mod order;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use self::health::Health;
 use crate::admin::{AskError, CallsWanted, LogsWanted, Order};
 use crate::logging::Format;
 use crate::server::Cgroups;
@@ -137,6 +139,14 @@ enum Command {
         /// Its name, as `mcpd status` prints it
         server: String,
     },
+    /// Say how a server is, whatever it answers when it is asked
+    Health {
+        /// Its name, as `mcpd status` prints it
+        server: String,
+        /// How it is
+        #[arg(value_enum)]
+        health: Health,
+    },
     /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
     Reload,
     /// Show what the running daemon logs, or change it until it ends
@@ -180,6 +190,7 @@ pub fn main() -> ExitCode {
         Command::Restart { server } => order(directory(), Order::Restart, &server),
         Command::Disable { server } => order(directory(), Order::Disable, &server),
         Command::Enable { server } => order(directory(), Order::Enable, &server),
+        Command::Health { server, health } => order(directory(), Order::Vouch(health.into()), &server),
         Command::Reload => with(directory(), |directory| block_on(reload::run(&directory))),
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))

@@ -4,7 +4,7 @@ use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::text::{one_line, table};
+use super::text::{marked, one_line, table};
 use super::{FAILED, NOT_RUNNING, fail, say};
 use crate::admin::report::{AgentReport, InstanceReport, Report, ServerReport};
 use crate::admin::{self, AskError};
@@ -29,10 +29,13 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
     } else {
         say(render(&report))
     };
-    let is_down =
-        |server: &ServerReport| !server.disabled && matches!(&*server.state, "failed" | "backoff" | "unresponsive");
-    let failed = report.servers.iter().any(is_down);
-    if failed { ExitCode::from(FAILED) } else { printed }
+    if report.servers.iter().any(is_down) { ExitCode::from(FAILED) } else { printed }
+}
+
+/// Whether it is not as it is wanted.
+fn is_down(server: &ServerReport) -> bool {
+    let is_bad = matches!(&*server.state, "failed" | "backoff" | "unresponsive");
+    !server.disabled && (is_bad || server.vouched.as_deref() == Some("down"))
 }
 
 /// The report as a person reads it.
@@ -65,7 +68,7 @@ fn servers(servers: &[ServerReport]) -> String {
 fn row(server: &ServerReport) -> [String; 10] {
     [
         server.name.clone(),
-        shown_state(server).to_owned(),
+        shown_state(server),
         server.pid.map_or_else(dash, |pid| pid.to_string()),
         server.uptime_ms.map_or_else(dash, duration),
         server.protocol.clone().unwrap_or_else(dash),
@@ -77,8 +80,9 @@ fn row(server: &ServerReport) -> [String; 10] {
     ]
 }
 
-fn shown_state(server: &ServerReport) -> &str {
-    if server.disabled && server.state == "stopped" { "disabled" } else { &server.state }
+fn shown_state(server: &ServerReport) -> String {
+    let state = if server.disabled && server.state == "stopped" { "disabled" } else { &server.state };
+    marked(state, server.vouched.as_deref())
 }
 
 /// A row for each of the first, below that of their server; what is told of the server only is left out.

@@ -27,6 +27,11 @@ pub(super) fn one_line(text: &str) -> String {
     printable(text).chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
 }
 
+/// The state of a server, with what a person says of it.
+pub(super) fn marked(state: &str, vouched: Option<&str>) -> String {
+    vouched.map_or_else(|| state.to_owned(), |word| format!("{state}, marked {}", one_line(word)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -86,6 +86,8 @@ pub struct Member {
     pub enabled: bool,
     /// As last listed; none of one that is not.
     pub tools: Arc<ToolList>,
+    /// What a person says of how it is.
+    pub vouched: Vouched,
 }
 
 /// What a manager is started with, beside its servers.

@@ -59,10 +59,7 @@ impl ManagerTask {
             Order::SetServers(configs, done) => drop(done.send(self.set_servers(configs))),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
             Order::Enable(name, enabled, done) => drop(done.send(self.enable(&name, enabled))),
-            Order::Vouch(name, vouched, done) => {
-                let found = self.find(&name).map(|entry| entry.running.control.vouch(vouched));
-                drop(done.send(found));
-            }
+            Order::Vouch(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
             Order::Refresh(done) => {
                 self.publish(false);
@@ -152,6 +149,12 @@ impl ManagerTask {
         let handle = entry.running.handle.clone();
         self.publish_anew();
         Ok(handle)
+    }
+
+    fn vouch(&mut self, name: &str, vouched: Vouched) -> Result<(), ManagerError> {
+        self.find(name)?.running.control.vouch(vouched);
+        self.publish_anew();
+        Ok(())
     }
 
     fn restart(&mut self, name: &str) -> Result<(ServerHandle, u64), ManagerError> {

@@ -30,6 +30,9 @@ pub struct ServerReport {
     /// It is not to run until it is enabled again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+    /// `up` or `down`, if a person says so, whatever it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vouched: Option<String>,
     /// Why it is in backoff or failed, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -180,13 +183,14 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: Exposure) -> ServerReport {
-    let Member { handle, config, enabled, .. } = member;
+    let Member { handle, config, enabled, vouched, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
     ServerReport {
         name: handle.name().to_string(),
         state: published.word().to_owned(),
         disabled: !enabled,
+        vouched: vouched.word().map(str::to_owned),
         reason,
         retry_in_ms,
         pid: published.pid,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::orders::Order;
 use super::{Manager, ManagerError, Member, View};
-use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
+use crate::server::{Published, ServerHandle, Vouched};
 
 /// For the end of the instance before, and for the tools of the next one, beside what its handshake may take.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -60,6 +61,21 @@ impl Manager {
         Ok(self.became(server, enabled, in_time))
     }
 
+    /// As [`Manager::vouch`], and waits until every instance that runs goes by it.
+    pub(crate) async fn vouch_and_wait(&self, server: &str, vouched: Vouched) -> Result<Settled, ManagerError> {
+        let limit = self.patience(server)?;
+        self.vouch(server, vouched).await?;
+        let told: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
+        let goes_by_it = |published: &Published| match vouched {
+            Vouched::Down => !matches!(published.state, State::Ready { .. }),
+            Vouched::Up | Vouched::Auto => !matches!(published.state, State::Unresponsive { .. }),
+        };
+        // What was said holds, however long an instance that ends just now takes for it.
+        let _ = timeout(limit, join_all(told.iter().map(|one| one.wait_for(goes_by_it)))).await;
+        let settled = self.became(server, true, true);
+        Ok(Settled { done: settled.state != "removed", ..settled })
+    }
+
     fn became(&self, server: &str, wanted: bool, in_time: bool) -> Settled {
         let view = self.view.borrow();
         let Some(member) = find(&view, server) else {
@@ -81,6 +97,12 @@ impl Manager {
 
 fn find<'a>(view: &'a View, server: &str) -> Option<&'a Member> {
     view.servers.iter().find(|member| **member.handle.name() == *server)
+}
+
+/// It, and each of its instances, where there may be several.
+fn with_instances(member: &Member) -> Vec<ServerHandle> {
+    let instances = member.handle.instances().unwrap_or_default();
+    instances.iter().chain([&member.handle]).cloned().collect()
 }
 
 fn unknown(server: &str) -> ManagerError {

@@ -162,8 +162,9 @@ impl ManagerTask {
 
 impl Entry {
     fn member(&self, tools: &Arc<ToolList>) -> Member {
+        let (handle, vouched) = (self.running.handle.clone(), self.running.control.vouched());
         let (config, tools) = (Arc::clone(&self.config), Arc::clone(tools));
-        Member { handle: self.running.handle.clone(), config, enabled: self.enabled, tools }
+        Member { handle, config, enabled: self.enabled, vouched, tools }
     }
 }
 

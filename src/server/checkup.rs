@@ -65,4 +65,5 @@ impl ServerTask {
     }
 }
 
-const MARKED_DOWN: &str = "was marked down by hand";
+/// Why a server that is said to be down gets no calls.
+pub(super) const MARKED_DOWN: &str = "was marked down by hand";

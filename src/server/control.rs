@@ -6,6 +6,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinError;
 
@@ -64,14 +65,28 @@ pub(super) struct Wanted {
 }
 
 /// What a person says of how a server is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Vouched {
     /// Nothing: it is asked itself.
+    #[default]
     Auto,
     /// It is well, whatever it answers.
     Up,
     /// It is not to be given calls.
     Down,
+}
+
+impl Vouched {
+    /// The word for it in `mcpd status`, if anything is said.
+    #[must_use]
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Auto => None,
+            Self::Up => Some("up"),
+            Self::Down => Some("down"),
+        }
+    }
 }
 
 /// The owner's end.

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
 use super::call::{Call, CallKey, Failure};
+use super::checkup::MARKED_DOWN;
+use super::control::Vouched;
 use super::instance::Instance;
 use super::lifecycle::State;
 use super::task::ServerTask;
@@ -57,6 +59,7 @@ impl ServerTask {
                         self.refuse(*call, self.unavailable());
                     }
                     State::Failed { .. } => self.refuse(*call, self.unavailable()),
+                    _ if self.orders.vouched() == Vouched::Down => self.refuse(*call, self.unavailable()),
                     State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
                         self.refuse(*call, self.unavailable());
                     }
@@ -82,8 +85,11 @@ impl ServerTask {
         has_place && has_room
     }
 
-    /// Hands the calls that were held back to an instance that is ready.
+    /// Hands the calls that were held back to an instance that is ready, unless it is said to be down.
     pub(super) fn release_held(&mut self, instance: &mut Instance) {
+        if self.orders.vouched() == Vouched::Down {
+            return self.refuse_held();
+        }
         for (_, call) in self.held.drain(..) {
             instance.call(call);
         }
@@ -123,14 +129,17 @@ impl ServerTask {
 
     pub(super) fn unavailable(&self) -> Failure {
         match self.lifecycle.state() {
-            State::Backoff { until, reason, .. } => Failure::Unavailable {
-                reason: reason.clone(),
-                retry_after: Some(until.saturating_duration_since(Instant::now())),
-            },
             State::Stopping | State::Stopped if self.orders.stop.now() > Stop::Run => Failure::ShuttingDown,
             State::Stopping | State::Stopped if !self.orders.wants_any() => {
                 Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }
             }
+            _ if self.orders.vouched() == Vouched::Down => {
+                Failure::Unavailable { reason: MARKED_DOWN.to_owned(), retry_after: None }
+            }
+            State::Backoff { until, reason, .. } => Failure::Unavailable {
+                reason: reason.clone(),
+                retry_after: Some(until.saturating_duration_since(Instant::now())),
+            },
             State::Failed { reason } | State::Unresponsive { reason, .. } => {
                 Failure::Unavailable { reason: reason.clone(), retry_after: None }
             }

@@ -165,10 +165,13 @@ impl ServerTask {
             Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
             Command::Attach { .. } | Command::Detach { .. } => {}
             Command::Call(_) if stopping => self.hold(command),
-            Command::Call(call) if self.marked_down() => self.refuse(*call, self.unavailable()),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
-                instance.call(*call);
+                if self.marked_down() {
+                    self.refuse(*call, self.unavailable());
+                } else {
+                    instance.call(*call);
+                }
             }
         }
     }

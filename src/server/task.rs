@@ -217,10 +217,12 @@ impl ServerTask {
 
     fn publish_state(&self) {
         let state = self.lifecycle.state().clone();
-        let purpose = self.purpose.as_deref();
+        let (purpose, marked_down) = (self.purpose.as_deref(), self.marked_down());
         tracing::info!(server = %self.config.name, instance = purpose, "{}", state.word());
         self.publisher.update(|published| {
-            if let State::Unresponsive { reason, .. } = &state {
+            if let State::Unresponsive { reason, .. } = &state
+                && !marked_down
+            {
                 published.last_error = Some(reason.clone());
             }
             if let State::Backoff { reason, .. } | State::Failed { reason } = &state {

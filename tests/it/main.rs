@@ -23,6 +23,7 @@ mod logs_floods;
 mod logs_itself;
 mod negotiates;
 mod obeys_operators;
+mod overrules_health;
 mod owns_its_sockets;
 mod refuses_bad_config;
 mod refuses_bad_directories;

@@ -88,6 +88,7 @@ fn every_field_that_programs_read_is_documented() {
     let daemon = Setup::with(sick).server(Server::named("own").line("sharing = \"session\"")).start();
     Agent::ready(&daemon).call("own__stderr", &json!({"text": "x"}));
     daemon.client(&["disable", "own"]).expect_code(0);
+    daemon.client(&["health", "sick", "up"]).expect_code(0);
     let status =
         daemon.wait_row("sick", "shows its stderr", |row| !row["stderr"].is_null() && !row["reason"].is_null());
     let lines = daemon.client(&["logs", "--json", "own"]).expect_code(0).json();

@@ -218,9 +218,14 @@ fn who_follows_and_does_not_read_costs_nothing_and_learns_how_much_it_missed() {
 #[test]
 fn an_unknown_server_is_said_with_those_that_there_are() {
     let daemon = Setup::with(Server::named("files")).server(Server::named("web")).start();
-    for args in
-        [&["logs", "file"][..], &["logs", "-f", "file"], &["restart", "file"], &["enable", "file"], &["disable", ""]]
-    {
+    for args in [
+        &["logs", "file"][..],
+        &["logs", "-f", "file"],
+        &["restart", "file"],
+        &["enable", "file"],
+        &["disable", ""],
+        &["health", "file", "up"],
+    ] {
         let ran = daemon.client(args).expect_code(1);
         assert!(ran.stderr.contains("files, web") && ran.stdout.is_empty(), "{args:?}: {ran}");
     }

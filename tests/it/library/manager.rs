@@ -1,6 +1,7 @@
 //! Several servers owned by a Rust program.
 
 use mcpd::manager::Setup;
+use mcpd::server::Vouched;
 use mcpd::{ClientError, Guard, Manager, ManagerError, ResourceTool, ServerConfig};
 use serde_json::{Value, json};
 
@@ -73,6 +74,7 @@ fn each_misuse_of_a_manager_has_an_error_that_says_what_is_wrong() {
             (manager.disconnect("no").await, "there is no server `no`"),
             (manager.toggle("no", true).await, "there is no server `no`"),
             (manager.restart("no").await, "there is no server `no`"),
+            (manager.vouch("no", Vouched::Up).await, "there is no server `no`"),
             (manager.set_denied_tools("no", &[]).await, "there is no server `no`"),
             (manager.set_denied_tools("s", &["[x"]).await, "server `s`: "),
             (manager.connect(owned.demo("s")).await, "there is a server `s` already"),

@@ -32,6 +32,9 @@ pub(crate) struct Flags {
     /// Do nothing else while a call sleeps.
     #[arg(long)]
     pub(crate) one_at_a_time: bool,
+    /// Leave pings unanswered.
+    #[arg(long)]
+    pub(crate) no_pings: bool,
     /// End each line with `\r\n`.
     #[arg(long)]
     pub(crate) crlf: bool,

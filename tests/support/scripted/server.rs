@@ -113,6 +113,7 @@ impl Server {
         }
         match method {
             "initialize" => self.initialize(id, params),
+            "ping" if self.flags.no_pings => {}
             "ping" => self.output.line(&response(id, "{}")),
             "tools/list" if self.flags.list_errors > 0 => {
                 self.flags.list_errors -= 1;

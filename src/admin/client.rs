@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
 use super::report::{ReloadReport, Report, ServerTold};
-use super::{CALLS, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
+use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
 use super::{CallsTold, CallsWanted, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response, Told};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::server::Vouched;
@@ -43,6 +43,14 @@ struct Asked<T>(Channel<FromDaemon<T>, Request>);
 pub async fn status(path: &Path) -> Result<Report, AskError> {
     let mut asked = Asked::ask(path, STATUS, Params::default()).await?;
     in_time(asked.response()).await
+}
+
+/// The same, after every server that runs was asked how it is.
+///
+/// # Errors
+/// See [`AskError`].
+pub async fn check(path: &Path) -> Result<Report, AskError> {
+    Asked::ask(path, CHECK, Params::default()).await?.late_response().await
 }
 
 /// What the daemon at the admin socket `path` logs, after it was changed to `filter`, if one is given.

@@ -6,6 +6,7 @@
 //! | method | params beside `version` | result |
 //! | --- | --- | --- |
 //! | `status` | | [`report::Report`] |
+//! | `check` | | a notification `waiting`, then [`report::Report`] |
 //! | `log_level` | `filter`, if it is to be changed | the filter in force |
 //! | `calls` | [`CallsWanted`] | a notification `call` for each entry, then [`CallsTold`]; then more of them, if followed |
 //! | `logs` | [`LogsWanted`] | a notification `line` for each line, then [`LogsTold`]; then more of them, if followed |
@@ -14,6 +15,7 @@
 //! | `reload` | | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod channel;
+mod check;
 mod client;
 mod feed;
 mod lines;
@@ -24,7 +26,7 @@ mod serve;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::client::{AskError, Feed, Next, Order, calls, log_level, logs, order, reload, status};
+pub use self::client::{AskError, Feed, Next, Order, calls, check, log_level, logs, order, reload, status};
 pub(crate) use self::orders::ReloadAsked;
 pub(crate) use self::serve::{Access, LASTING, Query, serve};
 use crate::calls::report::CallReport;
@@ -169,6 +171,7 @@ enum Answer {
 }
 
 const STATUS: &str = "status";
+const CHECK: &str = "check";
 const CALLS: &str = "calls";
 const LOGS: &str = "logs";
 const LOG_LEVEL: &str = "log_level";

@@ -75,7 +75,11 @@ async fn ask(reloads: &mpsc::Sender<ReloadAsked>) -> Option<Result<ReloadReport,
 }
 
 /// Waits for what takes `limit` at most, and says so to the operator; an error if that leaves first.
-async fn waiting<T>(operator: &mut Operator, limit: Duration, end: impl Future<Output = T>) -> io::Result<T> {
+pub(super) async fn waiting<T>(
+    operator: &mut Operator,
+    limit: Duration,
+    end: impl Future<Output = T>,
+) -> io::Result<T> {
     let at_most_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     send(operator, event(Told::Waiting { at_most_ms })).await?;
     tokio::select! {

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
 use super::report::Report;
-use super::{Answer, CALLS, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
-use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, feed, logs, orders};
+use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
+use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, check, feed, logs, orders};
 use crate::calls;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::logging::BadFilter;
@@ -78,6 +78,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
                 Err(error) => Err(error),
             }
         }
+        CHECK => return check::answer(operator, request.id, access).await,
         CALLS => return feed::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         RELOAD => return orders::reload(operator, request.id, access).await,
@@ -110,7 +111,7 @@ pub(super) async fn send(operator: &mut Operator, message: FromDaemon<Answer>) -
     timeout(PATIENCE, operator.send(message)).await?
 }
 
-async fn ask<T>(
+pub(super) async fn ask<T>(
     queries: &mpsc::Sender<Query>,
     query: impl FnOnce(oneshot::Sender<T>) -> Query,
 ) -> Result<T, ErrorObject> {

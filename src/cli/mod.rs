@@ -74,6 +74,9 @@ enum Command {
     },
     /// Show servers, agents and sockets of the running daemon
     Status {
+        /// Ask every server that runs how it is first; exit 1 also if one does not answer within its `health_timeout`
+        #[arg(long)]
+        check: bool,
         /// Print the whole report as JSON
         #[arg(long)]
         json: bool,
@@ -174,7 +177,9 @@ pub fn main() -> ExitCode {
             let cgroups = if own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
             with(directory(), |directory| serve::run(&config, &directory, log.as_deref(), log_format, cgroups))
         }
-        Command::Status { json } => with(directory(), |directory| block_on(status::run(&directory, json))),
+        Command::Status { check, json } => {
+            with(directory(), |directory| block_on(status::run(&directory, check, json)))
+        }
         Command::Tools { json } => with(directory(), |directory| block_on(tools::run(&directory, json))),
         Command::Call { tool, arguments, json } => {
             with(directory(), |directory| block_on(call::run(&directory, &tool, &arguments, json)))

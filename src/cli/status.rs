@@ -15,8 +15,9 @@ const INSTANCES: usize = 8;
 /// Characters of what an instance is for.
 const LONGEST_PURPOSE: usize = 40;
 
-pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
-    let report = match admin::status(&directory.socket(ADMIN_SOCKET)).await {
+pub(super) async fn run(directory: &RuntimeDir, check: bool, json: bool) -> ExitCode {
+    let socket = directory.socket(ADMIN_SOCKET);
+    let report = match if check { admin::check(&socket).await } else { admin::status(&socket).await } {
         Ok(report) => report,
         Err(error @ AskError::NotRunning(_)) => return fail(NOT_RUNNING, error),
         Err(error) => return fail(FAILED, error),
@@ -35,7 +36,12 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
 /// Whether it is not as it is wanted.
 fn is_down(server: &ServerReport) -> bool {
     let is_bad = matches!(&*server.state, "failed" | "backoff" | "unresponsive");
-    !server.disabled && (is_bad || server.vouched.as_deref() == Some("down"))
+    let is_well = match server.vouched.as_deref() {
+        Some("up") => true,
+        Some("down") => false,
+        _ => server.answers != Some(false),
+    };
+    !server.disabled && (is_bad || !is_well)
 }
 
 /// The report as a person reads it.
@@ -135,6 +141,18 @@ fn trouble(server: &ServerReport) -> String {
     }
     if !text.is_empty() {
         server.stderr.iter().for_each(|line| text += &format!("    {line}\n"));
+    }
+    text + &silence(server)
+}
+
+/// What was asked how it is and did not answer, unless it is known to be unresponsive.
+fn silence(server: &ServerReport) -> String {
+    let is_silent = |answers: Option<bool>, reason: &Option<String>| answers == Some(false) && reason.is_none();
+    let silent = server.instances.iter().filter(|one| is_silent(one.answers, &one.reason)).take(INSTANCES);
+    let mut text: String =
+        silent.map(|one| format!("\n{} ({}): does not answer\n", server.name, shortened(&one.purpose))).collect();
+    if server.instances.is_empty() && is_silent(server.answers, &server.reason) {
+        text += &format!("\n{}: does not answer\n", server.name);
     }
     text
 }

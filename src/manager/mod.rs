@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod check;
 mod error;
 mod orders;
 pub mod report;

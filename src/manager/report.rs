@@ -54,6 +54,10 @@ pub struct ServerReport {
     /// Pings it had missed in a row by then.
     #[serde(default)]
     pub missed_pings: u32,
+    /// Whether every instance of it that runs has answered when it was asked just now, if that was wanted. One that was
+    /// silent and had calls to answer does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<bool>,
     /// Protocol version it negotiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
@@ -126,6 +130,9 @@ pub struct InstanceReport {
     /// Process id of its guard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard_pid: Option<u32>,
+    /// As that of a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<bool>,
     /// Since it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
@@ -169,6 +176,7 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
         reason,
         pid: published.pid,
         guard_pid: published.guard_pid,
+        answers: None,
         uptime_ms,
         calls: totals.calls,
         in_flight: totals.in_flight,
@@ -198,6 +206,7 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
         uptime_ms,
         checked_ms: published.checked.map(|(at, _)| millis(at.elapsed())),
         missed_pings: published.checked.map_or(0, |(_, missed)| missed),
+        answers: None,
         protocol: published.protocol.map(str::to_owned),
         software: published.software.clone(),
         tools_exposed: exposure.exposed,

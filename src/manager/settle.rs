@@ -100,7 +100,7 @@ fn find<'a>(view: &'a View, server: &str) -> Option<&'a Member> {
 }
 
 /// It, and each of its instances, where there may be several.
-fn with_instances(member: &Member) -> Vec<ServerHandle> {
+pub(super) fn with_instances(member: &Member) -> Vec<ServerHandle> {
     let instances = member.handle.instances().unwrap_or_default();
     instances.iter().chain([&member.handle]).cloned().collect()
 }

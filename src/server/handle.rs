@@ -4,13 +4,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use super::Command;
 use super::call::{Call, CallKey, Cancellation, Failure};
+use super::lifecycle::State;
 use super::publish::Published;
 use super::stats::{Stats, Totals};
 use super::stderr::Log;
@@ -69,6 +72,23 @@ impl ServerHandle {
     /// The same, for whoever cannot wait.
     pub(crate) fn cancel_soon(&self, key: CallKey, words: Option<Cancellation>) {
         self.send_soon(Command::Cancel { key, words });
+    }
+
+    /// Whether the instance answers within `limit` when it is asked how it is; `None` if none runs, or if it has calls to
+    /// answer, with which it may be busy.
+    pub(crate) async fn answers(&self, limit: Duration) -> Option<bool> {
+        if !matches!(self.published().state, State::Ready { .. } | State::Unresponsive { .. }) {
+            return None;
+        }
+        let (asker, answer) = oneshot::channel();
+        let asked = async {
+            self.0.commands.send(Command::Check(asker)).await.ok()?;
+            answer.await.ok()
+        };
+        match timeout(limit, asked).await {
+            Ok(answered) => answered.map(|()| true),
+            Err(_) => (self.totals().in_flight == 0).then_some(false),
+        }
     }
 
     /// A task that is gone needs no command.

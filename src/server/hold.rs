@@ -50,8 +50,8 @@ impl ServerTask {
     pub(super) fn hold(&mut self, command: Command) {
         match command {
             Command::Cancel { key, .. } => self.drop_held(key),
-            // One instance for all has no need to know who is there.
-            Command::Attach { .. } | Command::Detach { .. } => {}
+            // One instance for all has no need to know who is there; none cannot be asked.
+            Command::Attach { .. } | Command::Detach { .. } | Command::Check(_) => {}
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {

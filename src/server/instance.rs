@@ -4,6 +4,7 @@
 //! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
 
 mod calls;
+mod pings;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 use tokio::net::unix::pipe;
 
 use self::calls::{Unanswered, cancelled_line};
+use self::pings::Askers;
 use super::call::Failure;
 use super::listing::{Listing, Next, Pace, ToolList};
 use super::stats::Stats;
@@ -50,6 +52,7 @@ pub(super) struct Instance {
     list_again_at: Option<Instant>,
     /// No pending request expires earlier.
     pub(super) next_deadline: Option<Instant>,
+    askers: Askers,
 }
 
 /// Who waits for a response.
@@ -58,6 +61,8 @@ pub(super) enum Owner {
     Initialize,
     /// Whoever wants to know how it is; any message tells that.
     Ping,
+    /// Whoever wants to know it now.
+    Check,
     /// The tool list.
     Page { listing: Listing, deadline: Instant },
     /// An agent.
@@ -75,6 +80,8 @@ pub(super) enum Effect {
     },
     /// It could not be; the reason is for a person.
     NotListed(String),
+    /// It has answered whoever wanted to know how it is.
+    Checked(Askers),
 }
 
 impl Instance {
@@ -99,6 +106,7 @@ impl Instance {
             pace: Pace::default(),
             list_again_at: None,
             next_deadline: None,
+            askers: Askers::default(),
         }
     }
 
@@ -121,17 +129,9 @@ impl Instance {
         });
     }
 
-    /// Asks how it is; a ping that is unanswered still is not waited for any more.
-    pub(super) fn ping(&mut self) {
-        self.pending.remove_where(|owner| matches!(owner, Owner::Ping));
-        self.request("ping", &json!({}), Owner::Ping);
-    }
-
     /// Asks for the first page of the tool list.
     pub(super) fn start_listing(&mut self) {
-        self.list_changed = false;
-        self.list_again_at = None;
-        self.listing = true;
+        (self.list_changed, self.list_again_at, self.listing) = (false, None, true);
         self.pace.begin(Instant::now());
         self.ask_for_page(Listing::default(), None);
     }
@@ -199,6 +199,7 @@ impl Instance {
             }
             Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
             Taken::Owner(Owner::Ping) => Effect::Nothing,
+            Taken::Owner(Owner::Check) => self.checked(),
             Taken::Owner(Owner::Initialize) | Taken::Stray => {
                 self.stats.stray_responses.add_one();
                 Effect::Nothing
@@ -213,6 +214,7 @@ impl Instance {
                 self.fail_call(call, failure);
             }
             Taken::Owner(Owner::Page { .. }) => return self.not_listed("its answer to `tools/list` is unusable"),
+            Taken::Owner(Owner::Check) => return self.checked(),
             Taken::Owner(Owner::Initialize | Owner::Ping) | Taken::Stray => {}
         }
         Effect::Nothing
@@ -279,7 +281,7 @@ impl Instance {
                     }
                 }
                 Owner::Page { .. } => effect = self.not_listed("it did not answer `tools/list` in time"),
-                Owner::Initialize | Owner::Ping => {}
+                Owner::Initialize | Owner::Ping | Owner::Check => {}
             }
         }
         effect
@@ -289,7 +291,7 @@ impl Instance {
 impl Owner {
     fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Initialize | Self::Ping => None,
+            Self::Initialize | Self::Ping | Self::Check => None,
             Self::Page { deadline, .. } => Some(*deadline),
             Self::Call(call) => Some(call.deadline.at()),
         }

@@ -153,6 +153,8 @@ pub enum Command {
     },
     /// Have the server do this; exactly one answer follows, unless it is cancelled first.
     Call(Box<Call>),
+    /// Ask the instance how it is: this is answered if it does, and dropped if there is none.
+    Check(oneshot::Sender<()>),
     /// The agent wants no answer any more.
     Cancel {
         /// The call.

@@ -163,6 +163,7 @@ impl ServerTask {
     fn take_one(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
             Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
+            Command::Check(asker) => instance.check(asker),
             Command::Attach { .. } | Command::Detach { .. } => {}
             Command::Call(_) if stopping => self.hold(command),
             Command::Call(call) => {
@@ -186,6 +187,10 @@ impl ServerTask {
                     published.tools = list;
                     published.attempted |= settled;
                 });
+            }
+            Effect::Checked(askers) => {
+                self.publisher.checked(0);
+                askers.tell();
             }
             Effect::NotListed(reason) => {
                 self.publisher.error(reason);

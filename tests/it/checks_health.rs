@@ -1,9 +1,12 @@
 //! A server that does not answer is noticed, and one that is only busy is left alone.
 
-use rustix::process::Signal;
-use serde_json::json;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result, signal, until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result, run, signal, until};
 
 /// A server that is asked every 100 ms.
 fn asked(name: &str) -> Server {
@@ -77,4 +80,84 @@ fn a_call_that_waits_does_not_hide_for_ever_that_its_server_hangs() {
     assert_eq!(code(&agent.answer(&call)), -31002);
     daemon.wait_row("s", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
     result(&agent.call("s__echo", &json!({})));
+}
+
+/// What each server has answered to a check, and the exit code of that.
+fn check(daemon: &Daemon) -> (Vec<Value>, Option<i32>) {
+    let ran = daemon.client(&["status", "--check", "--json"]);
+    let servers = ran.json()["servers"].as_array().cloned().expect("an array of servers");
+    (servers.iter().map(|server| server["answers"].clone()).collect(), ran.code)
+}
+
+fn pings(daemon: &Daemon, name: &str) -> usize {
+    daemon.journal(name).iter().filter(|line| line.contains("\"ping\"")).count()
+}
+
+#[test]
+fn a_check_asks_every_instance_that_runs_and_wakes_none() {
+    let lazy = Server::named("lazy").line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
+    let many = Server::named("many").line("sharing = \"session\"");
+    let daemon = Setup::with(Server::named("s")).server(many).server(lazy).start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("many__echo", &json!({})));
+    daemon.wait_row("lazy", "sleeps", |row| row["state"] == "idle");
+    assert_eq!(check(&daemon), (vec![json!(true), json!(true), Value::Null], Some(0)));
+    assert_eq!([pings(&daemon, "s"), pings(&daemon, "many"), pings(&daemon, "lazy")], [1, 2, 0]);
+    assert!(daemon.row("s")["checked_ms"].as_u64() < Some(5_000) && daemon.row("s")["answers"].is_null());
+    assert_eq!(daemon.row("lazy")["state"], "idle");
+}
+
+#[test]
+fn a_check_finds_a_server_that_hangs_and_changes_nothing_for_it() {
+    let quick = |name| Server::named(name).line("health_timeout = \"300ms\"");
+    let daemon = Setup::with(quick("s")).server(quick("good")).start();
+    let hung = pid(&daemon, "s");
+    signal(hung, Signal::STOP);
+    for _ in 0..4 {
+        assert_eq!(check(&daemon), (vec![json!(false), json!(true)], Some(1)));
+    }
+    let table = daemon.client(&["status", "--check"]).expect_code(1);
+    assert!(table.stdout.contains("\ns: does not answer\n"), "{table}");
+    daemon.client(&["status"]).expect_code(0);
+    signal(hung, Signal::CONT);
+    assert_eq!(check(&daemon), (vec![json!(true), json!(true)], Some(0)));
+    let asked = pings(&daemon, "s");
+    assert!(asked <= 2, "it was asked {asked} times before it had answered");
+    let row = daemon.row("s");
+    let unchanged = (&row["pid"], &row["restarts"], &row["missed_pings"], &row["stray_responses"]);
+    assert_eq!(unchanged, (&json!(hung), &json!(0), &json!(0), &json!(0)));
+}
+
+#[test]
+fn a_check_that_waits_holds_up_nobody() {
+    let daemon = Setup::with(Server::named("s").line("health_timeout = \"2s\"")).server(Server::named("good")).start();
+    let mut agent = Agent::ready(&daemon);
+    let hung = pid(&daemon, "s");
+    signal(hung, Signal::STOP);
+    let mut command = daemon.place().command(crate::support::MCPD);
+    command.args(["status", "--check", "--runtime-dir"]).arg(daemon.place().runtime_dir());
+    let checking = thread::spawn(move || (run(&mut command).code, Instant::now()));
+    until("the other one was asked", || (pings(&daemon, "good") > 0).then_some(()));
+    daemon.client(&["status"]).expect_code(0);
+    daemon.client(&["restart", "good"]).expect_code(0);
+    arguments(&agent.call("good__echo", &json!({})));
+    let done = Instant::now();
+    let (code, checked) = checking.join().expect("it does not panic");
+    assert!(code == Some(1) && checked > done, "{code:?}");
+    assert!(checked - done < Duration::from_secs(7));
+    signal(hung, Signal::CONT);
+}
+
+#[test]
+fn a_check_excuses_a_server_that_is_busy_and_one_that_is_marked_up() {
+    let quick = |name| Server::named(name).line("health_timeout = \"300ms\"");
+    let daemon = Setup::with(quick("s").flags("--one-at-a-time")).server(quick("mute").flags("--no-pings")).start();
+    daemon.client(&["health", "mute", "up"]).expect_code(0);
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("s__sleep", &json!({"ms": 3000}));
+    daemon.wait_journal("s", "3000");
+    assert_eq!(check(&daemon), (vec![Value::Null, json!(false)], Some(0)));
+    daemon.client(&["health", "mute", "auto"]).expect_code(0);
+    assert_eq!(check(&daemon).1, Some(1));
+    arguments(&agent.answer(&call));
 }

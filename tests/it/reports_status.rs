@@ -92,7 +92,8 @@ fn every_field_that_programs_read_is_documented() {
     let status =
         daemon.wait_row("sick", "shows its stderr", |row| !row["stderr"].is_null() && !row["reason"].is_null());
     let lines = daemon.client(&["logs", "--json", "own"]).expect_code(0).json();
-    for key in [keys(&daemon.status()), keys(&status), keys(&lines)].concat() {
+    let checked = daemon.client(&["status", "--check", "--json"]).json();
+    for key in [keys(&checked), keys(&daemon.status()), keys(&status), keys(&lines)].concat() {
         assert!(page.contains(&format!("`{key}`")), "docs/operate.md does not have `{key}`");
     }
 }
@@ -132,7 +133,8 @@ fn the_exit_code_tells_whether_all_is_well() {
 #[test]
 fn without_a_daemon_the_exit_code_is_three_and_nothing_is_started() {
     let place = Place::new();
-    for args in [&["status"][..], &["status", "--json"], &["tools"], &["call", "a__echo", "{}"]] {
+    for args in [&["status"][..], &["status", "--json"], &["status", "--check"], &["tools"], &["call", "a__echo", "{}"]]
+    {
         let ran = place.client(args).expect_code(3);
         assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{args:?}: {ran}");
     }

@@ -168,6 +168,8 @@ impl Group {
                 }
             }
             Command::Call(call) => self.call(call).await,
+            // Each of its instances can be asked.
+            Command::Check(_) => {}
         }
     }
 

@@ -1,0 +1,19 @@
+//! The daemon's state after every server was asked how it is.
+
+use std::io;
+
+use super::Answer;
+use super::orders::waiting;
+use super::report::Report;
+use super::serve::{Access, Operator, Query, ask, refuse, respond, turn_away};
+
+/// Answers the question `id`. Returns early when the operator leaves.
+pub(super) async fn answer(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
+    let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
+    let manager = &access.manager;
+    let servers = waiting(operator, manager.check_patience(), manager.check()).await?;
+    match ask(&access.queries, Query::Status).await {
+        Ok(report) => respond(operator, Some(id), Answer::Status(Box::new(Report { servers, ..report }))).await,
+        Err(error) => refuse(operator, Some(id), error).await,
+    }
+}

@@ -36,7 +36,7 @@ use crate::logging;
 use crate::manager::{Manager, ManagerError, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Stop, StopOrder, Turns};
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, RuntimeDir, SocketError};
+use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, Presence, RuntimeDir, SocketError};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
@@ -127,6 +127,7 @@ pub async fn run(
     let cache = process::cache_directory();
     let host = Host { inherited, max_message, turns, cgroups, cache, ..Host::new(Guard::available()) };
     let sockets = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
+    let mut presence = Presence::new(lock)?;
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
     let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone() };
@@ -136,13 +137,13 @@ pub async fn run(
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
     helpers.spawn(reload.on(signals.reload, asked.reloads));
-    let ended = daemon.serve(asked.queries, signals.stop, servers_ended).await;
+    let ended = daemon.serve(&mut presence, asked.queries, signals.stop, servers_ended).await;
     // No session is left that could end a call.
     if timeout(LAST_CALLS, keeper.finish()).await.is_err() {
         tracing::warn!("the last calls may be missing in their file");
     }
     // Only now may another daemon take the directory over.
-    drop(lock);
+    drop(presence);
     ended
 }
 
@@ -188,6 +189,7 @@ impl Daemon {
     /// Serves until the manager has ended; then no server is left.
     async fn serve(
         mut self,
+        presence: &mut Presence,
         mut asked: mpsc::Receiver<admin::Query>,
         mut stop: StopOrder,
         mut servers_ended: JoinHandle<()>,
@@ -204,6 +206,7 @@ impl Daemon {
                 Some(query) = asked.recv() => self.answer(query),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 Some(_) = self.questions.join_next() => {}
+                () = presence.due() => presence.look_after(self.agents.as_mut().into_iter().chain([&mut self.operators])),
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
                     self.agents = None;
                     self.manager.stop(Stop::Stop);

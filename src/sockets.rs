@@ -5,6 +5,8 @@
 //! One daemon a directory: the lock is held for life and never removed, so whoever holds it may take over sockets that
 //! a killed daemon has left.
 
+mod presence;
+
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -19,6 +21,8 @@ use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket::Listener as BoundSocket;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::sleep;
+
+pub(crate) use self::presence::Presence;
 
 /// The default profile's socket.
 pub const AGENT_SOCKET: &str = "mcp.sock";
@@ -53,6 +57,9 @@ pub enum SocketError {
     /// Something that is no socket stands in a socket's place.
     #[error("{} exists and is not a socket: move it away", .0.display())]
     NotASocket(PathBuf),
+    /// Something else stands where a socket of this daemon was.
+    #[error("something else was put in the place of {}: move it away", .0.display())]
+    Replaced(PathBuf),
     /// The system refused.
     #[error("{}: {source}", path.display())]
     Io {
@@ -103,7 +110,7 @@ impl RuntimeDir {
         let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = opened.map_err(|source| SocketError::Io { path: path.clone(), source })?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file, directory: self.clone() }),
+            Ok(()) => Ok(Lock { file, directory: self.clone() }),
             Err(TryLockError::WouldBlock) => Err(SocketError::AlreadyRunning(self.0.clone())),
             Err(TryLockError::Error(source)) => Err(SocketError::Io { path, source }),
         }
@@ -131,7 +138,7 @@ impl RuntimeDir {
 /// The right to serve in a directory, held as long as this lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
     directory: RuntimeDir,
 }
 
@@ -160,9 +167,7 @@ impl Lock {
             Ok(_) => std::fs::remove_file(&path).map_err(|source| SocketError::Io { path: path.clone(), source })?,
             Err(_) => {}
         }
-        let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
-        let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
-        Ok(Listener { socket, path, identity, failing: Cell::new(false) })
+        Listener::at(path)
     }
 }
 
@@ -181,6 +186,13 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl Listener {
+    /// Where nothing is yet.
+    fn at(path: PathBuf) -> Result<Self, SocketError> {
+        let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
+        let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        Ok(Self { socket, path, identity, failing: Cell::new(false) })
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn path(&self) -> &Path {

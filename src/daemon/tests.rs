@@ -30,7 +30,8 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
         panic!("a bug")
     };
     let (_never, stop) = StopOrder::channel();
-    let ended = daemon.serve(asked.queries, stop, tokio::spawn(panics)).await;
+    let mut presence = Presence::new(lock).expect("a timer");
+    let ended = daemon.serve(&mut presence, asked.queries, stop, tokio::spawn(panics)).await;
 
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "its server is left");

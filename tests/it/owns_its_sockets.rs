@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use rustix::process::Signal;
+use serde_json::json;
 
-use crate::support::{Agent, MCPD, Place, Server, Setup, arguments, run, signal, until, wait_exit};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, run, signal, until, wait_exit};
 
 fn setup() -> Setup {
     Setup::with(Server::named("a"))
@@ -20,8 +21,8 @@ fn a_second_daemon_says_that_one_is_running_and_leaves_it_alone() {
     let mut agent = Agent::ready(&daemon);
     let second = daemon.client(&["serve"]).expect_code(1);
     assert!(second.stderr.contains("already running"), "{second}");
-    arguments(&agent.call("a__echo", &serde_json::json!({})));
-    arguments(&Agent::ready(&daemon).call("a__echo", &serde_json::json!({})));
+    arguments(&agent.call("a__echo", &json!({})));
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
 }
 
 /// Case D4.
@@ -34,7 +35,7 @@ fn the_sockets_of_a_killed_daemon_are_taken_over() {
     drop(first);
     place.client(&["status"]).expect_code(3);
     let second = setup().start_in(&place);
-    arguments(&Agent::ready(&second).call("a__echo", &serde_json::json!({})));
+    arguments(&Agent::ready(&second).call("a__echo", &json!({})));
 }
 
 /// Starts ten daemons at once in `place` and fails unless exactly one of them serves.
@@ -106,12 +107,61 @@ fn a_file_that_is_no_socket_is_not_deleted() {
     assert_eq!(fs::read_to_string(place.path("run/mcp.sock")).expect("still there"), "precious");
 }
 
+/// Puts the socket of another program in the place of the agents'.
+fn replace(daemon: &Daemon) -> UnixListener {
+    let aside = daemon.place().path("aside.sock");
+    let foreign = UnixListener::bind(&aside).expect("a free path");
+    fs::rename(aside, daemon.agent_socket()).expect("the same file system");
+    foreign
+}
+
+/// Case D6.
+#[test]
+fn a_socket_that_was_deleted_is_there_again_and_nobody_is_disconnected() {
+    let daemon = setup().start();
+    let mut agent = Agent::ready(&daemon);
+    for name in ["mcp.sock", "admin.sock"] {
+        let socket = daemon.place().runtime_dir().join(name);
+        fs::remove_file(&socket).expect("it is there");
+        until("it is there again", || fs::symlink_metadata(&socket).ok());
+        assert_eq!(fs::symlink_metadata(&socket).expect("a socket").permissions().mode() & 0o777, 0o600);
+    }
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    arguments(&agent.call("a__echo", &json!({})));
+    daemon.status();
+    assert_eq!(daemon.log().matches("was deleted, and is there again").count(), 2, "{}", daemon.log());
+}
+
+/// Case D6.
+#[test]
+fn a_directory_that_was_deleted_is_there_again_and_still_one_daemons() {
+    let daemon = setup().start();
+    let mut agent = Agent::ready(&daemon);
+    fs::remove_dir_all(daemon.place().runtime_dir()).expect("it is there");
+    until("all is there again", || (daemon.runtime_files() == ["admin.sock", "lock", "mcp.sock"]).then_some(()));
+    let second = daemon.client(&["serve"]).expect_code(1);
+    assert!(second.stderr.contains("already running"), "{second}");
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case D6.
+#[test]
+fn a_socket_that_was_replaced_is_left_alone_and_there_again_when_that_has_gone() {
+    let daemon = setup().start();
+    let _foreign = replace(&daemon);
+    until("it is said", || daemon.log().contains("something else was put in the place of").then_some(()));
+    fs::remove_file(daemon.agent_socket()).expect("it is there");
+    until("it is there again", || fs::symlink_metadata(daemon.agent_socket()).ok());
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    assert_eq!(daemon.log().matches("something else").count(), 1, "{}", daemon.log());
+}
+
 /// Case D6.
 #[test]
 fn a_socket_that_was_replaced_by_another_program_is_not_deleted() {
     let mut daemon = setup().start();
-    fs::remove_file(daemon.agent_socket()).expect("it is there");
-    let _foreign = UnixListener::bind(daemon.agent_socket()).expect("a free path");
+    let _foreign = replace(&daemon);
     assert!(daemon.term().success());
     let left = fs::symlink_metadata(daemon.agent_socket()).expect("the foreign socket stays");
     assert!(left.file_type().is_socket());

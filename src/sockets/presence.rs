@@ -1,0 +1,83 @@
+//! Keeping lock and sockets where others look for them: a file that was deleted is made anew.
+//!
+//! They are looked at now and then: a watch on the directory would be lost with it, and may not be had at all where
+//! other programs watch many.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use super::{LOCK, Listener, Lock, SocketError, identity};
+use crate::alarm::Alarm;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Holds the lock, and keeps it and the sockets in their places.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    lock: Lock,
+    alarm: Alarm,
+    /// What has been said of them.
+    trouble: Option<String>,
+}
+
+impl Presence {
+    /// # Errors
+    /// If the system has no timer.
+    pub(crate) fn new(lock: Lock) -> io::Result<Self> {
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(Instant::now() + LOOK));
+        Ok(Self { lock, alarm, trouble: None })
+    }
+
+    /// Waits until it is time for a look. May be cancelled without loss.
+    pub(crate) fn due(&self) -> impl Future<Output = ()> + use<> {
+        self.alarm.rings()
+    }
+
+    /// Listens anew where a socket was deleted. What stands in the place of one is left alone, and so is everything once
+    /// another daemon holds the lock; either is said once.
+    pub(crate) fn look_after<'a>(&mut self, sockets: impl IntoIterator<Item = &'a mut Listener>) {
+        let mut trouble = self.lock.keep().err();
+        if trouble.is_none() {
+            for socket in sockets {
+                // One that cannot be kept is no reason to leave the others.
+                trouble = socket.keep().err().or(trouble);
+            }
+        }
+        let trouble = trouble.map(|error| error.to_string());
+        if let Some(what) = trouble.as_ref().filter(|_| trouble != self.trouble) {
+            tracing::warn!("clients may not find mcpd: {what}");
+        }
+        self.trouble = trouble;
+        self.alarm.set(Some(Instant::now() + LOOK));
+    }
+}
+
+impl Lock {
+    /// Takes it anew if its file was deleted: another daemon would not find it held.
+    fn keep(&mut self) -> Result<(), SocketError> {
+        let held = self.file.metadata().map(|file| (file.dev(), file.ino()));
+        let found = identity(&self.directory.socket(LOCK));
+        if !held.is_ok_and(|held| found.is_ok_and(|found| found == held)) {
+            *self = self.directory.lock()?;
+        }
+        Ok(())
+    }
+}
+
+impl Listener {
+    fn keep(&mut self) -> Result<(), SocketError> {
+        match identity(&self.path) {
+            Ok(found) if found == self.identity => Ok(()),
+            Ok(_) => Err(SocketError::Replaced(self.path.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                *self = Self::at(self.path.clone())?;
+                tracing::warn!(socket = %self.path.display(), "was deleted, and is there again");
+                Ok(())
+            }
+            Err(source) => Err(SocketError::Io { path: self.path.clone(), source }),
+        }
+    }
+}

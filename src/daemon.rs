@@ -79,6 +79,7 @@ struct Logs {
 struct Daemon {
     started: Instant,
     max_message: usize,
+    line_timeout: Duration,
     max_sessions: usize,
     manager: Manager,
     view: watch::Receiver<Arc<View>>,
@@ -121,7 +122,7 @@ pub async fn run(
     let inherited = process::prepare()?;
     let signals = signals::listen()?;
     let lock = directory.lock()?;
-    let max_message = config.daemon.max_message_bytes;
+    let (max_message, line_timeout) = (config.daemon.max_message_bytes, config.daemon.line_timeout);
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
     let cache = process::cache_directory();
@@ -131,7 +132,7 @@ pub async fn run(
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
     let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone() };
-    let (daemon, asked) = Daemon::new(sockets, manager, max_message, Logs { calls, reader, log });
+    let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), Logs { calls, reader, log });
     tracing::info!(socket = daemon.agent_socket, "serving");
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
@@ -151,7 +152,7 @@ impl Daemon {
     fn new(
         (agents, operators): (Listener, Listener),
         manager: Manager,
-        max_message: usize,
+        (max_message, line_timeout): (usize, Duration),
         logs: Logs,
     ) -> (Self, Asked) {
         let (queries, queries_asked) = mpsc::channel(MAX_OPERATORS);
@@ -167,6 +168,7 @@ impl Daemon {
         let daemon = Self {
             started: Instant::now(),
             max_message,
+            line_timeout,
             max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
             view: manager.view(),
             manager,

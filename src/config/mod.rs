@@ -24,6 +24,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::settings::{Limits, OnUnhealthy, Settings, Sharing, Start};
@@ -47,6 +48,8 @@ pub struct DaemonConfig {
     pub naming: Naming,
     /// Largest message in bytes that is taken from or given to a peer.
     pub max_message_bytes: usize,
+    /// How long an agent may be silent amid a line.
+    pub line_timeout: Duration,
     /// Servers that may be starting at once.
     pub max_starting: usize,
     /// What is kept of calls that ended.
@@ -55,7 +58,9 @@ pub struct DaemonConfig {
 
 impl Default for DaemonConfig {
     fn default() -> Self {
-        Self { naming: Naming::default(), max_message_bytes: 16 << 20, max_starting: 4, calls: Keep::default() }
+        let (naming, calls) = (Naming::default(), Keep::default());
+        let line_timeout = Duration::from_secs(60);
+        Self { naming, max_message_bytes: 16 << 20, line_timeout, max_starting: 4, calls }
     }
 }
 

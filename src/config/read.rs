@@ -13,6 +13,7 @@ mod values;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Launch;
 use super::interpolate::{Sources, Undefined};
@@ -44,6 +45,7 @@ pub(super) struct DaemonDraft {
     pub(super) naming: Option<Scheme>,
     pub(super) max_name_length: Option<usize>,
     pub(super) max_message: Option<usize>,
+    pub(super) line_timeout: Option<Duration>,
     pub(super) max_starting: Option<usize>,
     pub(super) call_history: Option<usize>,
     pub(super) call_log: Option<PathBuf>,

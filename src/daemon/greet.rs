@@ -42,6 +42,7 @@ impl Daemon {
             calls: self.calls.clone(),
             view: self.view.clone(),
             max_message: self.max_message,
+            line_timeout: self.line_timeout,
             closing: self.closing.1.clone(),
             facts: Arc::clone(&facts),
             cwd: process::working_directory(pid),

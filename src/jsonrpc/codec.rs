@@ -45,6 +45,12 @@ impl NdJson {
         Self { max, searched: 0, discarding: None }
     }
 
+    /// Whether the end of a line over the cap is still to come.
+    #[must_use]
+    pub fn is_discarding(&self) -> bool {
+        self.discarding.is_some()
+    }
+
     fn finish(&mut self, mut line: BytesMut) -> Option<Line> {
         if let Some(mut oversized) = self.discarding.take() {
             oversized.keep_end(&line);

@@ -57,6 +57,8 @@ pub struct Setup {
     pub view: watch::Receiver<Arc<View>>,
     /// Message cap in bytes, each way.
     pub max_message: usize,
+    /// How long it may be silent amid a line; then it is cut off.
+    pub line_timeout: Duration,
     /// Who is connected; what it calls itself is not known yet.
     pub caller: Caller,
     /// Where its calls are noted.
@@ -131,7 +133,7 @@ async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
 /// Serves one agent until it leaves, is cut off, or the daemon stops.
 pub async fn run(stream: UnixStream, setup: Setup) {
     let (read, mut write) = stream.into_split();
-    let mut reader = MessageReader::new(read, setup.max_message);
+    let mut reader = MessageReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
     let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped));
     let mut session = Session {
         caller: Arc::new(setup.caller.clone()),

@@ -4,6 +4,7 @@
 //! server and an agent's socket are served by the same two types.
 
 mod outbox;
+mod patience;
 mod reader;
 
 pub use self::outbox::Outbox;

@@ -1,12 +1,14 @@
 //! Messages from one peer.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::{JoinHandle, yield_now};
 use tokio_util::codec::Decoder;
 
+use super::patience::Patience;
 use crate::jsonrpc::codec::{Line, NdJson, Oversized};
 use crate::jsonrpc::{Malformed, Message, oversize, parse};
 
@@ -32,6 +34,7 @@ pub struct MessageReader<R> {
     parsing: Option<JoinHandle<Incoming>>,
     /// Taken in this turn.
     taken: usize,
+    patience: Patience,
 }
 
 /// What a peer sent.
@@ -58,7 +61,14 @@ pub enum Incoming {
 impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// A reader of messages of at most `max` bytes.
     pub fn new(stream: R, max: usize) -> Self {
-        Self { stream, codec: NdJson::new(max), buffer: BytesMut::new(), parsing: None, taken: 0 }
+        let (codec, patience) = (NdJson::new(max), Patience::default());
+        Self { stream, codec, buffer: BytesMut::new(), parsing: None, taken: 0, patience }
+    }
+
+    /// The same, for a peer that may be silent amid a line for `limit` at most: then reading fails.
+    #[must_use]
+    pub fn line_timeout(self, limit: Duration) -> Self {
+        Self { patience: Patience::of(limit), ..self }
     }
 
     /// The next message, or `None` at the end of the stream. May be cancelled without loss.
@@ -110,7 +120,10 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             self.buffer = BytesMut::new();
         }
         self.buffer.reserve(self.buffer.len().clamp(READ.0, READ.1));
-        let read = self.stream.read_buf(&mut self.buffer).await?;
+        let read = match self.buffer.is_empty() && !self.codec.is_discarding() {
+            true => self.stream.read_buf(&mut self.buffer).await?,
+            false => self.patience.read(&mut self.stream, &mut self.buffer).await?,
+        };
         self.taken += read;
         Ok(read)
     }

@@ -119,6 +119,26 @@ fn an_agent_that_stops_in_the_middle_of_a_line_costs_the_others_nothing() {
     assert_eq!(arguments(&half.answer(&json!(1))), &json!({"late": true}));
 }
 
+/// Case C7.
+#[test]
+fn an_agent_that_does_not_finish_its_line_is_cut_off_and_one_that_is_slow_or_silent_is_not() {
+    let daemon = Setup::with(Server::named("a")).head("[daemon]\nline_timeout = \"1s\"").start();
+    let [mut pace, mut silent, mut slow, mut half, mut endless] = [(); 5].map(|()| Agent::ready(&daemon));
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","arguments":{}}}"#;
+    half.send_raw(&call[..40]);
+    endless.send_raw("x".repeat(17 << 20));
+    let pieces: Vec<_> = call.as_bytes().chunks(8).map(|piece| str::from_utf8(piece).expect("ASCII")).collect();
+    for piece in &pieces {
+        slow.send_raw(piece);
+        arguments(&pace.call("a__sleep", &json!({"ms": 250})));
+    }
+    slow.send_raw("\n");
+    arguments(&slow.answer(&json!(1)));
+    half.expect_end();
+    endless.expect_end();
+    arguments(&silent.call("a__echo", &json!({})));
+}
+
 /// Case C10.
 #[test]
 fn agents_that_come_and_go_leave_nothing_in_the_daemon() {

@@ -27,6 +27,7 @@ impl Layers {
         self.daemon.naming = daemon.naming.or(self.daemon.naming);
         self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
         self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);
+        self.daemon.line_timeout = daemon.line_timeout.or(self.daemon.line_timeout);
         self.daemon.max_starting = daemon.max_starting.or(self.daemon.max_starting);
         self.daemon.call_history = daemon.call_history.or(self.daemon.call_history);
         self.daemon.call_log = daemon.call_log.or(self.daemon.call_log.take());
@@ -68,6 +69,7 @@ impl Layers {
             daemon: DaemonConfig {
                 naming,
                 max_message_bytes,
+                line_timeout: daemon.line_timeout.unwrap_or(unset.line_timeout),
                 max_starting: daemon.max_starting.unwrap_or(unset.max_starting),
                 calls,
             },

@@ -60,6 +60,7 @@ impl Reader<'_> {
                 .take("max_name_length")
                 .and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, Naming::default().max_length)),
             max_message: fields.take("max_message").and_then(|entry| self.size(entry, SIZES, "16MiB")),
+            line_timeout: fields.take("line_timeout").and_then(|entry| self.duration(entry)),
             max_starting: fields
                 .take("max_starting")
                 .and_then(|entry| self.integer(entry, 1..=MAX_STARTING, DaemonConfig::default().max_starting)),

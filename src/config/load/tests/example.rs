@@ -33,5 +33,5 @@ fn the_example_shows_every_key() {
             assert!(EXAMPLE.contains(&format!("\n{key} = ")) || EXAMPLE.contains(&format!("\n# {key} = ")), "{key}");
         }
     }
-    assert_eq!(shown, 7 + 15 + 22);
+    assert_eq!(shown, 8 + 15 + 22);
 }

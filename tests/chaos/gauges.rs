@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Daemon, field, resident_kib, run};
 
-/// Processes, descriptors and threads: what has to be the same again.
+/// Threads that parse and do work on files: the daemon has so many at most, and keeps those that it needed.
+const HELPERS: usize = 4;
+
+/// Processes, descriptors and threads: what has to be the same again, but for helper threads.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// By their command.
@@ -39,11 +42,10 @@ impl Held {
         }
     }
 
-    /// Whether nothing is there that was not there `before`, and nothing is missing. Threads that parse and read files go
-    /// after ten idle seconds, which a short run does not wait for.
-    pub(crate) fn is_as(&self, before: &Self, threads_too: bool) -> bool {
+    /// Whether nothing is there that was not there `before`, when there was one helper at least, and nothing is missing.
+    pub(crate) fn is_as(&self, before: &Self) -> bool {
         let all = |held: &Self| (held.processes.clone(), held.descriptors.clone(), held.zombies);
-        all(self) == all(before) && (!threads_too || self.threads <= before.threads)
+        all(self) == all(before) && self.threads < before.threads + HELPERS
     }
 }
 

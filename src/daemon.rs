@@ -127,7 +127,7 @@ pub async fn run(
     let turns = Turns::new(config.daemon.max_starting);
     let cache = process::cache_directory();
     let host = Host { inherited, max_message, turns, cgroups, cache, ..Host::new(Guard::available()) };
-    let sockets = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?);
+    let sockets = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?.with_reserve());
     let mut presence = Presence::new(lock)?;
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
@@ -204,10 +204,12 @@ impl Daemon {
                 agent = accept(self.agents.as_ref()) => self.greet_agent(agent),
                 operator = self.operators.accept(), if self.questions.len() < MAX_OPERATORS => {
                     self.greet_operator(operator);
+                    self.operators.refill();
                 }
                 Some(query) = asked.recv() => self.answer(query),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
-                Some(_) = self.questions.join_next() => {}
+                // Before any agent gets what the operator has left.
+                Some(_) = self.questions.join_next() => self.operators.refill(),
                 () = presence.due() => presence.look_after(self.agents.as_mut().into_iter().chain([&mut self.operators])),
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
                     self.agents = None;

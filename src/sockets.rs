@@ -6,6 +6,7 @@
 //! a killed daemon has left.
 
 mod presence;
+mod reserve;
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt}
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket::Listener as BoundSocket;
@@ -23,6 +25,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::sleep;
 
 pub(crate) use self::presence::Presence;
+use self::reserve::Reserve;
 
 /// The default profile's socket.
 pub const AGENT_SOCKET: &str = "mcp.sock";
@@ -150,6 +153,7 @@ pub struct Listener {
     identity: (u64, u64),
     /// The last connection could not be accepted, which has been said.
     failing: Cell<bool>,
+    reserve: Reserve,
 }
 
 impl Lock {
@@ -190,7 +194,19 @@ impl Listener {
     fn at(path: PathBuf) -> Result<Self, SocketError> {
         let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
-        Ok(Self { socket, path, identity, failing: Cell::new(false) })
+        Ok(Self { socket, path, identity, failing: Cell::new(false), reserve: Reserve::default() })
+    }
+
+    /// The same, with descriptors kept back: when no other is free, one connection at a time is accepted all the same.
+    #[must_use]
+    pub fn with_reserve(mut self) -> Self {
+        self.reserve = Reserve::for_one();
+        self
+    }
+
+    /// Keeps back again what the connections before have left free.
+    pub fn refill(&self) {
+        self.reserve.fill();
     }
 
     /// Where it listens.
@@ -202,17 +218,36 @@ impl Listener {
     /// The next connection. May be cancelled without loss.
     pub async fn accept(&self) -> UnixStream {
         loop {
-            match self.socket.accept().await {
-                Ok((stream, _)) => {
+            match self.accept_one().await {
+                Ok(stream) => {
                     self.failing.set(false);
                     return stream;
                 }
+                // It is served already, with what was kept back for it.
+                Err(_) if self.reserve.is_given() => sleep(ACCEPT_AGAIN).await,
                 Err(error) => {
                     if !self.failing.replace(true) {
                         tracing::warn!(socket = %self.path.display(), "cannot accept connections for now: {error}");
                     }
                     sleep(ACCEPT_AGAIN).await;
                 }
+            }
+        }
+    }
+
+    async fn accept_one(&self) -> io::Result<UnixStream> {
+        loop {
+            self.refill();
+            let error = match self.socket.accept().await {
+                Ok((stream, _)) => return Ok(stream),
+                Err(error) => error,
+            };
+            if !self.reserve.give(&error) {
+                return Err(error);
+            }
+            // At once, before anybody else has what was given. Without a descriptor `accept` fails also if nobody waits.
+            if let Some(accepted) = self.socket.accept().now_or_never() {
+                return accepted.map(|(stream, _)| stream);
             }
         }
     }

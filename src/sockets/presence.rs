@@ -73,7 +73,9 @@ impl Listener {
             Ok(found) if found == self.identity => Ok(()),
             Ok(_) => Err(SocketError::Replaced(self.path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                *self = Self::at(self.path.clone())?;
+                let mut anew = Self::at(self.path.clone())?;
+                std::mem::swap(&mut self.reserve, &mut anew.reserve);
+                *self = anew;
                 tracing::warn!(socket = %self.path.display(), "was deleted, and is there again");
                 Ok(())
             }

@@ -136,6 +136,29 @@ fn without_a_free_descriptor_mcpd_waits_idly_and_recovers_when_there_is_one() {
     arguments(&agent.call("a__echo", &json!({})));
 }
 
+/// Case F4.
+#[test]
+fn an_operator_is_answered_when_agents_have_every_descriptor() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    // Above what it needs for itself and its server.
+    let usual = limit_files(&daemon, Some(48));
+    let mut waiting: Vec<_> = (0..40).map(|_| Agent::connect(&daemon)).collect();
+    until("it cannot accept more", || daemon.log().contains("cannot accept").then_some(()));
+    for _ in 0..5 {
+        let status = daemon.client(&["status", "--json"]).expect_code(0).json();
+        assert!(status["agents"].as_array().is_some_and(|agents| agents.len() < 41), "{status}");
+    }
+    daemon.client(&["status", "--check"]).expect_code(0);
+    daemon.client(&["logs"]).expect_code(0);
+    arguments(&agent.call("a__echo", &json!({})));
+    limit_files(&daemon, usual);
+    for newcomer in &mut waiting {
+        assert_eq!(newcomer.initialize("2025-11-25")["error"], Value::Null);
+    }
+    daemon.status();
+}
+
 /// Case F7.
 #[test]
 fn a_server_for_which_there_is_no_process_is_tried_again_until_there_is() {

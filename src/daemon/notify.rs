@@ -1,10 +1,11 @@
-//! What the service manager is told: that the daemon serves, that it stops, and a line for `systemctl status`.
+//! What the service manager is told: that the daemon serves, that it stops, a line for `systemctl status`, and, if it wants
+//! to know, again and again that the loop which moves the data still turns.
 //!
 //! Knows: what servers publish, how many agents there are. Must not touch: what it tells about. Without a service manager
 //! there is nobody to tell, and that is no failure.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -13,6 +14,7 @@ use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::alarm::Alarm;
 use crate::manager::View;
 use crate::server::{Stop, StopOrder};
 
@@ -38,6 +40,7 @@ pub(super) async fn run(mut facts: Facts) {
         return;
     }
     let mut said = String::new();
+    let mut watchdog = Watchdog::wanted();
     let (mut news, mut stops) = (Some(NotifyState::Ready), false);
     loop {
         let (line, changed) = facts.line();
@@ -50,7 +53,35 @@ pub(super) async fn run(mut facts: Facts) {
         tokio::select! {
             () = async { sleep(SPACING).await; changed.await } => {}
             () = facts.stop.at_least(Stop::Stop), if !stops => (news, stops) = (Some(NotifyState::Stopping), true),
+            () = Watchdog::due(&mut watchdog) => news = Some(NotifyState::Watchdog),
         }
+    }
+}
+
+/// A service manager that replaces a daemon from which it hears nothing for some time (sd_watchdog_enabled(3)).
+struct Watchdog {
+    alarm: Alarm,
+    every: Duration,
+}
+
+impl Watchdog {
+    /// Half of the time, as systemd advises.
+    fn wanted() -> Option<Self> {
+        let every = sd_notify::watchdog_enabled()? / 2;
+        match Alarm::new() {
+            Ok(alarm) => Some(Self { alarm, every }),
+            Err(error) => {
+                tracing::warn!("cannot tell the service manager that it runs: {error}");
+                None
+            }
+        }
+    }
+
+    /// Ends when it is to be told; never, if nobody wants to know.
+    async fn due(watchdog: &mut Option<Self>) {
+        let Some(Self { alarm, every }) = watchdog else { return std::future::pending().await };
+        alarm.set(Some(Instant::now() + *every));
+        alarm.rings().await;
     }
 }
 

@@ -50,6 +50,25 @@ fn start_returns_when_mcpd_serves_and_stop_when_nothing_is_left() {
     assert_eq!(manager.property("ExecMainStatus"), "0");
 }
 
+/// Case E9.
+#[test]
+fn a_daemon_that_hangs_is_replaced_and_nothing_of_it_is_left() {
+    let Some(manager) = UserManager::start(&clingy()) else { return };
+    // Sooner than the unit has it.
+    manager.place().write("xdg-config/systemd/user/mcpd.service.d/watchdog.conf", "[Service]\nWatchdogSec=1\n");
+    manager.systemctl(&["daemon-reload"]).expect_code(0);
+    manager.systemctl(&["start", "mcpd"]).expect_code(0);
+    manager.wait_row("forking", "is ready", |row| row["state"] == "ready");
+    let before = manager.property("MainPID");
+    let old = manager.unit_processes();
+    manager.systemctl(&["kill", "--signal=STOP", "--kill-whom=main", "mcpd"]).expect_code(0);
+    until("another daemon serves", || {
+        let now = manager.property("MainPID");
+        (now != before && now != "0" && manager.mcpd(&["status"]).code != Some(3)).then_some(())
+    });
+    expect_gone(&old);
+}
+
 #[test]
 fn the_status_line_says_how_many_servers_serve_and_how_many_agents_there_are() {
     let broken = Server::run_by("broken", "/nonexistent/server");

@@ -36,7 +36,7 @@ use crate::logging;
 use crate::manager::{Manager, ManagerError, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Stop, StopOrder, Turns};
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Listener, Presence, RuntimeDir, SocketError};
+use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Activated, Listener, Presence, RuntimeDir, SocketError};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
@@ -119,6 +119,7 @@ pub async fn run(
     log: logging::Control,
     cgroups: Cgroups,
 ) -> Result<(), DaemonError> {
+    let mut activated = Activated::take_over()?;
     let inherited = process::prepare()?;
     let signals = signals::listen()?;
     let lock = directory.lock()?;
@@ -127,7 +128,9 @@ pub async fn run(
     let turns = Turns::new(config.daemon.max_starting);
     let cache = process::cache_directory();
     let host = Host { inherited, max_message, turns, cgroups, cache, ..Host::new(Guard::available()) };
-    let sockets = (lock.listen(AGENT_SOCKET)?, lock.listen(ADMIN_SOCKET)?.with_reserve());
+    let agents = lock.listen_or_take(AGENT_SOCKET, &mut activated)?;
+    let sockets = (agents, lock.listen(ADMIN_SOCKET)?.with_reserve());
+    activated.warn_of_the_rest();
     let mut presence = Presence::new(lock)?;
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;

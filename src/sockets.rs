@@ -5,6 +5,8 @@
 //! One daemon a directory: the lock is held for life and never removed, so whoever holds it may take over sockets that
 //! a killed daemon has left.
 
+mod activation;
+mod error;
 mod presence;
 mod reserve;
 
@@ -24,6 +26,8 @@ use interprocess::os::unix::uds_local_socket::Listener as BoundSocket;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::sleep;
 
+pub(crate) use self::activation::Activated;
+pub use self::error::SocketError;
 pub(crate) use self::presence::Presence;
 use self::reserve::Reserve;
 
@@ -36,42 +40,6 @@ const LOCK: &str = "lock";
 const MAX_PATH: usize = 107;
 /// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-/// Why the sockets cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum SocketError {
-    /// Another daemon holds the lock.
-    #[error("mcpd is already running in {}", .0.display())]
-    AlreadyRunning(PathBuf),
-    /// There is nowhere to put them.
-    #[error("no runtime directory: set XDG_RUNTIME_DIR or HOME, or give --runtime-dir DIR")]
-    NoDirectory,
-    /// The directory is not one that only its owner can enter.
-    #[error("runtime directory {}: {what}", path.display())]
-    Unsafe {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        what: String,
-    },
-    /// The path does not fit into a socket address.
-    #[error("socket path {} has {} bytes, and at most {MAX_PATH} are possible: give a shorter --runtime-dir", .0.display(), .0.as_os_str().len())]
-    PathTooLong(PathBuf),
-    /// Something that is no socket stands in a socket's place.
-    #[error("{} exists and is not a socket: move it away", .0.display())]
-    NotASocket(PathBuf),
-    /// Something else stands where a socket of this daemon was.
-    #[error("something else was put in the place of {}: move it away", .0.display())]
-    Replaced(PathBuf),
-    /// The system refused.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// What it was about.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
 
 /// Where a daemon and its clients meet.
 #[derive(Debug, Clone)]
@@ -151,12 +119,25 @@ pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
     identity: (u64, u64),
+    /// The service manager's, which goes on listening without us.
+    is_lent: bool,
     /// The last connection could not be accepted, which has been said.
     failing: Cell<bool>,
     reserve: Reserve,
 }
 
 impl Lock {
+    /// Takes over the socket `name` if the service manager has opened it, else listens as [`Lock::listen`] does.
+    ///
+    /// # Errors
+    /// As [`Lock::listen`]; if what was opened is not this user's alone.
+    pub(crate) fn listen_or_take(&self, name: &str, activated: &mut Activated) -> Result<Listener, SocketError> {
+        match activated.take(name)? {
+            Some((socket, path)) => Listener::taken_over(socket, path),
+            None => self.listen(name),
+        }
+    }
+
     /// Listens on the socket `name`, mode 0600 from the first instant, in place of one left by a killed daemon.
     ///
     /// # Errors
@@ -179,7 +160,10 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     let name = path.to_fs_name::<GenericFilePath>()?;
     let options = ListenerOptions::new().name(name).mode(0o600).reclaim_name(false);
     let bound: BoundSocket = options.create_sync_as()?;
-    let socket = std::os::unix::net::UnixListener::from(OwnedFd::from(bound));
+    from_std(std::os::unix::net::UnixListener::from(OwnedFd::from(bound)))
+}
+
+fn from_std(socket: std::os::unix::net::UnixListener) -> io::Result<UnixListener> {
     socket.set_nonblocking(true)?;
     UnixListener::from_std(socket)
 }
@@ -194,7 +178,19 @@ impl Listener {
     fn at(path: PathBuf) -> Result<Self, SocketError> {
         let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
-        Ok(Self { socket, path, identity, failing: Cell::new(false), reserve: Reserve::default() })
+        Ok(Self::new(socket, path, identity))
+    }
+
+    fn taken_over(socket: std::os::unix::net::UnixListener, path: PathBuf) -> Result<Self, SocketError> {
+        let taken = from_std(socket).and_then(|socket| Ok((socket, identity(&path)?)));
+        let (socket, identity) = taken.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        let mut listener = Self::new(socket, path, identity);
+        listener.is_lent = true;
+        Ok(listener)
+    }
+
+    fn new(socket: UnixListener, path: PathBuf, identity: (u64, u64)) -> Self {
+        Self { socket, path, identity, is_lent: false, failing: Cell::new(false), reserve: Reserve::default() }
     }
 
     /// The same, with descriptors kept back: when no other is free, one connection at a time is accepted all the same.
@@ -256,7 +252,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Only our own: somebody may have replaced the file.
-        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+        if !self.is_lent && identity(&self.path).is_ok_and(|found| found == self.identity) {
             let _ = std::fs::remove_file(&self.path);
         }
     }

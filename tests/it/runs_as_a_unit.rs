@@ -1,5 +1,10 @@
 //! As the shipped unit of a real user manager: started when it serves, gone when it is stopped, back when it is killed.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -67,6 +72,41 @@ fn a_daemon_that_hangs_is_replaced_and_nothing_of_it_is_left() {
         (now != before && now != "0" && manager.mcpd(&["status"]).code != Some(3)).then_some(())
     });
     expect_gone(&old);
+}
+
+/// Whether the daemon that took the connection has answered it; it may have been on its way out. None is refused.
+fn is_served(socket: &Path) -> bool {
+    let mut stream = UnixStream::connect(socket).expect("nobody is refused");
+    let asked = stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+    let mut answer = String::new();
+    asked.and_then(|()| BufReader::new(stream).read_line(&mut answer)).is_ok_and(|bytes| bytes > 0)
+}
+
+/// Case E11.
+#[test]
+fn agents_that_connect_before_the_start_or_during_a_restart_wait_and_are_served() {
+    let Some(manager) = UserManager::start(&plain()) else { return };
+    manager.systemctl(&["start", "mcpd.socket"]).expect_code(0);
+    assert_eq!(manager.property("ActiveState"), "inactive", "nobody has connected yet");
+    let socket = manager.agent_socket();
+    assert!(is_served(&socket), "the first agent starts it");
+    let restarted = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| {
+                while !restarted.load(Ordering::Relaxed) {
+                    is_served(&socket);
+                }
+                assert!(is_served(&socket));
+            });
+        }
+        for _ in 0..3 {
+            manager.systemctl(&["restart", "mcpd"]).expect_code(0);
+        }
+        restarted.store(true, Ordering::Relaxed);
+    });
+    manager.systemctl(&["stop", "mcpd.socket", "mcpd"]).expect_code(0);
+    manager.expect_nothing_left();
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn the_table_of_faults_has_every_case_once_and_names_the_tests_that_say_so() {
 }
 
 #[test]
-fn the_unit_file_pleases_systemd() {
+fn the_unit_files_please_systemd() {
     let unit = fs::read_to_string(root().join("systemd/mcpd.service")).expect("text");
     let installed = "%h/.cargo/bin/mcpd";
     assert!(unit.contains(installed), "the unit runs what `cargo install` installs");
@@ -149,8 +149,10 @@ fn the_unit_file_pleases_systemd() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let copy = dir.path().join("mcpd.service");
     fs::write(&copy, unit.replace(installed, MCPD)).expect("the test's own directory is writable");
+    let socket = dir.path().join("mcpd.socket");
+    fs::copy(root().join("systemd/mcpd.socket"), &socket).expect("the test's own directory is writable");
     let mut command = Command::new("systemd-analyze");
-    command.args(["--user", "--man=no", "verify"]).arg(&copy).env("XDG_RUNTIME_DIR", dir.path());
+    command.args(["--user", "--man=no", "verify"]).args([&copy, &socket]).env("XDG_RUNTIME_DIR", dir.path());
     match command.output() {
         Err(error) => skipped(&format!("systemd-analyze cannot be run: {error}")),
         Ok(output) => {

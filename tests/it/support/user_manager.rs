@@ -165,8 +165,10 @@ fn install(setup: &Setup, place: &Place) {
     let drop_in =
         place.write("log.conf", format!("[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"));
     let (program, config) = (PathBuf::from(MCPD), setup.write(place));
+    let socket = unit.with_extension("socket");
     let wanted = [
         (unit, "xdg-config/systemd/user/mcpd.service"),
+        (socket, "xdg-config/systemd/user/mcpd.socket"),
         (drop_in, "xdg-config/systemd/user/mcpd.service.d/log.conf"),
         (program, "home/.cargo/bin/mcpd"),
         (config, "xdg-config/mcpd/config.toml"),

@@ -1,0 +1,65 @@
+//! Sockets that the service manager has opened already, so that agents which connect while no daemon runs wait for one.
+//!
+//! Source: sd_listen_fds(3). They are known by name: `mcp` is [`super::AGENT_SOCKET`]. The operator's socket is never one:
+//! asking for status must not start a daemon.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+use super::SocketError;
+
+/// Those that were given and not taken.
+#[derive(Debug, Default)]
+pub(crate) struct Activated(Vec<(String, UnixListener)>);
+
+impl Activated {
+    /// What the service manager gave this process. To be called once.
+    ///
+    /// # Errors
+    /// If what it says of them cannot be understood.
+    pub(crate) fn take_over() -> std::io::Result<Self> {
+        let given = sd_notify::listen_fds_with_names()?;
+        // By number they are known to nobody who would close them. Asking the kernel for a copy is the safe way to one
+        // that is owned.
+        let myself = pidfd_open(getpid(), PidfdFlags::empty())?;
+        let mut sockets = Vec::new();
+        for (number, name) in given {
+            let copy: OwnedFd = pidfd_getfd(&myself, number, PidfdGetfdFlags::empty())?;
+            nix::unistd::close(number)?;
+            sockets.push((name, UnixListener::from(copy)));
+        }
+        Ok(Self(sockets))
+    }
+
+    /// The one for `socket`, with its path.
+    ///
+    /// # Errors
+    /// If it is no Unix socket with a path, or open to others.
+    pub(super) fn take(&mut self, socket: &str) -> Result<Option<(UnixListener, PathBuf)>, SocketError> {
+        let wanted = socket.trim_end_matches(".sock");
+        let Some(index) = self.0.iter().position(|(name, _)| name == wanted) else { return Ok(None) };
+        let (name, listener) = self.0.swap_remove(index);
+        let address = listener.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
+        let unsafe_ = |path: &Path, what: String| SocketError::Unsafe { path: path.to_owned(), what };
+        let path = address.ok_or_else(|| unsafe_(Path::new(&name), "is no Unix socket with a path".to_owned()))?;
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.mode() & 0o077 == 0 => Ok(Some((listener, path))),
+            Ok(found) => {
+                let mode = found.mode() & 0o7777;
+                Err(unsafe_(&path, format!("is open to others (mode {mode:04o}): say SocketMode=0600 in its unit")))
+            }
+            Err(source) => Err(SocketError::Io { path, source }),
+        }
+    }
+
+    /// Says of those that nobody has taken that they are of no use.
+    pub(crate) fn warn_of_the_rest(&self) {
+        for (name, _) in &self.0 {
+            tracing::warn!("the service manager gave a socket named `{name}`, of which mcpd has no use");
+        }
+    }
+}

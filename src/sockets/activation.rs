@@ -3,7 +3,8 @@
 //! Source: sd_listen_fds(3). They are known by name: `mcp` is [`super::AGENT_SOCKET`]. The operator's socket is never one:
 //! asking for status must not start a daemon.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -21,16 +22,10 @@ impl Activated {
     ///
     /// # Errors
     /// If what it says of them cannot be understood.
-    pub(crate) fn take_over() -> std::io::Result<Self> {
-        let given = sd_notify::listen_fds_with_names()?;
-        // By number they are known to nobody who would close them. Asking the kernel for a copy is the safe way to one
-        // that is owned.
-        let myself = pidfd_open(getpid(), PidfdFlags::empty())?;
+    pub(crate) fn take_over() -> io::Result<Self> {
         let mut sockets = Vec::new();
-        for (number, name) in given {
-            let copy: OwnedFd = pidfd_getfd(&myself, number, PidfdGetfdFlags::empty())?;
-            nix::unistd::close(number)?;
-            sockets.push((name, UnixListener::from(copy)));
+        for (number, name) in sd_notify::listen_fds_with_names()? {
+            sockets.push((name, UnixListener::from(owned(number)?)));
         }
         Ok(Self(sockets))
     }
@@ -62,4 +57,12 @@ impl Activated {
             tracing::warn!("the service manager gave a socket named `{name}`, of which mcpd has no use");
         }
     }
+}
+
+/// By number it is known to nobody who would close it. Asking the kernel for a copy is the safe way to one that is owned.
+fn owned(number: RawFd) -> io::Result<OwnedFd> {
+    let myself = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let copy = pidfd_getfd(&myself, number, PidfdGetfdFlags::empty())?;
+    nix::unistd::close(number)?;
+    Ok(copy)
 }

@@ -7,6 +7,7 @@ mod support;
 use std::error::Error;
 use std::process::ExitCode;
 
+use mcpd::kind::Kind;
 use mcpd::{Manager, demo_server};
 
 fn main() -> ExitCode {
@@ -24,7 +25,7 @@ async fn example() -> Result<(), Box<dyn Error>> {
     let changes = manager.set_servers([demo_server::config("first")?, second]).await?;
     println!("added {:?}, restarted {:?}, removed {:?}", changes.added, changes.restarted, changes.removed);
     // It is started beside the first, which goes on undisturbed.
-    list.wait_for(|view| view.catalog.route(b"second__echo").is_some()).await?;
+    list.wait_for(|view| view.catalog.route(Kind::Tools, b"second__echo").is_some()).await?;
     show("two set", &manager).await;
 
     manager.toggle("first", false).await?;

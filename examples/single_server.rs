@@ -19,7 +19,7 @@ async fn example() -> Result<(), Box<dyn Error>> {
     let client = Client::spawn(demo_server::config("demo")?);
     client.initialize().await?;
     for tool in client.list_tools().await? {
-        println!("{}", tool.name);
+        println!("{}", tool.key);
     }
     let result = client.call_tool("add", &json!({ "a": 40, "b": 2 })).await?;
     println!("40 + 2 = {}", result.value()["content"][0]["text"]);

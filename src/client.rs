@@ -9,7 +9,7 @@
 //! let client = mcpd::Client::spawn(server);
 //! client.initialize().await?;
 //! for tool in client.list_tools().await? {
-//!     println!("{}", tool.name);
+//!     println!("{}", tool.key);
 //! }
 //! let result = client.call_tool("get_current_time", &serde_json::json!({ "timezone": "UTC" })).await?;
 //! println!("{}", result.value());
@@ -26,9 +26,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::catalog::Tool;
+use crate::catalog::Item;
 use crate::config::{CallLimit, ServerConfig, Settings};
 use crate::jsonrpc::reply::ErrorObject;
+use crate::kind::Kind;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::{self, Guard, Host, Running, ServerHandle, Stop};
@@ -170,12 +171,12 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`].
-    pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
+    pub async fn list_tools(&self) -> Result<Vec<Item>, ClientError> {
         self.ready()?;
         self.handle().wait_for(|published| published.attempted).await;
         connected(self.handle())?;
-        let tools = Arc::clone(&self.handle().published().tools);
-        Ok(tools.tools.iter().filter(|tool| self.policy.permits(&tool.name)).cloned().collect())
+        let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
+        Ok(tools.items.iter().filter(|tool| self.policy.permits(Kind::Tools, &tool.key)).cloned().collect())
     }
 
     /// Calls a tool by the server's own name for it. Dropping the future cancels the call at the server.
@@ -184,7 +185,7 @@ impl Client {
     /// All of [`ClientError`].
     pub async fn call_tool(&self, tool: &str, arguments: &impl Serialize) -> Result<ToolResult, ClientError> {
         self.ready()?;
-        if !self.policy.permits(tool) {
+        if !self.policy.permits(Kind::Tools, tool) {
             return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
         call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool)).await

@@ -2,6 +2,8 @@
 //!
 //! Pure. Today every version is of the legacy era, the one that opens with `initialize`.
 
+use serde_json::json;
+
 /// Versions of the legacy era, oldest first (MCP, `basic/lifecycle`, "Version Negotiation").
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
 
@@ -18,6 +20,21 @@ pub fn negotiate(asked: &str) -> &'static str {
 #[must_use]
 pub fn known(version: &str) -> Option<&'static str> {
     LEGACY.into_iter().find(|known| *known == version)
+}
+
+/// What an agent that is served in `protocol` is told that mcpd can do, whatever servers run just now.
+#[must_use]
+pub fn capabilities(protocol: &str) -> serde_json::Value {
+    let mut all = json!({
+        "tools": { "listChanged": true },
+        "prompts": { "listChanged": true },
+        "resources": { "listChanged": true },
+    });
+    // Declared since 2025-03-26 (`changelog`).
+    if protocol != LEGACY[0] {
+        all["completions"] = json!({});
+    }
+    all
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod demo_server;
 pub mod era;
 pub mod jsonrpc;
+pub mod kind;
 pub mod logging;
 pub mod manager;
 mod moment;

@@ -1,37 +1,48 @@
-//! Which of a server's tools are exposed. The one function that decides it is [`Policy::permits`].
+//! What of a server is exposed. The one function that decides it is [`Policy::permits`].
 //!
-//! Pure: it knows names and patterns, nothing else. Listing and calling both go through the catalog, which asks here.
+//! Pure: it knows kinds, names and patterns, nothing else. Listing and asking both go through the catalog, which asks here.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// The `allow` and `deny` patterns of one server. `allow` narrows first; `deny` wins.
+use crate::kind::{Kind, PerKind};
+
+/// What of one server is exposed: `allow` narrows first; `deny` wins. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Policy {
+pub struct Policy(PerKind<Rules>);
+
+#[derive(Debug, Clone, Default)]
+struct Rules {
     allow: Option<GlobSet>,
     deny: GlobSet,
 }
 
 impl Policy {
-    /// A policy of `allow` patterns (`None`: everything) and `deny` patterns.
+    /// A policy of `allow` patterns (`None`: everything) and `deny` patterns on tools, which hides nothing else.
     ///
     /// # Errors
     /// If the patterns together cannot be compiled, which is a matter of their size.
     pub fn new(allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
-        Ok(Self { allow: allow.map(set).transpose()?, deny: set(deny)? })
+        let mut policy = Self::default();
+        policy.0[Kind::Tools] = Rules { allow: allow.map(set).transpose()?, deny: set(deny)? };
+        Ok(policy)
     }
 
-    /// The same policy with other `deny` patterns.
+    /// The same policy with other `deny` patterns on tools.
     ///
     /// # Errors
     /// As [`Policy::new`].
     pub fn denying(&self, deny: &[Glob]) -> Result<Self, globset::Error> {
-        Ok(Self { allow: self.allow.clone(), deny: set(deny)? })
+        let mut policy = self.clone();
+        policy.0[Kind::Tools].deny = set(deny)?;
+        Ok(policy)
     }
 
-    /// Whether the server's own tool name is exposed.
+    /// Whether what the server calls `key` (a name, a URI, a URI template) is exposed.
     #[must_use]
-    pub fn permits(&self, tool: &str) -> bool {
-        self.allow.as_ref().is_none_or(|allow| allow.is_match(tool)) && !self.deny.is_match(tool)
+    pub fn permits(&self, kind: Kind, key: &str) -> bool {
+        // Templates and URIs are two ways to the same resources.
+        let Rules { allow, deny } = &self.0[if kind == Kind::Templates { Kind::Resources } else { kind }];
+        allow.as_ref().is_none_or(|allow| allow.is_match(key)) && !deny.is_match(key)
     }
 }
 
@@ -59,7 +70,7 @@ mod tests {
         let globs = |texts: &[&str]| texts.iter().map(|t| pattern(t).expect("a glob")).collect::<Vec<_>>();
         let allow = allow.map(globs);
         let policy = Policy::new(allow.as_deref(), &globs(deny)).expect("patterns compile");
-        assert_eq!(policy.permits(tool), permitted, "allow {allow:?} deny {deny:?} tool {tool:?}");
+        assert_eq!(policy.permits(Kind::Tools, tool), permitted, "allow {allow:?} deny {deny:?} tool {tool:?}");
     }
 
     #[test]

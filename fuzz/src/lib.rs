@@ -10,6 +10,7 @@
 mod mcpd {
     pub mod catalog;
     pub mod jsonrpc;
+    pub mod kind;
     pub mod moment;
     pub mod naming;
     pub mod policy;
@@ -45,4 +46,4 @@ mod mcpd {
     }
 }
 
-pub use mcpd::{calls, catalog, config, jsonrpc, moment, naming, policy, server, session};
+pub use mcpd::{calls, catalog, config, jsonrpc, kind, moment, naming, policy, server, session};

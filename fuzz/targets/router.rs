@@ -1,6 +1,6 @@
-//! Two servers, two agents and what stands between them, without any I/O: tool lists, catalog, calls, answers.
+//! Two servers, two agents and what stands between them, without any I/O: lists, catalog, requests, answers.
 //!
-//! The first byte is the naming scheme, the first two lines are what the servers answer to `tools/list`. Each further
+//! The first byte is the naming scheme, the first two lines are what the servers answer when they are asked for their lists. Each further
 //! line is an agent's, or with a `<` before it the servers' answer. Nothing panics; what is listed is callable and what is
 //! denied is neither; what goes out is what came in but for the id, the name and the progress token; every call
 //! ends once, with its own agent.
@@ -12,25 +12,26 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use rooms::catalog::{Catalog, Names, Route, Source, Tool};
+use rooms::catalog::{Catalog, Item, Names, Route, Source};
 use rooms::config::Settings;
 use rooms::jsonrpc::members::{members, text};
 use rooms::jsonrpc::pending::{Pending, Taken};
 use rooms::jsonrpc::splice::{Edit, splice};
 use rooms::jsonrpc::{Message, parse};
+use rooms::kind::{Kind, PerKind};
 use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
 use rooms::server::call::{Call, CallKey, Reply, ReplySender};
-use rooms::server::listing::{Listing, Next};
-use rooms::session::asked::Asked;
+use rooms::server::listing::{Listing, Lists, Next};
+use rooms::session::asked::{Asked, Lead, Method};
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {
     let Some((scheme, rest)) = data.split_first() else { return };
     let scheme = Scheme::ALL[usize::from(*scheme) % 3].1;
     let mut lines = rest.split(|byte| *byte == b'\n').map(Bytes::copy_from_slice);
-    let lists = [lines.next(), lines.next()].map(|line| line.map(|line| tools(&line)).unwrap_or_default());
+    let lists = [lines.next(), lines.next()].map(|line| line.map(|line| lists(&line)).unwrap_or_default());
     let world = World::new(scheme, lists);
     world.check_list();
     let mut router =
@@ -46,51 +47,57 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(router.ended + left, calls, "a call that has not ended once");
 });
 
-fn tools(result: &Bytes) -> Vec<Tool> {
-    match Listing::default().page(result) {
-        Some(Next::Done(list)) => list.tools,
-        Some(Next::Page(..)) | None => Vec::new(),
-    }
+fn lists(result: &Bytes) -> Lists {
+    PerKind::from_fn(|kind| match Listing::of(kind).page(result) {
+        Some(Next::Done(list)) => Arc::new(list),
+        Some(Next::Page(..)) | None => Arc::default(),
+    })
 }
 
 /// Two servers and what is exposed of them.
 struct World {
     names: [Arc<str>; 2],
     policies: [Policy; 2],
-    tools: [Vec<Tool>; 2],
+    lists: [Lists; 2],
     catalog: Catalog,
 }
 
 impl World {
-    fn new(scheme: Scheme, tools: [Vec<Tool>; 2]) -> Self {
+    fn new(scheme: Scheme, lists: [Lists; 2]) -> Self {
         let deny = ["deny*", "*x?"].map(|glob| policy::pattern(glob).expect("a glob"));
         let policies = [Policy::default(), Policy::new(None, &deny).expect("small")];
         let names = [Arc::from("one"), Arc::from("two")];
         let naming = Naming { scheme, ..Naming::default() };
         let settings = Settings::default();
-        let source = |n: usize| Source { name: &names[n], policy: &policies[n], settings: &settings, tools: &tools[n] };
+        let source = |n: usize| Source { name: &names[n], policy: &policies[n], settings: &settings, lists: &lists[n] };
         let catalog = Catalog::build(&mut Names::default(), &naming, &[source(0), source(1)]);
-        Self { names, policies, tools, catalog }
+        Self { names, policies, lists, catalog }
     }
 
     /// What is listed is what is routed to, is permitted, and is what its server said of it but for the name.
     fn check_list(&self) {
-        let list = self.catalog.list();
-        let Ok([Some(listed)]) = members(list, ["tools"]) else { panic!("no list: {list:?}") };
+        for kind in [Kind::Tools, Kind::Prompts] {
+            self.check_list_of(kind);
+        }
+    }
+
+    fn check_list_of(&self, kind: Kind) {
+        let list = self.catalog.list(kind);
+        let Ok([Some(listed)]) = members(list, [kind.member()]) else { panic!("no list: {list:?}") };
         let listed: Vec<&RawValue> = serde_json::from_slice(&listed).expect("a list");
-        assert_eq!(listed.len(), self.catalog.len());
-        for tool in listed {
-            let tool = Bytes::copy_from_slice(tool.get().as_bytes());
-            let Ok([Some(raw_name)]) = members(&tool, ["name"]) else { panic!("a tool without a name: {tool:?}") };
+        assert_eq!(listed.len(), self.catalog.count(kind));
+        for item in listed {
+            let item = Bytes::copy_from_slice(item.get().as_bytes());
+            let Ok([Some(raw_name)]) = members(&item, ["name"]) else { panic!("without a name: {item:?}") };
             let name = text(&raw_name).expect("a text");
             assert!(name.len() <= 53 && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte)));
-            let route = self.catalog.route(&name).expect("what is listed is callable");
-            assert!(self.policies[route.server].permits(&route.tool), "{name:?} is denied");
-            let [before, after] = around(&tool, &raw_name);
-            let said_so = |own: &&Tool| {
-                *own.name == *route.tool && around(&own.definition, &own.raw_name) == [before.clone(), after.clone()]
+            let route = self.catalog.route(kind, &name).expect("what is listed is routed to");
+            assert!(self.policies[route.server].permits(kind, &route.name), "{name:?} is denied");
+            let [before, after] = around(&item, &raw_name);
+            let said_so = |own: &&Item| {
+                *own.key == *route.name && around(&own.definition, &own.raw_key) == [before.clone(), after.clone()]
             };
-            assert!(self.tools[route.server].iter().any(|own| said_so(&own)), "{tool:?} is altered");
+            assert!(self.lists[route.server][kind].items.iter().any(|own| said_so(&own)), "{item:?} is altered");
         }
     }
 }
@@ -121,23 +128,25 @@ impl Router {
     /// An agent says `line`; whether that was a call which went to a server.
     fn ask(&mut self, agent: usize, line: Bytes) -> bool {
         let Ok(Message::Request { id, method, params }) = parse(&line) else { return false };
-        if method[..] != b"tools/call"[..] || self.open.contains_key(&(agent, id.clone())) {
+        let Some(what) = Method::named(&method) else { return false };
+        if self.open.contains_key(&(agent, id.clone())) {
             return false;
         }
-        let Ok(asked) = Asked::read(line.clone(), &id, params.as_ref(), Moment::now()) else { return false };
-        let Some(route) = self.world.catalog.route(&asked.name).cloned() else { return false };
+        let Ok(asked) = Asked::read(what, line.clone(), &id, params.as_ref(), Moment::now()) else { return false };
+        let Some(Lead::Route(route)) = asked.lead(&self.world.catalog) else { return false };
+        let route = route.clone();
         let (to, mut answers) = ReplySender::channel(Arc::default());
         let key = CallKey { session: agent as u64, serial: 1 };
         let call = Call {
             reply: Reply::new(key, &id, &self.world.names[route.server], &to),
             line: line.clone(),
             id: id.clone(),
-            rename: Some((asked.raw_name.clone(), route.raw_name.clone())),
+            rename: Some((asked.raw_key.clone(), route.raw_name.clone())),
             progress_token: asked.progress_token.clone(),
             limit: route.limit,
         };
         self.pending[route.server].register(|number| {
-            check_call(&asked, &route, number, &call.line_as(number));
+            check_request(&asked, (&method, what), &route, number, &call.line_as(number));
             Entry { number, agent, id: id.clone() }
         });
         drop(call);
@@ -163,19 +172,19 @@ impl Router {
 }
 
 /// `sent` is the agent's line but for the id, the name and the token, which are those of the server.
-fn check_call(asked: &Asked, route: &Route, number: u64, sent: &Bytes) {
+fn check_request(asked: &Asked, (name, what): (&Bytes, Method), route: &Route, number: u64, sent: &Bytes) {
     let line = sent.strip_suffix(b"\n").map(|line| sent.slice_ref(line)).expect("a line");
     assert!(!line.contains(&b'\n') && !line.contains(&b'\r'), "more than one line");
     let Ok(Message::Request { id, method, params }) = parse(&line) else { panic!("no request any more: {line:?}") };
-    assert_eq!((&method[..], &id[..]), (&b"tools/call"[..], number.to_string().as_bytes()));
-    let again = Asked::read(line.clone(), &id, params.as_ref(), asked.at).expect("a call still");
-    assert_eq!(again.raw_name, route.raw_name);
-    assert_eq!(again.name, route.tool.as_bytes());
+    assert_eq!((&method, &id[..]), (name, number.to_string().as_bytes()));
+    let again = Asked::read(what, line.clone(), &id, params.as_ref(), asked.at).expect("a call still");
+    assert_eq!(again.raw_key, route.raw_name);
+    assert_eq!(again.key, route.name.as_bytes());
     assert_eq!(again.progress_token.as_ref(), asked.progress_token.as_ref().map(|_| &id));
     // Put back, it is the line that came in.
     let mut edits = vec![
         Edit { part: &again.id, replacement: &asked.id },
-        Edit { part: &again.raw_name, replacement: &asked.raw_name },
+        Edit { part: &again.raw_key, replacement: &asked.raw_key },
     ];
     let tokens = again.progress_token.as_ref().zip(asked.progress_token.as_ref());
     edits.extend(tokens.map(|(part, replacement)| Edit { part, replacement }));

@@ -5,36 +5,39 @@ use proptest::prelude::*;
 use super::*;
 use crate::naming::Scheme;
 use crate::policy::pattern;
+use crate::server::listing::List;
 
-fn tool(name: &str) -> Tool {
+fn tool(name: &str) -> Item {
     let raw = serde_json::to_string(name).expect("a string");
     let definition = Bytes::from(format!(r#"{{"x":1.10,"name":{raw},"z":null,"a":[]}}"#));
     let raw_name = definition.slice(17..17 + raw.len());
-    Tool { name: name.into(), raw_name, definition }
+    Item { key: name.into(), raw_key: raw_name, definition }
 }
 
 struct Server {
     name: Arc<str>,
     policy: Policy,
-    tools: Vec<Tool>,
+    lists: Lists,
 }
 
 fn server(name: &str, deny: &[&str], tools: &[&str]) -> Server {
     let deny: Vec<_> = deny.iter().map(|text| pattern(text).expect("a glob")).collect();
     let policy = Policy::new(None, &deny).expect("patterns compile");
-    Server { name: name.into(), policy, tools: tools.iter().map(|name| tool(name)).collect() }
+    let mut lists = Lists::default();
+    lists[Kind::Tools] = Arc::new(List { items: tools.iter().map(|name| tool(name)).collect(), truncated: false });
+    Server { name: name.into(), policy, lists }
 }
 
 fn build(names: &mut Names, scheme: Scheme, servers: &[Server]) -> Catalog {
     let naming = Naming { scheme, ..Naming::default() };
     let settings = &Settings::default();
     let sources: Vec<_> =
-        servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, settings, tools: &s.tools }).collect();
+        servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, settings, lists: &s.lists }).collect();
     Catalog::build(names, &naming, &sources)
 }
 
 fn listed(catalog: &Catalog) -> Vec<String> {
-    let list: serde_json::Value = serde_json::from_slice(catalog.list()).expect("the list is JSON");
+    let list: serde_json::Value = serde_json::from_slice(catalog.list(Kind::Tools)).expect("the list is JSON");
     let tools = list["tools"].as_array().expect("an array");
     tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
 }
@@ -43,13 +46,13 @@ fn listed(catalog: &Catalog) -> Vec<String> {
 fn a_tool_passes_unchanged_but_for_its_name() {
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "u\"v"])]);
     let expected = r#"{"tools":[{"x":1.10,"name":"s__t","z":null,"a":[]},{"x":1.10,"name":"s__u_v_"#;
-    assert!(catalog.list().starts_with(expected.as_bytes()), "{:?}", catalog.list());
-    assert_eq!(&catalog.route(b"s__t").expect("listed").raw_name[..], b"\"t\"");
+    assert!(catalog.list(Kind::Tools).starts_with(expected.as_bytes()), "{:?}", catalog.list(Kind::Tools));
+    assert_eq!(&catalog.route(Kind::Tools, b"s__t").expect("listed").raw_name[..], b"\"t\"");
 }
 
 #[test]
 fn an_empty_catalog_is_an_empty_list() {
-    assert_eq!(&Catalog::default().list()[..], br#"{"tools":[]}"#);
+    assert_eq!(&Catalog::default().list(Kind::Tools)[..], br#"{"tools":[]}"#);
 }
 
 #[test]
@@ -63,9 +66,9 @@ fn servers_come_in_file_order_and_tools_in_their_servers_order() {
 fn a_denied_tool_is_neither_listed_nor_routed_under_any_name() {
     let servers = [server("fs", &["write_*"], &["write_file", "read"])];
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
-    assert_eq!(catalog.exposure(), [Exposure { exposed: 1, denied: 1 }]);
+    assert_eq!(catalog.exposure()[0][Kind::Tools], Exposure { exposed: 1, denied: 1, shadowed: 0 });
     for name in ["fs__write_file", "write_file", "fs__WRITE_FILE", "FS__write_file", "fs__write_file "] {
-        assert!(catalog.route(name.as_bytes()).is_none(), "{name}");
+        assert!(catalog.route(Kind::Tools, name.as_bytes()).is_none(), "{name}");
     }
 }
 
@@ -88,7 +91,47 @@ fn a_name_once_given_is_kept_when_an_earlier_server_appears() {
 #[test]
 fn of_one_name_listed_twice_the_first_stands() {
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "t"])]);
-    assert_eq!((listed(&catalog), catalog.len()), (vec!["s__t".to_owned()], 1));
+    assert_eq!((listed(&catalog), catalog.count(Kind::Tools)), (vec!["s__t".to_owned()], 1));
+}
+
+/// A server whose resources and templates have these URIs.
+fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
+    let item = |key: &str, uri: &&str| {
+        let definition = Bytes::from(format!(r#"{{"{key}":"{uri}","name":"x"}}"#));
+        let raw_key = definition.slice(key.len() + 4..key.len() + 6 + uri.len());
+        Item { key: (*uri).into(), raw_key, definition }
+    };
+    let list = |key: &str, uris: &[&str]| {
+        Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false })
+    };
+    let mut lists = Lists::default();
+    (lists[Kind::Resources], lists[Kind::Templates]) = (list("uri", resources), list("uriTemplate", templates));
+    Server { name: name.into(), policy: Policy::default(), lists }
+}
+
+#[test]
+fn a_resource_is_read_where_it_is_listed_and_else_where_a_template_says() {
+    let servers =
+        [library("a", &["x://1"], &["x://{id}"]), library("b", &["x://2", "x://1"], &["x://{id}", "y://{+path}"])];
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    for (uri, server) in
+        [("x://1", Some(0)), ("x://2", Some(1)), ("x://3", Some(0)), ("y://a/b", Some(1)), ("z://1", None)]
+    {
+        assert_eq!(catalog.server_of(uri), server, "{uri}");
+    }
+    let expected = r#"{"resources":[{"uri":"x://1","name":"x"},{"uri":"x://2","name":"x"}]}"#;
+    assert_eq!(&catalog.list(Kind::Resources)[..], expected.as_bytes());
+    let shadowed = catalog.exposure()[1];
+    assert_eq!((shadowed[Kind::Resources].shadowed, shadowed[Kind::Templates].shadowed), (1, 1));
+}
+
+#[test]
+fn tools_and_prompts_of_one_name_do_not_meet() {
+    let mut one = server("one", &["p"], &["p"]);
+    one.lists[Kind::Prompts] = Arc::clone(&one.lists[Kind::Tools]);
+    let catalog = build(&mut Names::default(), Scheme::Bare, &[one]);
+    assert!(catalog.route(Kind::Tools, b"p").is_none(), "denied");
+    assert!(catalog.route(Kind::Prompts, b"p").is_some(), "`deny` means tools");
 }
 
 proptest! {
@@ -105,11 +148,11 @@ proptest! {
         }).collect();
         let catalog = build(&mut Names::default(), Scheme::ALL[scheme].1, &servers);
         let listed = listed(&catalog);
-        prop_assert_eq!(listed.len(), catalog.len());
-        prop_assert_eq!(listed.contains(&asked), catalog.route(asked.as_bytes()).is_some());
+        prop_assert_eq!(listed.len(), catalog.count(Kind::Tools));
+        prop_assert_eq!(listed.contains(&asked), catalog.route(Kind::Tools, asked.as_bytes()).is_some());
         for name in &listed {
-            let route = catalog.route(name.as_bytes()).expect("listed, so callable");
-            prop_assert!(servers[route.server].policy.permits(&route.tool));
+            let route = catalog.route(Kind::Tools, name.as_bytes()).expect("listed, so callable");
+            prop_assert!(servers[route.server].policy.permits(Kind::Tools, &route.name));
         }
     }
 }

@@ -7,6 +7,7 @@ use tokio::net::unix::UCred;
 
 use super::Daemon;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
+use crate::kind::Kind;
 use crate::manager;
 use crate::manager::report::millis;
 use crate::session::Facts;
@@ -34,7 +35,7 @@ impl Daemon {
             profiles: vec![ProfileReport {
                 name: "default".to_owned(),
                 socket: self.agent_socket.clone(),
-                tools: view.catalog.len(),
+                tools: view.catalog.count(Kind::Tools),
             }],
         }
     }

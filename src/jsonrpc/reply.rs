@@ -11,6 +11,8 @@ pub const INVALID_REQUEST: i32 = -32600;
 pub const METHOD_NOT_FOUND: i32 = -32601;
 /// JSON-RPC: wrong parameters; MCP also answers an unknown tool so.
 pub const INVALID_PARAMS: i32 = -32602;
+/// MCP up to 2025-11-25, `server/resources`: there is no such resource.
+pub const RESOURCE_NOT_FOUND: i32 = -32002;
 /// JSON-RPC: the peer failed.
 pub const INTERNAL_ERROR: i32 = -32603;
 

@@ -53,11 +53,12 @@ pub use self::tools::ExposedTool;
 use crate::catalog::Catalog;
 use crate::client::connected;
 use crate::config::ServerConfig;
+use crate::kind::PerKind;
 use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::listing::ToolList;
+use crate::server::listing::Lists;
 use crate::server::{self, Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
 
 /// Orders that wait for the task; one more waits for a place.
@@ -72,8 +73,8 @@ pub struct View {
     pub servers: Vec<Member>,
     /// Every first start attempt has ended, or the deadline for first lists has passed.
     pub settled: bool,
-    /// Changes whenever the list does.
-    pub version: u64,
+    /// Of each list: changes whenever the list does.
+    pub versions: PerKind<u64>,
 }
 
 /// One server of a manager.
@@ -85,8 +86,8 @@ pub struct Member {
     pub config: Arc<ServerConfig>,
     /// Whether it is to run at all.
     pub enabled: bool,
-    /// As last listed; none of one that is not.
-    pub tools: Arc<ToolList>,
+    /// What it offers, as last listed; nothing, if it is not to run.
+    pub lists: Lists,
     /// What a person says of how it is.
     pub vouched: Vouched,
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Member, View};
 use crate::catalog::Exposure;
 use crate::config::Limits;
+use crate::kind::{Kind, PerKind};
 use crate::server::lifecycle::State;
 use crate::server::{Enforcement, ServerHandle};
 
@@ -71,6 +72,21 @@ pub struct ServerReport {
     /// The tool list was cut at a limit or by a cursor that never ends.
     #[serde(default)]
     pub tools_truncated: bool,
+    /// Prompts that agents see.
+    #[serde(default)]
+    pub prompts_exposed: usize,
+    /// Prompts that policy hides.
+    #[serde(default)]
+    pub prompts_denied: usize,
+    /// Resources, and templates of them, that agents see.
+    #[serde(default)]
+    pub resources_exposed: usize,
+    /// Resources and templates that policy hides.
+    #[serde(default)]
+    pub resources_denied: usize,
+    /// Resources and templates that a server before this one has as well: agents are led to that one.
+    #[serde(default)]
+    pub resources_shadowed: usize,
     /// Calls taken since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -186,14 +202,15 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
 }
 
 pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
-    let exposures = view.catalog.exposure().iter().copied().chain(std::iter::repeat(Exposure::default()));
+    let exposures = view.catalog.exposure().iter().copied().chain(std::iter::repeat(PerKind::default()));
     view.servers.iter().zip(exposures).map(|(member, exposure)| server(member, exposure)).collect()
 }
 
-fn server(member: &Member, exposure: Exposure) -> ServerReport {
+fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Member { handle, config, enabled, vouched, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
+    let resources = |count: fn(Exposure) -> usize| count(exposure[Kind::Resources]) + count(exposure[Kind::Templates]);
     ServerReport {
         name: handle.name().to_string(),
         state: published.word().to_owned(),
@@ -209,9 +226,14 @@ fn server(member: &Member, exposure: Exposure) -> ServerReport {
         answers: None,
         protocol: published.protocol.map(str::to_owned),
         software: published.software.clone(),
-        tools_exposed: exposure.exposed,
-        tools_denied: exposure.denied,
-        tools_truncated: published.tools.truncated,
+        tools_exposed: exposure[Kind::Tools].exposed,
+        tools_denied: exposure[Kind::Tools].denied,
+        tools_truncated: published.lists[Kind::Tools].truncated,
+        prompts_exposed: exposure[Kind::Prompts].exposed,
+        prompts_denied: exposure[Kind::Prompts].denied,
+        resources_exposed: resources(|exposure| exposure.exposed),
+        resources_denied: resources(|exposure| exposure.denied),
+        resources_shadowed: resources(|exposure| exposure.shadowed),
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,

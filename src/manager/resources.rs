@@ -2,7 +2,6 @@
 //!
 //! Source: MCP 2025-11-25, `server/resources`. A model that knows tools only can read resources by them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -11,12 +10,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Manager, ManagerError, Member};
+use crate::catalog::Item;
 use crate::client::{ClientError, ToolResult, connected, request};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
+use crate::kind::Kind;
 use crate::server::ServerHandle;
-
-/// Most pages of one server's list: some send cursors for ever.
-const MAX_PAGES: usize = 500;
 
 /// A tool that mcpd itself provides to an embedding agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,14 +95,19 @@ fn members(manager: &Manager, server: Option<&str>) -> Result<Vec<Member>, Manag
     }
 }
 
+/// Each resource with its server before all that the server says of it, unknown fields included.
 async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, ManagerError> {
     manager.settled().await;
     let mut lines = Vec::new();
     for member in members(manager, server)? {
-        if member.handle.published().has_resources
-            && let Err(error) = list_one(&member, &mut lines).await
-        {
-            lines.push(json!({ "server": *member.config.name, "error": error.to_string() }).to_string());
+        let server = &*member.config.name;
+        match connected(&member.handle) {
+            Err(error) => lines.push(json!({ "server": server, "error": error.to_string() }).to_string()),
+            Ok(()) => {
+                let exposed = |item: &&Item| member.config.policy.permits(Kind::Resources, &item.key);
+                let resources = member.lists[Kind::Resources].items.iter().filter(exposed);
+                lines.extend(resources.map(|resource| with_server(server, &resource.definition)));
+            }
         }
     }
     let text = format!("[{}]", lines.join(",\n"));
@@ -112,35 +115,10 @@ async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, Man
     Ok(ToolResult::from_raw(Bytes::from(result.to_string())))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page<'a> {
-    #[serde(borrow)]
-    resources: Vec<&'a RawValue>,
-    next_cursor: Option<String>,
-}
-
-/// Each resource with its server before all that the server says of it, unknown fields included.
-async fn list_one(member: &Member, lines: &mut Vec<String>) -> Result<(), ClientError> {
-    let (handle, limit) = (&member.handle, member.config.settings.request_limit());
-    connected(handle)?;
-    let server = Value::from(&**handle.name());
-    let (mut cursor, mut seen) = (None, HashSet::new());
-    for _ in 0..MAX_PAGES {
-        let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let result = request(handle, "resources/list", &params, limit).await?;
-        let page: Page<'_> = serde_json::from_slice(&result).map_err(|_| malformed(handle, "resources/list"))?;
-        for resource in page.resources {
-            let members = resource.get().strip_prefix('{').ok_or_else(|| malformed(handle, "resources/list"))?;
-            let comma = if members.trim_start() == "}" { "" } else { "," };
-            lines.push(format!("{{\"server\":{server}{comma}{members}"));
-        }
-        match page.next_cursor {
-            Some(next) if seen.insert(next.clone()) => cursor = Some(next),
-            _ => break,
-        }
-    }
-    Ok(())
+/// A resource has a URI, so its object is not empty.
+fn with_server(server: &str, definition: &[u8]) -> String {
+    let members = String::from_utf8_lossy(&definition[1..]);
+    format!("{{\"server\":{},{members}", Value::from(server))
 }
 
 #[derive(Deserialize)]

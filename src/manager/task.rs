@@ -14,8 +14,9 @@ use super::orders::Order;
 use super::{Member, Setup, View};
 use crate::catalog::{Catalog, Names, Source};
 use crate::config::ServerConfig;
+use crate::kind::PerKind;
 use crate::naming::Scheme;
-use crate::server::listing::ToolList;
+use crate::server::listing::{Lists, is_same};
 use crate::server::{self, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.
@@ -37,10 +38,10 @@ pub(super) struct ManagerTask {
     pub(super) leaving: Vec<Running>,
     changed: Arc<Notify>,
     names: Names,
-    /// Of a server that is disabled.
-    no_tools: Arc<ToolList>,
+    /// The lists of a server that is disabled.
+    nothing: Lists,
     /// The lists that the current catalog was built from; `None` once more than lists has changed.
-    built_from: Option<Vec<Arc<ToolList>>>,
+    built_from: Option<Vec<Lists>>,
     view: watch::Sender<Arc<View>>,
 }
 
@@ -48,7 +49,7 @@ impl ManagerTask {
     /// Starts `servers`, all at once. Their names have been checked.
     pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>) -> (Self, watch::Receiver<Arc<View>>) {
         let settled = servers.is_empty();
-        let first = View { catalog: Catalog::default(), servers: Vec::new(), settled, version: 0 };
+        let first = View { catalog: Catalog::default(), servers: Vec::new(), settled, versions: PerKind::default() };
         let (view, receiver) = watch::channel(Arc::new(first));
         let mut task = Self {
             setup,
@@ -56,7 +57,7 @@ impl ManagerTask {
             leaving: Vec::new(),
             changed: Arc::default(),
             names: Names::default(),
-            no_tools: Arc::default(),
+            nothing: Lists::default(),
             built_from: None,
             view,
         };
@@ -129,31 +130,34 @@ impl ManagerTask {
     }
 
     pub(super) fn publish(&mut self, deadline_passed: bool) {
-        let lists: Vec<Arc<ToolList>> = self.servers.iter().map(|entry| self.tools(entry)).collect();
+        let lists: Vec<Lists> = self.servers.iter().map(|entry| self.lists(entry)).collect();
         let last = Arc::clone(&self.view.borrow());
         let attempted = || self.servers.iter().all(|entry| entry.running.handle.published().attempted);
         let settled = last.settled || deadline_passed || attempted();
-        let same = self.built_from.as_ref().is_some_and(|built| is_same(built, &lists));
+        let same = self.built_from.as_ref().is_some_and(|built| {
+            built.len() == lists.len() && built.iter().zip(&lists).all(|(built, list)| is_same(built, list))
+        });
         // A bare name belongs to the first server in file order, so none is given before all had their chance.
         let names_open = self.setup.naming.scheme == Scheme::Bare && !settled;
         if same && settled == last.settled {
             return;
         }
         let catalog = if names_open { Catalog::default() } else { self.build(&lists) };
-        let version = last.version + u64::from(catalog.list() != last.catalog.list());
-        let servers = self.servers.iter().zip(&lists).map(|(entry, tools)| entry.member(tools)).collect();
+        let is_other = |kind| u64::from(catalog.list(kind) != last.catalog.list(kind));
+        let versions = PerKind::from_fn(|kind| last.versions[kind] + is_other(kind));
+        let servers = self.servers.iter().zip(&lists).map(|(entry, lists)| entry.member(lists)).collect();
         self.built_from = Some(lists);
-        self.view.send_replace(Arc::new(View { catalog, servers, settled, version }));
+        self.view.send_replace(Arc::new(View { catalog, servers, settled, versions }));
     }
 
-    fn tools(&self, entry: &Entry) -> Arc<ToolList> {
-        if entry.enabled { Arc::clone(&entry.running.handle.published().tools) } else { Arc::clone(&self.no_tools) }
+    fn lists(&self, entry: &Entry) -> Lists {
+        if entry.enabled { entry.running.handle.published().lists.clone() } else { self.nothing.clone() }
     }
 
-    fn build(&mut self, lists: &[Arc<ToolList>]) -> Catalog {
+    fn build(&mut self, lists: &[Lists]) -> Catalog {
         let source = |(entry, list)| {
-            let (Entry { config, .. }, list): (&Entry, &Arc<ToolList>) = (entry, list);
-            Source { name: &config.name, policy: &config.policy, settings: &config.settings, tools: &list.tools }
+            let (Entry { config, .. }, lists): (&Entry, &Lists) = (entry, list);
+            Source { name: &config.name, policy: &config.policy, settings: &config.settings, lists }
         };
         let sources: Vec<Source<'_>> = self.servers.iter().zip(lists).map(source).collect();
         Catalog::build(&mut self.names, &self.setup.naming, &sources)
@@ -161,15 +165,11 @@ impl ManagerTask {
 }
 
 impl Entry {
-    fn member(&self, tools: &Arc<ToolList>) -> Member {
+    fn member(&self, lists: &Lists) -> Member {
         let (handle, vouched) = (self.running.handle.clone(), self.running.control.vouched());
-        let (config, tools) = (Arc::clone(&self.config), Arc::clone(tools));
-        Member { handle, config, enabled: self.enabled, vouched, tools }
+        let (config, lists) = (Arc::clone(&self.config), lists.clone());
+        Member { handle, config, enabled: self.enabled, vouched, lists }
     }
-}
-
-fn is_same(a: &[Arc<ToolList>], b: &[Arc<ToolList>]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Manager, ManagerError, View};
+use crate::catalog::Item;
 use crate::client::{ClientError, ToolResult, call_tool};
+use crate::kind::Kind;
 
 /// A tool as it is exposed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,15 +29,14 @@ impl Manager {
     /// were there from the start and are starting for the first time.
     pub async fn all_tools(&self) -> Vec<ExposedTool> {
         let view = self.settled().await;
-        let (Ok(list), all) = (serde_json::from_slice::<List<'_>>(view.catalog.list()), view.catalog.list()) else {
-            return Vec::new();
-        };
+        let all = view.catalog.list(Kind::Tools);
+        let Ok(list) = serde_json::from_slice::<List<'_>>(all) else { return Vec::new() };
         let exposed = |raw: &RawValue| {
             let Named { name } = serde_json::from_str(raw.get()).ok()?;
-            let route = view.catalog.route(name.as_bytes())?;
+            let route = view.catalog.route(Kind::Tools, name.as_bytes())?;
             let server = Arc::clone(view.servers.get(route.server)?.handle.name());
             let definition = all.slice_ref(raw.get().as_bytes());
-            Some(ExposedTool { name, server, tool: Arc::clone(&route.tool), definition })
+            Some(ExposedTool { name, server, tool: Arc::clone(&route.name), definition })
         };
         list.tools.into_iter().filter_map(exposed).collect()
     }
@@ -51,23 +52,24 @@ impl Manager {
     /// [`ManagerError::UnknownTool`], or any of [`ClientError`] but `NotInitialized`.
     pub async fn call_tool(&self, name: &str, arguments: &impl Serialize) -> Result<ToolResult, ManagerError> {
         let known = Arc::clone(&self.view.borrow());
-        let view = if known.catalog.route(name.as_bytes()).is_some() { known } else { self.settled().await };
-        let route = view.catalog.route(name.as_bytes()).ok_or_else(|| self.no_route(&view, name))?;
+        let view =
+            if known.catalog.route(Kind::Tools, name.as_bytes()).is_some() { known } else { self.settled().await };
+        let route = view.catalog.route(Kind::Tools, name.as_bytes()).ok_or_else(|| self.no_route(&view, name))?;
         let Some(member) = view.servers.get(route.server) else { return Err(self.no_route(&view, name)) };
         if self.orders.is_closed() {
             return Err(ManagerError::Closed);
         }
-        Ok(call_tool(&member.handle, &route.tool, arguments, route.limit).await?)
+        Ok(call_tool(&member.handle, &route.name, arguments, route.limit).await?)
     }
 
     /// Whoever embeds mcpd has made its policy, and is told what it did.
     fn no_route(&self, view: &View, name: &str) -> ManagerError {
         for member in &view.servers {
             let published = member.handle.published();
-            let denied = published.tools.tools.iter().filter(|tool| !member.config.policy.permits(&tool.name));
-            for tool in denied {
-                if self.naming.candidates(member.handle.name(), &tool.name).any(|candidate| candidate == name) {
-                    let (server, tool) = (Arc::clone(member.handle.name()), tool.name.to_string());
+            let is_denied = |tool: &&Item| !member.config.policy.permits(Kind::Tools, &tool.key);
+            for tool in published.lists[Kind::Tools].items.iter().filter(is_denied) {
+                if self.naming.candidates(member.handle.name(), &tool.key).any(|candidate| candidate == name) {
+                    let (server, tool) = (Arc::clone(member.handle.name()), tool.key.to_string());
                     return ClientError::ToolDenied { server, tool }.into();
                 }
             }

@@ -1,4 +1,4 @@
-//! The tools of servers that are started by their first call, as last listed: one file each.
+//! The lists of servers that are started by their first call, as last told: one file each.
 //!
 //! A file is found by a hash of what defines the server, so a changed definition finds none. It is written whole or not at
 //! all; one that cannot be read, or is no such file, is as good as none. Everything here may block: it belongs on
@@ -8,21 +8,23 @@ use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::listing::{Listing, Next, ToolList};
+use super::listing::{Listing, Lists, Next};
 use crate::config::{Launch, ServerConfig};
+use crate::kind::{Kind, PerKind};
 
 /// Largest file that is read: what a list may have, and a little more.
 const MAX_FILE: u64 = 16 << 20;
 /// Raised when the file's shape changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// Where one server's tools are kept.
+/// Where one server's lists are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
     directory: PathBuf,
@@ -35,6 +37,12 @@ struct Kept<'a> {
     server: &'a str,
     #[serde(borrow)]
     tools: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    prompts: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    resources: Vec<&'a RawValue>,
+    #[serde(borrow, rename = "resourceTemplates")]
+    templates: Vec<&'a RawValue>,
 }
 
 impl Cache {
@@ -42,8 +50,8 @@ impl Cache {
         Self { directory, file: format!("{}.json", key(config, launch)) }
     }
 
-    /// The list as it was last written.
-    pub(super) fn read(&self, server: &str) -> Option<ToolList> {
+    /// The lists as they were last written.
+    pub(super) fn read(&self, server: &str) -> Option<Lists> {
         let path = self.directory.join(&self.file);
         let metadata = fs::symlink_metadata(&path).ok()?;
         if !metadata.is_file() || metadata.len() > MAX_FILE {
@@ -54,21 +62,32 @@ impl Cache {
         if kept.version != VERSION || kept.server != server {
             return None;
         }
-        // It has the members of a page of the server's, and is read as one: what is in a file is trusted no more.
-        match Listing::default().page(&Bytes::from(text))? {
-            Next::Done(list) => Some(list),
+        // It has the members of a page of each list, and is read as one: what is in a file is trusted no more.
+        let text = Bytes::from(text);
+        let lists = Kind::ALL.map(|kind| match Listing::of(kind).page(&text)? {
+            Next::Done(list) => Some(Arc::new(list)),
             Next::Page(..) => None,
-        }
+        });
+        lists
+            .iter()
+            .all(Option::is_some)
+            .then(|| PerKind::from_fn(|kind| lists[kind as usize].clone().unwrap_or_default()))
     }
 
-    /// Writes `list` for the next time.
-    pub(super) fn write(&self, server: &str, list: &ToolList) -> io::Result<()> {
-        let raw = |definition: &Bytes| {
-            std::str::from_utf8(definition).ok().and_then(|text| RawValue::from_string(text.to_owned()).ok())
+    /// Writes `lists` for the next time.
+    pub(super) fn write(&self, server: &str, lists: &Lists) -> io::Result<()> {
+        let raw = |kind: Kind| {
+            lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.definition).ok()).collect()
         };
-        let definitions: Vec<_> = list.tools.iter().filter_map(|tool| raw(&tool.definition)).collect();
-        let tools = definitions.iter().map(|definition| &**definition).collect();
-        let text = serde_json::to_vec(&Kept { version: VERSION, server, tools })?;
+        let kept = Kept {
+            version: VERSION,
+            server,
+            tools: raw(Kind::Tools),
+            prompts: raw(Kind::Prompts),
+            resources: raw(Kind::Resources),
+            templates: raw(Kind::Templates),
+        };
+        let text = serde_json::to_vec(&kept)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
         file.write_all(&text)?;
@@ -96,11 +115,13 @@ fn key(config: &ServerConfig, launch: &Launch) -> String {
 mod tests {
     use super::*;
 
-    fn list(text: &str) -> ToolList {
-        let Some(Next::Done(list)) = Listing::default().page(&Bytes::copy_from_slice(text.as_bytes())) else {
+    fn lists(kind: Kind, text: &str) -> Lists {
+        let Some(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
             panic!("no list: {text}")
         };
-        list
+        let mut lists = Lists::default();
+        lists[kind] = Arc::new(list);
+        lists
     }
 
     #[test]
@@ -111,13 +132,19 @@ mod tests {
         let cache = Cache::of(place.path().join("a/b"), &config, launch);
         assert!(cache.read("s").is_none());
         cache
-            .write("s", &list(r#"{"tools":[{"name":"t","inputSchema":{},"x":1.10},{"name":"u","inputSchema":{}}]}"#))
+            .write(
+                "s",
+                &lists(
+                    Kind::Tools,
+                    r#"{"tools":[{"name":"t","inputSchema":{},"x":1.10},{"name":"u","inputSchema":{}}]}"#,
+                ),
+            )
             .expect("written");
         let read = cache.read("s").expect("it was written");
-        assert_eq!(&read.tools[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
-        assert_eq!(&*read.tools[1].name, "u");
+        assert_eq!(&read[Kind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
+        assert_eq!(&*read[Kind::Tools].items[1].key, "u");
         assert!(cache.read("other").is_none());
-        for foreign in ["", "{}", "[1", r#"{"version":2,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {
+        for foreign in ["", "{}", "[1", r#"{"version":1,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {
             fs::write(place.path().join("a/b").join(&cache.file), foreign).expect("writable");
             assert!(cache.read("s").is_none(), "{foreign}");
         }

@@ -10,6 +10,7 @@ use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::Taken;
 use crate::jsonrpc::{Malformed, Message, reply};
+use crate::kind::{Kind, PerKind};
 use crate::peer;
 use crate::transport::Incoming;
 
@@ -21,9 +22,8 @@ const LONGEST: usize = 200;
 pub(super) struct ServerInfo {
     pub(super) protocol: &'static str,
     pub(super) software: Option<String>,
-    /// One without is never asked for tools.
-    pub(super) has_tools: bool,
-    pub(super) has_resources: bool,
+    /// What it lists; it is never asked for anything else.
+    pub(super) offers: PerKind<bool>,
 }
 
 /// Why there is no [`ServerInfo`].
@@ -93,10 +93,16 @@ fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
     let protocol =
         era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
     let capabilities = capabilities.ok_or_else(malformed)?;
-    let [tools, resources] = members(&capabilities, ["tools", "resources"]).map_err(|_| malformed())?;
-    let declared = |raw: Option<Bytes>| raw.is_some_and(|raw| raw[..] != b"null"[..]);
+    let [tools, prompts, resources] =
+        members(&capabilities, ["tools", "prompts", "resources"]).map_err(|_| malformed())?;
+    let declared = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
+    let offers = PerKind::from_fn(|kind| match kind {
+        Kind::Tools => declared(&tools),
+        Kind::Prompts => declared(&prompts),
+        Kind::Resources | Kind::Templates => declared(&resources),
+    });
     let software = info.and_then(|info| peer::software(&info, LONGEST));
-    Ok(ServerInfo { protocol, software, has_tools: declared(tools), has_resources: declared(resources) })
+    Ok(ServerInfo { protocol, software, offers })
 }
 
 /// A peer's words, fit for a status line.
@@ -112,7 +118,7 @@ mod tests {
         let found = server_info(&Bytes::from_static(result.as_bytes()));
         match (found, expected) {
             (Ok(info), Ok(expected)) => {
-                assert_eq!((info.protocol, info.software.as_deref(), info.has_tools), expected, "{result}");
+                assert_eq!((info.protocol, info.software.as_deref(), info.offers[Kind::Tools]), expected, "{result}");
             }
             (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
             (found, _) => panic!("{result}: {found:?}"),

@@ -4,7 +4,6 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
@@ -14,6 +13,7 @@ use super::checkup::MARKED_DOWN;
 use super::control::Vouched;
 use super::instance::Instance;
 use super::lifecycle::State;
+use super::listing::Lists;
 use super::task::ServerTask;
 use super::{Command, MAX_IN_FLIGHT, Stop, share};
 
@@ -112,7 +112,7 @@ impl ServerTask {
         }
         if self.forget_at.is_some_and(|at| at <= now) {
             self.forget_at = None;
-            self.publisher.update(|published| published.tools = Arc::default());
+            self.publisher.update(|published| published.lists = Lists::default());
         }
     }
 

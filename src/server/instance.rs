@@ -1,34 +1,32 @@
-//! One running instance: its streams, the requests it has not answered, the list being followed.
+//! One running instance: its streams, the requests it has not answered, the lists being followed.
 //!
 //! Synchronous but for its streams: each event is taken in and turned into lines queued for the server, answers to
 //! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
 
 mod calls;
+mod lists;
 mod pings;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::json;
-use serde_json::value::RawValue;
 use tokio::net::unix::pipe;
 
 use self::calls::{Unanswered, cancelled_line};
+use self::lists::Following;
 use self::pings::Askers;
 use super::call::Failure;
-use super::listing::{Listing, Next, Pace, ToolList};
+use super::listing::{List, Listing};
 use super::stats::Stats;
 use crate::config::ServerConfig;
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
+use crate::kind::{Kind, PerKind};
 use crate::transport::{Incoming, MessageReader, Outbox};
-
-/// Until a tool list that failed is asked for once more.
-const LIST_AGAIN: Duration = Duration::from_secs(10);
 
 /// A running instance of a server.
 pub(super) struct Instance {
@@ -41,15 +39,8 @@ pub(super) struct Instance {
     max_message: usize,
     /// Calls among the pending requests.
     calls: usize,
-    /// What it introduced itself with; a server without tools is never asked for them.
-    pub(super) has_tools: bool,
-    /// The tool list is being followed.
-    listing: bool,
-    /// A change of it was announced and not followed yet.
-    list_changed: bool,
-    pace: Pace,
-    /// The last list failed, and is to be asked for once more.
-    list_again_at: Option<Instant>,
+    /// The lists that it offers.
+    following: PerKind<Option<Following>>,
     /// No pending request expires earlier.
     pub(super) next_deadline: Option<Instant>,
     askers: Askers,
@@ -63,7 +54,7 @@ pub(super) enum Owner {
     Ping,
     /// Whoever wants to know it now.
     Check,
-    /// The tool list.
+    /// One of its lists.
     Page { listing: Listing, deadline: Instant },
     /// An agent.
     Call(Unanswered),
@@ -72,14 +63,18 @@ pub(super) enum Owner {
 /// What the task has to act on.
 pub(super) enum Effect {
     Nothing,
-    /// The tool list was followed to its end.
+    /// One of its lists was followed to its end.
     Listed {
-        list: ToolList,
-        /// It is what the server offers, as far as can be known.
+        kind: Kind,
+        list: List,
+        /// All of them are what the server offers, as far as can be known.
         settled: bool,
     },
     /// It could not be; the reason is for a person.
-    NotListed(String),
+    NotListed {
+        reason: String,
+        settled: bool,
+    },
     /// It has answered whoever wanted to know how it is.
     Checked(Askers),
 }
@@ -100,11 +95,7 @@ impl Instance {
             config,
             max_message,
             calls: 0,
-            has_tools: false,
-            listing: false,
-            list_changed: false,
-            pace: Pace::default(),
-            list_again_at: None,
+            following: PerKind::default(),
             next_deadline: None,
             askers: Askers::default(),
         }
@@ -127,41 +118,6 @@ impl Instance {
             outbox.push(reply::request(id, method, params));
             owner
         });
-    }
-
-    /// Asks for the first page of the tool list.
-    pub(super) fn start_listing(&mut self) {
-        (self.list_changed, self.list_again_at, self.listing) = (false, None, true);
-        self.pace.begin(Instant::now());
-        self.ask_for_page(Listing::default(), None);
-    }
-
-    /// Asks for a changed list if it may be asked for now; otherwise tells when.
-    pub(super) fn relist(&mut self) -> Option<Instant> {
-        let wanted = self.list_changed || self.list_again_at.is_some();
-        if !self.has_tools || !wanted || self.listing {
-            return None;
-        }
-        let again_at = self.list_again_at.filter(|_| !self.list_changed);
-        let later = again_at.max(self.pace.allowed_at()).filter(|at| *at > Instant::now());
-        if later.is_none() {
-            self.start_listing();
-        }
-        later
-    }
-
-    /// Whether the list just followed is out of date already and about to be asked for again. One that a server
-    /// announces as changed again and again is taken as it is.
-    fn is_outdated(&self) -> bool {
-        self.list_changed && self.pace.allowed_at().is_none_or(|at| at <= Instant::now())
-    }
-
-    fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
-        let cursor: Option<&RawValue> = cursor.and_then(|raw| serde_json::from_slice(raw).ok());
-        let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let deadline = Instant::now() + self.config.settings.handshake_timeout;
-        self.expire_by(deadline);
-        self.request("tools/list", &params, Owner::Page { listing, deadline });
     }
 
     fn expire_by(&mut self, deadline: Instant) {
@@ -213,35 +169,11 @@ impl Instance {
             Taken::Owner(Owner::Call(call)) => {
                 self.fail_call(call, failure);
             }
-            Taken::Owner(Owner::Page { .. }) => return self.not_listed("its answer to `tools/list` is unusable"),
+            Taken::Owner(Owner::Page { listing, .. }) => return self.not_listed(listing.kind(), "is unusable"),
             Taken::Owner(Owner::Check) => return self.checked(),
             Taken::Owner(Owner::Initialize | Owner::Ping) | Taken::Stray => {}
         }
         Effect::Nothing
-    }
-
-    fn not_listed(&mut self, reason: &str) -> Effect {
-        self.listing = false;
-        self.list_again_at = Some(Instant::now() + LIST_AGAIN);
-        Effect::NotListed(reason.to_owned())
-    }
-
-    fn page(&mut self, listing: Listing, outcome: Result<Bytes, Bytes>) -> Effect {
-        let next = match outcome {
-            Ok(result) => listing.page(&result),
-            Err(_) => return self.not_listed("it answered `tools/list` with an error"),
-        };
-        match next {
-            Some(Next::Page(listing, cursor)) => {
-                self.ask_for_page(listing, Some(&cursor));
-                Effect::Nothing
-            }
-            Some(Next::Done(list)) => {
-                self.listing = false;
-                Effect::Listed { list, settled: !self.is_outdated() }
-            }
-            None => self.not_listed("its answer to `tools/list` is malformed"),
-        }
     }
 
     /// A server that asks is answered at once, so that it never hangs: `ping` as MCP says, the rest with a refusal.
@@ -261,9 +193,8 @@ impl Instance {
 
     fn notification(&mut self, line: &Bytes, method: &Bytes, params: Option<&Bytes>) {
         match &method[..] {
-            b"notifications/tools/list_changed" => self.list_changed = true,
             b"notifications/progress" => self.progress(line, params),
-            _ => {}
+            _ => self.note_change(method),
         }
     }
 
@@ -280,7 +211,7 @@ impl Instance {
                         self.send(cancelled_line(id, "the call timed out"));
                     }
                 }
-                Owner::Page { .. } => effect = self.not_listed("it did not answer `tools/list` in time"),
+                Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
                 Owner::Initialize | Owner::Ping | Owner::Check => {}
             }
         }

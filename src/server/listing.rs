@@ -1,44 +1,64 @@
-//! Following the pages of `tools/list` to their end, or to a limit.
+//! Following the pages of a list to their end, or to a limit.
 //!
 //! Pure. A server may send cursors for ever, the same one again, or pages without end: the list then ends where the limit is,
 //! and says so.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::catalog::Tool;
+use crate::catalog::Item;
 use crate::jsonrpc::members::{members, text};
+use crate::kind::{Kind, PerKind};
 
 /// Most pages of one list.
 const MAX_PAGES: usize = 500;
-/// Most tools of one server.
-const MAX_TOOLS: usize = 10_000;
-/// Most bytes of one server's tool definitions together: far more than any model reads, and less than one message. One
+/// Most items of one list.
+const MAX_ITEMS: usize = 10_000;
+/// Most bytes of one list's definitions together: far more than any model reads, and less than one message. One
 /// that does not fit beside those before it is left out.
 const MAX_BYTES: usize = 8 << 20;
 /// Most bytes of one list as they come, left out or not.
 const MAX_READ: usize = 8 * MAX_BYTES;
-/// Longest tool name, in bytes (MCP advises 128).
+/// Longest name, in bytes (MCP advises 128).
 const MAX_NAME: usize = 256;
+/// Longest URI, in bytes.
+const MAX_URI: usize = 8 << 10;
 /// Longest cursor, in bytes.
 const MAX_CURSOR: usize = 4 << 10;
 
-/// A server's tools as it lists them.
+/// One of a server's lists.
 #[derive(Debug, Clone, Default)]
-pub struct ToolList {
+pub struct List {
     /// In the server's own order.
-    pub tools: Vec<Tool>,
+    pub items: Vec<Item>,
     /// The list was cut at a limit, or at a cursor that came again.
     pub truncated: bool,
 }
 
+/// All of a server's lists, as last known.
+pub type Lists = PerKind<Arc<List>>;
+
+/// Whether anything is in them.
+#[must_use]
+pub fn offer_any(lists: &Lists) -> bool {
+    lists.iter().any(|(_, list)| !list.items.is_empty())
+}
+
+/// Whether both were told by the same server at the same time.
+#[must_use]
+pub fn is_same(one: &Lists, other: &Lists) -> bool {
+    one.iter().all(|(kind, list)| Arc::ptr_eq(list, &other[kind]))
+}
+
 /// A list being followed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Listing {
-    list: ToolList,
+    kind: Kind,
+    list: List,
     /// Of the definitions kept.
     bytes: usize,
     /// Of all pages.
@@ -52,22 +72,34 @@ pub enum Next {
     /// Ask for the page at this cursor, raw JSON.
     Page(Listing, Bytes),
     /// That was the last one.
-    Done(ToolList),
+    Done(List),
 }
 
 impl Listing {
-    /// Takes the raw result of one `tools/list`; `None` if it is no such result.
+    /// One of which no page was taken yet.
+    #[must_use]
+    pub fn of(kind: Kind) -> Self {
+        Self { kind, list: List::default(), bytes: 0, read: 0, cursors: HashSet::new() }
+    }
+
+    /// What is listed.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Takes the raw result of one request; `None` if it is no result of its method.
     #[must_use]
     pub fn page(mut self, result: &Bytes) -> Option<Next> {
-        let [tools, cursor] = members(result, ["tools", "nextCursor"]).ok()?;
-        for definition in serde_json::from_slice::<Vec<&RawValue>>(&tools?).ok()? {
+        let [items, cursor] = members(result, [self.kind.member(), "nextCursor"]).ok()?;
+        for definition in serde_json::from_slice::<Vec<&RawValue>>(&items?).ok()? {
             self.add(definition.get().as_bytes());
         }
         self.read += result.len();
         // An empty string is a cursor like any other (MCP, `server/utilities/pagination`); null is none.
         let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Some(Next::Done(self.list)) };
         let cursor = Bytes::copy_from_slice(&cursor);
-        let limit = self.cursors.len() + 1 >= MAX_PAGES || self.list.tools.len() >= MAX_TOOLS || self.read > MAX_READ;
+        let limit = self.cursors.len() + 1 >= MAX_PAGES || self.list.items.len() >= MAX_ITEMS || self.read > MAX_READ;
         if limit || cursor.len() > MAX_CURSOR || !self.cursors.insert(cursor.clone()) {
             self.list.truncated = true;
             return Some(Next::Done(self.list));
@@ -75,22 +107,24 @@ impl Listing {
         Some(Next::Page(self, cursor))
     }
 
-    /// What is no object with a name and a schema is no tool: it is left out, and costs the others nothing. Passed on, it
-    /// would cost an agent every tool there is, since clients take a list as a whole or not at all.
+    /// What is no object with a key (and, if it is a tool, a schema) is left out, and costs the others nothing. Passed on,
+    /// it would cost an agent everything there is, since clients take a list as a whole or not at all.
     fn add(&mut self, definition: &[u8]) {
-        if self.list.tools.len() >= MAX_TOOLS || self.bytes + definition.len() > MAX_BYTES {
+        if self.list.items.len() >= MAX_ITEMS || self.bytes + definition.len() > MAX_BYTES {
             self.list.truncated = true;
             return;
         }
         // Copied, so that what else stood in the message does not stay in memory with it.
         let definition = Bytes::copy_from_slice(definition);
-        let Ok([Some(raw_name), Some(schema)]) = members(&definition, ["name", "inputSchema"]) else { return };
-        if raw_name.len() > MAX_NAME || !schema.starts_with(b"{") {
+        let Ok([Some(raw_key), schema]) = members(&definition, [self.kind.key(), "inputSchema"]) else { return };
+        let longest = if self.kind.key() == "name" { MAX_NAME } else { MAX_URI };
+        let is_tool = schema.is_some_and(|schema| schema.starts_with(b"{"));
+        if raw_key.len() > longest || (self.kind == Kind::Tools && !is_tool) {
             return;
         }
-        let Some(name) = text(&raw_name).and_then(|name| Some(std::str::from_utf8(&name).ok()?.into())) else { return };
+        let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };
         self.bytes += definition.len();
-        self.list.tools.push(Tool { name, raw_name, definition });
+        self.list.items.push(Item { key, raw_key, definition });
     }
 }
 
@@ -129,7 +163,7 @@ mod tests {
 
     fn done(listing: Listing, result: &str) -> (Vec<String>, bool) {
         let Some(Next::Done(list)) = page(listing, result) else { panic!("not done after {result}") };
-        (list.tools.iter().map(|tool| tool.name.to_string()).collect(), list.truncated)
+        (list.items.iter().map(|tool| tool.key.to_string()).collect(), list.truncated)
     }
 
     /// The result of a list of tools of these names.
@@ -140,7 +174,8 @@ mod tests {
 
     #[test]
     fn pages_are_joined_in_order_and_an_empty_cursor_counts() {
-        let Some(Next::Page(listing, cursor)) = page(Listing::default(), &tools(&["a"], r#","nextCursor":"""#)) else {
+        let Some(Next::Page(listing, cursor)) = page(Listing::of(Kind::Tools), &tools(&["a"], r#","nextCursor":"""#))
+        else {
             panic!("no next page")
         };
         assert_eq!(&cursor[..], b"\"\"");
@@ -149,18 +184,18 @@ mod tests {
 
     #[test]
     fn a_cursor_that_comes_again_ends_the_list() {
-        let first = page(Listing::default(), r#"{"tools":[],"nextCursor":"x"}"#);
+        let first = page(Listing::of(Kind::Tools), r#"{"tools":[],"nextCursor":"x"}"#);
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
         assert_eq!(done(listing, &tools(&["a"], r#","nextCursor":"x""#)), (vec!["a".into()], true));
     }
 
     #[test]
     fn cursors_without_end_end_at_the_limit() {
-        let mut listing = Listing::default();
+        let mut listing = Listing::of(Kind::Tools);
         for n in 0.. {
             match page(listing, &tools(&["t"], &format!(r#","nextCursor":{n}"#))) {
                 Some(Next::Page(more, _)) => listing = more,
-                Some(Next::Done(list)) => return assert!(list.truncated && list.tools.len() == MAX_PAGES),
+                Some(Next::Done(list)) => return assert!(list.truncated && list.items.len() == MAX_PAGES),
                 None => panic!("page {n} refused"),
             }
         }
@@ -172,17 +207,17 @@ mod tests {
         let all = format!(
             r#"{{"tools":[{{"name":"a","inputSchema":{{}}}},{{"name":"{huge}"}},{{"name":"b","inputSchema":{{}}}}]}}"#
         );
-        assert_eq!(done(Listing::default(), &all), (vec!["a".into(), "b".into()], true));
+        assert_eq!(done(Listing::of(Kind::Tools), &all), (vec!["a".into(), "b".into()], true));
     }
 
     #[test]
     fn pages_are_read_up_to_a_limit_even_if_nothing_of_them_is_kept() {
         let huge = "x".repeat(MAX_BYTES);
-        let mut listing = Listing::default();
+        let mut listing = Listing::of(Kind::Tools);
         for n in 1.. {
             match page(listing, &tools(&[&huge], &format!(r#","nextCursor":{n}"#))) {
                 Some(Next::Page(more, _)) => listing = more,
-                Some(Next::Done(list)) => return assert!(list.tools.is_empty() && n * MAX_BYTES >= MAX_READ),
+                Some(Next::Done(list)) => return assert!(list.items.is_empty() && n * MAX_BYTES >= MAX_READ),
                 None => panic!("page {n} refused"),
             }
         }
@@ -203,9 +238,9 @@ mod tests {
     #[test]
     fn what_is_no_tool_is_left_out_and_what_is_no_list_refused() {
         let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"x"},{"name":"y","inputSchema":true},{"name":"a","inputSchema":{}},null]}"#;
-        assert_eq!(done(Listing::default(), odd), (vec!["a".into()], false));
+        assert_eq!(done(Listing::of(Kind::Tools), odd), (vec!["a".into()], false));
         for result in ["[]", "{}", r#"{"tools":{}}"#, "null"] {
-            assert!(page(Listing::default(), result).is_none(), "{result}");
+            assert!(page(Listing::of(Kind::Tools), result).is_none(), "{result}");
         }
     }
 }

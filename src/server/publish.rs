@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
 use super::lifecycle::State;
-use super::listing::ToolList;
+use super::listing::{Lists, offer_any};
 use super::process::cgroup::Enforcement;
 use super::stats::Stats;
 
@@ -18,14 +18,14 @@ pub type Changed = Arc<Notify>;
 pub struct Published {
     /// Where it is in its life.
     pub state: State,
-    /// The first attempt to start it as it is now wanted has ended: its tools are known, or it failed.
+    /// The first attempt to start it as it is now wanted has ended: its lists are known, or it failed.
     pub attempted: bool,
     /// Of what was wanted when it was started last: rises with each order to restart it.
     pub revision: u64,
     /// There is no instance, because nobody needs one; a call starts it.
     pub asleep: bool,
-    /// Its tools as last listed.
-    pub tools: Arc<ToolList>,
+    /// What it offers, as last listed.
+    pub lists: Lists,
     /// Process id of the running server.
     pub pid: Option<u32>,
     /// Process id of its guard.
@@ -34,8 +34,6 @@ pub struct Published {
     pub protocol: Option<&'static str>,
     /// `name version` of the running instance.
     pub software: Option<String>,
-    /// Whether the running instance offers resources.
-    pub has_resources: bool,
     /// When it was last known how the running instance is, and how many pings it had missed in a row by then.
     pub checked: Option<(Instant, u32)>,
     /// Whether the limits of the instance hold that runs, or was last tried; `None` if it has none.
@@ -47,6 +45,12 @@ pub struct Published {
 }
 
 impl Published {
+    /// Whether it is known to offer anything.
+    #[must_use]
+    pub fn knows_any(&self) -> bool {
+        offer_any(&self.lists)
+    }
+
     /// The word for its state in `mcpd status`.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -68,12 +72,11 @@ pub(super) fn channel(changed: Changed, enabled: bool) -> (Publisher, watch::Rec
         attempted: false,
         revision: 0,
         asleep: false,
-        tools: Arc::default(),
+        lists: Lists::default(),
         pid: None,
         guard_pid: None,
         protocol: None,
         software: None,
-        has_resources: false,
         checked: None,
         limits: None,
         last_error: None,
@@ -102,9 +105,14 @@ impl Publisher {
         self.update(|published| published.checked = Some((Instant::now(), missed)));
     }
 
-    /// Whether a list of tools has ever been told.
-    pub(super) fn knows_tools(&self) -> bool {
-        !self.published.borrow().tools.tools.is_empty()
+    /// Whether any list with something in it has been told.
+    pub(super) fn knows_lists(&self) -> bool {
+        self.published.borrow().knows_any()
+    }
+
+    /// What it offers, as last told.
+    pub(super) fn lists(&self) -> Lists {
+        self.published.borrow().lists.clone()
     }
 
     /// Records a failure that does not change the state.

@@ -15,6 +15,7 @@ use super::process::{Ended, Process};
 use super::task::ServerTask;
 use super::{Command, Stop};
 use crate::alarm::Alarm;
+use crate::kind::{Kind, PerKind};
 use crate::transport::Incoming;
 
 /// How long calls in flight may go on when the server is to be stopped.
@@ -33,15 +34,14 @@ enum Rare {
 }
 
 impl ServerTask {
-    pub(super) async fn serve(&mut self, instance: &mut Instance, process: &mut Process) -> End {
-        if instance.has_tools {
-            instance.start_listing();
-        } else {
-            self.publisher.update(|published| {
-                published.tools = Arc::default();
-                published.attempted = true;
-            });
-        }
+    pub(super) async fn serve(&mut self, instance: &mut Instance, offers: PerKind<bool>, process: &mut Process) -> End {
+        let offers_any = instance.start_listing(offers);
+        self.publisher.update(|published| {
+            for kind in Kind::ALL.into_iter().filter(|kind| !offers[*kind]) {
+                published.lists[kind] = Arc::default();
+            }
+            published.attempted |= !offers_any;
+        });
         self.release_held(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,
@@ -180,21 +180,20 @@ impl ServerTask {
     fn effect(&self, effect: Effect) {
         match effect {
             Effect::Nothing => {}
-            Effect::Listed { list, settled } => {
-                let list = Arc::new(list);
-                self.keep_tools(&list);
+            Effect::Listed { kind, list, settled } => {
                 self.publisher.update(|published| {
-                    published.tools = list;
+                    published.lists[kind] = Arc::new(list);
                     published.attempted |= settled;
                 });
+                self.keep_lists();
             }
             Effect::Checked(askers) => {
                 self.publisher.checked(0);
                 askers.tell();
             }
-            Effect::NotListed(reason) => {
+            Effect::NotListed { reason, settled } => {
                 self.publisher.error(reason);
-                self.publisher.update(|published| published.attempted = true);
+                self.publisher.update(|published| published.attempted |= settled);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A server that is started by its first call and stopped when it was idle for long.
 //!
-//! It can sleep only while its tools are known, from an instance before or from [`super::cache`]: they stay listed.
+//! It can sleep only while its lists are known, from an instance before or from [`super::cache`]: what is in them stays listed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::cache::Cache;
 use super::control::Wanted;
 use super::instance::Instance;
 use super::lifecycle::Event;
-use super::listing::ToolList;
+use super::listing::Lists;
 use super::task::{ServerTask, startable};
 use crate::config::{ServerConfig, Start};
 
@@ -19,7 +19,7 @@ impl ServerTask {
     /// Waits until an instance is to run again; `false` if none ever is.
     pub(super) async fn start_again(&mut self) -> bool {
         loop {
-            if self.is_lazy() && self.orders.wants(self.revision) && self.publisher.knows_tools() {
+            if self.is_lazy() && self.orders.wants(self.revision) && self.publisher.knows_lists() {
                 if self.sleep_until_called().await {
                     break;
                 }
@@ -28,14 +28,14 @@ impl ServerTask {
             if !self.orders.wants_any() {
                 self.forget_at = None;
                 self.refuse_held();
-                self.publisher.update(|published| published.tools = Arc::default());
+                self.publisher.update(|published| published.lists = Lists::default());
             }
             let mut orders = self.orders.clone();
             let Some(Wanted { config, revision, .. }) = self.holding(orders.next()).await else { return false };
             (self.config, self.revision) = (config, revision);
             self.publisher.update(|published| (published.revision, published.attempted) = (revision, false));
-            self.recall_tools().await;
-            if !self.is_lazy() || !self.publisher.knows_tools() {
+            self.recall_lists().await;
+            if !self.is_lazy() || !self.publisher.knows_lists() {
                 break;
             }
         }
@@ -74,23 +74,23 @@ impl ServerTask {
         Some(*self.idle_since.get_or_insert_with(Instant::now) + self.config.settings.idle_timeout)
     }
 
-    /// Takes the tools of a server that may sleep from where they were kept.
-    pub(super) async fn recall_tools(&mut self) {
+    /// Takes the lists of a server that may sleep from where they were kept.
+    pub(super) async fn recall_lists(&mut self) {
         let Some(cache) = self.cache() else { return };
         let name = Arc::clone(&self.config.name);
         let read = self.holding(spawn_blocking(move || cache.read(&name))).await;
-        if let Ok(Some(list)) = read {
-            self.publisher.update(|published| published.tools = Arc::new(list));
+        if let Ok(Some(lists)) = read {
+            self.publisher.update(|published| published.lists = lists);
         }
     }
 
-    /// Keeps the tools of a server that may sleep; one that cannot be kept costs no more than its start.
-    pub(super) fn keep_tools(&self, list: &Arc<ToolList>) {
+    /// Keeps the lists of a server that may sleep; what cannot be kept costs no more than its start.
+    pub(super) fn keep_lists(&self) {
         let Some(cache) = self.cache() else { return };
-        let (name, list) = (Arc::clone(&self.config.name), Arc::clone(list));
+        let (name, lists) = (Arc::clone(&self.config.name), self.publisher.lists());
         spawn_blocking(move || {
-            if let Err(error) = cache.write(&name, &list) {
-                tracing::warn!(server = %name, "its tools cannot be kept for the next start: {error}");
+            if let Err(error) = cache.write(&name, &lists) {
+                tracing::warn!(server = %name, "its lists cannot be kept for the next start: {error}");
             }
         });
     }

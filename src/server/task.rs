@@ -75,8 +75,8 @@ pub(super) async fn run(
         forget_at: None,
         idle_since: None,
     };
-    task.recall_tools().await;
-    if !task.orders.wants_any() || (task.is_lazy() && task.publisher.knows_tools()) {
+    task.recall_lists().await;
+    if !task.orders.wants_any() || (task.is_lazy() && task.publisher.knows_lists()) {
         task.lifecycle = task.lifecycle.not_yet_started();
     }
     task.publish_state();
@@ -164,7 +164,7 @@ impl ServerTask {
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
             (published.protocol, published.software) = (None, None);
-            (published.has_resources, published.checked) = (false, None);
+            published.checked = None;
         });
         reason
     }
@@ -180,9 +180,8 @@ impl ServerTask {
         let mut instance = Instance::new(pipes, Arc::clone(&self.config), stats, self.host.max_message);
         let end = match self.while_wanted(turn.during(introduce(&mut instance, &mut process, limit))).await {
             Some(Ok(info)) => {
-                instance.has_tools = info.has_tools;
                 self.up(&info);
-                self.serve(&mut instance, &mut process).await
+                self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,
             None => End::Stop,
@@ -201,7 +200,6 @@ impl ServerTask {
         self.publisher.update(|published| {
             published.protocol = Some(info.protocol);
             published.software.clone_from(&info.software);
-            published.has_resources = info.has_resources;
             published.checked = Some((Instant::now(), 0));
         });
         self.on(Event::Up);

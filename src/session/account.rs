@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tracing::Span;
 
 use super::Session;
-use super::asked::Asked;
-use super::methods::Deferred;
+use super::asked::{Asked, Lead, Subject};
+use super::routing::Deferred;
 use crate::calls::{Moment, Outcome, Record, span, text};
-use crate::catalog::Route;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Member;
 use crate::server::ServerHandle;
@@ -16,7 +15,8 @@ use crate::server::ServerHandle;
 /// What is noted of a call until it ends.
 pub(super) struct Account {
     began: Moment,
-    tool: Arc<str>,
+    /// The server's own name for it; of what is no call of a tool nothing is told.
+    tool: Option<Arc<str>>,
     request_bytes: usize,
     /// What few calls have, in a box of its own so that the others are small.
     rare: Option<Box<Rare>>,
@@ -29,7 +29,7 @@ struct Rare {
 
 impl Account {
     #[inline]
-    fn new(asked: &Asked, tool: Arc<str>, span: Span, arguments: Option<Box<str>>) -> Self {
+    fn new(asked: &Asked, tool: Option<Arc<str>>, span: Span, arguments: Option<Box<str>>) -> Self {
         let is_rare = !span.is_disabled() || arguments.is_some();
         let rare = is_rare.then(|| Box::new(Rare { span, arguments }));
         Self { began: asked.at, tool, request_bytes: asked.line.len(), rare }
@@ -50,10 +50,14 @@ impl Account {
 
 impl Session {
     /// Begins the account of a call that is routed.
-    pub(super) fn note(&self, asked: &Asked, server: &Member, route: &Route) -> Account {
+    pub(super) fn note(&self, asked: &Asked, server: &Member, lead: Lead<'_>) -> Account {
+        let Lead::Route(route) = lead else { return Account::new(asked, None, Span::none(), None) };
+        if asked.subject != Subject::Call {
+            return Account::new(asked, None, Span::none(), None);
+        }
         let arguments = if server.config.log_arguments { asked.arguments() } else { None };
-        let span = span::open(Some(server.handle.name()), &route.tool, Some(self.setup.number), &asked.id);
-        Account::new(asked, Arc::clone(&route.tool), span, arguments.map(|raw| text::arguments(&raw)))
+        let span = span::open(Some(server.handle.name()), &route.name, Some(self.setup.number), &asked.id);
+        Account::new(asked, Some(Arc::clone(&route.name)), span, arguments.map(|raw| text::arguments(&raw)))
     }
 
     /// Tells how a call at a server has ended.
@@ -62,7 +66,7 @@ impl Session {
     }
 
     fn tell_of(&self, account: Account, server: Option<Arc<str>>, outcome: Outcome, reply_bytes: usize) {
-        let Account { began, tool, request_bytes, rare } = account;
+        let Account { began, tool: Some(tool), request_bytes, rare } = account else { return };
         let ended = Moment::now();
         let arguments = rare.and_then(|rare| {
             if !rare.span.is_disabled() {
@@ -77,9 +81,12 @@ impl Session {
 
     /// Tells of a call that leads nowhere, or not yet.
     fn tell_of_unrouted(&self, asked: &Asked, outcome: Outcome, reply_bytes: usize) {
-        let tool = text::unknown_tool(&asked.name);
+        if asked.subject != Subject::Call {
+            return;
+        }
+        let tool = text::unknown_tool(&asked.key);
         let span = span::open(None, &tool, Some(self.setup.number), &asked.id);
-        self.tell_of(Account::new(asked, tool, span, None), None, outcome, reply_bytes);
+        self.tell_of(Account::new(asked, Some(tool), span, None), None, outcome, reply_bytes);
     }
 
     /// Answers a call that leads nowhere, or not yet, with an error.
@@ -92,8 +99,8 @@ impl Session {
     /// Answers a request that waits, or would have to, with an error.
     pub(super) fn end_deferred(&mut self, request: &Deferred, error: &ErrorObject, outcome: Outcome) {
         match request {
-            Deferred::Call(asked) => self.end_unrouted(asked, error, outcome),
-            Deferred::List { id } => {
+            Deferred::Ask(asked) => self.end_unrouted(asked, error, outcome),
+            Deferred::List { id, .. } => {
                 self.outbox.push(reply::error(Some(id), error));
             }
         }
@@ -102,7 +109,7 @@ impl Session {
     /// Drops what waits and is no longer wanted.
     pub(super) fn drop_deferred(&mut self, mut is_dropped: impl FnMut(&Deferred) -> bool) {
         for request in self.deferred.extract_if(.., |request| is_dropped(request)).collect::<Vec<_>>() {
-            if let Deferred::Call(asked) = request {
+            if let Deferred::Ask(asked) = request {
                 self.tell_of_unrouted(&asked, Outcome::Cancelled, 0);
             }
         }

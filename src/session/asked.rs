@@ -1,26 +1,101 @@
-//! The parts of an agent's `tools/call`, found by range. Pure.
+//! The parts of an agent's request that leads to a server, found by range. Pure.
+//!
+//! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`, `server/utilities/completion`.
 
 use bytes::Bytes;
 
+use crate::catalog::{Catalog, Route};
 use crate::jsonrpc::is_id;
 use crate::jsonrpc::members::{members, text};
+use crate::kind::Kind;
 use crate::moment::Moment;
 
-/// A call that was read and not routed yet. All but a name with escapes are slices of the line.
+/// A request that was read and not routed yet. All but a name with escapes are slices of the line.
 #[derive(Debug)]
 pub struct Asked {
     /// The whole request, without its newline.
     pub line: Bytes,
     /// Raw JSON.
     pub id: Bytes,
-    /// The exposed name, raw.
-    pub raw_name: Bytes,
-    /// The exposed name as text.
-    pub name: Bytes,
+    /// What it is about.
+    pub subject: Subject,
+    /// The exposed name or the URI, raw.
+    pub raw_key: Bytes,
+    /// The same as text.
+    pub key: Bytes,
     /// Raw JSON.
     pub progress_token: Option<Bytes>,
     /// When it was read.
     pub at: Moment,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// The call of a tool.
+    Call,
+    /// A prompt, by its exposed name.
+    Prompt,
+    /// A resource, or a template of some, by its URI.
+    Resource,
+}
+
+/// Where it leads.
+#[derive(Debug, Clone, Copy)]
+pub enum Lead<'a> {
+    /// To what has another name there.
+    Route(&'a Route),
+    /// To the server of this index, where it has the same name.
+    Server(usize),
+}
+
+/// The methods whose requests lead to one server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// `tools/call`
+    Call,
+    /// `prompts/get`
+    Get,
+    /// `resources/read`
+    Read,
+    /// `completion/complete`
+    Complete,
+}
+
+impl Method {
+    /// The one of that name.
+    #[must_use]
+    pub fn named(method: &[u8]) -> Option<Self> {
+        match method {
+            b"tools/call" => Some(Self::Call),
+            b"prompts/get" => Some(Self::Get),
+            b"resources/read" => Some(Self::Read),
+            b"completion/complete" => Some(Self::Complete),
+            _ => None,
+        }
+    }
+
+    /// What its params are about: its raw key and their `_meta`.
+    fn subject(self, params: &Bytes) -> Result<(Subject, Option<Bytes>, Option<Bytes>), &'static str> {
+        const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
+        let (subject, key) = match self {
+            Self::Call => (Subject::Call, "name"),
+            Self::Get => (Subject::Prompt, "name"),
+            Self::Read => (Subject::Resource, "uri"),
+            Self::Complete => {
+                let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
+                let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
+                let Some([kind, name, uri]) = reference else { return Err("`ref` is missing or malformed") };
+                return match kind.as_deref() {
+                    Some(br#""ref/prompt""#) => Ok((Subject::Prompt, name, meta)),
+                    Some(br#""ref/resource""#) => Ok((Subject::Resource, uri, meta)),
+                    _ => Err("`ref` is neither of a prompt nor of a resource"),
+                };
+            }
+        };
+        let [key, meta] = members(params, [key, "_meta"]).map_err(|_| NOT_READABLE)?;
+        Ok((subject, key, meta))
+    }
 }
 
 impl Asked {
@@ -28,12 +103,20 @@ impl Asked {
     ///
     /// # Errors
     /// What is wrong with its params, for a person.
-    pub fn read(line: Bytes, id: &Bytes, params: Option<&Bytes>, at: Moment) -> Result<Self, &'static str> {
-        let Some(Ok([name, meta])) = params.map(|params| members(params, ["name", "_meta"])) else {
-            return Err("`params` is missing, no object, or says a thing twice");
-        };
-        let Some((raw_name, name)) = name.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
-            return Err("`name` is missing or not a string");
+    pub fn read(
+        method: Method,
+        line: Bytes,
+        id: &Bytes,
+        params: Option<&Bytes>,
+        at: Moment,
+    ) -> Result<Self, &'static str> {
+        let params = params.ok_or("`params` is missing, no object, or says a thing twice")?;
+        let (subject, key, meta) = method.subject(params)?;
+        let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
+            return Err(match subject {
+                Subject::Call | Subject::Prompt => "`name` is missing or not a string",
+                Subject::Resource => "`uri` is missing or not a string",
+            });
         };
         let meta = meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| members(&meta, ["progressToken"]));
         let progress_token = match meta {
@@ -41,7 +124,17 @@ impl Asked {
             Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => token,
             Some(_) => return Err("`_meta` or its `progressToken` is malformed"),
         };
-        Ok(Self { line, id: id.clone(), raw_name, name, progress_token, at })
+        Ok(Self { line, id: id.clone(), subject, raw_key, key, progress_token, at })
+    }
+
+    /// Where it leads; `None` for what is unknown and for what is denied alike.
+    #[must_use]
+    pub fn lead<'a>(&self, catalog: &'a Catalog) -> Option<Lead<'a>> {
+        match self.subject {
+            Subject::Call => catalog.route(Kind::Tools, &self.key).map(Lead::Route),
+            Subject::Prompt => catalog.route(Kind::Prompts, &self.key).map(Lead::Route),
+            Subject::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Lead::Server),
+        }
     }
 
     /// What the tool is asked with, raw.
@@ -49,5 +142,47 @@ impl Asked {
         let [params] = members(&self.line, ["params"]).ok()?;
         let [arguments] = members(&params?, ["arguments"]).ok()?;
         arguments
+    }
+}
+
+impl Lead<'_> {
+    /// The index of the server.
+    #[must_use]
+    pub fn server(&self) -> usize {
+        match self {
+            Self::Route(route) => route.server,
+            Self::Server(server) => *server,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: &str, params: &str, expected: Result<(Subject, &str), &str>) {
+        let params = Bytes::copy_from_slice(params.as_bytes());
+        let method = Method::named(method.as_bytes()).expect("a method");
+        let asked = Asked::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
+        let found = asked.as_ref().map(|asked| (asked.subject, std::str::from_utf8(&asked.key).expect("text")));
+        assert_eq!(found.map_err(|wrong| *wrong), expected, "{params:?}");
+    }
+
+    #[test]
+    fn says_what_a_request_is_about() {
+        check("tools/call", r#"{"name":"a\u0062"}"#, Ok((Subject::Call, "ab")));
+        check("prompts/get", r#"{"name":"p"}"#, Ok((Subject::Prompt, "p")));
+        check("resources/read", r#"{"uri":"x://y"}"#, Ok((Subject::Resource, "x://y")));
+        check("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"p"}}"#, Ok((Subject::Prompt, "p")));
+        check("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"u"}}"#, Ok((Subject::Resource, "u")));
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_one() {
+        check("tools/call", "{}", Err("`name` is missing or not a string"));
+        check("resources/read", r#"{"uri":7}"#, Err("`uri` is missing or not a string"));
+        check("completion/complete", r#"{"ref":7}"#, Err("`ref` is missing or malformed"));
+        check("completion/complete", r#"{"ref":{"type":"x"}}"#, Err("`ref` is neither of a prompt nor of a resource"));
+        check("tools/call", r#"{"name":"a","_meta":7}"#, Err("`_meta` or its `progressToken` is malformed"));
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::Rare;
 use crate::manager::{FIRST_LISTS, View};
+use crate::server::listing::{is_same, offer_any};
 use crate::server::{Attachment, ServerHandle};
 
 /// Those of one agent.
@@ -38,7 +39,7 @@ impl Attachments {
             }
             let (attachment, listed) = member.handle.attach(session, cwd.cloned());
             self.all.push(attachment);
-            if member.enabled && member.tools.tools.is_empty() {
+            if member.enabled && !offer_any(&member.lists) {
                 self.unlisted += 1;
                 let in_view = in_view(listed, member.handle.clone(), view.clone());
                 waits.push(timeout(FIRST_LISTS, in_view).map(|_| Rare::Listed).boxed());
@@ -61,8 +62,8 @@ impl Attachments {
 /// Waits until what `server` says after `listed` is what agents see.
 async fn in_view(listed: impl Future<Output = ()>, server: ServerHandle, mut view: watch::Receiver<Arc<View>>) {
     listed.await;
-    let tools = Arc::clone(&server.published().tools);
-    let has_them = |view: &Arc<View>| view.servers.iter().any(|member| Arc::ptr_eq(&member.tools, &tools));
+    let lists = server.published().lists.clone();
+    let has_them = |view: &Arc<View>| view.servers.iter().any(|member| is_same(&member.lists, &lists));
     // One that nobody publishes any more is as it will stay.
     let _ = view.wait_for(has_them).await;
 }

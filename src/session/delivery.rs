@@ -9,6 +9,7 @@ use super::Session;
 use super::in_flight::InFlight;
 use super::notices::Notice;
 use crate::jsonrpc::reply;
+use crate::kind::Kind;
 use crate::server::call::{CallKey, ToAgent};
 
 /// An agent for which more bytes wait has fallen behind: progress goes to [`super::notices`] until it has caught up.
@@ -78,12 +79,22 @@ impl Session {
         self.outbox.bytes() <= self.setup.max_message
     }
 
-    /// Tells the agent that its list has changed: once, however often it did, and only if there is room.
+    /// Tells the agent which of the lists it has have changed: once, however often they did, and only if there is room.
     pub(super) fn tell_of_changes(&mut self) {
-        let version = self.setup.view.borrow().version;
-        if self.initialized && self.told.is_some_and(|told| told != version) && self.may_read_more() {
-            self.told = Some(version);
-            self.outbox.push(reply::notification("notifications/tools/list_changed"));
+        if !self.initialized || !self.may_read_more() {
+            return;
+        }
+        let versions = self.setup.view.borrow().versions;
+        let mut said = None;
+        for kind in Kind::ALL {
+            if self.told[kind].is_some_and(|told| told != versions[kind]) {
+                self.told[kind] = Some(versions[kind]);
+                // One says it of resources and of their templates.
+                if said != Some(kind.change()) {
+                    said = Some(kind.change());
+                    self.outbox.push(reply::notification(kind.change()));
+                }
+            }
         }
     }
 }

@@ -8,35 +8,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::asked::Asked;
+use super::asked::Method;
 use super::in_flight::InFlight;
-use super::{Introduction, Session, UNANSWERED_MESSAGES};
-use crate::calls::{Caller, Moment, Outcome};
-use crate::catalog::Route;
+use super::routing::not_sent;
+use super::{Introduction, Session};
+use crate::calls::{Caller, Outcome};
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::jsonrpc::{Malformed, Message};
+use crate::kind::Kind;
 use crate::peer;
-use crate::server::call::{Call, CallKey, Cancellation, MAX_PER_SESSION, Reply};
+use crate::server::call::Cancellation;
 use crate::transport::Incoming;
 
 /// Most characters of what an agent calls itself.
 const LONGEST_CLIENT: usize = 100;
-
-/// A request that waits for the first lists.
-pub(super) enum Deferred {
-    List { id: Bytes },
-    Call(Asked),
-}
-
-impl Deferred {
-    fn id(&self) -> &Bytes {
-        match self {
-            Self::List { id } | Self::Call(Asked { id, .. }) => id,
-        }
-    }
-}
 
 impl Session {
     pub(super) async fn take(&mut self, incoming: Incoming) {
@@ -77,16 +64,18 @@ impl Session {
             b"initialize" if introduced => self.refuse(Some(&id), INVALID_REQUEST, "already initialized"),
             b"initialize" => self.initialize(&id, params),
             b"ping" => self.answer(&id, b"{}"),
-            b"tools/list" | b"tools/call" if !introduced => {
-                self.refuse(Some(&id), INVALID_REQUEST, "not initialized: send `initialize` first");
-            }
-            b"tools/list" => self.list(id, params),
-            b"tools/call" => self.call(line, id, params),
-            // `server/discover` among them: an instant refusal is what lets a client of both eras go on at once.
-            _ => {
-                let message = format!("unknown method: {}", String::from_utf8_lossy(method));
-                self.refuse(Some(&id), METHOD_NOT_FOUND, message);
-            }
+            _ => match (Method::named(method), Kind::listed_by(method)) {
+                // `server/discover` among them: an instant refusal is what lets a client of both eras go on at once.
+                (None, None) => {
+                    let message = format!("unknown method: {}", String::from_utf8_lossy(method));
+                    self.refuse(Some(&id), METHOD_NOT_FOUND, message);
+                }
+                _ if !introduced => {
+                    self.refuse(Some(&id), INVALID_REQUEST, "not initialized: send `initialize` first");
+                }
+                (Some(method), _) => self.ask(method, line, &id, params),
+                (None, Some(kind)) => self.list(kind, id, params),
+            },
         }
     }
 
@@ -110,110 +99,10 @@ impl Session {
         self.attach();
         let result = json!({
             "protocolVersion": protocol,
-            "capabilities": { "tools": { "listChanged": true } },
+            "capabilities": era::capabilities(protocol),
             "serverInfo": { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") },
         });
         self.answer(id, result.to_string().as_bytes());
-    }
-
-    fn list(&mut self, id: Bytes, params: Option<&Bytes>) {
-        let cursor = params.map(|params| members(params, ["cursor"]));
-        match cursor {
-            Some(Err(_)) => self.refuse(Some(&id), INVALID_PARAMS, "`params` is not an object"),
-            Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => {
-                self.refuse(Some(&id), INVALID_PARAMS, "unknown cursor: the list has one page");
-            }
-            _ => self.route(Deferred::List { id }),
-        }
-    }
-
-    fn call(&mut self, line: Bytes, id: Bytes, params: Option<&Bytes>) {
-        match Asked::read(line, &id, params, Moment::now()) {
-            Ok(asked) => self.route(Deferred::Call(asked)),
-            Err(wrong) => self.refuse(Some(&id), INVALID_PARAMS, wrong),
-        }
-    }
-
-    /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.
-    fn route(&mut self, request: Deferred) {
-        let view = self.setup.view.borrow().clone();
-        let settled = view.settled && self.attachments.have_listed();
-        match request {
-            Deferred::List { id } if settled => {
-                self.told = Some(view.version);
-                // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
-                for part in reply::result_in_parts(&id, view.catalog.list()) {
-                    self.outbox.push(part);
-                }
-            }
-            Deferred::Call(asked) if view.catalog.route(&asked.name).is_some() || settled => {
-                match view.catalog.route(&asked.name) {
-                    Some(route) => self.forward(asked, route, &view),
-                    None => self.unknown_tool(&asked),
-                }
-            }
-            _ if self.is_full() => self.end_deferred(&request, &overloaded(TOO_MANY), Outcome::Overloaded),
-            _ if self.deferred_bytes() > self.setup.max_message => {
-                self.end_deferred(&request, &overloaded(TOO_LARGE), Outcome::Overloaded);
-            }
-            waiting => self.deferred.push(waiting),
-        }
-    }
-
-    fn forward(&mut self, asked: Asked, route: &Route, view: &crate::manager::View) {
-        let Some(member) = view.servers.get(route.server) else { return self.unknown_tool(&asked) };
-        let server = &member.handle;
-        let account = self.note(&asked, member, route);
-        let is_large = self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message;
-        if self.is_full() || is_large {
-            let line = reply::error(Some(&asked.id), &overloaded(if is_large { TOO_LARGE } else { TOO_MANY }));
-            self.tell(account, server, Outcome::Overloaded, line.len());
-            self.outbox.push(line);
-            return;
-        }
-        self.serial += 1;
-        self.setup.facts.calls.add_one();
-        let key = CallKey { session: self.setup.number, serial: self.serial };
-        let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
-        let id = reply.id().clone();
-        let call = Box::new(Call {
-            line: asked.line,
-            id: asked.id,
-            rename: Some((asked.raw_name, route.raw_name.clone())),
-            progress_token: asked.progress_token,
-            limit: route.limit,
-            reply,
-        });
-        self.delayed = account.within(|| server.try_call(call)).map(|call| (server.clone(), call));
-        self.calls.insert(id, InFlight { key, server: server.clone(), account });
-    }
-
-    /// The same bytes for a name that is denied as for one that never was.
-    fn unknown_tool(&mut self, asked: &Asked) {
-        let message = format!("Unknown tool: {}", String::from_utf8_lossy(&asked.name));
-        let error = ErrorObject::new(INVALID_PARAMS, message);
-        self.end_unrouted(asked, &error, Outcome::UnknownTool);
-    }
-
-    pub(super) async fn retry_deferred(&mut self) {
-        for request in std::mem::take(&mut self.deferred) {
-            self.route(request);
-            self.send_delayed().await;
-        }
-    }
-
-    /// Has the agent wait for a server's task rather than refusing what it asks in a burst.
-    async fn send_delayed(&mut self) {
-        if let Some((server, call)) = self.delayed.take() {
-            server.call(call).await;
-        }
-    }
-
-    pub(super) fn refuse_deferred(&mut self) {
-        for request in std::mem::take(&mut self.deferred) {
-            let error = ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") };
-            self.end_deferred(&request, &error, Outcome::ShuttingDown);
-        }
     }
 
     async fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
@@ -225,23 +114,11 @@ impl Session {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.calls.len() + self.deferred.len() >= MAX_PER_SESSION
-    }
-
-    fn deferred_bytes(&self) -> usize {
-        let bytes = |waiting: &Deferred| match waiting {
-            Deferred::List { id } => id.len(),
-            Deferred::Call(asked) => asked.line.len(),
-        };
-        self.deferred.iter().map(bytes).sum()
-    }
-
     fn answer(&mut self, id: &Bytes, result: &[u8]) {
         self.outbox.push(reply::result(id, result));
     }
 
-    fn refuse(&mut self, id: Option<&Bytes>, code: i32, message: impl Into<String>) {
+    pub(super) fn refuse(&mut self, id: Option<&Bytes>, code: i32, message: impl Into<String>) {
         self.fail(id, ErrorObject::new(code, message));
     }
 
@@ -256,15 +133,4 @@ fn said_cwd(meta: &Bytes) -> Option<Arc<str>> {
     let cwd = text(&cwd?)?;
     let cwd = std::str::from_utf8(&cwd).ok()?;
     (Path::new(cwd).is_absolute() && !cwd.contains('\0')).then(|| cwd.into())
-}
-
-const TOO_MANY: &str = "this connection has too many unanswered requests";
-const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
-
-fn overloaded(what: &str) -> ErrorObject {
-    ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, what) }
-}
-
-fn not_sent() -> Option<serde_json::Value> {
-    Some(json!({ "outcome": "not_sent" }))
 }

@@ -16,6 +16,7 @@ mod hangup;
 mod in_flight;
 mod methods;
 mod notices;
+mod routing;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -33,6 +34,7 @@ use self::attachments::Attachments;
 use self::in_flight::{Calls, InFlight};
 use self::notices::Notices;
 use crate::calls::{Caller, Log, Outcome};
+use crate::kind::PerKind;
 use crate::manager::View;
 use crate::server::call::{Call, ReplySender, ToAgent};
 use crate::server::{Counter, ServerHandle, Stop, StopOrder};
@@ -103,9 +105,9 @@ struct Session {
     /// Progress that waits until the agent has read more.
     notices: Notices,
     /// Requests that wait for the first lists, in order.
-    deferred: Vec<methods::Deferred>,
-    /// Version of the list the agent has, or was told to ask for again.
-    told: Option<u64>,
+    deferred: Vec<routing::Deferred>,
+    /// Version of each list the agent has, or was told to ask for again.
+    told: PerKind<Option<u64>>,
     initialized: bool,
     attachments: Attachments,
     /// What is to be waited for from now on.
@@ -145,7 +147,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         delayed: None,
         notices: Notices::default(),
         deferred: Vec::new(),
-        told: None,
+        told: PerKind::default(),
         initialized: false,
         attachments: Attachments::default(),
         waits: Vec::new(),

@@ -33,6 +33,7 @@ mod reports_status;
 mod routes_calls;
 mod runs_as_a_unit;
 mod serves_on;
+mod serves_prompts_and_resources;
 mod serves_rmcp;
 mod shares_instances;
 mod shares_places;

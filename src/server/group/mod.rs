@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use self::slots::{Purpose, Slot};
 use super::call::{Call, Failure};
 use super::control::{Orders, Wanted};
-use super::listing::ToolList;
+use super::listing::Lists;
 use super::publish::Publisher;
 use super::{Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
@@ -44,7 +44,7 @@ pub(super) struct Group {
     /// All of both, for those who look.
     instances: watch::Sender<Arc<[ServerHandle]>>,
     /// As last known.
-    tools: Arc<ToolList>,
+    lists: Lists,
     /// Instances started so far.
     started: u64,
     /// Guards lost by instances that are gone.
@@ -72,7 +72,7 @@ impl Group {
             unlisted: Vec::new(),
             leaving: Vec::new(),
             instances,
-            tools: Arc::default(),
+            lists: Lists::default(),
             started: 0,
             lost_guards: 0,
         }
@@ -229,7 +229,7 @@ impl Group {
             slot.running.control.vouch(self.wanted.vouched);
         }
         if !self.wanted.enabled {
-            self.tools = Arc::default();
+            self.lists = Lists::default();
         }
         self.gather();
     }

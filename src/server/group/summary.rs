@@ -1,10 +1,9 @@
 //! What is told of several instances as of one server.
 
-use std::sync::Arc;
-
 use super::Group;
 use super::slots::Slot;
 use crate::server::lifecycle::State;
+use crate::server::listing::offer_any;
 use crate::server::{Published, Running};
 
 impl Group {
@@ -22,19 +21,19 @@ impl Group {
         let shown = shown(&published, standing);
         let told = standing
             .map(|index| &published[index])
-            .or_else(|| published.iter().find(|one| one.attempted && !one.tools.tools.is_empty()));
+            .or_else(|| published.iter().find(|one| one.attempted && one.knows_any()));
         if let Some(told) = told.filter(|_| self.wanted.enabled) {
-            self.tools = Arc::clone(&told.tools);
+            self.lists = told.lists.clone();
         }
         let attempted = match standing {
             Some(index) => published[index].attempted,
             None => published.is_empty() || published.iter().any(|one| one.attempted),
         };
-        let tools = Arc::clone(&self.tools);
+        let lists = self.lists.clone();
         let enabled = self.wanted.enabled;
         let settled = self.slots.iter().all(Slot::has_settled).then_some(self.wanted.revision);
         self.publisher.update(|all| {
-            (all.attempted, all.tools, all.lost_guards) = (attempted, tools, lost_guards);
+            (all.attempted, all.lists, all.lost_guards) = (attempted, lists, lost_guards);
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.revision = settled.unwrap_or(all.revision);
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
@@ -43,14 +42,13 @@ impl Group {
             all.protocol = shown.and_then(|one| one.protocol);
             all.software = shown.and_then(|one| one.software.clone());
             all.limits = shown.and_then(|one| one.limits.clone());
-            all.has_resources = shown.is_some_and(|one| one.has_resources);
         });
         self.let_list();
     }
 
     /// Lets go on who waits for tools that are published now, or will not be.
     fn let_list(&mut self) {
-        let known = !self.tools.tools.is_empty() || !self.wanted.enabled;
+        let known = offer_any(&self.lists) || !self.wanted.enabled;
         let slots = &self.slots;
         let is_to_come = |session| {
             let own = slots.iter().find(|slot| slot.purpose.belongs_to(session));

@@ -1,5 +1,6 @@
 //! Several servers owned by a Rust program.
 
+use mcpd::kind::Kind;
 use mcpd::manager::Setup;
 use mcpd::server::Vouched;
 use mcpd::{ClientError, Guard, Manager, ManagerError, ResourceTool, ServerConfig};
@@ -181,7 +182,7 @@ fn a_server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
         std::fs::write(&fixed, "").expect("the test's own");
         manager.restart("s").await.expect("there is such a server");
         let mut view = manager.view();
-        view.wait_for(|view| !view.catalog.is_empty()).await.expect("the manager lives");
+        view.wait_for(|view| view.catalog.count(Kind::Tools) > 0).await.expect("the manager lives");
         echo(&manager, "s").await.expect("repaired");
         let before = pid(&manager, "s");
         manager.restart("s").await.expect("there is such a server");

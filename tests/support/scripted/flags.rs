@@ -83,6 +83,9 @@ pub(crate) struct Flags {
     /// Answer `tools/list` with the contents of this file.
     #[arg(long)]
     pub(crate) listing: Option<PathBuf>,
+    /// Offer the prompts, resources and templates in this file too, and echo what asks for one of them.
+    #[arg(long)]
+    pub(crate) library: Option<PathBuf>,
     /// Declare no tools, and take the question for them as an error.
     #[arg(long)]
     pub(crate) no_tools_capability: bool,

@@ -7,6 +7,7 @@
 mod flags;
 mod introspect;
 mod kin;
+mod library;
 mod listing;
 mod server;
 mod tools;

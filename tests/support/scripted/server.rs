@@ -10,6 +10,7 @@ use serde_json::{Value, from_slice, from_str};
 
 use super::flags::Flags;
 use super::kin;
+use super::library;
 use super::listing;
 use super::tools::{self, Call};
 use super::wire::{Message, Output, error, quoted, response};
@@ -130,7 +131,11 @@ impl Server {
                 Some(call) => tools::call(self, &call),
                 None => self.output.line(&error(id, -32602, "params without a name", "")),
             },
-            _ => self.output.line(&error(id, -32601, "Method not found", "")),
+            _ => {
+                let answer = self.flags.library.as_deref().and_then(|file| library::answer(file, method, params));
+                let line = answer.map(|result| response(id, &result));
+                self.output.line(&line.unwrap_or_else(|| error(id, -32601, "Method not found", "")));
+            }
         }
     }
 
@@ -140,10 +145,14 @@ impl Server {
         }
         let asked = value(params)["protocolVersion"].as_str().unwrap_or_default().to_owned();
         let version = quoted(self.flags.protocol.as_ref().unwrap_or(&asked));
-        let capabilities = if self.flags.no_tools_capability { "{}" } else { r#"{"tools":{"listChanged":true}}"# };
+        let mut capabilities = self.flags.library.as_deref().map(library::capabilities).unwrap_or_default();
+        if !self.flags.no_tools_capability {
+            capabilities.push(r#""tools":{"listChanged":true}"#);
+        }
+        let capabilities = capabilities.join(",");
         let software = quoted(&self.flags.software);
         let result = format!(
-            r#"{{"protocolVersion":{version},"capabilities":{capabilities},"serverInfo":{{"name":{software},"version":"1.0"}}}}"#
+            r#"{{"protocolVersion":{version},"capabilities":{{{capabilities}}},"serverInfo":{{"name":{software},"version":"1.0"}}}}"#
         );
         let result = if self.flags.init_garbage { "7" } else { &result };
         let answer = Later::Answer { call: id.to_owned(), line: response(id, result), stubborn: true };

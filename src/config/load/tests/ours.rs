@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Keep;
+use crate::kind::Kind;
 
 #[test]
 fn an_empty_file_is_an_empty_daemon() {
@@ -27,7 +28,8 @@ fn every_key_is_read() {
     assert_eq!(launch.env["A.B"], "");
     assert_eq!(launch.pass_env, ["A", "B", "C"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/home/u/n")));
-    assert!(server.policy.permits("read_y") && !server.policy.permits("read_x") && !server.policy.permits("list"));
+    let permits = |tool| server.policy.permits(Kind::Tools, tool);
+    assert!(permits("read_y") && !permits("read_x") && !permits("list"));
     assert_eq!(
         (server.settings.handshake_timeout, server.settings.call_timeout),
         (Duration::from_millis(500), Duration::from_secs(60))

@@ -1,0 +1,124 @@
+//! Building a catalog: list by list, server by server.
+
+use std::collections::{HashMap, btree_map, hash_map};
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::template::Template;
+use super::{Catalog, Item, Names, Route, Source};
+use crate::jsonrpc::splice::{Edit, splice_into};
+use crate::kind::{Kind, PerKind};
+use crate::naming::Naming;
+
+pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Catalog {
+    let mut catalog = Catalog {
+        routes: PerKind::default(),
+        resources: HashMap::new(),
+        templates: Vec::new(),
+        lists: PerKind::default(),
+        exposure: vec![PerKind::default(); sources.len()],
+    };
+    for kind in Kind::ALL {
+        let mut list = Text::begin(kind);
+        for (server, source) in sources.iter().enumerate() {
+            for item in &source.lists[kind].items {
+                // Before policy, so that which name a tool gets does not depend on it.
+                let name = is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key)).flatten();
+                if !source.policy.permits(kind, &item.key) {
+                    catalog.exposure[server][kind].denied += 1;
+                } else if is_named(kind) {
+                    catalog.add_named(kind, (server, source), (name, item), &mut list);
+                } else {
+                    catalog.add_resource(kind, (server, source), item, &mut list);
+                }
+            }
+        }
+        catalog.lists[kind] = list.end();
+    }
+    catalog
+}
+
+fn is_named(kind: Kind) -> bool {
+    kind.key() == "name"
+}
+
+impl Catalog {
+    /// Of one name that is listed twice the first stands, in the list as in the table.
+    fn add_named(
+        &mut self,
+        kind: Kind,
+        (server, source): (usize, &Source<'_>),
+        (name, item): (Option<Bytes>, &Item),
+        list: &mut Text,
+    ) {
+        let Some(btree_map::Entry::Vacant(vacant)) = name.map(|name| self.routes[kind].entry(name)) else { return };
+        let limit = match kind {
+            Kind::Tools => source.settings.call_limit(&item.key),
+            _ => source.settings.request_limit(),
+        };
+        list.add_renamed(item, vacant.key());
+        vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });
+        self.exposure[server][kind].exposed += 1;
+    }
+
+    /// A URI passes unchanged, so of two servers with the same one the first has it.
+    fn add_resource(&mut self, kind: Kind, (server, source): (usize, &Source<'_>), item: &Item, list: &mut Text) {
+        let owner = if kind == Kind::Templates {
+            let template = Template::parse(&item.key);
+            let known = self.templates.iter().find(|(other, ..)| *other == template).map(|(_, owner, _)| *owner);
+            if known.is_none() {
+                self.templates.push((template, server, source.policy.clone()));
+            }
+            known
+        } else {
+            match self.resources.entry(Arc::clone(&item.key)) {
+                hash_map::Entry::Occupied(occupied) => Some(*occupied.get()),
+                hash_map::Entry::Vacant(vacant) => {
+                    vacant.insert(server);
+                    None
+                }
+            }
+        };
+        let exposure = &mut self.exposure[server][kind];
+        match owner {
+            None => {
+                list.add(&item.definition);
+                exposure.exposed += 1;
+            }
+            Some(owner) => exposure.shadowed += usize::from(owner != server),
+        }
+    }
+}
+
+/// The raw result of a list, in the making.
+struct Text(BytesMut);
+
+impl Text {
+    fn begin(kind: Kind) -> Self {
+        Self(BytesMut::from(&*format!("{{\"{}\":[", kind.member())))
+    }
+
+    fn add(&mut self, definition: &[u8]) {
+        self.separate();
+        self.0.put_slice(definition);
+    }
+
+    /// An exposed name consists of characters that need no escape in JSON.
+    fn add_renamed(&mut self, item: &Item, name: &Bytes) {
+        self.separate();
+        let quoted = [b"\"", &name[..], b"\""].concat();
+        splice_into(&mut self.0, &item.definition, &mut [Edit { part: &item.raw_key, replacement: &quoted }]);
+    }
+
+    fn separate(&mut self) {
+        if self.0.last() == Some(&b'}') {
+            self.0.put_u8(b',');
+        }
+    }
+
+    fn end(mut self) -> Bytes {
+        self.0.put_slice(b"]}");
+        self.0.freeze()
+    }
+}

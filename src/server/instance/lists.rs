@@ -1,0 +1,128 @@
+//! The lists of an instance: asked for one after another, followed page by page, asked for again when they change.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{Effect, Instance, Owner};
+use crate::kind::{Kind, PerKind};
+use crate::server::listing::{Listing, Next, Pace};
+
+/// Until a list that failed is asked for once more.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// One list that the server offers.
+#[derive(Debug, Default)]
+pub(super) struct Following {
+    /// It is being followed.
+    now: bool,
+    /// A change of it was announced and not followed yet.
+    changed: bool,
+    pace: Pace,
+    /// The last one failed, and is to be asked for once more.
+    again_at: Option<Instant>,
+    /// It has been followed to its end, or that has failed.
+    attempted: bool,
+}
+
+impl Instance {
+    /// Asks for the lists that the server offers. `false` if it offers none.
+    pub(in crate::server) fn start_listing(&mut self, offered: PerKind<bool>) -> bool {
+        self.following = PerKind::from_fn(|kind| offered[kind].then(Following::default));
+        for kind in Kind::ALL {
+            self.list(kind);
+        }
+        self.following.iter().any(|(_, following)| following.is_some())
+    }
+
+    /// Asks for those that have changed and may be asked for now; when for the others.
+    pub(in crate::server) fn relist(&mut self) -> Option<Instant> {
+        let mut next = None;
+        for kind in Kind::ALL {
+            match self.following[kind].as_ref().and_then(Following::wanted_at) {
+                Some(at) if at <= Instant::now() => self.list(kind),
+                Some(at) => next = Some(next.map_or(at, |next: Instant| next.min(at))),
+                None => {}
+            }
+        }
+        next
+    }
+
+    /// Takes note that the server says that a list has changed.
+    pub(super) fn note_change(&mut self, method: &[u8]) {
+        for kind in Kind::ALL {
+            if kind.change().as_bytes() == method
+                && let Some(following) = &mut self.following[kind]
+            {
+                following.changed = true;
+            }
+        }
+    }
+
+    fn list(&mut self, kind: Kind) {
+        let Some(following) = &mut self.following[kind] else { return };
+        (following.changed, following.again_at, following.now) = (false, None, true);
+        following.pace.begin(Instant::now());
+        self.ask_for_page(Listing::of(kind), None);
+    }
+
+    fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
+        let cursor: Option<&RawValue> = cursor.and_then(|raw| serde_json::from_slice(raw).ok());
+        let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+        let deadline = Instant::now() + self.config.settings.handshake_timeout;
+        self.expire_by(deadline);
+        self.request(listing.kind().method(), &params, Owner::Page { listing, deadline });
+    }
+
+    pub(super) fn page(&mut self, listing: Listing, outcome: Result<Bytes, Bytes>) -> Effect {
+        let kind = listing.kind();
+        let Ok(result) = outcome else { return self.not_listed(kind, "is an error") };
+        match listing.page(&result) {
+            Some(Next::Page(listing, cursor)) => {
+                self.ask_for_page(listing, Some(&cursor));
+                Effect::Nothing
+            }
+            Some(Next::Done(list)) => {
+                if let Some(following) = &mut self.following[kind] {
+                    (following.now, following.attempted) = (false, true);
+                }
+                Effect::Listed { kind, list, settled: self.lists_are_settled() }
+            }
+            None => self.not_listed(kind, "is malformed"),
+        }
+    }
+
+    /// The list failed; `what` says of the answer why.
+    pub(super) fn not_listed(&mut self, kind: Kind, what: &str) -> Effect {
+        if let Some(following) = &mut self.following[kind] {
+            (following.now, following.attempted) = (false, true);
+            following.again_at = Some(Instant::now() + AGAIN);
+        }
+        Effect::NotListed {
+            reason: format!("its answer to `{}` {what}", kind.method()),
+            settled: self.lists_are_settled(),
+        }
+    }
+
+    /// Whether every list was attempted, and none is out of date already and about to be asked for again. One that a
+    /// server announces as changed again and again is taken as it is.
+    fn lists_are_settled(&self) -> bool {
+        self.following.iter().filter_map(|(_, following)| following.as_ref()).all(|following| {
+            let soon = following.pace.allowed_at().is_none_or(|at| at <= Instant::now());
+            following.attempted && !(following.changed && soon)
+        })
+    }
+}
+
+impl Following {
+    /// When it is to be asked for again, if at all.
+    fn wanted_at(&self) -> Option<Instant> {
+        if self.now || !(self.changed || self.again_at.is_some()) {
+            return None;
+        }
+        let again_at = self.again_at.filter(|_| !self.changed);
+        Some(again_at.max(self.pace.allowed_at()).unwrap_or_else(Instant::now))
+    }
+}

@@ -1,0 +1,155 @@
+//! Where an agent's requests lead: to a list, to a server, nowhere, or into the queue of those that wait for first lists.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::asked::{Asked, Lead, Method, Subject};
+use super::in_flight::InFlight;
+use super::{Session, UNANSWERED_MESSAGES};
+use crate::calls::{Moment, Outcome};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use crate::kind::Kind;
+use crate::manager::View;
+use crate::server::call::{Call, CallKey, MAX_PER_SESSION, Reply};
+
+/// A request that waits for the first lists.
+pub(super) enum Deferred {
+    List { id: Bytes, kind: Kind },
+    Ask(Asked),
+}
+
+impl Deferred {
+    pub(super) fn id(&self) -> &Bytes {
+        match self {
+            Self::List { id, .. } | Self::Ask(Asked { id, .. }) => id,
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn list(&mut self, kind: Kind, id: Bytes, params: Option<&Bytes>) {
+        match params.map(|params| members(params, ["cursor"])) {
+            Some(Err(_)) => self.refuse(Some(&id), INVALID_PARAMS, "`params` is not an object"),
+            Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => {
+                self.refuse(Some(&id), INVALID_PARAMS, "unknown cursor: the list has one page");
+            }
+            _ => self.route(Deferred::List { id, kind }),
+        }
+    }
+
+    pub(super) fn ask(&mut self, method: Method, line: Bytes, id: &Bytes, params: Option<&Bytes>) {
+        match Asked::read(method, line, id, params, Moment::now()) {
+            Ok(asked) => self.route(Deferred::Ask(asked)),
+            Err(wrong) => self.refuse(Some(id), INVALID_PARAMS, wrong),
+        }
+    }
+
+    /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.
+    fn route(&mut self, request: Deferred) {
+        let view = self.setup.view.borrow().clone();
+        let settled = view.settled && self.attachments.have_listed();
+        match request {
+            Deferred::List { id, kind } if settled => {
+                self.told[kind] = Some(view.versions[kind]);
+                // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
+                for part in reply::result_in_parts(&id, view.catalog.list(kind)) {
+                    self.outbox.push(part);
+                }
+            }
+            Deferred::Ask(asked) if settled || asked.lead(&view.catalog).is_some() => match asked.lead(&view.catalog) {
+                Some(lead) => self.forward(asked, lead, &view),
+                None => self.unknown(&asked),
+            },
+            _ if self.is_full() => self.end_deferred(&request, &overloaded(TOO_MANY), Outcome::Overloaded),
+            _ if self.deferred_bytes() > self.setup.max_message => {
+                self.end_deferred(&request, &overloaded(TOO_LARGE), Outcome::Overloaded);
+            }
+            waiting => self.deferred.push(waiting),
+        }
+    }
+
+    fn forward(&mut self, asked: Asked, lead: Lead<'_>, view: &View) {
+        let Some(member) = view.servers.get(lead.server()) else { return self.unknown(&asked) };
+        let server = &member.handle;
+        let account = self.note(&asked, member, lead);
+        let is_large = self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message;
+        if self.is_full() || is_large {
+            let line = reply::error(Some(&asked.id), &overloaded(if is_large { TOO_LARGE } else { TOO_MANY }));
+            self.tell(account, server, Outcome::Overloaded, line.len());
+            self.outbox.push(line);
+            return;
+        }
+        self.serial += 1;
+        self.setup.facts.calls.add_one();
+        let key = CallKey { session: self.setup.number, serial: self.serial };
+        let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
+        let id = reply.id().clone();
+        let (rename, limit) = match lead {
+            Lead::Route(route) => (Some((asked.raw_key, route.raw_name.clone())), route.limit),
+            Lead::Server(_) => (None, member.config.settings.request_limit()),
+        };
+        let Asked { line, id: asked_id, progress_token, .. } = asked;
+        let call = Box::new(Call { line, id: asked_id, rename, progress_token, limit, reply });
+        self.delayed = account.within(|| server.try_call(call)).map(|call| (server.clone(), call));
+        self.calls.insert(id, InFlight { key, server: server.clone(), account });
+    }
+
+    /// The same bytes for what is denied as for what never was.
+    fn unknown(&mut self, asked: &Asked) {
+        let key = String::from_utf8_lossy(&asked.key);
+        let error = match asked.subject {
+            Subject::Call => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {key}")),
+            Subject::Prompt => ErrorObject::new(INVALID_PARAMS, format!("Unknown prompt: {key}")),
+            Subject::Resource => ErrorObject {
+                data: Some(json!({ "uri": key })),
+                ..ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found")
+            },
+        };
+        self.end_unrouted(asked, &error, Outcome::UnknownTool);
+    }
+
+    pub(super) async fn retry_deferred(&mut self) {
+        for request in std::mem::take(&mut self.deferred) {
+            self.route(request);
+            self.send_delayed().await;
+        }
+    }
+
+    /// Has the agent wait for a server's task rather than refusing what it asks in a burst.
+    pub(super) async fn send_delayed(&mut self) {
+        if let Some((server, call)) = self.delayed.take() {
+            server.call(call).await;
+        }
+    }
+
+    pub(super) fn refuse_deferred(&mut self) {
+        for request in std::mem::take(&mut self.deferred) {
+            let error = ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") };
+            self.end_deferred(&request, &error, Outcome::ShuttingDown);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.calls.len() + self.deferred.len() >= MAX_PER_SESSION
+    }
+
+    fn deferred_bytes(&self) -> usize {
+        let bytes = |waiting: &Deferred| match waiting {
+            Deferred::List { id, .. } => id.len(),
+            Deferred::Ask(asked) => asked.line.len(),
+        };
+        self.deferred.iter().map(bytes).sum()
+    }
+}
+
+const TOO_MANY: &str = "this connection has too many unanswered requests";
+const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
+
+fn overloaded(what: &str) -> ErrorObject {
+    ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, what) }
+}
+
+pub(super) fn not_sent() -> Option<serde_json::Value> {
+    Some(json!({ "outcome": "not_sent" }))
+}

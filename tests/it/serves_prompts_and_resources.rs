@@ -1,0 +1,103 @@
+//! Prompts and resources: listed under the rules of tools, asked for where they lead.
+
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
+
+const PROMPTS: &str = r#"{"prompts":[{"zeta":1.10,"name":"greet","arguments":[]},{"name":"part"}],"completions":true}"#;
+const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one","size":1e2}],"resourceTemplates":[{"uriTemplate":"x://{id}","name":"any"}]}"#;
+const OTHER_SHELF: &str = r#"{"resources":[{"uri":"y://1","name":"mine"},{"uri":"x://1","name":"late"}],"resourceTemplates":[{"uriTemplate":"y://{+path}","name":"deep"}]}"#;
+
+fn with_library(place: &Rc<Place>, name: &str, library: &str) -> Server {
+    Server::named(name).arg("--library").arg(place.write(&format!("{name}.json"), library))
+}
+
+fn start(servers: &[(&str, &str)]) -> Daemon {
+    let place = Place::new();
+    let setup =
+        servers.iter().fold(Setup::new(), |setup, (name, library)| setup.server(with_library(&place, name, library)));
+    setup.start_in(&place)
+}
+
+fn list(agent: &mut Agent, method: &str) -> Value {
+    result(&agent.request(method, &json!({}))).clone()
+}
+
+fn read(agent: &mut Agent, uri: &str) -> Value {
+    agent.request("resources/read", &json!({ "uri": uri }))
+}
+
+#[test]
+fn prompts_are_listed_and_got_under_exposed_names_and_pass_unaltered() {
+    let daemon = start(&[("one", PROMPTS), ("two", PROMPTS)]);
+    let mut agent = Agent::ready(&daemon);
+    let listed = list(&mut agent, "prompts/list");
+    let names: Vec<_> = listed["prompts"].as_array().expect("a list").iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["one__greet", "one__part", "two__greet", "two__part"]);
+    agent.send_raw("{\"jsonrpc\":\"2.0\",\"id\":1.50,\"method\":\"prompts/get\",\"params\":{\"name\":\"two__greet\",\"x\":1.10}}\n");
+    let line = agent.next_line().expect("an answer");
+    assert_eq!(line.trim(), r#"{"jsonrpc":"2.0","id":1.50,"result":{"zeta":1.10,"asked":{"name":"greet","x":1.10}}}"#);
+    let unknown = agent.request("prompts/get", &json!({"name": "greet"}));
+    assert_eq!((code(&unknown), &unknown["error"]["message"]), (-32602, &json!("Unknown prompt: greet")));
+    assert_eq!(code(&agent.request("prompts/get", &json!({"name": "one__echo"}))), -32602, "a tool is no prompt");
+}
+
+#[test]
+fn a_resource_is_read_from_the_server_that_lists_it_or_has_a_template_for_it() {
+    let daemon = start(&[("a", SHELF), ("b", OTHER_SHELF)]);
+    let mut agent = Agent::ready(&daemon);
+    let listed = list(&mut agent, "resources/list");
+    let expected = json!([{"uri": "x://1", "name": "one", "size": 100.0}, {"uri": "y://1", "name": "mine"}]);
+    assert_eq!(listed["resources"], expected, "of two servers with one URI the first has it");
+    let templates = list(&mut agent, "resources/templates/list");
+    assert_eq!(templates["resourceTemplates"].as_array().map(Vec::len), Some(2));
+    for (uri, server) in [("x://1", "a"), ("x://7", "a"), ("y://1", "b"), ("y://deep/down", "b")] {
+        assert_eq!(result(&read(&mut agent, uri))["asked"]["uri"], uri);
+        daemon.wait_journal(server, &format!("\"uri\":\"{uri}\""));
+    }
+    let unknown = read(&mut agent, "z://1");
+    assert_eq!((code(&unknown), &unknown["error"]["data"]["uri"]), (-32002, &json!("z://1")));
+    let row = daemon.row("b");
+    assert_eq!((&row["resources_exposed"], &row["resources_shadowed"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn completion_goes_where_its_prompt_or_resource_is() {
+    let daemon = start(&[("p", PROMPTS), ("r", SHELF)]);
+    let mut agent = Agent::ready(&daemon);
+    let argument = json!({"name": "x", "value": "y"});
+    let mut complete =
+        |reference: Value| agent.request("completion/complete", &json!({"ref": reference, "argument": argument}));
+    let prompt = complete(json!({"type": "ref/prompt", "name": "p__greet"}));
+    assert_eq!(result(&prompt)["asked"]["ref"]["name"], "greet");
+    let template = complete(json!({"type": "ref/resource", "uri": "x://{id}"}));
+    assert_eq!(result(&template)["asked"]["ref"]["uri"], "x://{id}");
+    assert_eq!(code(&complete(json!({"type": "ref/prompt", "name": "greet"}))), -32602);
+    assert_eq!(code(&complete(json!({"type": "ref/tool", "name": "p__greet"}))), -32602);
+}
+
+#[test]
+fn a_server_is_asked_for_what_it_declares_and_nothing_else() {
+    let daemon = start(&[("p", PROMPTS)]);
+    Agent::ready(&daemon).tools();
+    let asked = daemon.journal("p").join("\n");
+    assert!(asked.contains("prompts/list") && asked.contains("tools/list"), "{asked}");
+    assert!(!asked.contains("resources/"), "{asked}");
+}
+
+#[test]
+fn a_changed_list_is_told_to_those_who_have_it_and_only_that_one() {
+    let daemon = start(&[("p", PROMPTS), ("r", SHELF)]);
+    let (mut reader, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    list(&mut reader, "resources/list");
+    list(&mut reader, "resources/templates/list");
+    list(&mut other, "prompts/list");
+    daemon.place().write("r.json", OTHER_SHELF);
+    let change = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n";
+    result(&other.call("r__raw", &json!({"text": change})));
+    reader.expect_notification("notifications/resources/list_changed");
+    assert_eq!(list(&mut reader, "resources/list")["resources"][0]["uri"], "y://1");
+    other.expect_quiet();
+}

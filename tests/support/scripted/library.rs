@@ -1,0 +1,45 @@
+//! What the scripted server offers beside tools: what a file says, and an echo for whoever asks for one of it.
+
+use std::path::Path;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// What it declares: what it has in the file.
+pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
+    let offered = read(file);
+    let has = |key: &str| offered.get(key).is_some();
+    let mut all = Vec::new();
+    if has("prompts") {
+        all.push(r#""prompts":{"listChanged":true}"#);
+    }
+    if has("resources") || has("resourceTemplates") {
+        all.push(r#""resources":{"listChanged":true,"subscribe":true}"#);
+    }
+    if has("completions") {
+        all.push(r#""completions":{}"#);
+    }
+    all
+}
+
+/// The result for a method that the file has something for.
+pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>) -> Option<String> {
+    let key = match method {
+        "prompts/list" => "prompts",
+        "resources/list" => "resources",
+        "resources/templates/list" => "resourceTemplates",
+        "prompts/get" | "resources/read" | "resources/subscribe" | "resources/unsubscribe" | "completion/complete" => {
+            return Some(format!(r#"{{"zeta":1.10,"asked":{}}}"#, params.map_or("null", RawValue::get)));
+        }
+        _ => return None,
+    };
+    let offered = std::fs::read_to_string(file).expect("the library is there");
+    let lists: std::collections::BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(&offered).expect("the library is an object");
+    Some(format!(r#"{{"{key}":{}}}"#, lists.get(key).map_or("[]", |list| list.get())))
+}
+
+fn read(file: &Path) -> Value {
+    let text = std::fs::read_to_string(file).expect("the library is there");
+    serde_json::from_str(&text).expect("the library is JSON")
+}

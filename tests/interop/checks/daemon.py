@@ -31,7 +31,8 @@ class Server:
 class Daemon:
     """Running between `with` and its end, after which nothing of it is left."""
 
-    def __init__(self, mcpd, servers):
+    def __init__(self, mcpd, servers, settings=""):
+        """`settings` are lines of the configuration that stand before the servers."""
         self.mcpd = str(mcpd)
         # A socket's path may have 108 bytes, and a checkout can lie deep.
         self._directory = Path(tempfile.mkdtemp(prefix="mcpd-interop-"))
@@ -41,7 +42,8 @@ class Daemon:
         self._mark = f"MCPD_INTEROP={uuid.uuid4()}"
         self._seen = set()
         self._config = self._directory / "mcpd.toml"
-        self._config.write_text("\n".join(self._table(name, server) for name, server in servers.items()))
+        tables = [self._table(name, server) for name, server in servers.items()]
+        self._config.write_text("\n".join([settings, *tables]))
 
     def __enter__(self):
         arguments = ["serve", "--config", self._config, "--runtime-dir", self.runtime]

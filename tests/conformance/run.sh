@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The conformance suite of the protocol's authors, two versions of it, against a fixture server with and without mcpd in
+# between: installs the suite as pinned by the lock file, with the Node that it needs, builds mcpd, and compares. Needs
+# Node 20 for its npm, Python 3.11 and, to install, a package registry; leaves no process.
+#
+# usage: run.sh [SCRATCH]   (default: conformance in cargo's target directory)
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../.."
+target=${CARGO_TARGET_DIR:-target}
+scratch=${1:-$target/conformance}
+mkdir -p "$scratch"
+
+cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$scratch/"
+(cd "$scratch" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
+echo "installed in $SECONDS s"
+cargo build --release --locked --bin mcpd
+SECONDS=0
+
+# Its means to run a daemon are those of the interop checks.
+status=0
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../interop/checks timeout --kill-after=10 240 \
+    python3 "$here/compare.py" --mcpd "$target/release/mcpd" --installed "$scratch" || status=$?
+echo "checked in $SECONDS s"
+exit "$status"

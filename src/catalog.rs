@@ -65,6 +65,8 @@ pub struct Exposure {
     pub exposed: usize,
     /// Hidden by policy.
     pub denied: usize,
+    /// Not listed, because of a name that is not fit to be shown.
+    pub unfit: usize,
     /// Not listed, because a server before it has the same URI.
     pub shadowed: usize,
 }
@@ -106,10 +108,14 @@ impl Catalog {
     /// it matches. `None` for an unknown and for a denied one alike.
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
-        let matching = |(template, server, policy): &(Template, usize, Policy)| {
-            (template.matches(uri) && policy.permits(Kind::Resources, uri)).then_some(*server)
+        let of_template = |is_it: &dyn Fn(&Template) -> bool| {
+            let found = self.templates.iter().filter(|(template, ..)| is_it(template));
+            found.filter(|(.., policy)| policy.permits(Kind::Resources, uri, None)).map(|(_, server, _)| *server).next()
         };
-        self.resources.get(uri).copied().or_else(|| self.templates.iter().find_map(matching))
+        // A completion is for a template itself, which one of another server may match as well.
+        let listed = || of_template(&|template| uri.contains('{') && *template == Template::parse(uri));
+        let matching = || of_template(&|template| template.matches(uri));
+        self.resources.get(uri).copied().or_else(listed).or_else(matching)
     }
 
     /// The raw result of the method that lists `kind`.

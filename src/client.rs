@@ -176,7 +176,8 @@ impl Client {
         self.handle().wait_for(|published| published.attempted).await;
         connected(self.handle())?;
         let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
-        Ok(tools.items.iter().filter(|tool| self.policy.permits(Kind::Tools, &tool.key)).cloned().collect())
+        let is_exposed = |tool: &&Item| self.policy.permits(Kind::Tools, &tool.key, Some(&tool.definition));
+        Ok(tools.items.iter().filter(is_exposed).cloned().collect())
     }
 
     /// Calls a tool by the server's own name for it. Dropping the future cancels the call at the server.
@@ -185,7 +186,9 @@ impl Client {
     /// All of [`ClientError`].
     pub async fn call_tool(&self, tool: &str, arguments: &impl Serialize) -> Result<ToolResult, ClientError> {
         self.ready()?;
-        if !self.policy.permits(Kind::Tools, tool) {
+        let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
+        let listed = tools.items.iter().find(|item| *item.key == *tool);
+        if !self.policy.permits(Kind::Tools, tool, listed.map(|item| &item.definition)) {
             return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
         call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool)).await

@@ -1,17 +1,30 @@
 //! What of a server is exposed. The one function that decides it is [`Policy::permits`].
 //!
-//! Pure: it knows kinds, names and patterns, nothing else. Listing and asking both go through the catalog, which asks here.
+//! Pure: it knows kinds, names, patterns and one annotation. Listing and asking both go through the catalog, which asks here.
 
+mod uri;
+
+use bytes::Bytes;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use crate::jsonrpc::members::members;
 use crate::kind::{Kind, PerKind};
 
-/// What of one server is exposed: `allow` narrows first; `deny` wins. Cheap to clone.
+/// Longest name of a tool or prompt that is listed, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").
+pub const LONGEST_NAME: usize = 128;
+
+/// What of one server is exposed: `allow` narrows first; `deny` wins. The default is everything. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Policy(PerKind<Rules>);
+pub struct Policy {
+    /// Those of resources are those of templates: two ways to the same.
+    rules: PerKind<Rules>,
+    /// Only tools that are annotated as reading only.
+    read_only: bool,
+}
 
 #[derive(Debug, Clone, Default)]
 struct Rules {
+    hidden: bool,
     allow: Option<GlobSet>,
     deny: GlobSet,
 }
@@ -22,9 +35,17 @@ impl Policy {
     /// # Errors
     /// If the patterns together cannot be compiled, which is a matter of their size.
     pub fn new(allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
-        let mut policy = Self::default();
-        policy.0[Kind::Tools] = Rules { allow: allow.map(set).transpose()?, deny: set(deny)? };
-        Ok(policy)
+        Self::default().with(Kind::Tools, allow, deny)
+    }
+
+    /// The same policy with these patterns on names of `kind`, or on URIs and their templates.
+    ///
+    /// # Errors
+    /// As [`Policy::new`].
+    pub fn with(mut self, kind: Kind, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
+        let rules = &mut self.rules[ruling(kind)];
+        (rules.allow, rules.deny) = (allow.map(set).transpose()?, set(deny)?);
+        Ok(self)
     }
 
     /// The same policy with other `deny` patterns on tools.
@@ -33,17 +54,65 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn denying(&self, deny: &[Glob]) -> Result<Self, globset::Error> {
         let mut policy = self.clone();
-        policy.0[Kind::Tools].deny = set(deny)?;
+        policy.rules[Kind::Tools].deny = set(deny)?;
         Ok(policy)
     }
 
-    /// Whether what the server calls `key` (a name, a URI, a URI template) is exposed.
+    /// The same policy, which hides every kind but these; resources and their templates are one here.
     #[must_use]
-    pub fn permits(&self, kind: Kind, key: &str) -> bool {
-        // Templates and URIs are two ways to the same resources.
-        let Rules { allow, deny } = &self.0[if kind == Kind::Templates { Kind::Resources } else { kind }];
-        allow.as_ref().is_none_or(|allow| allow.is_match(key)) && !deny.is_match(key)
+    pub fn exposing(mut self, kinds: &[Kind]) -> Self {
+        for kind in Kind::ALL {
+            self.rules[kind].hidden = !kinds.iter().any(|exposed| ruling(*exposed) == ruling(kind));
+        }
+        self
     }
+
+    /// The same policy, which hides every tool that is not annotated as reading only, if `read_only`.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether what the server calls `key` (a name, a URI, a URI template) is exposed. Of a tool its `definition` counts,
+    /// too; one that nothing is known of may do anything.
+    #[must_use]
+    pub fn permits(&self, kind: Kind, key: &str, definition: Option<&Bytes>) -> bool {
+        let Rules { hidden, allow, deny } = &self.rules[ruling(kind)];
+        let is_allowed = |key: &str| allow.as_ref().is_none_or(|allow| allow.is_match(key)) && !deny.is_match(key);
+        let is_permitted = match kind {
+            Kind::Tools | Kind::Prompts => is_fit_name(key) && is_allowed(key),
+            Kind::Resources | Kind::Templates => uri::spellings(key).all(|spelling| is_allowed(&spelling)),
+        };
+        let may_write = || !definition.is_some_and(reads_only);
+        !hidden && is_permitted && !(self.read_only && kind == Kind::Tools && may_write())
+    }
+}
+
+/// The kind by whose rules `kind` goes.
+fn ruling(kind: Kind) -> Kind {
+    if kind == Kind::Templates { Kind::Resources } else { kind }
+}
+
+/// Whether a tool or prompt of this name may be listed: neither too long, nor with characters that show a person another
+/// name than a program compares (control characters; marks that change the direction of text).
+#[must_use]
+pub fn is_fit_name(name: &str) -> bool {
+    let is_unfit = |c: char| {
+        let steers =
+            matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        c.is_control() || steers
+    };
+    // What follows in a name that is too long is not looked at.
+    name.chars().take(LONGEST_NAME + 1).enumerate().all(|(index, c)| index < LONGEST_NAME && !is_unfit(c))
+}
+
+/// Whether a tool is annotated as reading only (MCP 2025-11-25, `ToolAnnotations.readOnlyHint`). What is malformed, or can be
+/// read in two ways, is not.
+fn reads_only(definition: &Bytes) -> bool {
+    let annotations = members(definition, ["annotations"]).ok().and_then(|[annotations]| annotations);
+    let hint = annotations.and_then(|raw| members(&raw, ["readOnlyHint"]).ok()).and_then(|[hint]| hint);
+    hint.as_deref() == Some(b"true")
 }
 
 /// A pattern of `allow` or `deny`: case-sensitive, `*` matches any characters, `/` included.
@@ -63,33 +132,4 @@ fn set(globs: &[Glob]) -> Result<GlobSet, globset::Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(allow: Option<&[&str]>, deny: &[&str], tool: &str, permitted: bool) {
-        let globs = |texts: &[&str]| texts.iter().map(|t| pattern(t).expect("a glob")).collect::<Vec<_>>();
-        let allow = allow.map(globs);
-        let policy = Policy::new(allow.as_deref(), &globs(deny)).expect("patterns compile");
-        assert_eq!(policy.permits(Kind::Tools, tool), permitted, "allow {allow:?} deny {deny:?} tool {tool:?}");
-    }
-
-    #[test]
-    fn allow_narrows_then_deny_wins() {
-        check(None, &[], "write_file", true);
-        check(None, &["write_*", "move_file"], "write_file", false);
-        check(None, &["write_*", "move_file"], "move_file", false);
-        check(None, &["write_*", "move_file"], "move_files", true);
-        check(Some(&["read_*"]), &[], "list", false);
-        check(Some(&["read_*"]), &["read_secret"], "read_secret", false);
-        check(Some(&["read_*"]), &["read_secret"], "read_file", true);
-        check(Some(&[]), &[], "anything", false);
-    }
-
-    #[test]
-    fn a_star_crosses_slashes_and_case_counts() {
-        check(None, &["fs*"], "fs/write", false);
-        check(None, &["write"], "Write", true);
-        check(None, &["*"], "", false);
-        check(None, &["{write,move}_*"], "move_x", false);
-    }
-}
+mod tests;

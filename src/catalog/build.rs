@@ -10,6 +10,7 @@ use super::{Catalog, Item, Names, Route, Source};
 use crate::jsonrpc::splice::{Edit, splice_into};
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
+use crate::policy::is_fit_name;
 
 pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Catalog {
     let mut catalog = Catalog {
@@ -23,9 +24,13 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         let mut list = Text::begin(kind);
         for (server, source) in sources.iter().enumerate() {
             for item in &source.lists[kind].items {
+                if is_named(kind) && !is_fit_name(&item.key) {
+                    catalog.exposure[server][kind].unfit += 1;
+                    continue;
+                }
                 // Before policy, so that which name a tool gets does not depend on it.
                 let name = is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key)).flatten();
-                if !source.policy.permits(kind, &item.key) {
+                if !source.policy.permits(kind, &item.key, Some(&item.definition)) {
                     catalog.exposure[server][kind].denied += 1;
                 } else if is_named(kind) {
                     catalog.add_named(kind, (server, source), (name, item), &mut list);

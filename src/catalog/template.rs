@@ -3,6 +3,9 @@
 //! Source: RFC 6570, read backwards, which it leaves open: what an expression may have been is taken broadly, since the
 //! server looks again. `{x}` is anything without a `/`, at least one character; the operators `+ # / ? & . ;` may add more.
 
+/// Longest URI, in bytes.
+const LONGEST_URI: usize = 8 << 10;
+
 /// A URI template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<Part>);
@@ -36,8 +39,11 @@ impl Template {
         Self(parts)
     }
 
-    /// Takes time in proportion to the length of both.
+    /// Takes time in proportion to the length of both. A URI longer than any that is listed matches none.
     pub(super) fn matches(&self, uri: &str) -> bool {
+        if uri.len() > LONGEST_URI {
+            return false;
+        }
         // Where in the URI the parts so far may end.
         let mut ends = vec![false; uri.len() + 1];
         ends[0] = true;
@@ -114,5 +120,6 @@ mod tests {
         assert!(template.matches(&"ax".repeat(100)));
         assert!(!template.matches(&"ax".repeat(99)));
         assert!(!template.matches(&"y".repeat(8000)));
+        assert!(!Template::parse("{+all}").matches(&"y".repeat(LONGEST_URI + 1)));
     }
 }

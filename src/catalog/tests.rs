@@ -66,7 +66,7 @@ fn servers_come_in_file_order_and_tools_in_their_servers_order() {
 fn a_denied_tool_is_neither_listed_nor_routed_under_any_name() {
     let servers = [server("fs", &["write_*"], &["write_file", "read"])];
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
-    assert_eq!(catalog.exposure()[0][Kind::Tools], Exposure { exposed: 1, denied: 1, shadowed: 0 });
+    assert_eq!(catalog.exposure()[0][Kind::Tools], Exposure { exposed: 1, denied: 1, unfit: 0, shadowed: 0 });
     for name in ["fs__write_file", "write_file", "fs__WRITE_FILE", "FS__write_file", "fs__write_file "] {
         assert!(catalog.route(Kind::Tools, name.as_bytes()).is_none(), "{name}");
     }
@@ -126,6 +126,15 @@ fn a_resource_is_read_where_it_is_listed_and_else_where_a_template_says() {
 }
 
 #[test]
+fn a_template_itself_leads_to_the_server_that_lists_it() {
+    let servers = [library("a", &[], &["x://{id}"]), library("b", &[], &["x://{+path}"])];
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    for (template, server) in [("x://{id}", 0), ("x://{+path}", 1), ("x://{+other}", 1), ("x://{b}c", 0)] {
+        assert_eq!(catalog.server_of(template), Some(server), "{template}");
+    }
+}
+
+#[test]
 fn tools_and_prompts_of_one_name_do_not_meet() {
     let mut one = server("one", &["p"], &["p"]);
     one.lists[Kind::Prompts] = Arc::clone(&one.lists[Kind::Tools]);
@@ -152,7 +161,7 @@ proptest! {
         prop_assert_eq!(listed.contains(&asked), catalog.route(Kind::Tools, asked.as_bytes()).is_some());
         for name in &listed {
             let route = catalog.route(Kind::Tools, name.as_bytes()).expect("listed, so callable");
-            prop_assert!(servers[route.server].policy.permits(Kind::Tools, &route.name));
+            prop_assert!(servers[route.server].policy.permits(Kind::Tools, &route.name, None));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `mcpd status`.
 
+mod notes;
+
 use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -52,7 +54,10 @@ pub(super) fn render(report: &Report) -> String {
         text += "no servers are configured: see `mcpd serve --help`\n";
     } else {
         text += &servers(&report.servers);
-        report.servers.iter().for_each(|server| text += &(trouble(server) + &unlimited(server)));
+        report
+            .servers
+            .iter()
+            .for_each(|server| text += &(trouble(server) + &unlimited(server) + &notes::notes(server)));
     }
     text += "\n";
     if report.agents.is_empty() {

@@ -1,11 +1,12 @@
 //! From a tree to what one file asks for. Every complaint is collected, not just the first.
 //!
 //! `fields` takes a table apart, `values` checks single values, `ours` and `clients` are the two formats, `server` is
-//! what they share, `timeouts` are the keys that limit calls.
+//! what they share, `policy` are the keys that say what is exposed, `timeouts` those that limit calls.
 
 mod clients;
 mod fields;
 mod ours;
+mod policy;
 mod server;
 mod timeouts;
 mod values;

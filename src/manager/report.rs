@@ -87,6 +87,9 @@ pub struct ServerReport {
     /// Resources and templates that a server before this one has as well: agents are led to that one.
     #[serde(default)]
     pub resources_shadowed: usize,
+    /// Tools and prompts that are not listed, because of a name that is not fit to be shown.
+    #[serde(default)]
+    pub names_unfit: usize,
     /// Calls taken since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -234,6 +237,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         resources_exposed: resources(|exposure| exposure.exposed),
         resources_denied: resources(|exposure| exposure.denied),
         resources_shadowed: resources(|exposure| exposure.shadowed),
+        names_unfit: exposure[Kind::Tools].unfit + exposure[Kind::Prompts].unfit,
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Manager, ManagerError, Member};
 use crate::catalog::Item;
 use crate::client::{ClientError, ToolResult, connected, request};
-use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
+use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, RESOURCE_NOT_FOUND};
 use crate::kind::Kind;
 use crate::server::ServerHandle;
 
@@ -104,7 +104,8 @@ async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, Man
         match connected(&member.handle) {
             Err(error) => lines.push(json!({ "server": server, "error": error.to_string() }).to_string()),
             Ok(()) => {
-                let exposed = |item: &&Item| member.config.policy.permits(Kind::Resources, &item.key);
+                let exposed =
+                    |item: &&Item| member.config.policy.permits(Kind::Resources, &item.key, Some(&item.definition));
                 let resources = member.lists[Kind::Resources].items.iter().filter(exposed);
                 lines.extend(resources.map(|resource| with_server(server, &resource.definition)));
             }
@@ -131,6 +132,10 @@ struct Contents<'a> {
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
     let Member { handle, config, .. } = members(manager, Some(server))?.remove(0);
     connected(&handle)?;
+    if !config.policy.permits(Kind::Resources, uri, None) {
+        let error = ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found");
+        return Err(ClientError::Refused { server: Arc::clone(handle.name()), error }.into());
+    }
     let limit = config.settings.request_limit();
     let result = request(&handle, "resources/read", &json!({ "uri": uri }), limit).await?;
     let read: Contents<'_> = serde_json::from_slice(&result).map_err(|_| malformed(&handle, "resources/read"))?;

@@ -66,7 +66,8 @@ impl Manager {
     fn no_route(&self, view: &View, name: &str) -> ManagerError {
         for member in &view.servers {
             let published = member.handle.published();
-            let is_denied = |tool: &&Item| !member.config.policy.permits(Kind::Tools, &tool.key);
+            let is_denied =
+                |tool: &&Item| !member.config.policy.permits(Kind::Tools, &tool.key, Some(&tool.definition));
             for tool in published.lists[Kind::Tools].items.iter().filter(is_denied) {
                 if self.naming.candidates(member.handle.name(), &tool.key).any(|candidate| candidate == name) {
                     let (server, tool) = (Arc::clone(member.handle.name()), tool.key.to_string());

@@ -23,10 +23,8 @@ const MAX_ITEMS: usize = 10_000;
 const MAX_BYTES: usize = 8 << 20;
 /// Most bytes of one list as they come, left out or not.
 const MAX_READ: usize = 8 * MAX_BYTES;
-/// Longest name, in bytes (MCP advises 128).
-const MAX_NAME: usize = 256;
-/// Longest URI, in bytes.
-const MAX_URI: usize = 8 << 10;
+/// Longest name or URI, in bytes. Which names are fit to be exposed is decided by policy, so that it can be told.
+const MAX_KEY: usize = 8 << 10;
 /// Longest cursor, in bytes.
 const MAX_CURSOR: usize = 4 << 10;
 
@@ -117,9 +115,12 @@ impl Listing {
         // Copied, so that what else stood in the message does not stay in memory with it.
         let definition = Bytes::copy_from_slice(definition);
         let Ok([Some(raw_key), schema]) = members(&definition, [self.kind.key(), "inputSchema"]) else { return };
-        let longest = if self.kind.key() == "name" { MAX_NAME } else { MAX_URI };
         let is_tool = schema.is_some_and(|schema| schema.starts_with(b"{"));
-        if raw_key.len() > longest || (self.kind == Kind::Tools && !is_tool) {
+        if self.kind == Kind::Tools && !is_tool {
+            return;
+        }
+        if raw_key.len() > MAX_KEY {
+            self.list.truncated = true;
             return;
         }
         let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };

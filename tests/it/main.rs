@@ -12,6 +12,7 @@ mod ends_calls;
 mod ends_long_calls;
 mod ends_unsent_calls;
 mod examples;
+mod exposes_by_kind;
 mod harness;
 mod hygiene;
 mod isolates_agents;

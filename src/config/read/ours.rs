@@ -23,15 +23,12 @@ const TASKS: RangeInclusive<usize> = 1..=4 << 20;
 const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
 const COMMAND_ONLY: &str = "configure a server that is run, with `command`";
-const TOOLS_ONLY: &str = "remove it: `allow` and `deny` narrow a server's tools";
 
 const LATER: &[Later] = &[("profiles", "remove it: `allow` and `deny` of a server hold for all agents")];
 const LATER_SERVER: &[Later] = &[
     ("url", COMMAND_ONLY),
     ("headers", COMMAND_ONLY),
     ("roots", "remove it, and give the directories to the server's `args`"),
-    ("prompts", TOOLS_ONLY),
-    ("resources", TOOLS_ONLY),
 ];
 
 impl Reader<'_> {
@@ -130,10 +127,21 @@ impl Reader<'_> {
     /// The value that one of a few texts selects.
     fn one_of<T: Copy>(&mut self, entry: &Entry, what: &str, choices: &[(&'static str, T)]) -> Option<T> {
         let text = self.string(&entry.node, &format!("`{}`", entry.key))?;
+        self.choice(&entry.node, text, what, choices)
+    }
+
+    /// The same of the `text` at `node`.
+    pub(super) fn choice<T: Copy>(
+        &mut self,
+        node: &Node,
+        text: &str,
+        what: &str,
+        choices: &[(&'static str, T)],
+    ) -> Option<T> {
         let found = choices.iter().find(|(spelt, _)| *spelt == text);
         if found.is_none() {
             let known: Vec<_> = choices.iter().map(|(spelt, _)| *spelt).collect();
-            let problem = Problem::new(entry.node.span.clone(), format!("`{text}` is no {what}"));
+            let problem = Problem::new(node.span.clone(), format!("`{}` is no {what}", text.escape_debug()));
             self.error(problem.help(suggestion(text, &known)));
         }
         found.map(|(_, choice)| *choice)

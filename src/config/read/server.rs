@@ -1,4 +1,4 @@
-//! What both formats say about a server: its name, how it is run, which of its tools are exposed.
+//! What both formats say about a server: its name, how it is run, and what of it is exposed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Reader<'_> {
         fields: &mut Fields<'_>,
         remote: bool,
     ) -> Option<(Result<Launch, Undefined>, Policy)> {
-        let policy = self.policy(fields);
+        let policy = self.policy(entry, fields);
         let command = fields.take("command");
         if command.is_none() && !remote {
             self.no_command(entry);
@@ -103,22 +103,6 @@ impl Reader<'_> {
             return None;
         }
         Some(template)
-    }
-
-    fn policy(&mut self, fields: &mut Fields<'_>) -> Option<Policy> {
-        let allow = fields.take("allow");
-        let deny = fields.take("deny");
-        let place = allow.or(deny).map(|entry| entry.node.span.clone());
-        let allow = allow.map(|entry| self.patterns(entry));
-        let deny = deny.map(|entry| self.patterns(entry)).unwrap_or_default();
-        match Policy::new(allow.as_deref(), &deny) {
-            Ok(policy) => Some(policy),
-            Err(error) => {
-                let problem = Problem::new(place.unwrap_or(0..0), format!("these patterns are too large: {error}"));
-                self.error(problem.help("write fewer or shorter patterns"));
-                None
-            }
-        }
     }
 }
 

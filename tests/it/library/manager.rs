@@ -2,6 +2,7 @@
 
 use mcpd::kind::Kind;
 use mcpd::manager::Setup;
+use mcpd::policy::{Policy, pattern};
 use mcpd::server::Vouched;
 use mcpd::{ClientError, Guard, Manager, ManagerError, ResourceTool, ServerConfig};
 use serde_json::{Value, json};
@@ -274,5 +275,21 @@ fn resources_are_read_by_two_tools() {
         }
         manager.close().await;
         assert!(!owned.journal().contains("resources/"), "a server without resources was asked for them");
+    });
+}
+
+#[test]
+fn a_resource_that_policy_hides_is_neither_listed_nor_read() {
+    let owned = Owned::new();
+    run(async {
+        let deny = [pattern("demo://*").expect("a glob")];
+        let policy = Policy::default().with(Kind::Resources, None, &deny).expect("a policy");
+        let manager = start([owned.demo("d").policy(policy)]);
+        let list = ResourceTool::List.call(&manager, &json!({})).await.expect("listed").value();
+        assert_eq!(list["content"][0]["text"], "[]");
+        let arguments = json!({"server": "d", "uri": "demo://guide"});
+        let refused = ResourceTool::Read.call(&manager, &arguments).await.expect_err("denied").to_string();
+        assert!(refused.contains("-32002"), "{refused}");
+        manager.close().await;
     });
 }

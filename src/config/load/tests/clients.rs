@@ -15,7 +15,7 @@ fn the_format_of_other_clients_is_read() {
     let launch = server.launch.expect("defined");
     assert_eq!((launch.command.as_str(), &launch.args[..]), ("npx", &["-y".to_owned(), "x".to_owned()][..]));
     assert_eq!(launch.env["A"], "value");
-    assert!(!server.policy.permits(Kind::Tools, "write"));
+    assert!(!server.policy.permits(Kind::Tools, "write", None));
 }
 
 #[test]

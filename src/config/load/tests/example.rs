@@ -25,13 +25,20 @@ fn the_example_shows_a_server_that_loads() {
 /// The reader itself says which keys it knows.
 #[test]
 fn the_example_shows_every_key() {
-    let error = load_text("/c.toml", "[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\nqqq=1\n").expect_err("bad");
+    let error = load_text(
+        "/c.toml",
+        "[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\nqqq=1\n\
+                tools.qqq=1\nprompts.qqq=1\nresources.qqq=1\n",
+    )
+    .expect_err("bad");
     let mut shown = 0;
     for help in error.diagnostics().iter().filter_map(|diagnostic| diagnostic.help.as_deref()) {
         for key in help.strip_prefix("write one of ").into_iter().flat_map(|keys| keys.split('`').skip(1).step_by(2)) {
             shown += 1;
-            assert!(EXAMPLE.contains(&format!("\n{key} = ")) || EXAMPLE.contains(&format!("\n# {key} = ")), "{key}");
+            let places =
+                [format!("\n{key} = "), format!("\n# {key} = "), format!("{{ {key} = "), format!(", {key} = ")];
+            assert!(places.iter().any(|place| EXAMPLE.contains(place)), "{key}");
         }
     }
-    assert_eq!(shown, 8 + 15 + 22);
+    assert_eq!(shown, 8 + 15 + 26 + 1 + 2 + 2);
 }

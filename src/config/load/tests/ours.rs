@@ -1,5 +1,7 @@
 //! What our own format says.
 
+use bytes::Bytes;
+
 use super::*;
 use crate::config::Keep;
 use crate::kind::Kind;
@@ -28,12 +30,33 @@ fn every_key_is_read() {
     assert_eq!(launch.env["A.B"], "");
     assert_eq!(launch.pass_env, ["A", "B", "C"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/home/u/n")));
-    let permits = |tool| server.policy.permits(Kind::Tools, tool);
+    let permits = |tool| server.policy.permits(Kind::Tools, tool, None);
     assert!(permits("read_y") && !permits("read_x") && !permits("list"));
     assert_eq!(
         (server.settings.handshake_timeout, server.settings.call_timeout),
         (Duration::from_millis(500), Duration::from_secs(60))
     );
+}
+
+#[test]
+fn each_kind_has_rules_of_its_own() {
+    let server = server(
+        "[servers.a]\ncommand = 'x'\ndeny = ['w*']\nexpose = ['tools', 'resources']\ntools.read_only = true\n\
+         [servers.a.prompts]\nallow = ['p']\n[servers.a.resources]\nallow = ['file:*']\ndeny = ['*.key']",
+    );
+    let reading = Bytes::from_static(br#"{"annotations":{"readOnlyHint":true}}"#);
+    for (kind, key, permitted) in [
+        (Kind::Tools, "r", true),
+        (Kind::Tools, "w", false),
+        (Kind::Prompts, "p", false),
+        (Kind::Resources, "file:///a", true),
+        (Kind::Resources, "file:///a.key", false),
+        (Kind::Templates, "file:///{+path}", true),
+        (Kind::Templates, "http://{host}", false),
+    ] {
+        assert_eq!(server.policy.permits(kind, key, Some(&reading)), permitted, "{kind:?} {key}");
+    }
+    assert!(!server.policy.permits(Kind::Tools, "r", None));
 }
 
 #[test]

@@ -20,6 +20,24 @@ fn unknown_keys_are_errors_with_a_suggestion() {
 }
 
 #[test]
+fn rules_of_exposure_are_as_strict_as_the_rest() {
+    let ok = "[servers.a]\ncommand = 'x'\n";
+    check(&format!("{ok}expose = ['tool']"), &["3:11 `tool` is no kind to `expose` | did you mean `tools`?"]);
+    check(&format!("{ok}expose = 'tools'"), &["3:10 `expose` must be a list of strings | write `expose = ['tools']`"]);
+    check(&format!("{ok}exposed = []"), &["3:1 unknown key `exposed` in `[servers.a]` | did you mean `expose`?"]);
+    check(
+        &format!("{ok}[servers.a.tools]\nreadonly = true\n[servers.a.prompts]\ndeny = ['[']\nalow = []"),
+        &[
+            "4:1 unknown key `readonly` in `[servers.a.tools]` | did you mean `read_only`?",
+            "6:9 `[` is no pattern: … | …",
+            "7:1 unknown key `alow` in `[servers.a.prompts]` | did you mean `allow`?",
+        ],
+    );
+    check(&format!("{ok}tools.read_only = 'yes'"), &["3:19 `read_only` must be true or false | …`read_only = true`"]);
+    check(&format!("{ok}resources = []"), &["3:13 `resources` must be a table | write `resources = { deny = […"]);
+}
+
+#[test]
 fn keys_of_later_versions_are_said_to_be_later() {
     check(
         "[servers.a]\ncommand = 'x'\nroots = ['/x']\nurl = 'x'\n[profiles.p]\nservers = ['a']",

@@ -1,0 +1,92 @@
+//! Which of a server's tools, prompts and resources are exposed.
+
+use globset::Glob;
+
+use super::super::tree::{Entry, Problem};
+use super::fields::Fields;
+use super::{Format, Reader};
+use crate::kind::Kind;
+use crate::policy::Policy;
+
+/// What `expose` may name; templates go with resources.
+const EXPOSED: [(&str, Kind); 3] = [("tools", Kind::Tools), ("resources", Kind::Resources), ("prompts", Kind::Prompts)];
+
+/// The patterns of one table.
+struct Patterns {
+    /// Of the first key that has any.
+    place: std::ops::Range<usize>,
+    allow: Option<Vec<Glob>>,
+    deny: Vec<Glob>,
+}
+
+impl Reader<'_> {
+    /// Both formats have `allow` and `deny` for tools, and the rest only our own: other clients have other uses for its
+    /// keys.
+    pub(super) fn policy(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Policy> {
+        let tools = self.allow_and_deny(fields);
+        let policy = self.with_patterns(Policy::default(), Kind::Tools, tools);
+        if self.format == Format::Clients {
+            return policy;
+        }
+        let exposed = fields.take("expose").map(|entry| self.exposed(entry));
+        let read_only = fields.take("tools").is_some_and(|entry| self.read_only(server, entry));
+        let prompts = fields.take("prompts").map(|entry| self.patterns_of(server, entry));
+        let resources = fields.take("resources").map(|entry| self.patterns_of(server, entry));
+        let mut policy = policy?.read_only(read_only);
+        if let Some(exposed) = exposed {
+            policy = policy.exposing(&exposed);
+        }
+        for (kind, patterns) in [(Kind::Prompts, prompts), (Kind::Resources, resources)] {
+            if let Some(patterns) = patterns {
+                policy = self.with_patterns(policy, kind, patterns)?;
+            }
+        }
+        Some(policy)
+    }
+
+    fn allow_and_deny(&mut self, fields: &mut Fields<'_>) -> Patterns {
+        let (allow, deny) = (fields.take("allow"), fields.take("deny"));
+        let place = allow.or(deny).map_or(0..0, |entry| entry.node.span.clone());
+        let allow = allow.map(|entry| self.patterns(entry));
+        let deny = deny.map(|entry| self.patterns(entry)).unwrap_or_default();
+        Patterns { place, allow, deny }
+    }
+
+    fn with_patterns(&mut self, policy: Policy, kind: Kind, patterns: Patterns) -> Option<Policy> {
+        match policy.with(kind, patterns.allow.as_deref(), &patterns.deny) {
+            Ok(policy) => Some(policy),
+            Err(error) => {
+                let problem = Problem::new(patterns.place, format!("these patterns are too large: {error}"));
+                self.error(problem.help("write fewer or shorter patterns"));
+                None
+            }
+        }
+    }
+
+    fn exposed(&mut self, entry: &Entry) -> Vec<Kind> {
+        let kinds = self.strings(entry, r#"["tools", "resources", "prompts"]"#);
+        kinds.into_iter().filter_map(|(node, text)| self.choice(node, text, "kind to `expose`", &EXPOSED)).collect()
+    }
+
+    /// `[servers.NAME.tools]`
+    fn read_only(&mut self, server: &Entry, entry: &Entry) -> bool {
+        let mut fields = self.fields_of(server, entry, "read_only = true");
+        let read_only = fields.take("read_only").is_some_and(|entry| self.boolean(entry));
+        self.finish(fields, &[]);
+        read_only
+    }
+
+    /// `[servers.NAME.prompts]` and `[servers.NAME.resources]`
+    fn patterns_of(&mut self, server: &Entry, entry: &Entry) -> Patterns {
+        let mut fields = self.fields_of(server, entry, r#"deny = ["secret*"]"#);
+        let patterns = self.allow_and_deny(&mut fields);
+        self.finish(fields, &[]);
+        patterns
+    }
+
+    fn fields_of<'t>(&mut self, server: &Entry, entry: &'t Entry, example: &str) -> Fields<'t> {
+        let (server, key) = (&server.key, &entry.key);
+        let help = self.assignment(key, &format!("{{ {example} }}"));
+        Fields::new(format!("`[servers.{server}.{key}]`"), self.table(&entry.node, &format!("`{key}`"), &help))
+    }
+}

@@ -1,0 +1,108 @@
+//! What is exposed under which rules, as tables.
+
+use super::*;
+
+fn globs(texts: &[&str]) -> Vec<Glob> {
+    texts.iter().map(|text| pattern(text).expect("a glob")).collect()
+}
+
+fn policy(kind: Kind, allow: Option<&[&str]>, deny: &[&str]) -> Policy {
+    let allow = allow.map(globs);
+    Policy::default().with(kind, allow.as_deref(), &globs(deny)).expect("patterns compile")
+}
+
+fn check(allow: Option<&[&str]>, deny: &[&str], tool: &str, permitted: bool) {
+    let found = policy(Kind::Tools, allow, deny).permits(Kind::Tools, tool, None);
+    assert_eq!(found, permitted, "allow {allow:?} deny {deny:?} tool {tool:?}");
+}
+
+#[test]
+fn allow_narrows_then_deny_wins() {
+    check(None, &[], "write_file", true);
+    check(None, &["write_*", "move_file"], "write_file", false);
+    check(None, &["write_*", "move_file"], "move_file", false);
+    check(None, &["write_*", "move_file"], "move_files", true);
+    check(Some(&["read_*"]), &[], "list", false);
+    check(Some(&["read_*"]), &["read_secret"], "read_secret", false);
+    check(Some(&["read_*"]), &["read_secret"], "read_file", true);
+    check(Some(&[]), &[], "anything", false);
+}
+
+#[test]
+fn a_star_crosses_slashes_and_case_counts() {
+    check(None, &["fs*"], "fs/write", false);
+    check(None, &["write"], "Write", true);
+    check(None, &["*"], "", false);
+    check(None, &["{write,move}_*"], "move_x", false);
+}
+
+#[test]
+fn rules_of_one_kind_hide_nothing_of_another() {
+    for (kind, hidden) in [
+        (Kind::Tools, &[Kind::Tools][..]),
+        (Kind::Prompts, &[Kind::Prompts]),
+        (Kind::Resources, &[Kind::Resources, Kind::Templates]),
+    ] {
+        let (denying, narrow) = (policy(kind, None, &["*"]), Policy::default().exposing(&[kind]));
+        for other in Kind::ALL {
+            assert_eq!(denying.permits(other, "x", None), !hidden.contains(&other), "{kind:?} {other:?}");
+            assert_eq!(narrow.permits(other, "x", None), hidden.contains(&other), "{kind:?} {other:?}");
+        }
+    }
+    assert!(!Kind::ALL.iter().any(|kind| Policy::default().exposing(&[]).permits(*kind, "x", None)));
+}
+
+#[test]
+fn no_spelling_of_a_uri_leads_around_a_pattern() {
+    let denying = policy(Kind::Resources, None, &["file:///secret*"]);
+    let allowing = policy(Kind::Resources, Some(&["file:///pub/*"]), &[]);
+    for (uri, denied, allowed) in [
+        ("file:///pub/a", false, true),
+        ("file:///secret/a", true, false),
+        ("file:///%73ecret/a", true, false),
+        ("file:///pub/../secret/a", true, false),
+        ("file:///pub/%2e%2e/secret/a", true, false),
+    ] {
+        assert_eq!(denying.permits(Kind::Resources, uri, None), !denied, "{uri}");
+        assert_eq!(allowing.permits(Kind::Resources, uri, None), allowed, "{uri}");
+    }
+}
+
+#[test]
+fn only_what_says_plainly_that_it_reads_only_is_taken_for_it() {
+    let policy = Policy::default().read_only(true);
+    for (definition, permitted) in [
+        (r#"{"name":"a","annotations":{"x":1,"readOnlyHint":true}}"#, true),
+        (r#"{"name":"a","annotations":{"readOnlyHint":false}}"#, false),
+        (r#"{"name":"a","annotations":{"readOnlyHint":"true"}}"#, false),
+        (r#"{"name":"a","annotations":{"readOnlyHint":1}}"#, false),
+        (r#"{"name":"a","annotations":{"readonlyhint":true}}"#, false),
+        (r#"{"name":"a","annotations":{"readOnlyHint":true,"readOnlyHint":true}}"#, false),
+        (r#"{"name":"a","annotations":{"readOnlyHint":true,"ReadOnlyHint":false}}"#, false),
+        (r#"{"name":"a","annotations":{"readOnlyHint":true},"annotations":{}}"#, false),
+        (r#"{"name":"a","annotations":[true]}"#, false),
+        (r#"{"name":"a","annotations":null}"#, false),
+        (r#"{"name":"a","readOnlyHint":true}"#, false),
+        (r#"{"name":"a"}"#, false),
+    ] {
+        let raw = Bytes::from_static(definition.as_bytes());
+        assert_eq!(policy.permits(Kind::Tools, "a", Some(&raw)), permitted, "{definition}");
+        assert!(
+            policy.permits(Kind::Prompts, "a", Some(&raw)) && Policy::default().permits(Kind::Tools, "a", Some(&raw))
+        );
+    }
+    assert!(!policy.permits(Kind::Tools, "a", None), "nobody knows what it does");
+}
+
+#[test]
+fn a_name_that_shows_another_than_it_is_is_not_fit() {
+    for name in ["a", "read.file-2_x", "datei_öffnen", "読む", "", &"x".repeat(128), &"é".repeat(128)] {
+        assert!(is_fit_name(name), "{name:?}");
+    }
+    for mark in "\0\n\r\t\u{1b}\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
+        assert!(!is_fit_name(&format!("a{mark}b")), "{mark:?}");
+    }
+    assert!(!is_fit_name(&"x".repeat(129)));
+    let named = |kind| Policy::default().permits(kind, "a\u{202e}", None);
+    assert_eq!(Kind::ALL.map(named), [false, false, true, true]);
+}

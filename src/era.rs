@@ -1,4 +1,4 @@
-//! Protocol versions: what is offered, what is accepted, on both sides.
+//! Protocol versions: what is offered, what is accepted, and what each of them has, on both sides.
 //!
 //! Pure. Today every version is of the legacy era, the one that opens with `initialize`.
 
@@ -9,6 +9,28 @@ const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGA
 
 /// The version offered to servers, and to an agent that asks for one mcpd does not know.
 pub const NEWEST_LEGACY: &str = "2025-11-25";
+
+/// JSON-RPC batches, which have no name in the protocol.
+pub const BATCHES: &str = "batches";
+
+/// Methods, notifications and capabilities that not every version has: the first and the last that does. What is not here
+/// is in all of them, such as `completion/complete`, which servers of the first had no way to declare. Fields are never
+/// gated: who does not know one passes over it.
+///
+/// Source: MCP, `schema` and `changelog` of each version.
+const NOT_IN_ALL: [(&str, &str, &str); 11] = [
+    (BATCHES, "2025-03-26", "2025-03-26"),
+    ("completions", "2025-03-26", NEWEST_LEGACY),
+    ("elicitation", "2025-06-18", NEWEST_LEGACY),
+    ("elicitation/create", "2025-06-18", NEWEST_LEGACY),
+    ("notifications/elicitation/complete", "2025-11-25", NEWEST_LEGACY),
+    ("tasks", "2025-11-25", NEWEST_LEGACY),
+    ("tasks/get", "2025-11-25", NEWEST_LEGACY),
+    ("tasks/list", "2025-11-25", NEWEST_LEGACY),
+    ("tasks/cancel", "2025-11-25", NEWEST_LEGACY),
+    ("tasks/result", "2025-11-25", NEWEST_LEGACY),
+    ("notifications/tasks/status", "2025-11-25", NEWEST_LEGACY),
+];
 
 /// The version in which an agent that proposed `asked` is served.
 #[must_use]
@@ -22,17 +44,25 @@ pub fn known(version: &str) -> Option<&'static str> {
     LEGACY.into_iter().find(|known| *known == version)
 }
 
+/// Whether `protocol` has the method, notification or capability `name`, or [`BATCHES`]: whether it may be sent to, or
+/// asked of, a peer with which that version was negotiated.
+#[must_use]
+pub fn has(protocol: &str, name: &str) -> bool {
+    // Versions are dates: their order is that of their text.
+    NOT_IN_ALL.iter().all(|(gated, first, last)| *gated != name || (*first..=*last).contains(&protocol))
+}
+
 /// What an agent that is served in `protocol` is told that mcpd can do, whatever servers run just now.
 #[must_use]
 pub fn capabilities(protocol: &str) -> serde_json::Value {
     let mut all = json!({
+        "completions": {},
         "tools": { "listChanged": true },
         "prompts": { "listChanged": true },
         "resources": { "listChanged": true },
     });
-    // Declared since 2025-03-26 (`changelog`).
-    if protocol != LEGACY[0] {
-        all["completions"] = json!({});
+    if let Some(all) = all.as_object_mut() {
+        all.retain(|name, _| has(protocol, name));
     }
     all
 }
@@ -49,5 +79,36 @@ mod tests {
         for unknown in ["2026-07-28", "2024-10-07", "", "1.0"] {
             assert_eq!((negotiate(unknown), known(unknown)), (NEWEST_LEGACY, None));
         }
+    }
+
+    #[test]
+    fn each_version_has_what_its_schema_has() {
+        for (name, expected) in [
+            ("tools/call", [true, true, true, true]),
+            ("resources/templates/list", [true, true, true, true]),
+            ("resources/subscribe", [true, true, true, true]),
+            ("completion/complete", [true, true, true, true]),
+            ("logging/setLevel", [true, true, true, true]),
+            ("sampling/createMessage", [true, true, true, true]),
+            ("roots/list", [true, true, true, true]),
+            ("notifications/progress", [true, true, true, true]),
+            ("notifications/resources/updated", [true, true, true, true]),
+            (BATCHES, [false, true, false, false]),
+            ("completions", [false, true, true, true]),
+            ("elicitation/create", [false, false, true, true]),
+            ("elicitation", [false, false, true, true]),
+            ("notifications/elicitation/complete", [false, false, false, true]),
+            ("tasks/result", [false, false, false, true]),
+            ("notifications/tasks/status", [false, false, false, true]),
+        ] {
+            assert_eq!(LEGACY.map(|version| has(version, name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_agent_is_told_of_what_its_version_has() {
+        let told = |version| capabilities(version).as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(told("2024-11-05"), ["prompts", "resources", "tools"]);
+        assert_eq!(told("2025-11-25"), ["completions", "prompts", "resources", "tools"]);
     }
 }

@@ -59,17 +59,18 @@ impl Session {
         if self.calls.contains_key(&id) || self.deferred.iter().any(|waiting| *waiting.id() == id) {
             return self.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
         }
-        let introduced = self.setup.facts.introduction.get().is_some();
+        let protocol = self.setup.facts.introduction.get().map(|introduction| introduction.protocol);
+        let introduced = protocol.is_some();
         match &method[..] {
+            _ if protocol.is_some_and(|protocol| !era::has(protocol, &String::from_utf8_lossy(method))) => {
+                self.unknown_method(&id, method);
+            }
             b"initialize" if introduced => self.refuse(Some(&id), INVALID_REQUEST, "already initialized"),
             b"initialize" => self.initialize(&id, params),
             b"ping" => self.answer(&id, b"{}"),
             _ => match (Method::named(method), Kind::listed_by(method)) {
                 // `server/discover` among them: an instant refusal is what lets a client of both eras go on at once.
-                (None, None) => {
-                    let message = format!("unknown method: {}", String::from_utf8_lossy(method));
-                    self.refuse(Some(&id), METHOD_NOT_FOUND, message);
-                }
+                (None, None) => self.unknown_method(&id, method),
                 _ if !introduced => {
                     self.refuse(Some(&id), INVALID_REQUEST, "not initialized: send `initialize` first");
                 }
@@ -77,6 +78,11 @@ impl Session {
                 (None, Some(kind)) => self.list(kind, id, params),
             },
         }
+    }
+
+    /// What its version lacks, an agent asks in vain as what no version has.
+    fn unknown_method(&mut self, id: &Bytes, method: &Bytes) {
+        self.refuse(Some(id), METHOD_NOT_FOUND, format!("unknown method: {}", String::from_utf8_lossy(method)));
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) {

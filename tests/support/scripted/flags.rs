@@ -38,7 +38,7 @@ pub(crate) struct Flags {
     /// End each line with `\r\n`.
     #[arg(long)]
     pub(crate) crlf: bool,
-    /// Tools on one page of the list; 0 is all of them.
+    /// Tools, prompts or resources on one page of a list; 0 is all of them.
     #[arg(long, default_value_t = 0)]
     pub(crate) page_size: usize,
     /// Every page has a next one.

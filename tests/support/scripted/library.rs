@@ -22,8 +22,8 @@ pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
     all
 }
 
-/// The result for a method that the file has something for.
-pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>) -> Option<String> {
+/// The result for a method that the file has something for; a list comes in pages of so many, if there are to be any.
+pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>, page: usize) -> Option<String> {
     let key = match method {
         "prompts/list" => "prompts",
         "resources/list" => "resources",
@@ -36,7 +36,17 @@ pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>) -> Op
     let offered = std::fs::read_to_string(file).expect("the library is there");
     let lists: std::collections::BTreeMap<String, Box<RawValue>> =
         serde_json::from_str(&offered).expect("the library is an object");
-    Some(format!(r#"{{"{key}":{}}}"#, lists.get(key).map_or("[]", |list| list.get())))
+    let list = lists.get(key).map_or("[]", |list| list.get());
+    if page == 0 {
+        return Some(format!(r#"{{"{key}":{list}}}"#));
+    }
+    let items: Vec<Box<RawValue>> = serde_json::from_str(list).expect("a list");
+    let params: Value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+    let first = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+    let next = first + page;
+    let next = if next < items.len() { format!(r#","nextCursor":"{next}""#) } else { String::new() };
+    let items: Vec<_> = items.iter().skip(first).take(page).map(|item| item.get()).collect();
+    Some(format!(r#"{{"{key}":[{}]{next}}}"#, items.join(",")))
 }
 
 fn read(file: &Path) -> Value {

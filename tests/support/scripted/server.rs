@@ -132,7 +132,8 @@ impl Server {
                 None => self.output.line(&error(id, -32602, "params without a name", "")),
             },
             _ => {
-                let answer = self.flags.library.as_deref().and_then(|file| library::answer(file, method, params));
+                let file = self.flags.library.as_deref();
+                let answer = file.and_then(|file| library::answer(file, method, params, self.flags.page_size));
                 let line = answer.map(|result| response(id, &result));
                 self.output.line(&line.unwrap_or_else(|| error(id, -32601, "Method not found", "")));
             }

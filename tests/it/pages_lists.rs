@@ -1,0 +1,57 @@
+//! Every list is whole on one page, however many pages its servers make of theirs.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
+
+const LISTS: [(&str, &str); 4] = [
+    ("tools/list", "tools"),
+    ("prompts/list", "prompts"),
+    ("resources/list", "resources"),
+    ("resources/templates/list", "resourceTemplates"),
+];
+
+/// A server with ten of each kind, three on a page.
+fn start() -> Daemon {
+    let all = |item: fn(u32) -> Value| (0..10).map(item).collect::<Vec<_>>();
+    let library = json!({
+        "prompts": all(|n| json!({"name": format!("p{n}")})),
+        "resources": all(|n| json!({"uri": format!("x://{n}"), "name": "r"})),
+        "resourceTemplates": all(|n| json!({"uriTemplate": format!("x://{n}/{{id}}"), "name": "t"})),
+    });
+    let place = Place::new();
+    let server = Server::named("s").flags("--bare --page-size 3");
+    let server = (0..10).fold(server, |server, n| server.arg("--tool").arg(format!("t{n}")));
+    Setup::with(server.arg("--library").arg(place.write("library.json", library.to_string()))).start_in(&place)
+}
+
+#[test]
+fn each_of_the_four_lists_is_complete_and_in_order_on_one_page() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    for (method, member) in LISTS {
+        let answer = agent.request(method, &json!({}));
+        let listed = result(&answer)[member].as_array().expect("a list");
+        assert_eq!(listed.len(), 10, "{method}");
+        for (n, item) in listed.iter().enumerate() {
+            assert!(item.to_string().contains(&n.to_string()), "{method}: {item} at {n}");
+        }
+        assert!(result(&answer)["nextCursor"].is_null(), "{method} has no other page");
+        let asked = daemon.journal("s").iter().filter(|line| line.contains(&format!("\"{method}\""))).count();
+        assert_eq!(asked, 4, "each page of {method} once");
+    }
+}
+
+#[test]
+fn a_cursor_that_no_list_has_given_is_refused_on_all_four() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    for (method, _) in LISTS {
+        for cursor in [json!("x"), json!(""), json!("3"), json!(3), json!({})] {
+            assert_eq!(code(&agent.request(method, &json!({"cursor": cursor}))), -32602, "{method} {cursor}");
+        }
+        for params in [json!({}), json!({"cursor": null}), json!({"_meta": {"x": 1}})] {
+            result(&agent.request(method, &params));
+        }
+    }
+}

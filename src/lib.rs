@@ -10,6 +10,7 @@ pub mod config;
 pub mod daemon;
 pub mod demo_server;
 pub mod era;
+mod instructions;
 pub mod jsonrpc;
 pub mod kind;
 pub mod logging;

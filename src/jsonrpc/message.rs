@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::members::{slices, text};
+use super::scan::Scanner;
 
 /// A well-formed JSON-RPC message. Every part is a slice of the line it came in.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +38,7 @@ pub enum Message {
 pub enum Malformed {
     /// Not JSON, or not UTF-8.
     NotJson,
-    /// A JSON array: batches ended with MCP 2025-06-18.
+    /// A JSON array: see [`super::batch`].
     Batch,
     /// A response that is none: with both result and error, neither, or a wrong one.
     BadResponse {
@@ -96,7 +97,8 @@ fn not_an_object(line: &Bytes) -> Malformed {
     if memchr::memchr(b'\r', line).is_some() {
         return Malformed::NotJson;
     }
-    let json = std::str::from_utf8(line).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok());
+    let mut scanner = Scanner::new(line);
+    let json = scanner.value().and_then(|_| scanner.end()).is_ok();
     match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[') if json => Malformed::Batch,
         _ if json => Malformed::NotAMessage { id: None },

@@ -27,6 +27,7 @@
 
 mod check;
 mod error;
+mod instructions;
 mod orders;
 pub mod report;
 mod resources;

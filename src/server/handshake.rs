@@ -2,11 +2,14 @@
 //!
 //! Source: MCP 2025-11-25, `basic/lifecycle`. Knows one instance's streams; must not touch restarts, calls, processes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::json;
 
 use super::instance::{Instance, Owner};
 use crate::era;
+use crate::instructions;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::Taken;
 use crate::jsonrpc::{Malformed, Message, reply};
@@ -22,6 +25,8 @@ const LONGEST: usize = 200;
 pub(super) struct ServerInfo {
     pub(super) protocol: &'static str,
     pub(super) software: Option<String>,
+    /// In bounded length.
+    pub(super) instructions: Option<Arc<str>>,
     /// What it lists; it is never asked for anything else.
     pub(super) offers: PerKind<bool>,
 }
@@ -51,6 +56,7 @@ pub(super) async fn handshake(instance: &mut Instance) -> Result<ServerInfo, Han
         }
     };
     let info = server_info(&result).map_err(HandshakeError::Refused)?;
+    instance.protocol = Some(info.protocol);
     instance.send(reply::notification("notifications/initialized"));
     Ok(info)
 }
@@ -102,7 +108,10 @@ fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
         Kind::Resources | Kind::Templates => declared(&resources),
     });
     let software = info.and_then(|info| peer::software(&info, LONGEST));
-    Ok(ServerInfo { protocol, software, offers })
+    // Without them it serves as well.
+    let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));
+    let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
+    Ok(ServerInfo { protocol, software, instructions: instructions.map(Arc::from), offers })
 }
 
 /// A peer's words, fit for a status line.

@@ -37,6 +37,8 @@ pub(super) struct Instance {
     pub(super) stats: Arc<Stats>,
     config: Arc<ServerConfig>,
     max_message: usize,
+    /// Negotiated; none before that.
+    pub(super) protocol: Option<&'static str>,
     /// Calls among the pending requests.
     calls: usize,
     /// The lists that it offers.
@@ -94,6 +96,7 @@ impl Instance {
             stats,
             config,
             max_message,
+            protocol: None,
             calls: 0,
             following: PerKind::default(),
             next_deadline: None,
@@ -139,7 +142,7 @@ impl Instance {
                 self.unusable_response(&id, Failure::AnswerTooLarge)
             }
             Incoming::Malformed(Malformed::BadResponse { id }) => self.unusable_response(&id, Failure::AnswerMalformed),
-            Incoming::TooLarge { .. } | Incoming::Malformed(_) => {
+            Incoming::TooLarge { .. } | Incoming::Malformed(_) | Incoming::Batch(_) => {
                 self.stats.skipped_lines.add_one();
                 Effect::Nothing
             }

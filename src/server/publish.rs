@@ -34,6 +34,8 @@ pub struct Published {
     pub protocol: Option<&'static str>,
     /// `name version` of the running instance.
     pub software: Option<String>,
+    /// What it has told a model of itself, as last known, in bounded length.
+    pub instructions: Option<Arc<str>>,
     /// When it was last known how the running instance is, and how many pings it had missed in a row by then.
     pub checked: Option<(Instant, u32)>,
     /// Whether the limits of the instance hold that runs, or was last tried; `None` if it has none.
@@ -77,6 +79,7 @@ pub(super) fn channel(changed: Changed, enabled: bool) -> (Publisher, watch::Rec
         guard_pid: None,
         protocol: None,
         software: None,
+        instructions: None,
         checked: None,
         limits: None,
         last_error: None,

@@ -15,6 +15,7 @@ use super::process::{Ended, Process};
 use super::task::ServerTask;
 use super::{Command, Stop};
 use crate::alarm::Alarm;
+use crate::era;
 use crate::kind::{Kind, PerKind};
 use crate::transport::Incoming;
 
@@ -143,12 +144,22 @@ impl ServerTask {
 
     /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
     fn take_all(&mut self, first: Incoming, instance: &mut Instance) {
-        let effect = instance.take(first);
-        self.effect(effect);
+        self.take_incoming(first, instance);
         for _ in 1..BURST {
             let Some(next) = instance.reader.buffered() else { return };
-            let effect = instance.take(next);
-            self.effect(effect);
+            self.take_incoming(next, instance);
+        }
+    }
+
+    /// The members of a batch are as good as messages that come alone, if the server may send batches.
+    fn take_incoming(&self, incoming: Incoming, instance: &mut Instance) {
+        match incoming {
+            Incoming::Batch(members) if instance.protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES)) => {
+                for member in members {
+                    self.effect(instance.take(member));
+                }
+            }
+            single => self.effect(instance.take(single)),
         }
     }
 

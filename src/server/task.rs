@@ -200,6 +200,7 @@ impl ServerTask {
         self.publisher.update(|published| {
             published.protocol = Some(info.protocol);
             published.software.clone_from(&info.software);
+            published.instructions.clone_from(&info.instructions);
             published.checked = Some((Instant::now(), 0));
         });
         self.on(Event::Up);

@@ -93,16 +93,14 @@ impl Session {
     pub(super) fn end_unrouted(&mut self, asked: &Asked, error: &ErrorObject, outcome: Outcome) {
         let line = reply::error(Some(&asked.id), error);
         self.tell_of_unrouted(asked, outcome, line.len());
-        self.outbox.push(line);
+        self.respond(Some(&asked.id), [line]);
     }
 
     /// Answers a request that waits, or would have to, with an error.
     pub(super) fn end_deferred(&mut self, request: &Deferred, error: &ErrorObject, outcome: Outcome) {
         match request {
             Deferred::Ask(asked) => self.end_unrouted(asked, error, outcome),
-            Deferred::List { id, .. } => {
-                self.outbox.push(reply::error(Some(id), error));
-            }
+            Deferred::List { id, .. } => self.respond(Some(id), [reply::error(Some(id), error)]),
         }
     }
 

@@ -36,9 +36,9 @@ impl Session {
                 if !self.notices.is_empty() {
                     self.end_notices(key);
                 }
-                if let Some(InFlight { account, server, .. }) = self.calls.end(key) {
+                if let Some((id, InFlight { account, server, .. })) = self.calls.end(key) {
                     self.tell(account, &server, outcome, line.len());
-                    self.outbox.push(line);
+                    self.respond(Some(&id), [line]);
                 }
             }
             // An agent that has fallen behind loses progress, never an answer.
@@ -76,7 +76,7 @@ impl Session {
     }
 
     pub(super) fn may_read_more(&self) -> bool {
-        self.outbox.bytes() <= self.setup.max_message
+        self.outbox.bytes() + self.batches.bytes() <= self.setup.max_message
     }
 
     /// Tells the agent which of the lists it has have changed: once, however often they did, and only if there is room.

@@ -51,11 +51,11 @@ impl Calls {
     }
 
     pub(super) fn remove(&mut self, id: &Bytes) -> Option<InFlight> {
-        self.remove_where(|own, _| own == id)
+        Some(self.remove_where(|own, _| own == id)?.1)
     }
 
-    /// Removes the call `key`, unless it was cancelled.
-    pub(super) fn end(&mut self, key: CallKey) -> Option<InFlight> {
+    /// Removes the call `key`, with its id, unless it was cancelled.
+    pub(super) fn end(&mut self, key: CallKey) -> Option<(Bytes, InFlight)> {
         self.remove_where(|_, call| call.key == key)
     }
 
@@ -64,10 +64,10 @@ impl Calls {
         self.by_id.drain(..).map(|(_, call)| call).collect()
     }
 
-    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &InFlight) -> bool) -> Option<InFlight> {
+    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &InFlight) -> bool) -> Option<(Bytes, InFlight)> {
         let index = self.by_id.iter().position(|(id, call)| is_it(id, call))?;
-        let call = self.by_id.swap_remove(index).1;
+        let (id, call) = self.by_id.swap_remove(index);
         self.bytes -= call.account.request_bytes();
-        Some(call)
+        Some((id, call))
     }
 }

@@ -26,7 +26,7 @@ use crate::transport::Incoming;
 const LONGEST_CLIENT: usize = 100;
 
 impl Session {
-    pub(super) async fn take(&mut self, incoming: Incoming) {
+    pub(super) async fn take_one(&mut self, incoming: Incoming) {
         match incoming {
             Incoming::Message { line, message: Message::Request { id, method, params } } => {
                 self.request(line, id, &method, params.as_ref());
@@ -44,7 +44,7 @@ impl Session {
             Incoming::Message { message: Message::Response { .. }, .. }
             | Incoming::Malformed(Malformed::BadResponse { .. }) => {}
             Incoming::Malformed(Malformed::NotJson) => self.refuse(None, PARSE_ERROR, "not JSON"),
-            Incoming::Malformed(Malformed::Batch) => self.refuse(None, INVALID_REQUEST, "batches are not supported"),
+            Incoming::Malformed(Malformed::Batch) | Incoming::Batch(_) => self.refuse_batch(),
             Incoming::Malformed(Malformed::NotAMessage { id }) => {
                 self.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
@@ -56,7 +56,7 @@ impl Session {
     }
 
     fn request(&mut self, line: Bytes, id: Bytes, method: &Bytes, params: Option<&Bytes>) {
-        if self.calls.contains_key(&id) || self.deferred.iter().any(|waiting| *waiting.id() == id) {
+        if self.is_unanswered(&id) {
             return self.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
         }
         let protocol = self.setup.facts.introduction.get().map(|introduction| introduction.protocol);
@@ -103,11 +103,14 @@ impl Session {
             self.setup.cwd = Some(cwd);
         }
         self.attach();
-        let result = json!({
+        let mut result = json!({
             "protocolVersion": protocol,
             "capabilities": era::capabilities(protocol),
             "serverInfo": { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") },
         });
+        if let Some(instructions) = self.setup.view.borrow().instructions() {
+            result["instructions"] = instructions.into();
+        }
         self.answer(id, result.to_string().as_bytes());
     }
 
@@ -116,12 +119,13 @@ impl Session {
         self.drop_deferred(|waiting| *waiting.id() == id);
         if let Some(InFlight { key, server, account }) = self.calls.remove(&id) {
             self.tell(account, &server, Outcome::Cancelled, 0);
-            server.cancel(key, Some(Cancellation { line, request: id })).await;
+            server.cancel(key, Some(Cancellation { line, request: id.clone() })).await;
         }
+        self.forget(&id);
     }
 
     fn answer(&mut self, id: &Bytes, result: &[u8]) {
-        self.outbox.push(reply::result(id, result));
+        self.respond(None, [reply::result(id, result)]);
     }
 
     pub(super) fn refuse(&mut self, id: Option<&Bytes>, code: i32, message: impl Into<String>) {
@@ -129,7 +133,7 @@ impl Session {
     }
 
     fn fail(&mut self, id: Option<&Bytes>, error: ErrorObject) {
-        self.outbox.push(reply::error(id.map(|id| &id[..]), &error));
+        self.respond(None, [reply::error(id.map(|id| &id[..]), &error)]);
     }
 }
 

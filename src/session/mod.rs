@@ -1,7 +1,7 @@
 //! One agent connection.
 //!
-//! Lives here: reading the agent's messages ([`asked`]), answering what mcpd answers itself ([`methods`]), handing calls
-//! to servers, and writing what comes back ([`delivery`]). Knows: [`crate::catalog`] (to read),
+//! Lives here: reading the agent's messages ([`respond`], [`asked`]), answering what mcpd answers itself ([`methods`]), handing
+//! calls to servers, and writing what comes back ([`delivery`]). Knows: [`crate::catalog`] (to read),
 //! [`crate::server::ServerHandle`] (to call). Must not touch: processes, configuration, other sessions, what is inside
 //! the manager.
 //!
@@ -11,11 +11,13 @@
 mod account;
 pub mod asked;
 mod attachments;
+mod batches;
 mod delivery;
 mod hangup;
 mod in_flight;
 mod methods;
 mod notices;
+mod respond;
 mod routing;
 
 use std::io;
@@ -31,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use self::attachments::Attachments;
+use self::batches::Batches;
 use self::in_flight::{Calls, InFlight};
 use self::notices::Notices;
 use crate::calls::{Caller, Log, Outcome};
@@ -98,6 +101,7 @@ struct Session {
     caller: Arc<Caller>,
     reply: ReplySender,
     outbox: Outbox,
+    batches: Batches,
     calls: Calls,
     serial: u64,
     /// A call that found no room in the queue of its server.
@@ -142,6 +146,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         setup,
         reply,
         outbox: Outbox::default(),
+        batches: Batches::default(),
         calls: Calls::default(),
         serial: 0,
         delayed: None,
@@ -243,6 +248,7 @@ impl Session {
             self.deliver(answer);
         }
         self.refuse_deferred();
+        self.give_up_batches();
         let flush = async {
             while !self.outbox.is_empty() {
                 self.outbox.write_some(write).await?;

@@ -53,9 +53,7 @@ impl Session {
             Deferred::List { id, kind } if settled => {
                 self.told[kind] = Some(view.versions[kind]);
                 // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
-                for part in reply::result_in_parts(&id, view.catalog.list(kind)) {
-                    self.outbox.push(part);
-                }
+                self.respond(Some(&id), reply::result_in_parts(&id, view.catalog.list(kind)));
             }
             Deferred::Ask(asked) if settled || asked.lead(&view.catalog).is_some() => match asked.lead(&view.catalog) {
                 Some(lead) => self.forward(asked, lead, &view),
@@ -77,7 +75,7 @@ impl Session {
         if self.is_full() || is_large {
             let line = reply::error(Some(&asked.id), &overloaded(if is_large { TOO_LARGE } else { TOO_MANY }));
             self.tell(account, server, Outcome::Overloaded, line.len());
-            self.outbox.push(line);
+            self.respond(Some(&asked.id), [line]);
             return;
         }
         self.serial += 1;

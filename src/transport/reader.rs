@@ -10,7 +10,7 @@ use tokio_util::codec::Decoder;
 
 use super::patience::Patience;
 use crate::jsonrpc::codec::{Line, NdJson, Oversized};
-use crate::jsonrpc::{Malformed, Message, oversize, parse};
+use crate::jsonrpc::{Malformed, Message, batch, oversize, parse};
 
 /// Larger lines are parsed on another thread, so that one peer's large message does not hold up everybody's small ones.
 /// A line of this size takes 0.2 to 2 ms, by what is in it; the hop to the other thread and back costs as much.
@@ -47,6 +47,8 @@ pub enum Incoming {
         /// The parsed envelope.
         message: Message,
     },
+    /// The members of a batch; none of them is a batch.
+    Batch(Vec<Incoming>),
     /// A line that is no message.
     Malformed(Malformed),
     /// A line over the cap, skipped.
@@ -142,6 +144,18 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
 fn classify(line: Bytes) -> Incoming {
     match parse(&line) {
         Ok(message) => Incoming::Message { line, message },
+        Err(Malformed::Batch) => match batch::split(&line) {
+            Some(members) => Incoming::Batch(members.into_iter().map(classify_member).collect()),
+            None => Incoming::Malformed(Malformed::Batch),
+        },
+        Err(malformed) => Incoming::Malformed(malformed),
+    }
+}
+
+fn classify_member(member: Bytes) -> Incoming {
+    match parse(&member) {
+        Ok(message) => Incoming::Message { line: member, message },
+        Err(Malformed::Batch) => Incoming::Malformed(Malformed::NotAMessage { id: None }),
         Err(malformed) => Incoming::Malformed(malformed),
     }
 }

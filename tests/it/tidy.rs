@@ -11,6 +11,7 @@ const PURE: &[&str] = &[
     "catalog",
     "config",
     "era",
+    "instructions",
     "jsonrpc",
     "naming",
     "policy",
@@ -21,6 +22,7 @@ const PURE: &[&str] = &[
     "server/share",
     "server/stats",
     "session/asked",
+    "session/batches",
     "session/notices",
 ];
 

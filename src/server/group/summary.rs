@@ -25,6 +25,7 @@ impl Group {
         if let Some(told) = told.filter(|_| self.wanted.enabled) {
             self.lists = told.lists.clone();
         }
+        let instructions = told.and_then(|one| one.instructions.clone());
         let attempted = match standing {
             Some(index) => published[index].attempted,
             None => published.is_empty() || published.iter().any(|one| one.attempted),
@@ -41,6 +42,7 @@ impl Group {
             all.checked = shown.and_then(|one| one.checked);
             all.protocol = shown.and_then(|one| one.protocol);
             all.software = shown.and_then(|one| one.software.clone());
+            all.instructions = instructions.or(all.instructions.take());
             all.limits = shown.and_then(|one| one.limits.clone());
         });
         self.let_list();

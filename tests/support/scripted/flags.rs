@@ -20,6 +20,9 @@ pub(crate) struct Flags {
     /// The name to introduce itself with.
     #[arg(long, default_value = "scripted")]
     pub(crate) software: String,
+    /// What to tell a model when introduced.
+    #[arg(long)]
+    pub(crate) instructions: Option<String>,
     /// Leave with this code before a word is said.
     #[arg(long)]
     pub(crate) exit_at_start: Option<u8>,

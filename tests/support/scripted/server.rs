@@ -152,8 +152,10 @@ impl Server {
         }
         let capabilities = capabilities.join(",");
         let software = quoted(&self.flags.software);
+        let instructions = self.flags.instructions.as_deref();
+        let instructions = instructions.map(|text| format!(r#","instructions":{}"#, quoted(text))).unwrap_or_default();
         let result = format!(
-            r#"{{"protocolVersion":{version},"capabilities":{{{capabilities}}},"serverInfo":{{"name":{software},"version":"1.0"}}}}"#
+            r#"{{"protocolVersion":{version},"capabilities":{{{capabilities}}},"serverInfo":{{"name":{software},"version":"1.0"}}{instructions}}}"#
         );
         let result = if self.flags.init_garbage { "7" } else { &result };
         let answer = Later::Answer { call: id.to_owned(), line: response(id, result), stubborn: true };

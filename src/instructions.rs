@@ -1,0 +1,70 @@
+//! What servers tell the model of themselves (MCP 2025-11-25, `basic/lifecycle`: `instructions`), as one text. Pure.
+
+/// Most bytes of one server's own.
+const EACH: usize = 8 << 10;
+/// Most bytes of all together, but for what mcpd says itself.
+const ALL: usize = 32 << 10;
+/// Where less room is left, a text is left out rather than cut.
+const WORTHWHILE: usize = 256;
+
+/// A server's instructions as far as they are kept; `None` if they say nothing.
+pub(crate) fn kept(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| cut(text, EACH))
+}
+
+/// What servers of these names say, each under its name and in this order; `None` if none says anything.
+pub(crate) fn combine<'a>(each: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+    let (mut all, mut left_out) = (String::new(), 0);
+    for (server, text) in each {
+        let heading = format!("{}# {server}\n\n", if all.is_empty() { "" } else { "\n\n" });
+        let room = ALL.saturating_sub(all.len() + heading.len());
+        if text.len() > room && room < WORTHWHILE {
+            left_out += 1;
+        } else {
+            all += &(heading + &cut(text, room));
+        }
+    }
+    if left_out > 0 {
+        all += &format!("\n\n[mcpd leaves out what servers say beyond {ALL} bytes: {left_out} more have instructions]");
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// The first `most` bytes, or a few less so that no character is cut; says so, if that is not all.
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}\n[cut by mcpd after {end} of {} bytes]", &text[..end], text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stands_under_its_servers_name_in_order() {
+        assert_eq!(combine([("b", "one"), ("a", "two")].into_iter()).as_deref(), Some("# b\n\none\n\n# a\n\ntwo"));
+        assert_eq!(combine(std::iter::empty()), None);
+        assert_eq!((kept(" \n"), kept(" x\n").as_deref()), (None, Some("x")));
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_between_characters_and_said() {
+        let text = kept(&format!("x{}", "é".repeat(EACH))).expect("a text");
+        let (kept, said) = text.split_once('\n').expect("two lines");
+        assert_eq!((kept.len(), kept.chars().skip(1).all(|c| c == 'é')), (EACH - 1, true));
+        assert_eq!(said, format!("[cut by mcpd after {} of {} bytes]", EACH - 1, 2 * EACH + 1));
+    }
+
+    #[test]
+    fn all_together_are_bounded_whatever_their_number() {
+        let long = "x".repeat(EACH);
+        let each: Vec<_> = (0..1000).map(|n| format!("s{n}")).collect();
+        let all = combine(each.iter().map(|name| (&**name, &*long))).expect("a text");
+        assert!(all.len() < ALL + 300, "{}", all.len());
+        assert!(all.contains("# s3\n") && all.ends_with("996 more have instructions]"), "{}", &all[ALL - 100..]);
+    }
+}

@@ -1,0 +1,66 @@
+//! Taking a batch apart (JSON-RPC 2.0, "Batch"). MCP has batches in 2025-03-26 and in no other version.
+
+use bytes::Bytes;
+
+use super::scan::{NotJson, Scanner};
+
+/// Most members of a batch: as many as one connection may have unanswered. A line of nothing but `1,1,1` would otherwise cost
+/// fifty times its size.
+pub const MOST: usize = 256;
+
+/// The members of the array `line`, raw and each with memory of its own; `None` if it is no array, or has more than [`MOST`].
+#[must_use]
+pub fn split(line: &Bytes) -> Option<Vec<Bytes>> {
+    let parts = parts(line).ok()?;
+    // A small member that is kept would otherwise keep the whole line.
+    (parts.len() <= MOST).then(|| parts.into_iter().map(Bytes::copy_from_slice).collect())
+}
+
+/// At most one more than [`MOST`].
+fn parts(line: &[u8]) -> Result<Vec<&[u8]>, NotJson> {
+    let mut scanner = Scanner::new(line);
+    let mut parts = Vec::new();
+    scanner.expect(b'[')?;
+    if !scanner.takes(b']') {
+        loop {
+            parts.push(scanner.value()?);
+            if parts.len() > MOST {
+                return Ok(parts);
+            }
+            if !scanner.takes(b',') {
+                break scanner.expect(b']')?;
+            }
+        }
+    }
+    scanner.end()?;
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Option<&[&str]>) {
+        let found = split(&Bytes::copy_from_slice(line.as_bytes()));
+        let expected = expected.map(|parts| parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect());
+        assert_eq!(found, expected, "{line:.80}");
+    }
+
+    #[test]
+    fn members_are_found_as_they_are_spelled() {
+        check("[]", Some(&[]));
+        check(r#" [ {"id": 1.50} , [1,2],"],",null ] "#, Some(&[r#"{"id": 1.50}"#, "[1,2]", r#""],""#, "null"]));
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        check(&format!("[{deep}]"), Some(&[&deep]));
+    }
+
+    #[test]
+    fn what_is_no_array_or_too_long_a_one_is_none() {
+        for line in ["", "{}", "[", "[1,]", "[1", "[1]2", "[1,\r2]", "[tru]"] {
+            check(line, None);
+        }
+        let of = |count| format!("[{}1]", "1,".repeat(count - 1));
+        assert_eq!(split(&Bytes::from(of(MOST))).map(|parts| parts.len()), Some(MOST));
+        check(&of(MOST + 1), None);
+    }
+}

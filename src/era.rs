@@ -59,7 +59,7 @@ pub fn capabilities(protocol: &str) -> serde_json::Value {
         "completions": {},
         "tools": { "listChanged": true },
         "prompts": { "listChanged": true },
-        "resources": { "listChanged": true },
+        "resources": { "subscribe": true, "listChanged": true },
     });
     if let Some(all) = all.as_object_mut() {
         all.retain(|name, _| has(protocol, name));

@@ -36,8 +36,11 @@ mod mcpd {
         pub mod call;
         pub mod listing;
         mod stats;
+        mod subscriptions;
+        mod unasked;
 
         pub use stats::Counter;
+        pub use subscriptions::Subscription;
     }
 
     /// What of a session's room does no I/O.

@@ -144,6 +144,7 @@ impl Router {
             id: id.clone(),
             rename: Some((asked.raw_key.clone(), route.raw_name.clone())),
             progress_token: asked.progress_token.clone(),
+            subscription: None,
             limit: route.limit,
         };
         self.pending[route.server].register(|number| {

@@ -54,6 +54,12 @@ pub fn error(id: Option<&[u8]>, error: &ErrorObject) -> Bytes {
     answer(id.unwrap_or(b"null"), b"error", &to_json(error))
 }
 
+/// The same with an error object of a peer's own, raw.
+#[must_use]
+pub fn raw_error(id: &[u8], error: &[u8]) -> Bytes {
+    answer(id, b"error", error)
+}
+
 /// A request line; `params` is serialized.
 pub fn request(id: u64, method: &str, params: &impl Serialize) -> Bytes {
     line(&Outgoing { jsonrpc: "2.0", id: Some(id), method, params: Some(params) })

@@ -1,15 +1,19 @@
 //! A call on its way to a server, what comes back, and how it can fail.
 
+mod failure;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+pub use self::failure::{CallError, Failure};
 use super::Counter;
+use super::subscriptions::Subscription;
+use super::unasked::Unasked;
 use crate::calls::Outcome;
 use crate::config::CallLimit;
-use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
+use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
 
 /// Which call of which session: unique while the daemon runs.
@@ -32,6 +36,8 @@ pub struct Call {
     pub rename: Option<(Bytes, Bytes)>,
     /// The caller's progress token, raw.
     pub progress_token: Option<Bytes>,
+    /// What it subscribes to, or no more; boxed, for most do neither.
+    pub subscription: Option<Box<Subscription>>,
     /// How long it may take.
     pub limit: CallLimit,
     /// Where the answer goes.
@@ -99,12 +105,14 @@ impl Reply {
 
     /// Sends progress, or drops it if the session has fallen behind.
     pub(super) fn progress(&self, line: Bytes) {
-        let Some(ReplySender(back)) = &self.to else { return };
-        if back.to.capacity() > KEPT_FOR_ANSWERS {
-            let _ = back.to.try_send(ToAgent::Progress { key: self.key, line });
-        } else {
-            back.dropped.add(1);
+        if let Some(to) = &self.to {
+            to.send_unasked(ToAgent::Progress { key: self.key, line });
         }
+    }
+
+    /// The way to the session it is owed to.
+    pub(super) fn to(&self) -> Option<&ReplySender> {
+        self.to.as_ref()
     }
 
     fn pay(&mut self, line: Bytes, outcome: Outcome) {
@@ -151,6 +159,8 @@ pub enum ToAgent {
         /// The whole line.
         line: Bytes,
     },
+    /// A notification line of no call.
+    Unasked(Unasked),
 }
 
 /// The way back to one session.
@@ -180,92 +190,14 @@ impl ReplySender {
         let (to, receiver) = mpsc::channel(REPLY_PLACES);
         (Self(Arc::new(Back { to, dropped })), receiver)
     }
-}
 
-/// Why a call has no answer of the server's own.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallError {
-    /// The configured server.
-    pub server: Arc<str>,
-    /// What happened.
-    pub failure: Failure,
-    /// Whether any of the call may have reached the server.
-    pub sent: bool,
-}
-
-/// What happened to a call that failed on the way.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Failure {
-    /// The server ended; `how` says so.
-    Died {
-        /// Such as `exited with code 1`.
-        how: String,
-    },
-    /// No answer within its limits.
-    TimedOut {
-        /// The one that it reached.
-        after: Duration,
-    },
-    /// A cap is reached.
-    Overloaded {
-        /// Which one.
-        what: &'static str,
-    },
-    /// The server is down.
-    Unavailable {
-        /// Why.
-        reason: String,
-        /// Until the next start attempt.
-        retry_after: Option<Duration>,
-    },
-    /// The server, or the daemon, is being stopped.
-    ShuttingDown,
-    /// The server's answer was over the message cap.
-    AnswerTooLarge,
-    /// The server's answer was no valid response.
-    AnswerMalformed,
-}
-
-impl Failure {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Self::Died { .. } => Outcome::Died,
-            Self::TimedOut { .. } => Outcome::TimedOut,
-            Self::Overloaded { .. } => Outcome::Overloaded,
-            Self::Unavailable { .. } => Outcome::Unavailable,
-            Self::ShuttingDown => Outcome::ShuttingDown,
-            Self::AnswerTooLarge => Outcome::TooLarge,
-            Self::AnswerMalformed => Outcome::Malformed,
+    /// Sends what answers nothing, or drops it if the session has fallen behind.
+    pub(super) fn send_unasked(&self, message: ToAgent) {
+        if self.0.to.capacity() > KEPT_FOR_ANSWERS {
+            let _ = self.0.to.try_send(message);
+        } else {
+            self.0.dropped.add(1);
         }
-    }
-}
-
-impl CallError {
-    /// The error object an agent gets.
-    #[must_use]
-    pub fn to_object(&self) -> ErrorObject {
-        let server = &self.server;
-        let (code, message) = match &self.failure {
-            Failure::Died { how } => (-31001, format!("server `{server}` {how}")),
-            Failure::TimedOut { after } => {
-                (-31002, format!("server `{server}` did not answer within {}", humantime::format_duration(*after)))
-            }
-            Failure::Overloaded { what } => (-31003, format!("server `{server}` is overloaded: {what}")),
-            Failure::Unavailable { reason, .. } => (-31004, format!("server `{server}` is not available: {reason}")),
-            Failure::ShuttingDown => (-31005, format!("server `{server}` is being stopped")),
-            Failure::AnswerTooLarge => (-31006, format!("the answer of server `{server}` is over the message cap")),
-            Failure::AnswerMalformed => {
-                (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
-            }
-        };
-        let mut data = serde_json::json!({
-            "server": &**server,
-            "outcome": if self.sent { "unknown" } else { "not_sent" },
-        });
-        if let Failure::Unavailable { retry_after: Some(after), .. } = self.failure {
-            data["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
-        }
-        ErrorObject { code, message, data: Some(data) }
     }
 }
 
@@ -286,5 +218,11 @@ impl Call {
     /// Answers a call that no server has seen.
     pub(super) fn refuse(self, failure: Failure) {
         self.reply.fail(failure, false);
+    }
+
+    /// Answers, for the server, that what is asked is so.
+    pub(super) fn grant(self) {
+        let line = reply::result(self.reply.id(), b"{}");
+        self.reply.answer(line, Outcome::Ok);
     }
 }

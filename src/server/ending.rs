@@ -43,7 +43,7 @@ impl ServerTask {
             }
             End::Broken(how) => how,
             End::Ended(ended) => {
-                last_words(&mut instance).await;
+                self.last_words(&mut instance).await;
                 match ended {
                     Ended::Exited(how) => how,
                     Ended::GuardLost => "lost its guard".to_owned(),
@@ -72,6 +72,17 @@ impl ServerTask {
         }
     }
 
+    /// Delivers what a dead server wrote before it died. A descendant may hold its stdout open, so there is a limit.
+    async fn last_words(&mut self, instance: &mut Instance) {
+        let _ = timeout(LAST_WORDS, async {
+            while let Ok(Some(incoming)) = instance.reader.next().await {
+                let effect = instance.take(incoming);
+                self.effect(effect);
+            }
+        })
+        .await;
+    }
+
     pub(super) fn guard_lost(&self) {
         self.publisher.update(|published| published.lost_guards += 1);
     }
@@ -83,14 +94,4 @@ pub(super) async fn closed(process: &mut Process, what: &str) -> End {
         Ok(ended) => End::Ended(ended),
         Err(_) => End::Broken(what.to_owned()),
     }
-}
-
-/// Delivers what a dead server wrote before it died. A descendant may hold its stdout open, so there is a limit.
-async fn last_words(instance: &mut Instance) {
-    let _ = timeout(LAST_WORDS, async {
-        while let Ok(Some(incoming)) = instance.reader.next().await {
-            instance.take(incoming);
-        }
-    })
-    .await;
 }

@@ -11,12 +11,12 @@ use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::Command;
 use super::call::{Call, CallKey, Cancellation, Failure};
 use super::lifecycle::State;
 use super::publish::Published;
 use super::stats::{Stats, Totals};
 use super::stderr::Log;
+use super::{Agent, Command};
 
 /// The way to one server; cheap to clone.
 #[derive(Debug, Clone)]
@@ -155,10 +155,28 @@ impl ServerHandle {
 
     /// Says that an agent is there; with the attachment it goes. The future ends when the tools of the instance that was
     /// started for it are published, or will not be.
-    pub fn attach(&self, session: u64, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {
+    pub fn attach(&self, agent: Agent, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {
         let (unlisted, listed) = oneshot::channel();
-        self.send_soon(Command::Attach { session, cwd, unlisted });
+        let session = agent.session;
+        self.send_soon(Command::Attach { agent, cwd, unlisted });
         (Attachment { server: self.clone(), session }, listed.map(drop))
+    }
+
+    /// Says to an instance that is one of several that an agent is there.
+    pub(super) fn introduce(&self, agent: Agent) {
+        let (unlisted, _) = oneshot::channel();
+        self.send_soon(Command::Attach { agent, cwd: None, unlisted });
+    }
+
+    /// Says that it has gone.
+    pub(super) fn take_leave(&self, session: u64) {
+        self.send_soon(Command::Detach { session });
+    }
+
+    /// Whether `other` leads to this very server, and not to one that had its name before.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.commands.same_channel(&other.0.commands)
     }
 
     /// What it writes to stderr, over all its instances.
@@ -179,12 +197,12 @@ impl Attachment {
     /// Whether it is with this very server, and not with one that had its name before.
     #[must_use]
     pub fn is_with(&self, server: &ServerHandle) -> bool {
-        self.server.0.commands.same_channel(&server.0.commands)
+        self.server.is_same(server)
     }
 }
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        self.server.send_soon(Command::Detach { session: self.session });
+        self.server.take_leave(self.session);
     }
 }

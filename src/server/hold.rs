@@ -50,8 +50,10 @@ impl ServerTask {
     pub(super) fn hold(&mut self, command: Command) {
         match command {
             Command::Cancel { key, .. } => self.drop_held(key),
-            // One instance for all has no need to know who is there; none cannot be asked.
-            Command::Attach { .. } | Command::Detach { .. } | Command::Check(_) => {}
+            Command::Attach { agent, .. } => self.agents.attach(agent),
+            Command::Detach { session } => drop(self.agents.detach(session)),
+            // None cannot be asked.
+            Command::Check(_) => {}
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
@@ -90,8 +92,8 @@ impl ServerTask {
         if self.orders.vouched() == Vouched::Down {
             return self.refuse_held();
         }
-        for (_, call) in self.held.drain(..) {
-            instance.call(call);
+        for (_, call) in std::mem::take(&mut self.held) {
+            self.give(call, instance);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Synchronous but for its streams: each event is taken in and turned into lines queued for the server, answers to
 //! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
 
+mod asks;
 mod calls;
 mod lists;
 mod pings;
@@ -14,6 +15,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::net::unix::pipe;
 
+pub(super) use self::asks::Accepted;
+use self::asks::Ask;
 use self::calls::{Unanswered, cancelled_line};
 use self::lists::Following;
 use self::pings::Askers;
@@ -46,6 +49,8 @@ pub(super) struct Instance {
     /// No pending request expires earlier.
     pub(super) next_deadline: Option<Instant>,
     askers: Askers,
+    /// Subscriptions that it has not answered.
+    asks: Vec<Ask>,
 }
 
 /// Who waits for a response.
@@ -60,6 +65,10 @@ pub(super) enum Owner {
     Page { listing: Listing, deadline: Instant },
     /// An agent.
     Call(Unanswered),
+    /// Those who had subscribed to it at the instance before.
+    Renewal { uri: Bytes, deadline: Instant },
+    /// Nobody: it is asked for what needs no answer.
+    Aside { deadline: Instant },
 }
 
 /// What the task has to act on.
@@ -79,6 +88,15 @@ pub(super) enum Effect {
     },
     /// It has answered whoever wanted to know how it is.
     Checked(Askers),
+    /// It has accepted a subscription.
+    Subscribed(Box<Accepted>),
+    /// It does not go on with one that the instance before it had.
+    Lapsed(Bytes),
+    /// It says that a resource has changed.
+    Updated {
+        line: Bytes,
+        params: Option<Bytes>,
+    },
 }
 
 impl Instance {
@@ -101,6 +119,7 @@ impl Instance {
             following: PerKind::default(),
             next_deadline: None,
             askers: Askers::default(),
+            asks: Vec::new(),
         }
     }
 
@@ -135,8 +154,7 @@ impl Instance {
             }
             Incoming::Message { message: Message::Request { id, method, .. }, .. } => self.server_request(&id, &method),
             Incoming::Message { line, message: Message::Notification { method, params } } => {
-                self.notification(&line, &method, params.as_ref());
-                Effect::Nothing
+                self.notification(line, &method, params)
             }
             Incoming::TooLarge { id: Some(id), is_response: true } => {
                 self.unusable_response(&id, Failure::AnswerTooLarge)
@@ -153,11 +171,11 @@ impl Instance {
         match self.pending.take(id) {
             Taken::Owner(Owner::Call(call)) => {
                 let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
-                self.end_call(call, answer, outcome.as_ref());
-                Effect::Nothing
+                self.end_call(call, answer, outcome.as_ref())
             }
             Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
-            Taken::Owner(Owner::Ping) => Effect::Nothing,
+            Taken::Owner(Owner::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
+            Taken::Owner(Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => Effect::Nothing,
             Taken::Owner(Owner::Check) => self.checked(),
             Taken::Owner(Owner::Initialize) | Taken::Stray => {
                 self.stats.stray_responses.add_one();
@@ -174,7 +192,8 @@ impl Instance {
             }
             Taken::Owner(Owner::Page { listing, .. }) => return self.not_listed(listing.kind(), "is unusable"),
             Taken::Owner(Owner::Check) => return self.checked(),
-            Taken::Owner(Owner::Initialize | Owner::Ping) | Taken::Stray => {}
+            Taken::Owner(Owner::Initialize | Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. })
+            | Taken::Stray => {}
         }
         Effect::Nothing
     }
@@ -194,11 +213,13 @@ impl Instance {
         Effect::Nothing
     }
 
-    fn notification(&mut self, line: &Bytes, method: &Bytes, params: Option<&Bytes>) {
+    fn notification(&mut self, line: Bytes, method: &Bytes, params: Option<Bytes>) -> Effect {
         match &method[..] {
-            b"notifications/progress" => self.progress(line, params),
+            b"notifications/progress" => self.progress(&line, params.as_ref()),
+            b"notifications/resources/updated" => return Effect::Updated { line, params },
             _ => self.note_change(method),
         }
+        Effect::Nothing
     }
 
     /// Ends what has waited too long.
@@ -215,7 +236,7 @@ impl Instance {
                     }
                 }
                 Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
-                Owner::Initialize | Owner::Ping | Owner::Check => {}
+                Owner::Initialize | Owner::Ping | Owner::Check | Owner::Renewal { .. } | Owner::Aside { .. } => {}
             }
         }
         effect
@@ -226,7 +247,7 @@ impl Owner {
     fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Initialize | Self::Ping | Self::Check => None,
-            Self::Page { deadline, .. } => Some(*deadline),
+            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } | Self::Aside { deadline } => Some(*deadline),
             Self::Call(call) => Some(call.deadline.at()),
         }
     }

@@ -11,6 +11,8 @@
 //!      └── Control (watches) ───┘
 //! ```
 
+mod agents;
+mod audience;
 mod cache;
 pub mod call;
 mod checkup;
@@ -34,9 +36,11 @@ mod share;
 mod sleep;
 mod stats;
 pub mod stderr;
+mod subscriptions;
 mod subtree;
 mod task;
 mod turn;
+pub mod unasked;
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -45,6 +49,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+pub use self::agents::Agent;
 use self::call::{Call, CallKey, Cancellation};
 use self::control::Orders;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
@@ -55,6 +60,7 @@ pub use self::process::cgroup::{Cgroups, Enforcement};
 use self::publish::Publisher;
 pub use self::publish::{Changed, Published};
 pub use self::stats::{Counter, Stats, Totals};
+pub use self::subscriptions::Subscription;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 pub use self::turn::Turns;
 use crate::config::{DaemonConfig, ServerConfig, Sharing};
@@ -139,8 +145,8 @@ impl Host {
 pub enum Command {
     /// An agent is there, and may have calls.
     Attach {
-        /// Number of its connection.
-        session: u64,
+        /// Which one, and what it wants to be told.
+        agent: Agent,
         /// Its working directory, if that is known.
         cwd: Option<Arc<str>>,
         /// Dropped when its tools are known, as far as they will be.

@@ -40,7 +40,8 @@ impl ServerHandle {
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id));
         let reply = Reply::new(key, &id, self.name(), &to);
         let mut unanswered = Unanswered::new(self, key, span);
-        self.call(Box::new(Call { line, id, rename: None, progress_token: None, limit, reply })).await;
+        self.call(Box::new(Call { line, id, rename: None, progress_token: None, subscription: None, limit, reply }))
+            .await;
         drop(to);
         while let Some(message) = answers.recv().await {
             if let ToAgent::Answer { line, outcome, .. } = message

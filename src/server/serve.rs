@@ -43,6 +43,7 @@ impl ServerTask {
             }
             published.attempted |= !offers_any;
         });
+        self.renew(instance);
         self.release_held(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,
@@ -152,7 +153,7 @@ impl ServerTask {
     }
 
     /// The members of a batch are as good as messages that come alone, if the server may send batches.
-    fn take_incoming(&self, incoming: Incoming, instance: &mut Instance) {
+    fn take_incoming(&mut self, incoming: Incoming, instance: &mut Instance) {
         match incoming {
             Incoming::Batch(members) if instance.protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES)) => {
                 for member in members {
@@ -175,20 +176,21 @@ impl ServerTask {
         match command {
             Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
             Command::Check(asker) => instance.check(asker),
-            Command::Attach { .. } | Command::Detach { .. } => {}
+            Command::Attach { agent, .. } => self.agents.attach(agent),
+            Command::Detach { session } => self.leave(session, instance),
             Command::Call(_) if stopping => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 if self.marked_down() {
                     self.refuse(*call, self.unavailable());
                 } else {
-                    instance.call(*call);
+                    self.give(*call, instance);
                 }
             }
         }
     }
 
-    fn effect(&self, effect: Effect) {
+    pub(super) fn effect(&mut self, effect: Effect) {
         match effect {
             Effect::Nothing => {}
             Effect::Listed { kind, list, settled } => {
@@ -202,6 +204,9 @@ impl ServerTask {
                 self.publisher.checked(0);
                 askers.tell();
             }
+            Effect::Subscribed(accepted) => self.subscribed(*accepted),
+            Effect::Lapsed(uri) => self.lapsed(&uri),
+            Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
             Effect::NotListed { reason, settled } => {
                 self.publisher.error(reason);
                 self.publisher.update(|published| published.attempted |= settled);

@@ -19,7 +19,7 @@ impl ServerTask {
     /// Waits until an instance is to run again; `false` if none ever is.
     pub(super) async fn start_again(&mut self) -> bool {
         loop {
-            if self.is_lazy() && self.orders.wants(self.revision) && self.publisher.knows_lists() {
+            if self.may_sleep() && self.orders.wants(self.revision) && self.publisher.knows_lists() {
                 if self.sleep_until_called().await {
                     break;
                 }
@@ -35,7 +35,7 @@ impl ServerTask {
             (self.config, self.revision) = (config, revision);
             self.publisher.update(|published| (published.revision, published.attempted) = (revision, false));
             self.recall_lists().await;
-            if !self.is_lazy() || !self.publisher.knows_lists() {
+            if !self.may_sleep() || !self.publisher.knows_lists() {
                 break;
             }
         }
@@ -45,6 +45,11 @@ impl ServerTask {
 
     pub(super) fn is_lazy(&self) -> bool {
         self.config.settings.start == Start::Lazy
+    }
+
+    /// Who has subscribed to something is told of changes, which only an instance can tell.
+    fn may_sleep(&self) -> bool {
+        self.is_lazy() && self.agents.subscriptions.is_empty()
     }
 
     /// `false` if something else is wanted before there is a call.
@@ -67,7 +72,7 @@ impl ServerTask {
 
     /// When the instance has been idle for long enough, if it may sleep at all.
     pub(super) fn idle_at(&mut self, instance: &Instance) -> Option<Instant> {
-        if !self.is_lazy() || instance.calls() > 0 {
+        if !self.may_sleep() || instance.calls() > 0 {
             self.idle_since = None;
             return None;
         }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
+use super::agents::Agents;
 use super::call::Call;
 use super::control::{Orders, Wanted};
 use super::ending::{End, closed};
@@ -49,6 +50,7 @@ pub(super) struct ServerTask {
     pub(super) forget_at: Option<Instant>,
     /// Since when an instance that may be stopped for it has had no call.
     pub(super) idle_since: Option<Instant>,
+    pub(super) agents: Agents,
 }
 
 pub(super) async fn run(
@@ -74,6 +76,7 @@ pub(super) async fn run(
         held: VecDeque::new(),
         forget_at: None,
         idle_since: None,
+        agents: Agents::default(),
     };
     task.recall_lists().await;
     if !task.orders.wants_any() || (task.is_lazy() && task.publisher.knows_lists()) {

@@ -9,10 +9,13 @@ use crate::jsonrpc::is_id;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
+use crate::server::Subscription;
 
 /// A request that was read and not routed yet. All but a name with escapes are slices of the line.
 #[derive(Debug)]
 pub struct Asked {
+    /// What is asked.
+    pub method: Method,
     /// The whole request, without its newline.
     pub line: Bytes,
     /// Raw JSON.
@@ -58,6 +61,10 @@ pub enum Method {
     Get,
     /// `resources/read`
     Read,
+    /// `resources/subscribe`
+    Subscribe,
+    /// `resources/unsubscribe`
+    Unsubscribe,
     /// `completion/complete`
     Complete,
 }
@@ -70,6 +77,8 @@ impl Method {
             b"tools/call" => Some(Self::Call),
             b"prompts/get" => Some(Self::Get),
             b"resources/read" => Some(Self::Read),
+            b"resources/subscribe" => Some(Self::Subscribe),
+            b"resources/unsubscribe" => Some(Self::Unsubscribe),
             b"completion/complete" => Some(Self::Complete),
             _ => None,
         }
@@ -81,7 +90,7 @@ impl Method {
         let (subject, key) = match self {
             Self::Call => (Subject::Call, "name"),
             Self::Get => (Subject::Prompt, "name"),
-            Self::Read => (Subject::Resource, "uri"),
+            Self::Read | Self::Subscribe | Self::Unsubscribe => (Subject::Resource, "uri"),
             Self::Complete => {
                 let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
                 let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
@@ -124,7 +133,7 @@ impl Asked {
             Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => token,
             Some(_) => return Err("`_meta` or its `progressToken` is malformed"),
         };
-        Ok(Self { line, id: id.clone(), subject, raw_key, key, progress_token, at })
+        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, at })
     }
 
     /// Where it leads; `None` for what is unknown and for what is denied alike.
@@ -135,6 +144,18 @@ impl Asked {
             Subject::Prompt => catalog.route(Kind::Prompts, &self.key).map(Lead::Route),
             Subject::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Lead::Server),
         }
+    }
+
+    /// What the agent wants to hear of, or no more.
+    pub(super) fn subscription(&self) -> Option<Subscription> {
+        let begins = match self.method {
+            Method::Subscribe => true,
+            Method::Unsubscribe => false,
+            _ => return None,
+        };
+        // Copied, for it outlives the line.
+        let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
+        Some(Subscription { uri, raw, begins })
     }
 
     /// What the tool is asked with, raw.

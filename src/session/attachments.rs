@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::Rare;
 use crate::manager::{FIRST_LISTS, View};
 use crate::server::listing::{is_same, offer_any};
-use crate::server::{Attachment, ServerHandle};
+use crate::server::{Agent, Attachment, ServerHandle};
 
 /// Those of one agent.
 #[derive(Default)]
@@ -20,24 +20,24 @@ pub(super) struct Attachments {
 }
 
 impl Attachments {
-    /// Says to the servers for which that matters that agent number `session` is there. What it returns is to be waited
+    /// Says to the servers for which that matters that the agent is there. What it returns is to be waited
     /// for, and told to [`Attachments::listed`]: each is a server whose tools are not known before.
     pub(super) fn update(
         &mut self,
         view: &watch::Receiver<Arc<View>>,
-        session: u64,
+        agent: &Agent,
         cwd: Option<&Arc<str>>,
     ) -> Vec<BoxFuture<'static, Rare>> {
         let current = view.borrow().clone();
         let by_agent: Vec<_> =
             current.servers.iter().filter(|member| member.config.settings.sharing.is_by_agent()).collect();
-        self.all.retain(|one| by_agent.iter().any(|member| one.is_with(&member.handle)));
+        self.all.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
         let mut waits = Vec::new();
         for member in by_agent {
             if self.all.iter().any(|one| one.is_with(&member.handle)) {
                 continue;
             }
-            let (attachment, listed) = member.handle.attach(session, cwd.cloned());
+            let (attachment, listed) = member.handle.attach(agent.clone(), cwd.cloned());
             self.all.push(attachment);
             if member.enabled && !offer_any(&member.lists) {
                 self.unlisted += 1;
@@ -46,6 +46,13 @@ impl Attachments {
             }
         }
         waits
+    }
+
+    /// Says to a server that the agent is there, for the server to know when it has gone.
+    pub(super) fn ensure(&mut self, server: &ServerHandle, agent: Agent) {
+        if !self.all.iter().any(|one| one.is_with(server)) {
+            self.all.push(server.attach(agent, None).0);
+        }
     }
 
     /// One that was waited for has come, or was waited for long enough.

@@ -1,4 +1,4 @@
-//! What goes to the agent: answers always, progress and news as long as it reads.
+//! What goes to the agent: answers always, notifications as long as it reads.
 
 use std::io;
 
@@ -8,11 +8,12 @@ use tokio::net::unix::OwnedWriteHalf;
 use super::Session;
 use super::in_flight::InFlight;
 use super::notices::Notice;
+use crate::calls::Outcome;
 use crate::jsonrpc::reply;
 use crate::kind::Kind;
 use crate::server::call::{CallKey, ToAgent};
 
-/// An agent for which more bytes wait has fallen behind: progress goes to [`super::notices`] until it has caught up.
+/// An agent for which more bytes wait has fallen behind: notifications go to [`super::notices`] until it has caught up.
 const BEHIND: usize = 256 << 10;
 
 impl Session {
@@ -36,21 +37,28 @@ impl Session {
                 if !self.notices.is_empty() {
                     self.end_notices(key);
                 }
+                self.subscriptions.end(key, matches!(outcome, Outcome::Ok | Outcome::ToolError));
                 if let Some((id, InFlight { account, server, .. })) = self.calls.end(key) {
                     self.tell(account, &server, outcome, line.len());
                     self.respond(Some(&id), [line]);
                 }
             }
-            // An agent that has fallen behind loses progress, never an answer.
-            ToAgent::Progress { key, line } if self.is_behind() => {
-                self.setup.facts.dropped.add(self.notices.push(Notice { key, line }));
-            }
-            ToAgent::Progress { key, line } => self.tell_progress(key, line),
+            ToAgent::Progress { key, line } => self.tell_or_keep(Some(key), line),
+            ToAgent::Unasked(unasked) => self.tell_unasked(unasked),
         }
     }
 
-    fn tell_progress(&mut self, key: CallKey, line: Bytes) {
-        if self.calls.contains(key) {
+    /// Tells a notification, of a call if that is given. An agent that has fallen behind loses the oldest, never an answer.
+    pub(super) fn tell_or_keep(&mut self, key: Option<CallKey>, line: Bytes) {
+        if self.is_behind() {
+            self.setup.facts.dropped.add(self.notices.push(Notice { key, line }));
+        } else {
+            self.tell_notice(key, line);
+        }
+    }
+
+    fn tell_notice(&mut self, key: Option<CallKey>, line: Bytes) {
+        if key.is_none_or(|key| self.calls.contains(key)) {
             self.outbox.push(line);
         }
     }
@@ -58,7 +66,7 @@ impl Session {
     /// Tells what has waited.
     fn tell_notices(&mut self) {
         for Notice { key, line } in self.notices.take() {
-            self.tell_progress(key, line);
+            self.tell_notice(key, line);
         }
     }
 

@@ -119,6 +119,7 @@ impl Session {
         self.drop_deferred(|waiting| *waiting.id() == id);
         if let Some(InFlight { key, server, account }) = self.calls.remove(&id) {
             self.tell(account, &server, Outcome::Cancelled, 0);
+            self.subscriptions.end(key, false);
             server.cancel(key, Some(Cancellation { line, request: id.clone() })).await;
         }
         self.forget(&id);

@@ -16,9 +16,11 @@ mod delivery;
 mod hangup;
 mod in_flight;
 mod methods;
+mod news;
 mod notices;
 mod respond;
 mod routing;
+mod subscriptions;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -36,11 +38,12 @@ use self::attachments::Attachments;
 use self::batches::Batches;
 use self::in_flight::{Calls, InFlight};
 use self::notices::Notices;
+use self::subscriptions::Subscriptions;
 use crate::calls::{Caller, Log, Outcome};
 use crate::kind::PerKind;
 use crate::manager::View;
 use crate::server::call::{Call, ReplySender, ToAgent};
-use crate::server::{Counter, ServerHandle, Stop, StopOrder};
+use crate::server::{Agent, Counter, ServerHandle, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
@@ -106,8 +109,9 @@ struct Session {
     serial: u64,
     /// A call that found no room in the queue of its server.
     delayed: Option<(ServerHandle, Box<Call>)>,
-    /// Progress that waits until the agent has read more.
+    /// Notifications that wait until the agent has read more.
     notices: Notices,
+    subscriptions: Subscriptions,
     /// Requests that wait for the first lists, in order.
     deferred: Vec<routing::Deferred>,
     /// Version of each list the agent has, or was told to ask for again.
@@ -151,6 +155,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         serial: 0,
         delayed: None,
         notices: Notices::default(),
+        subscriptions: Subscriptions::default(),
         deferred: Vec::new(),
         told: PerKind::default(),
         initialized: false,
@@ -261,8 +266,13 @@ impl Session {
     /// Says to the servers for which that matters that the agent is there.
     fn attach(&mut self) {
         if self.setup.facts.introduction.get().is_some() {
-            let Setup { view, number, cwd, .. } = &self.setup;
-            self.waits.extend(self.attachments.update(view, *number, cwd.as_ref()));
+            let (agent, Setup { view, cwd, .. }) = (self.agent(), &self.setup);
+            self.waits.extend(self.attachments.update(view, &agent, cwd.as_ref()));
         }
+    }
+
+    /// The agent, as servers have to know of it.
+    fn agent(&self) -> Agent {
+        Agent { session: self.setup.number, to: self.reply.clone() }
     }
 }

@@ -1,4 +1,4 @@
-//! Progress that waits until its agent has read more. Pure.
+//! Notifications that wait until their agent has read more. Pure.
 //!
 //! An agent that has fallen behind is told the newest when it has caught up. Answers never come here.
 
@@ -13,9 +13,10 @@ const PLACES: usize = 256;
 /// Their bytes. When there are so many, the oldest are dropped until the newest fits; one that is larger is dropped itself.
 const BYTES: usize = 256 << 10;
 
-/// A notification of a call.
+/// A notification.
 pub(super) struct Notice {
-    pub(super) key: CallKey,
+    /// The call that it belongs to, if it does to one.
+    pub(super) key: Option<CallKey>,
     /// The whole line.
     pub(super) line: Bytes,
 }
@@ -51,7 +52,7 @@ impl Notices {
     /// Drops those of one call. Tells how many.
     pub(super) fn remove(&mut self, key: CallKey) -> u64 {
         let before = self.waiting.len();
-        self.waiting.retain(|notice| notice.key != key);
+        self.waiting.retain(|notice| notice.key != Some(key));
         self.bytes = self.waiting.iter().map(|notice| notice.line.len()).sum();
         (before - self.waiting.len()) as u64
     }
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     fn notice(serial: u64, size: usize) -> Notice {
-        Notice { key: CallKey { session: 1, serial }, line: vec![b'x'; size].into() }
+        Notice { key: Some(CallKey { session: 1, serial }), line: vec![b'x'; size].into() }
     }
 
     #[test]
@@ -80,7 +81,7 @@ mod tests {
         }
         let ended = CallKey { session: 1, serial: 1 };
         assert_eq!((notices.remove(ended), notices.remove(ended), notices.bytes), (2, 0, 20));
-        let left: Vec<_> = notices.take().map(|notice| notice.key.serial).collect();
+        let left: Vec<_> = notices.take().filter_map(|notice| notice.key).map(|key| key.serial).collect();
         assert!(left == [2, 3] && notices.is_empty());
     }
 
@@ -94,7 +95,7 @@ mod tests {
                 dropped += notices.push(notice(serial, *size));
                 prop_assert!(notices.waiting.len() <= PLACES && notices.bytes <= BYTES);
             }
-            let kept: Vec<_> = notices.take().map(|notice| notice.key.serial as usize).collect();
+            let kept: Vec<_> = notices.take().filter_map(|notice| notice.key).map(|key| key.serial as usize).collect();
             prop_assert_eq!(kept.len() as u64 + dropped, sizes.len() as u64);
             let fitting: Vec<_> = (0..sizes.len()).filter(|serial| sizes[*serial] <= BYTES).collect();
             prop_assert_eq!(&kept[..], &fitting[fitting.len() - kept.len()..]);

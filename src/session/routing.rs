@@ -11,6 +11,7 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::kind::Kind;
 use crate::manager::View;
+use crate::server::Subscription;
 use crate::server::call::{Call, CallKey, MAX_PER_SESSION, Reply};
 
 /// A request that waits for the first lists.
@@ -55,7 +56,7 @@ impl Session {
                 // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
                 self.respond(Some(&id), reply::result_in_parts(&id, view.catalog.list(kind)));
             }
-            Deferred::Ask(asked) if settled || asked.lead(&view.catalog).is_some() => match asked.lead(&view.catalog) {
+            Deferred::Ask(asked) if settled || self.lead(&asked, &view).is_some() => match self.lead(&asked, &view) {
                 Some(lead) => self.forward(asked, lead, &view),
                 None => self.unknown(&asked),
             },
@@ -67,13 +68,20 @@ impl Session {
         }
     }
 
+    /// Where it leads. What the agent has subscribed to it can give up where it has it, though it be listed no more.
+    fn lead<'a>(&self, asked: &Asked, view: &'a View) -> Option<Lead<'a>> {
+        let held = (asked.method == Method::Unsubscribe).then(|| self.subscriptions.server_of(&asked.key)).flatten();
+        let held = held.and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
+        held.map(Lead::Server).or_else(|| asked.lead(&view.catalog))
+    }
+
     fn forward(&mut self, asked: Asked, lead: Lead<'_>, view: &View) {
         let Some(member) = view.servers.get(lead.server()) else { return self.unknown(&asked) };
         let server = &member.handle;
         let account = self.note(&asked, member, lead);
-        let is_large = self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message;
-        if self.is_full() || is_large {
-            let line = reply::error(Some(&asked.id), &overloaded(if is_large { TOO_LARGE } else { TOO_MANY }));
+        let subscription = asked.subscription();
+        if let Some(limit) = self.limit_reached(&asked, subscription.as_ref()) {
+            let line = reply::error(Some(&asked.id), &overloaded(limit));
             self.tell(account, server, Outcome::Overloaded, line.len());
             self.respond(Some(&asked.id), [line]);
             return;
@@ -87,10 +95,27 @@ impl Session {
             Lead::Route(route) => (Some((asked.raw_key, route.raw_name.clone())), route.limit),
             Lead::Server(_) => (None, member.config.settings.request_limit()),
         };
+        if let Some(subscription) = subscription.clone() {
+            self.attachments.ensure(server, self.agent());
+            self.subscriptions.ask(key, subscription, server);
+        }
+        let subscription = subscription.map(Box::new);
         let Asked { line, id: asked_id, progress_token, .. } = asked;
-        let call = Box::new(Call { line, id: asked_id, rename, progress_token, limit, reply });
+        let call = Box::new(Call { line, id: asked_id, rename, progress_token, subscription, limit, reply });
         self.delayed = account.within(|| server.try_call(call)).map(|call| (server.clone(), call));
         self.calls.insert(id, InFlight { key, server: server.clone(), account });
+    }
+
+    /// Why the agent may not ask this as well, if it may not.
+    fn limit_reached(&self, asked: &Asked, subscription: Option<&Subscription>) -> Option<&'static str> {
+        if self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message {
+            return Some(TOO_LARGE);
+        }
+        if self.is_full() {
+            return Some(TOO_MANY);
+        }
+        let fits = subscription.is_none_or(|wanted| self.subscriptions.have_room(wanted));
+        (!fits).then_some(TOO_MANY_SUBSCRIPTIONS)
     }
 
     /// The same bytes for what is denied as for what never was.
@@ -142,6 +167,7 @@ impl Session {
 }
 
 const TOO_MANY: &str = "this connection has too many unanswered requests";
+const TOO_MANY_SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
 const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
 
 fn overloaded(what: &str) -> ErrorObject {

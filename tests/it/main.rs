@@ -55,5 +55,6 @@ mod survives_scarcity;
 mod survives_signals;
 mod survives_starts;
 mod takes_batches;
+mod tells_subscribers;
 mod tells_why;
 mod tidy;

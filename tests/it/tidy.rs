@@ -21,6 +21,8 @@ const PURE: &[&str] = &[
     "server/process/cgroup/events",
     "server/share",
     "server/stats",
+    "server/subscriptions",
+    "server/unasked",
     "session/asked",
     "session/batches",
     "session/notices",

@@ -4,9 +4,11 @@
 //! is published is put together from what the instances publish. Knows: instances by their handles. Must not touch:
 //! lines, processes. Which instance a call goes to is in [`slots`], what is told of them all in [`summary`].
 
+mod agents;
 mod slots;
 mod summary;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +20,7 @@ use super::call::{Call, Failure};
 use super::control::{Orders, Wanted};
 use super::listing::Lists;
 use super::publish::Publisher;
-use super::{Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
+use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
 use crate::config::{ServerConfig, Sharing};
 
@@ -39,6 +41,8 @@ pub(super) struct Group {
     slots: Vec<Slot>,
     /// Agents that wait for the tools of an instance of theirs.
     unlisted: Vec<(u64, oneshot::Sender<Infallible>)>,
+    /// Those that are there, by their numbers.
+    agents: BTreeMap<u64, Agent>,
     /// Being ended.
     leaving: Vec<Running>,
     /// All of both, for those who look.
@@ -70,6 +74,7 @@ impl Group {
             changed: Arc::default(),
             slots: Vec::new(),
             unlisted: Vec::new(),
+            agents: BTreeMap::new(),
             leaving: Vec::new(),
             instances,
             lists: Lists::default(),
@@ -142,6 +147,9 @@ impl Group {
         let running =
             super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, Some(label), stderr);
         running.control.vouch(self.wanted.vouched);
+        for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
+            running.handle.introduce(agent.clone());
+        }
         self.slots.push(Slot::new(purpose, running, stays));
         self.publish_instances();
     }
@@ -156,12 +164,16 @@ impl Group {
 
     async fn take(&mut self, command: Command) {
         match command {
-            Command::Attach { session, cwd, unlisted } => {
-                self.attach(session, cwd);
-                self.unlisted.push((session, unlisted));
+            Command::Attach { agent, cwd, unlisted } => {
+                self.attach(agent.session, cwd);
+                self.unlisted.push((agent.session, unlisted));
+                self.introduce(agent);
                 self.gather();
             }
-            Command::Detach { session } => self.detach(session),
+            Command::Detach { session } => {
+                self.take_leave(session);
+                self.detach(session);
+            }
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(key.session)) {
                     slot.running.handle.cancel_soon(key, words.clone());
@@ -176,6 +188,8 @@ impl Group {
     async fn call(&mut self, mut call: Box<Call>) {
         let session = call.reply.key.session;
         let index = match self.config().settings.sharing {
+            // Only one is asked for what is asked for once.
+            Sharing::Shared | Sharing::Pool if call.subscription.is_some() => self.first(),
             Sharing::Shared | Sharing::Pool => self.least_busy(),
             Sharing::Session | Sharing::Workspace => {
                 // One that has not said that it is there is there by calling.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{Instance, Owner};
+use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
@@ -33,10 +33,11 @@ pub(in crate::server) struct Unanswered {
 }
 
 impl Instance {
-    /// Queues an agent's call, or refuses it at once.
-    pub(in crate::server) fn call(&mut self, call: Call) {
+    /// Queues an agent's call, or refuses it at once. Whether it was queued.
+    pub(in crate::server) fn call(&mut self, call: Call) -> bool {
         if let Some(what) = self.lacks(&call) {
-            return self.refuse(call, what);
+            self.refuse(call, what);
+            return false;
         }
         let bytes = call.line.len();
         let deadline = Deadline::new(call.limit, Instant::now());
@@ -53,6 +54,7 @@ impl Instance {
             })
         });
         self.count_calls(self.calls + 1);
+        true
     }
 
     /// Why there is no place for this call, if there is none.
@@ -91,10 +93,11 @@ impl Instance {
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let cancelled =
             self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
-        let Some((id, Owner::Call(call))) = cancelled else { return };
+        let Some((id, Owner::Call(call))) = cancelled else { return self.cancel_waiting(key) };
         call.reply.forgive();
         self.count_calls(self.calls - 1);
-        if !self.outbox.retract(call.line) {
+        let sent = !self.outbox.retract(call.line);
+        if sent {
             self.send(match words.filter(|words| words.line.len() <= MAX_WORDS) {
                 Some(Cancellation { line, request }) => {
                     splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])
@@ -103,14 +106,17 @@ impl Instance {
                 None => cancelled_line(id, "the agent disconnected"),
             });
         }
+        self.give_up_ask(key, sent);
     }
 
-    pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, response: Result<&Bytes, &Bytes>) {
+    pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, response: Result<&Bytes, &Bytes>) -> Effect {
         self.count_calls(self.calls - 1);
         if response.is_err() {
             self.stats.errors.add_one();
         }
+        let key = call.reply.key;
         call.reply.answer(answer, Outcome::of(response));
+        self.end_ask(key, response)
     }
 
     /// Answers for the server, which gets a call that it has not begun to read no more; whether it may have read it.
@@ -118,6 +124,7 @@ impl Instance {
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
         let sent = !self.outbox.retract(call.line);
+        self.fail_ask(call.reply.key, &failure);
         call.reply.fail(failure, sent);
         sent
     }
@@ -134,6 +141,7 @@ impl Instance {
 
     /// Ends every call: the server is gone, or may not be waited for any longer.
     pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
+        self.fail_asks(unwritten);
         for (_, owner) in self.pending.remove_where(|_| true) {
             if let Owner::Call(call) = owner {
                 let failure = if self.outbox.has_begun(call.line) { written } else { unwritten };

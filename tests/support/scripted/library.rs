@@ -28,6 +28,7 @@ pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>, page:
         "prompts/list" => "prompts",
         "resources/list" => "resources",
         "resources/templates/list" => "resourceTemplates",
+        "resources/subscribe" if refuses(file, params) => return None,
         "prompts/get" | "resources/read" | "resources/subscribe" | "resources/unsubscribe" | "completion/complete" => {
             return Some(format!(r#"{{"zeta":1.10,"asked":{}}}"#, params.map_or("null", RawValue::get)));
         }
@@ -47,6 +48,12 @@ pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>, page:
     let next = if next < items.len() { format!(r#","nextCursor":"{next}""#) } else { String::new() };
     let items: Vec<_> = items.iter().skip(first).take(page).map(|item| item.get()).collect();
     Some(format!(r#"{{"{key}":[{}]{next}}}"#, items.join(",")))
+}
+
+/// Whether this is one that the file has under `refused`.
+fn refuses(file: &Path, params: Option<&RawValue>) -> bool {
+    let asked: Value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+    read(file)["refused"].as_array().is_some_and(|refused| refused.contains(&asked["uri"]))
 }
 
 fn read(file: &Path) -> Value {

@@ -1,0 +1,56 @@
+//! The agents that a server has to know of, because they are told what they did not ask for. Pure.
+//!
+//! It outlives an instance: who is there and what they want is the same for the next one.
+
+use std::collections::BTreeMap;
+
+use super::call::ReplySender;
+use super::subscriptions::Subscriptions;
+
+/// One that is there.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// Number of its connection.
+    pub session: u64,
+    /// The way to it.
+    pub to: ReplySender,
+}
+
+/// Those of one server, or of one of its instances.
+#[derive(Debug, Default)]
+pub(super) struct Agents {
+    there: BTreeMap<u64, Agent>,
+    pub(super) subscriptions: Subscriptions,
+}
+
+impl Agents {
+    /// One is there, or wants something else than before.
+    pub(super) fn attach(&mut self, agent: Agent) {
+        self.there.insert(agent.session, agent);
+    }
+
+    /// One has gone. Gives the raw URIs of the resources that nobody has subscribed to any more.
+    pub(super) fn detach(&mut self, session: u64) -> Vec<bytes::Bytes> {
+        self.there.remove(&session);
+        self.subscriptions.leave_all(session)
+    }
+
+    /// The way to one is this, if it is not known yet.
+    pub(super) fn know(&mut self, session: u64, to: &ReplySender) {
+        self.there.entry(session).or_insert_with(|| Agent { session, to: to.clone() });
+    }
+
+    /// Has one hear of a resource that others have subscribed to; `false` if there are none.
+    pub(super) fn join(&mut self, uri: &[u8], session: u64, to: Option<&ReplySender>) -> bool {
+        let joined = self.subscriptions.join(uri, session);
+        if let Some(to) = to.filter(|_| joined) {
+            self.know(session, to);
+        }
+        joined
+    }
+
+    /// The way to one.
+    pub(super) fn find(&self, session: u64) -> Option<&ReplySender> {
+        self.there.get(&session).map(|agent| &agent.to)
+    }
+}

@@ -1,0 +1,80 @@
+//! What a server's task does for agents that are told what they did not ask for: who is there, and what reaches them.
+
+use bytes::Bytes;
+
+use super::call::{Call, ToAgent};
+use super::instance::{Accepted, Instance};
+use super::task::ServerTask;
+use super::unasked::{Unasked, Updated};
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::splice::splice;
+
+impl ServerTask {
+    /// Hands a call to the instance, unless it is about a resource that other agents have subscribed to: then it is
+    /// answered here, and the server goes on as it does.
+    pub(super) fn give(&mut self, call: Call, instance: &mut Instance) {
+        let Some(wanted) = &call.subscription else {
+            instance.call(call);
+            return;
+        };
+        let agent = call.reply.key.session;
+        if wanted.begins {
+            if self.agents.join(&wanted.uri, agent, call.reply.to()) {
+                call.grant();
+            } else {
+                instance.subscribe(call);
+            }
+            return;
+        }
+        let is_asked_for = instance.withdraw(agent, &wanted.uri);
+        if self.agents.subscriptions.leave(&wanted.uri, agent) || is_asked_for {
+            call.grant();
+        } else {
+            instance.call(call);
+        }
+    }
+
+    /// Takes up what the instance before had been asked for.
+    pub(super) fn renew(&self, instance: &mut Instance) {
+        for (uri, raw) in self.agents.subscriptions.iter() {
+            instance.renew(uri, raw);
+        }
+    }
+
+    /// An agent has gone: what only it had subscribed to is given up.
+    pub(super) fn leave(&mut self, session: u64, instance: &mut Instance) {
+        for raw in self.agents.detach(session) {
+            instance.unsubscribe(&raw);
+        }
+    }
+
+    pub(super) fn subscribed(&mut self, Accepted { uri, raw, agents }: Accepted) {
+        self.agents.subscriptions.insert(uri, raw, agents.iter().map(|(session, _)| *session));
+        for (session, to) in agents {
+            self.agents.know(session, &to);
+        }
+    }
+
+    pub(super) fn lapsed(&mut self, uri: &Bytes) {
+        tracing::warn!(
+            server = %self.config.name,
+            "refused to go on with the subscription of {}", String::from_utf8_lossy(uri).escape_debug()
+        );
+        self.agents.subscriptions.forget(uri);
+    }
+
+    /// Tells those whom it concerns that a resource has changed.
+    pub(super) fn updated(&self, line: &Bytes, params: Option<&Bytes>) {
+        let Some(Ok([Some(uri)])) = params.map(|params| members(params, ["uri"])) else { return };
+        let Some(uri) = text(&uri) else { return };
+        let agents = self.agents.subscriptions.concerned(&uri);
+        if agents.is_empty() {
+            return;
+        }
+        let (server, line) = (self.config.name.clone(), splice(line, &mut []));
+        let updated = Updated { server, uri, line };
+        for to in agents.into_iter().filter_map(|session| self.agents.find(session)) {
+            to.send_unasked(ToAgent::Unasked(Unasked::Updated(Box::new(updated.clone()))));
+        }
+    }
+}

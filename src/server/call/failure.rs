@@ -1,0 +1,94 @@
+//! How a call can fail on the way, and the error object that says so. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::calls::Outcome;
+use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
+
+/// Why a call has no answer of the server's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallError {
+    /// The configured server.
+    pub server: Arc<str>,
+    /// What happened.
+    pub failure: Failure,
+    /// Whether any of the call may have reached the server.
+    pub sent: bool,
+}
+
+/// What happened to a call that failed on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Failure {
+    /// The server ended; `how` says so.
+    Died {
+        /// Such as `exited with code 1`.
+        how: String,
+    },
+    /// No answer within its limits.
+    TimedOut {
+        /// The one that it reached.
+        after: Duration,
+    },
+    /// A cap is reached.
+    Overloaded {
+        /// Which one.
+        what: &'static str,
+    },
+    /// The server is down.
+    Unavailable {
+        /// Why.
+        reason: String,
+        /// Until the next start attempt.
+        retry_after: Option<Duration>,
+    },
+    /// The server, or the daemon, is being stopped.
+    ShuttingDown,
+    /// The server's answer was over the message cap.
+    AnswerTooLarge,
+    /// The server's answer was no valid response.
+    AnswerMalformed,
+}
+
+impl Failure {
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Died { .. } => Outcome::Died,
+            Self::TimedOut { .. } => Outcome::TimedOut,
+            Self::Overloaded { .. } => Outcome::Overloaded,
+            Self::Unavailable { .. } => Outcome::Unavailable,
+            Self::ShuttingDown => Outcome::ShuttingDown,
+            Self::AnswerTooLarge => Outcome::TooLarge,
+            Self::AnswerMalformed => Outcome::Malformed,
+        }
+    }
+}
+
+impl CallError {
+    /// The error object an agent gets.
+    #[must_use]
+    pub fn to_object(&self) -> ErrorObject {
+        let server = &self.server;
+        let (code, message) = match &self.failure {
+            Failure::Died { how } => (-31001, format!("server `{server}` {how}")),
+            Failure::TimedOut { after } => {
+                (-31002, format!("server `{server}` did not answer within {}", humantime::format_duration(*after)))
+            }
+            Failure::Overloaded { what } => (-31003, format!("server `{server}` is overloaded: {what}")),
+            Failure::Unavailable { reason, .. } => (-31004, format!("server `{server}` is not available: {reason}")),
+            Failure::ShuttingDown => (-31005, format!("server `{server}` is being stopped")),
+            Failure::AnswerTooLarge => (-31006, format!("the answer of server `{server}` is over the message cap")),
+            Failure::AnswerMalformed => {
+                (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
+            }
+        };
+        let mut data = serde_json::json!({
+            "server": &**server,
+            "outcome": if self.sent { "unknown" } else { "not_sent" },
+        });
+        if let Failure::Unavailable { retry_after: Some(after), .. } = self.failure {
+            data["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
+        }
+        ErrorObject { code, message, data: Some(data) }
+    }
+}

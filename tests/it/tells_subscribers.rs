@@ -1,0 +1,292 @@
+//! Who subscribes to a resource hears of its changes: they and nobody else, once each, whatever becomes of the server.
+
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
+
+const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one"}],"resourceTemplates":[{"uriTemplate":"x://{+id}","name":"any"}],"refused":["x://no"]}"#;
+
+fn server(place: &Rc<Place>) -> Server {
+    Server::named("s").arg("--library").arg(place.write("shelf.json", SHELF))
+}
+
+fn start_with(change: impl FnOnce(Server) -> Server) -> Daemon {
+    let place = Place::new();
+    Setup::with(change(server(&place))).start_in(&place)
+}
+
+fn start() -> Daemon {
+    start_with(|server| server)
+}
+
+fn subscribe(agent: &mut Agent, uri: &str) -> Value {
+    agent.request("resources/subscribe", &json!({ "uri": uri }))
+}
+
+fn unsubscribe(agent: &mut Agent, uri: &str) {
+    result(&agent.request("resources/unsubscribe", &json!({ "uri": uri })));
+}
+
+fn updated(uri: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{{\"uri\":\"{uri}\"}}}}\n")
+}
+
+/// Has the server say that resources have changed.
+fn change(agent: &mut Agent, uris: &[&str]) {
+    let text: String = uris.iter().map(|uri| updated(uri)).collect();
+    arguments(&agent.call("s__raw", &json!({"text": text})));
+}
+
+fn expect_updated(agent: &mut Agent, uri: &str) {
+    let notification = agent.expect_notification("notifications/resources/updated");
+    assert_eq!(notification["params"], json!({ "uri": uri }));
+}
+
+/// How often the server was asked this of a URI.
+fn asked(daemon: &Daemon, method: &str, uri: &str) -> usize {
+    let (method, uri) = (format!("\"resources/{method}\""), format!("\"uri\":\"{uri}\""));
+    daemon.journal("s").iter().filter(|line| line.contains(&method) && line.contains(&uri)).count()
+}
+
+fn wait_asked(daemon: &Daemon, method: &str, uri: &str, times: usize) {
+    until(&format!("{method} of {uri}"), || (asked(daemon, method, uri) == times).then_some(()));
+}
+
+#[test]
+fn two_agents_with_one_uri_are_one_subscription_at_the_server() {
+    let daemon = start();
+    let [mut one, mut other, mut third] = [(); 3].map(|()| Agent::ready(&daemon));
+    assert_eq!(result(&subscribe(&mut one, "x://1"))["zeta"], 1.1, "the first answer is the server's own");
+    assert_eq!(*result(&subscribe(&mut other, "x://1")), json!({}));
+    assert_eq!(*result(&subscribe(&mut other, "x://1")), json!({}), "twice is once");
+    change(&mut third, &["x://1"]);
+    expect_updated(&mut one, "x://1");
+    expect_updated(&mut other, "x://1");
+    unsubscribe(&mut one, "x://1");
+    change(&mut third, &["x://1"]);
+    expect_updated(&mut other, "x://1");
+    assert_eq!((asked(&daemon, "subscribe", "x://1"), asked(&daemon, "unsubscribe", "x://1")), (1, 0));
+    unsubscribe(&mut other, "x://1");
+    assert_eq!(asked(&daemon, "unsubscribe", "x://1"), 1);
+    change(&mut third, &["x://1"]);
+    for agent in [&mut one, &mut other, &mut third] {
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn agents_that_subscribe_at_the_same_moment_wait_for_one_answer_of_the_server() {
+    let daemon = start_with(|server| server.flags("--one-at-a-time"));
+    let [mut one, mut other, mut leaver] = [(); 3].map(|()| Agent::ready(&daemon));
+    let busy = one.start_call("s__sleep", &json!({"ms": 500}));
+    daemon.wait_journal("s", "\"ms\":500");
+    let params = |uri: &str| json!({ "uri": uri });
+    let asks = [&mut one, &mut other, &mut leaver]
+        .map(|agent| ["x://1", "x://no"].map(|uri| agent.ask("resources/subscribe", &params(uri))));
+    leaver.hang_up();
+    arguments(&one.answer(&busy));
+    for (agent, [accepted, refused]) in [&mut one, &mut other].into_iter().zip(&asks) {
+        result(&agent.answer(accepted));
+        let refusal = agent.answer(refused);
+        assert_eq!((code(&refusal), &refusal["error"]["message"]), (-32601, &json!("Method not found")));
+    }
+    assert_eq!((asked(&daemon, "subscribe", "x://1"), asked(&daemon, "subscribe", "x://no")), (1, 1));
+    change(&mut one, &["x://1"]);
+    expect_updated(&mut one, "x://1");
+    expect_updated(&mut other, "x://1");
+}
+
+#[test]
+fn an_update_is_told_as_it_came_to_those_it_concerns() {
+    let daemon = start();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    for uri in ["x://a", "x://c/d"] {
+        result(&subscribe(&mut one, uri));
+    }
+    result(&subscribe(&mut other, "x://b"));
+    let odd = r#"{"method":"notifications/resources/updated", "params":{"x":1.10,"uri":"x:\/\/\u0061","title":"é"},"jsonrpc":"2.0"}"#;
+    arguments(&other.call("s__raw", &json!({"text": format!("{odd}\n")})));
+    assert_eq!(one.next_line().expect("a line").trim_end(), odd);
+    change(&mut one, &["x://b", "x://c", "x://e", "x://c/dd", "x://c/d/f"]);
+    expect_updated(&mut other, "x://b");
+    // A part of what it has subscribed to.
+    expect_updated(&mut one, "x://c/d/f");
+    arguments(
+        &one.call("s__raw", &json!({"text": "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\"}\n"})),
+    );
+    one.expect_quiet();
+    other.expect_quiet();
+}
+
+#[test]
+fn subscriptions_outlive_the_instance_of_the_server() {
+    let daemon = start();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    result(&subscribe(&mut one, "x://1"));
+    result(&subscribe(&mut other, "x://1"));
+    result(&subscribe(&mut other, "x://2"));
+    for died in 1..=2 {
+        assert_eq!(code(&one.call("s__die", &json!({"how": "kill"}))), -31001);
+        for uri in ["x://1", "x://2"] {
+            wait_asked(&daemon, "subscribe", uri, 1 + died);
+        }
+    }
+    change(&mut one, &["x://1", "x://2"]);
+    expect_updated(&mut one, "x://1");
+    expect_updated(&mut other, "x://1");
+    expect_updated(&mut other, "x://2");
+    daemon.client(&["restart", "s"]).expect_code(0);
+    wait_asked(&daemon, "subscribe", "x://2", 4);
+    unsubscribe(&mut other, "x://2");
+    assert_eq!(asked(&daemon, "unsubscribe", "x://2"), 1);
+}
+
+#[test]
+fn what_an_agent_that_leaves_had_subscribed_to_is_given_up_unless_others_have_it_too() {
+    let daemon = start();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    for uri in ["x://1", "x://2"] {
+        result(&subscribe(&mut one, uri));
+    }
+    result(&subscribe(&mut other, "x://1"));
+    one.hang_up();
+    wait_asked(&daemon, "unsubscribe", "x://2", 1);
+    change(&mut other, &["x://1", "x://2"]);
+    expect_updated(&mut other, "x://1");
+    assert_eq!(asked(&daemon, "unsubscribe", "x://1"), 0);
+    drop(other);
+    wait_asked(&daemon, "unsubscribe", "x://1", 1);
+}
+
+#[test]
+fn a_subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
+    let daemon = start();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    for (agent, times) in [(&mut one, 1), (&mut other, 2)] {
+        let refusal = subscribe(agent, "x://no");
+        assert_eq!((code(&refusal), &refusal["error"]["message"]), (-32601, &json!("Method not found")));
+        assert_eq!(asked(&daemon, "subscribe", "x://no"), times);
+    }
+    change(&mut one, &["x://no"]);
+    result(&subscribe(&mut one, "x://1"));
+    assert_eq!(code(&one.call("s__die", &json!({"how": "kill"}))), -31001);
+    wait_asked(&daemon, "subscribe", "x://1", 2);
+    assert_eq!(asked(&daemon, "subscribe", "x://no"), 2);
+    let unknown = subscribe(&mut one, "z://1");
+    assert_eq!((code(&unknown), &unknown["error"]["data"]["uri"]), (-32002, &json!("z://1")));
+    one.expect_quiet();
+    other.expect_quiet();
+}
+
+#[test]
+fn an_agent_that_takes_back_its_subscription_before_it_is_answered_has_none() {
+    let daemon = start_with(|server| server.flags("--one-at-a-time"));
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    let busy = other.start_call("s__sleep", &json!({"ms": 300}));
+    daemon.wait_journal("s", "\"ms\":300");
+    let cancelled = one.ask("resources/subscribe", &json!({"uri": "x://1"}));
+    one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    let asked_for = one.ask("resources/subscribe", &json!({"uri": "x://2"}));
+    let given_up = one.ask("resources/unsubscribe", &json!({"uri": "x://2"}));
+    arguments(&other.answer(&busy));
+    result(&one.answer(&asked_for));
+    result(&one.answer(&given_up));
+    change(&mut other, &["x://1", "x://2"]);
+    one.expect_quiet();
+    // Whatever had reached the server of the cancelled one was taken back.
+    let times = |method: &str| asked(&daemon, method, "x://1");
+    until("they are even", || (times("subscribe") == times("unsubscribe")).then_some(()));
+    result(&subscribe(&mut one, "x://1"));
+    change(&mut other, &["x://1"]);
+    expect_updated(&mut one, "x://1");
+}
+
+#[test]
+fn an_agent_has_a_bounded_number_of_subscriptions_and_of_bytes_in_them() {
+    let daemon = start();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    for n in 0..1000 {
+        result(&subscribe(&mut one, &format!("x://{n}")));
+    }
+    let refusal = subscribe(&mut one, "x://one/more");
+    assert_eq!((code(&refusal), &refusal["error"]["data"]), (-31003, &json!({"outcome": "not_sent"})), "{refusal}");
+    result(&subscribe(&mut one, "x://7"));
+    unsubscribe(&mut one, "x://7");
+    result(&subscribe(&mut one, "x://one/more"));
+    result(&subscribe(&mut other, "x://7"));
+    let long = |first: char| format!("x://{first}{}", "x".repeat(200 << 10));
+    result(&subscribe(&mut other, &long('a')));
+    assert_eq!(code(&subscribe(&mut other, &long('b'))), -31003);
+}
+
+#[test]
+fn a_lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
+    let place = Place::new();
+    let lazy = |place| server(place).line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
+    let daemon = Setup::with(lazy(&place)).start_in(&place);
+    let state = |wanted: &str| drop(daemon.wait_row("s", wanted, |row| row["state"] == wanted));
+    state("idle");
+    let mut agent = Agent::ready(&daemon);
+    result(&subscribe(&mut agent, "x://1"));
+    // Longer than it is kept when it is idle, as the other server shows.
+    arguments(&agent.call("s__sleep", &json!({"ms": 300})));
+    assert_eq!(daemon.row("s")["state"], "ready");
+    assert_eq!(code(&agent.call("s__die", &json!({"how": "kill"}))), -31001);
+    wait_asked(&daemon, "subscribe", "x://1", 2);
+    change(&mut agent, &["x://1"]);
+    expect_updated(&mut agent, "x://1");
+    unsubscribe(&mut agent, "x://1");
+    state("idle");
+}
+
+#[test]
+fn each_way_of_sharing_knows_its_subscribers() {
+    for (sharing, instances) in [("session", 2), ("workspace", 1), ("pool", 1)] {
+        let daemon = start_with(|server| server.line(format!("sharing = \"{sharing}\"")));
+        let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+        // A pool that is busy has others answer calls, but subscriptions stay where they are.
+        let busy = [(); 2].map(|()| other.start_call("s__sleep", &json!({"ms": 200})));
+        result(&subscribe(&mut one, "x://1"));
+        result(&subscribe(&mut other, "x://1"));
+        assert_eq!(asked(&daemon, "subscribe", "x://1"), instances, "{sharing}");
+        busy.iter().for_each(|id| drop(arguments(&other.answer(id)).clone()));
+        result(&subscribe(&mut other, "x://2"));
+        assert_eq!(asked(&daemon, "subscribe", "x://2"), 1, "{sharing}");
+        other.hang_up();
+        if sharing != "session" {
+            wait_asked(&daemon, "unsubscribe", "x://2", 1);
+        }
+        change(&mut one, &["x://1", "x://2"]);
+        expect_updated(&mut one, "x://1");
+        one.expect_quiet();
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
+    let daemon = start();
+    let [mut deaf, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    result(&subscribe(&mut deaf, "x://1"));
+    let flood = updated("x://1").replace("\"uri\"", "\"pad\":\"$FILL\",\"uri\"");
+    arguments(&other.call("s__raw", &json!({"text": flood, "fill": 1000, "times": 3000})));
+    let last = updated("x://1").replace("\"uri\"", "\"last\":true,\"uri\"");
+    arguments(&other.call("s__raw", &json!({"text": last})));
+    let dropped = daemon.status()["agents"][0]["dropped_notifications"].as_u64().expect("a number");
+    let id = deaf.start_call("s__echo", &json!({}));
+    let (mut told, mut ended) = (0, false);
+    loop {
+        let message = deaf.next();
+        if message["id"] == id {
+            arguments(&message);
+            break;
+        }
+        told += 1;
+        ended = message["params"]["last"] == true;
+    }
+    assert!(ended, "the newest is the last");
+    assert_eq!(told + dropped, 3001);
+    assert!(dropped > 1000, "{dropped}");
+    other.expect_quiet();
+}

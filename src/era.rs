@@ -59,6 +59,7 @@ pub fn capabilities(protocol: &str) -> serde_json::Value {
         "completions": {},
         "tools": { "listChanged": true },
         "prompts": { "listChanged": true },
+        "logging": {},
         "resources": { "subscribe": true, "listChanged": true },
     });
     if let Some(all) = all.as_object_mut() {

@@ -13,6 +13,7 @@ pub mod era;
 mod instructions;
 pub mod jsonrpc;
 pub mod kind;
+pub mod level;
 pub mod logging;
 pub mod manager;
 mod moment;

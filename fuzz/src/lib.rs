@@ -11,6 +11,7 @@ mod mcpd {
     pub mod catalog;
     pub mod jsonrpc;
     pub mod kind;
+    pub mod level;
     pub mod moment;
     pub mod naming;
     pub mod policy;
@@ -49,4 +50,4 @@ mod mcpd {
     }
 }
 
-pub use mcpd::{calls, catalog, config, jsonrpc, kind, moment, naming, policy, server, session};
+pub use mcpd::{calls, catalog, config, jsonrpc, kind, level, moment, naming, policy, server, session};

@@ -11,6 +11,8 @@ pub struct Settings {
     pub sharing: Sharing,
     /// When it is started.
     pub start: Start,
+    /// Whether every agent of an instance is told its log messages, whosever they are.
+    pub broadcast_logs: bool,
     /// Most instances of a [`Sharing::Pool`].
     pub max_instances: usize,
     /// How long an instance that nobody uses is kept, where there may be none.
@@ -49,6 +51,7 @@ impl Default for Settings {
         Self {
             sharing: Sharing::Shared,
             start: Start::Eager,
+            broadcast_logs: false,
             max_instances: 10,
             idle_timeout: Duration::from_secs(300),
             handshake_timeout: Duration::from_secs(30),
@@ -149,6 +152,7 @@ impl OnUnhealthy {
 pub(super) struct SettingsDraft {
     pub(super) sharing: Option<Sharing>,
     pub(super) start: Option<Start>,
+    pub(super) broadcast_logs: Option<bool>,
     pub(super) max_instances: Option<usize>,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) handshake_timeout: Option<Duration>,
@@ -175,6 +179,7 @@ impl SettingsDraft {
         Self {
             sharing: self.sharing.or(other.sharing),
             start: self.start.or(other.start),
+            broadcast_logs: self.broadcast_logs.or(other.broadcast_logs),
             max_instances: self.max_instances.or(other.max_instances),
             idle_timeout: self.idle_timeout.or(other.idle_timeout),
             handshake_timeout: self.handshake_timeout.or(other.handshake_timeout),
@@ -202,6 +207,7 @@ impl SettingsDraft {
         Settings {
             sharing: self.sharing.unwrap_or(unset.sharing),
             start: self.start.unwrap_or(unset.start),
+            broadcast_logs: self.broadcast_logs.unwrap_or(unset.broadcast_logs),
             max_instances: self.max_instances.unwrap_or(unset.max_instances),
             idle_timeout: self.idle_timeout.unwrap_or(unset.idle_timeout),
             handshake_timeout: self.handshake_timeout.unwrap_or(unset.handshake_timeout),

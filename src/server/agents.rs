@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::call::ReplySender;
 use super::subscriptions::Subscriptions;
+use crate::level::Level;
 
 /// One that is there.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub struct Agent {
     pub session: u64,
     /// The way to it.
     pub to: ReplySender,
+    /// From which level on it wants log messages, if it has said so.
+    pub level: Option<Level>,
 }
 
 /// Those of one server, or of one of its instances.
@@ -37,7 +40,7 @@ impl Agents {
 
     /// The way to one is this, if it is not known yet.
     pub(super) fn know(&mut self, session: u64, to: &ReplySender) {
-        self.there.entry(session).or_insert_with(|| Agent { session, to: to.clone() });
+        self.there.entry(session).or_insert_with(|| Agent { session, to: to.clone(), level: None });
     }
 
     /// Has one hear of a resource that others have subscribed to; `false` if there are none.
@@ -47,6 +50,16 @@ impl Agents {
             self.know(session, to);
         }
         joined
+    }
+
+    /// The level that a server has to log from so that each has what it wants, if any has said so.
+    pub(super) fn level(&self) -> Option<Level> {
+        self.there.values().filter_map(|agent| agent.level).min()
+    }
+
+    /// The way to each.
+    pub(super) fn all(&self) -> impl Iterator<Item = &ReplySender> {
+        self.there.values().map(|agent| &agent.to)
     }
 
     /// The way to one.

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 
-use super::call::{Call, ToAgent};
-use super::instance::{Accepted, Instance};
+use super::Agent;
+use super::call::{Call, ReplySender, ToAgent};
+use super::instance::{Accepted, Instance, level_of};
 use super::task::ServerTask;
 use super::unasked::{Unasked, Updated};
+use crate::config::{Settings, Sharing};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::splice;
 
@@ -36,9 +38,16 @@ impl ServerTask {
 
     /// Takes up what the instance before had been asked for.
     pub(super) fn renew(&self, instance: &mut Instance) {
+        instance.want_level(self.agents.level());
         for (uri, raw) in self.agents.subscriptions.iter() {
             instance.renew(uri, raw);
         }
+    }
+
+    /// An agent is there, or wants something else than before.
+    pub(super) fn join(&mut self, agent: Agent, instance: &mut Instance) {
+        self.agents.attach(agent);
+        instance.want_level(self.agents.level());
     }
 
     /// An agent has gone: what only it had subscribed to is given up.
@@ -46,6 +55,7 @@ impl ServerTask {
         for raw in self.agents.detach(session) {
             instance.unsubscribe(&raw);
         }
+        instance.want_level(self.agents.level());
     }
 
     pub(super) fn subscribed(&mut self, Accepted { uri, raw, agents }: Accepted) {
@@ -61,6 +71,22 @@ impl ServerTask {
             "refused to go on with the subscription of {}", String::from_utf8_lossy(uri).escape_debug()
         );
         self.agents.subscriptions.forget(uri);
+    }
+
+    /// Passes a log message to whom it certainly belongs: to nobody, if that is not known and it is not for all.
+    pub(super) fn logged(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<(u64, Option<ReplySender>)>) {
+        let make = || Unasked::Logged { level: level_of(params), line: splice(line, &mut []) };
+        let Settings { sharing, broadcast_logs, .. } = self.config.settings;
+        if broadcast_logs || sharing == Sharing::Session {
+            let mut unasked = None;
+            for to in self.agents.all() {
+                to.send_unasked(ToAgent::Unasked(unasked.get_or_insert_with(make).clone()));
+            }
+        } else if let Some((session, to)) = owner
+            && let Some(to) = to.as_ref().or_else(|| self.agents.find(session))
+        {
+            to.send_unasked(ToAgent::Unasked(make()));
+        }
     }
 
     /// Tells those whom it concerns that a resource has changed.

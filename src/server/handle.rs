@@ -162,7 +162,7 @@ impl ServerHandle {
         (Attachment { server: self.clone(), session }, listed.map(drop))
     }
 
-    /// Says to an instance that is one of several that an agent is there.
+    /// Says that an agent is there, or wants something else than before.
     pub(super) fn introduce(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         self.send_soon(Command::Attach { agent, cwd: None, unlisted });
@@ -194,6 +194,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// Says that the agent wants something else than before.
+    pub fn change(&self, agent: Agent) {
+        self.server.introduce(agent);
+    }
+
     /// Whether it is with this very server, and not with one that had its name before.
     #[must_use]
     pub fn is_with(&self, server: &ServerHandle) -> bool {

@@ -29,6 +29,8 @@ pub(super) struct ServerInfo {
     pub(super) instructions: Option<Arc<str>>,
     /// What it lists; it is never asked for anything else.
     pub(super) offers: PerKind<bool>,
+    /// Whether it can be asked from which level on it is to log.
+    pub(super) logs: bool,
 }
 
 /// Why there is no [`ServerInfo`].
@@ -99,8 +101,8 @@ fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
     let protocol =
         era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
     let capabilities = capabilities.ok_or_else(malformed)?;
-    let [tools, prompts, resources] =
-        members(&capabilities, ["tools", "prompts", "resources"]).map_err(|_| malformed())?;
+    let [tools, prompts, resources, logging] =
+        members(&capabilities, ["tools", "prompts", "resources", "logging"]).map_err(|_| malformed())?;
     let declared = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
     let offers = PerKind::from_fn(|kind| match kind {
         Kind::Tools => declared(&tools),
@@ -111,7 +113,8 @@ fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
     // Without them it serves as well.
     let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));
     let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
-    Ok(ServerInfo { protocol, software, instructions: instructions.map(Arc::from), offers })
+    let instructions = instructions.map(Arc::from);
+    Ok(ServerInfo { protocol, software, instructions, offers, logs: declared(&logging) })
 }
 
 /// A peer's words, fit for a status line.

@@ -6,6 +6,8 @@
 mod asks;
 mod calls;
 mod lists;
+mod logs;
+mod ownership;
 mod pings;
 
 use std::sync::Arc;
@@ -19,8 +21,11 @@ pub(super) use self::asks::Accepted;
 use self::asks::Ask;
 use self::calls::{Unanswered, cancelled_line};
 use self::lists::Following;
+use self::logs::Asking;
+pub(super) use self::logs::level_of;
+use self::ownership::GivenUp;
 use self::pings::Askers;
-use super::call::Failure;
+use super::call::{Failure, ReplySender};
 use super::listing::{List, Listing};
 use super::stats::Stats;
 use crate::config::ServerConfig;
@@ -51,6 +56,8 @@ pub(super) struct Instance {
     askers: Askers,
     /// Subscriptions that it has not answered.
     asks: Vec<Ask>,
+    pub(super) level: Asking,
+    given_up: GivenUp,
 }
 
 /// Who waits for a response.
@@ -67,6 +74,8 @@ pub(super) enum Owner {
     Call(Unanswered),
     /// Those who had subscribed to it at the instance before.
     Renewal { uri: Bytes, deadline: Instant },
+    /// Those who have said from which level on they want its log messages.
+    Level { deadline: Instant },
     /// Nobody: it is asked for what needs no answer.
     Aside { deadline: Instant },
 }
@@ -97,6 +106,13 @@ pub(super) enum Effect {
         line: Bytes,
         params: Option<Bytes>,
     },
+    /// It has a log message.
+    Logged {
+        line: Bytes,
+        params: Option<Bytes>,
+        /// Whose it certainly is, and the way there as far as it is known.
+        owner: Option<(u64, Option<ReplySender>)>,
+    },
 }
 
 impl Instance {
@@ -120,6 +136,8 @@ impl Instance {
             next_deadline: None,
             askers: Askers::default(),
             asks: Vec::new(),
+            level: Asking::default(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -177,7 +195,12 @@ impl Instance {
             Taken::Owner(Owner::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
             Taken::Owner(Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => Effect::Nothing,
             Taken::Owner(Owner::Check) => self.checked(),
+            Taken::Owner(Owner::Level { .. }) => {
+                self.level_answered();
+                Effect::Nothing
+            }
             Taken::Owner(Owner::Initialize) | Taken::Stray => {
+                self.given_up.answered(id);
                 self.stats.stray_responses.add_one();
                 Effect::Nothing
             }
@@ -192,8 +215,9 @@ impl Instance {
             }
             Taken::Owner(Owner::Page { listing, .. }) => return self.not_listed(listing.kind(), "is unusable"),
             Taken::Owner(Owner::Check) => return self.checked(),
-            Taken::Owner(Owner::Initialize | Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. })
-            | Taken::Stray => {}
+            Taken::Owner(Owner::Level { .. }) => self.level_answered(),
+            Taken::Stray => self.given_up.answered(id),
+            Taken::Owner(Owner::Initialize | Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => {}
         }
         Effect::Nothing
     }
@@ -216,6 +240,7 @@ impl Instance {
     fn notification(&mut self, line: Bytes, method: &Bytes, params: Option<Bytes>) -> Effect {
         match &method[..] {
             b"notifications/progress" => self.progress(&line, params.as_ref()),
+            b"notifications/message" => return Effect::Logged { owner: self.owner(), line, params },
             b"notifications/resources/updated" => return Effect::Updated { line, params },
             _ => self.note_change(method),
         }
@@ -230,12 +255,14 @@ impl Instance {
         for (id, owner) in expired {
             match owner {
                 Owner::Call(call) => {
-                    let after = call.deadline.limit();
+                    let (after, session) = (call.deadline.limit(), call.reply.key.session);
                     if self.fail_call(call, Failure::TimedOut { after }) {
+                        self.given_up.add(id, session);
                         self.send(cancelled_line(id, "the call timed out"));
                     }
                 }
                 Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
+                Owner::Level { .. } => self.level_answered(),
                 Owner::Initialize | Owner::Ping | Owner::Check | Owner::Renewal { .. } | Owner::Aside { .. } => {}
             }
         }
@@ -247,7 +274,8 @@ impl Owner {
     fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Initialize | Self::Ping | Self::Check => None,
-            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } | Self::Aside { deadline } => Some(*deadline),
+            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
+            Self::Level { deadline } | Self::Aside { deadline } => Some(*deadline),
             Self::Call(call) => Some(call.deadline.at()),
         }
     }

@@ -176,7 +176,7 @@ impl ServerTask {
         match command {
             Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
             Command::Check(asker) => instance.check(asker),
-            Command::Attach { agent, .. } => self.agents.attach(agent),
+            Command::Attach { agent, .. } => self.join(agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::Call(_) if stopping => self.hold(command),
             Command::Call(call) => {
@@ -207,6 +207,7 @@ impl ServerTask {
             Effect::Subscribed(accepted) => self.subscribed(*accepted),
             Effect::Lapsed(uri) => self.lapsed(&uri),
             Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
+            Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),
             Effect::NotListed { reason, settled } => {
                 self.publisher.error(reason);
                 self.publisher.update(|published| published.attempted |= settled);

@@ -184,6 +184,7 @@ impl ServerTask {
         let end = match self.while_wanted(turn.during(introduce(&mut instance, &mut process, limit))).await {
             Some(Ok(info)) => {
                 self.up(&info);
+                instance.level.declared = info.logs;
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,

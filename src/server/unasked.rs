@@ -4,11 +4,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::level::Level;
+
 /// A notification of a server that belongs to no call.
 #[derive(Debug, Clone)]
 pub enum Unasked {
     /// A resource has changed.
     Updated(Box<Updated>),
+    /// A log message.
+    Logged {
+        /// How severe, if it says that in a word of MCP's.
+        level: Option<Level>,
+        /// The whole line.
+        line: Bytes,
+    },
 }
 
 /// That a resource has changed.

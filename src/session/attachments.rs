@@ -1,4 +1,5 @@
-//! The servers that have instances for agents or their directories, and that this agent is there for.
+//! The servers that have to know that the agent is there: those with instances for agents or their directories, and those that
+//! tell it what it did not ask for.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Rare;
-use crate::manager::{FIRST_LISTS, View};
+use crate::config::Settings;
+use crate::manager::{FIRST_LISTS, Member, View};
 use crate::server::listing::{is_same, offer_any};
 use crate::server::{Agent, Attachment, ServerHandle};
 
@@ -29,23 +31,30 @@ impl Attachments {
         cwd: Option<&Arc<str>>,
     ) -> Vec<BoxFuture<'static, Rare>> {
         let current = view.borrow().clone();
-        let by_agent: Vec<_> =
-            current.servers.iter().filter(|member| member.config.settings.sharing.is_by_agent()).collect();
+        let knows_agents = |member: &&Member| {
+            let Settings { sharing, broadcast_logs, .. } = member.config.settings;
+            sharing.is_by_agent() || broadcast_logs || agent.level.is_some()
+        };
         self.all.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
         let mut waits = Vec::new();
-        for member in by_agent {
+        for member in current.servers.iter().filter(knows_agents) {
             if self.all.iter().any(|one| one.is_with(&member.handle)) {
                 continue;
             }
             let (attachment, listed) = member.handle.attach(agent.clone(), cwd.cloned());
             self.all.push(attachment);
-            if member.enabled && !offer_any(&member.lists) {
+            if member.config.settings.sharing.is_by_agent() && member.enabled && !offer_any(&member.lists) {
                 self.unlisted += 1;
                 let in_view = in_view(listed, member.handle.clone(), view.clone());
                 waits.push(timeout(FIRST_LISTS, in_view).map(|_| Rare::Listed).boxed());
             }
         }
         waits
+    }
+
+    /// Says to the servers that know of the agent that it wants something else than before.
+    pub(super) fn change(&self, agent: &Agent) {
+        self.all.iter().for_each(|one| one.change(agent.clone()));
     }
 
     /// Says to a server that the agent is there, for the server to know when it has gone.

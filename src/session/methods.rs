@@ -25,6 +25,9 @@ use crate::transport::Incoming;
 /// Most characters of what an agent calls itself.
 const LONGEST_CLIENT: usize = 100;
 
+/// The method that neither leads to a server nor lists.
+const SET_LEVEL: &[u8] = b"logging/setLevel";
+
 impl Session {
     pub(super) async fn take_one(&mut self, incoming: Incoming) {
         match incoming {
@@ -70,12 +73,13 @@ impl Session {
             b"ping" => self.answer(&id, b"{}"),
             _ => match (Method::named(method), Kind::listed_by(method)) {
                 // `server/discover` among them: an instant refusal is what lets a client of both eras go on at once.
-                (None, None) => self.unknown_method(&id, method),
+                (None, None) if method[..] != *SET_LEVEL => self.unknown_method(&id, method),
                 _ if !introduced => {
                     self.refuse(Some(&id), INVALID_REQUEST, "not initialized: send `initialize` first");
                 }
                 (Some(method), _) => self.ask(method, line, &id, params),
                 (None, Some(kind)) => self.list(kind, id, params),
+                (None, None) => self.set_level(&id, params),
             },
         }
     }
@@ -125,7 +129,7 @@ impl Session {
         self.forget(&id);
     }
 
-    fn answer(&mut self, id: &Bytes, result: &[u8]) {
+    pub(super) fn answer(&mut self, id: &Bytes, result: &[u8]) {
         self.respond(None, [reply::result(id, result)]);
     }
 

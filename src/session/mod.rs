@@ -41,6 +41,7 @@ use self::notices::Notices;
 use self::subscriptions::Subscriptions;
 use crate::calls::{Caller, Log, Outcome};
 use crate::kind::PerKind;
+use crate::level::Level;
 use crate::manager::View;
 use crate::server::call::{Call, ReplySender, ToAgent};
 use crate::server::{Agent, Counter, ServerHandle, Stop, StopOrder};
@@ -112,6 +113,8 @@ struct Session {
     /// Notifications that wait until the agent has read more.
     notices: Notices,
     subscriptions: Subscriptions,
+    /// From which level on the agent wants log messages; until it says so, servers decide.
+    level: Option<Level>,
     /// Requests that wait for the first lists, in order.
     deferred: Vec<routing::Deferred>,
     /// Version of each list the agent has, or was told to ask for again.
@@ -156,6 +159,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         delayed: None,
         notices: Notices::default(),
         subscriptions: Subscriptions::default(),
+        level: None,
         deferred: Vec::new(),
         told: PerKind::default(),
         initialized: false,
@@ -273,6 +277,6 @@ impl Session {
 
     /// The agent, as servers have to know of it.
     fn agent(&self) -> Agent {
-        Agent { session: self.setup.number, to: self.reply.clone() }
+        Agent { session: self.setup.number, to: self.reply.clone(), level: self.level }
     }
 }

@@ -1,10 +1,28 @@
-//! What servers say that answers nobody: what of it the agent is told.
+//! What servers say that answers nobody: what of it the agent is told, and what it says that it wants of that.
+
+use bytes::Bytes;
 
 use super::Session;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::kind::Kind;
+use crate::level::Level;
 use crate::server::unasked::{Unasked, Updated};
 
 impl Session {
+    /// The agent says from which level on it wants log messages.
+    pub(super) fn set_level(&mut self, id: &Bytes, params: Option<&Bytes>) {
+        let level = params.and_then(|params| members(params, ["level"]).ok()).and_then(|[level]| text(&level?));
+        let Some(level) = level.and_then(|word| Level::named(&word)) else {
+            let known = Level::ALL.map(|(word, _)| word).join(", ");
+            return self.refuse(Some(id), INVALID_PARAMS, format!("`level` is missing or none of {known}"));
+        };
+        self.level = Some(level);
+        self.attachments.change(&self.agent());
+        self.attach();
+        self.answer(id, b"{}");
+    }
+
     /// Tells the agent, unless it is not to know.
     pub(super) fn tell_unasked(&mut self, unasked: Unasked) {
         match unasked {
@@ -13,6 +31,9 @@ impl Session {
                     self.tell_or_keep(None, updated.line);
                 }
             }
+            // One of no known level is as severe as its server thought it had to be.
+            Unasked::Logged { level: Some(level), .. } if self.level.is_some_and(|least| level < least) => {}
+            Unasked::Logged { line, .. } => self.tell_or_keep(None, line),
         }
     }
 

@@ -29,6 +29,7 @@ mod overrules_health;
 mod owns_its_sockets;
 mod pages_lists;
 mod passes_instructions;
+mod passes_logs;
 mod refuses_bad_config;
 mod refuses_bad_directories;
 mod refuses_tricks;

@@ -67,17 +67,21 @@ fn an_answer_almost_as_large_as_may_be_arrives_whole_and_holds_up_nobody() {
 fn a_flood_of_notifications_reaches_no_agent_and_holds_up_nobody() {
     let daemon = started(Server::named("a"));
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    // With calls of both, nobody can know whose the messages are.
+    let open = other.start_call("a__sleep", &json!({"ms": 60_000}));
+    daemon.wait_journal("a", "60000");
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"busy"}}"#;
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#;
     let lines = format!("{log}\n{progress}\n").repeat(100);
     let flood = agent.start_call("a__raw", &json!({"text": lines, "times": 1000}));
     let mut served = 0;
-    while daemon.row("a")["in_flight"] != 0 {
+    while daemon.row("a")["in_flight"] != 1 {
         arguments(&other.call("good__echo", &json!({"n": served})));
         served += 1;
     }
     arguments(&agent.answer(&flood));
     expect_at_most(&daemon, 64);
+    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open}}));
     agent.expect_quiet();
     other.expect_quiet();
 }

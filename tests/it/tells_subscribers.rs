@@ -264,6 +264,7 @@ fn each_way_of_sharing_knows_its_subscribers() {
     }
 }
 
+/// Case B15.
 #[test]
 fn an_agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
     let daemon = start();

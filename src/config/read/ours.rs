@@ -109,6 +109,7 @@ impl Reader<'_> {
         SettingsDraft {
             sharing: fields.take("sharing").and_then(|entry| self.one_of(entry, "way of `sharing`", &Sharing::ALL)),
             start: fields.take("start").and_then(|entry| self.one_of(entry, "way to `start`", &Start::ALL)),
+            broadcast_logs: fields.take("broadcast_logs").map(|entry| self.boolean(entry)),
             max_instances: fields.take("max_instances").and_then(|entry| instances(self, entry)),
             idle_timeout: fields.take("idle_timeout").and_then(|entry| self.duration(entry)),
             handshake_timeout: fields.take("handshake_timeout").and_then(|entry| self.duration(entry)),

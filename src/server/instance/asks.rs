@@ -153,7 +153,7 @@ impl Instance {
     }
 
     /// Until when a request of nobody's is remembered.
-    fn aside_deadline(&mut self) -> Instant {
+    pub(super) fn aside_deadline(&mut self) -> Instant {
         let deadline = Instant::now() + self.config.settings.handshake_timeout;
         self.expire_by(deadline);
         deadline

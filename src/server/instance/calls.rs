@@ -72,7 +72,7 @@ impl Instance {
         is_unread.then_some("it does not read its input")
     }
 
-    fn unanswered(&self) -> impl Iterator<Item = &Unanswered> {
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Unanswered> {
         self.pending.iter().filter_map(|owner| match owner {
             Owner::Call(call) => Some(call),
             _ => None,
@@ -98,6 +98,7 @@ impl Instance {
         self.count_calls(self.calls - 1);
         let sent = !self.outbox.retract(call.line);
         if sent {
+            self.given_up.add(id, key.session);
             self.send(match words.filter(|words| words.line.len() <= MAX_WORDS) {
                 Some(Cancellation { line, request }) => {
                     splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])

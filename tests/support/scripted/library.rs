@@ -19,6 +19,9 @@ pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
     if has("completions") {
         all.push(r#""completions":{}"#);
     }
+    if has("logging") {
+        all.push(r#""logging":{}"#);
+    }
     all
 }
 
@@ -28,6 +31,7 @@ pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>, page:
         "prompts/list" => "prompts",
         "resources/list" => "resources",
         "resources/templates/list" => "resourceTemplates",
+        "logging/setLevel" if read(file).get("logging").is_some() => return Some("{}".to_owned()),
         "resources/subscribe" if refuses(file, params) => return None,
         "prompts/get" | "resources/read" | "resources/subscribe" | "resources/unsubscribe" | "completion/complete" => {
             return Some(format!(r#"{{"zeta":1.10,"asked":{}}}"#, params.map_or("null", RawValue::get)));

@@ -1,0 +1,61 @@
+//! The log messages of an instance: how severe they have to be, and whose they are.
+//!
+//! Source: MCP 2025-11-25, `server/utilities/logging`.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::ownership::Whose;
+use super::{Instance, Owner};
+use crate::jsonrpc::members::{members, text};
+use crate::level::Level;
+use crate::server::call::ReplySender;
+
+/// The level that the server is asked for. One question is out at a time: a server that does not answer is not sent more and
+/// more, however often agents change their minds.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Asking {
+    /// Whether it can be asked at all.
+    pub(in crate::server) declared: bool,
+    wanted: Option<Level>,
+    asked: Option<Level>,
+    is_out: bool,
+}
+
+impl Instance {
+    /// Has the server log from this level on, if it was not asked for that last. None is what it was asked for before.
+    pub(in crate::server) fn want_level(&mut self, level: Option<Level>) {
+        self.level.wanted = level.or(self.level.wanted);
+        self.ask_for_level();
+    }
+
+    /// It has answered what it was asked, or that took too long.
+    pub(super) fn level_answered(&mut self) {
+        self.level.is_out = false;
+        self.ask_for_level();
+    }
+
+    fn ask_for_level(&mut self) {
+        let Asking { declared: true, wanted: Some(wanted), asked, is_out: false } = self.level else { return };
+        if asked == Some(wanted) {
+            return;
+        }
+        (self.level.asked, self.level.is_out) = (Some(wanted), true);
+        let deadline = self.aside_deadline();
+        self.request("logging/setLevel", &json!({ "level": wanted.word() }), Owner::Level { deadline });
+    }
+
+    /// The agent that what the server says now certainly belongs to, and the way to it if a call of it is unanswered.
+    pub(super) fn owner(&self) -> Option<(u64, Option<ReplySender>)> {
+        let Whose::One(session) = self.given_up.whose(self.unanswered().map(|call| call.reply.key.session)) else {
+            return None;
+        };
+        Some((session, self.unanswered().find_map(|call| call.reply.to().cloned())))
+    }
+}
+
+/// The level that a message says it has, if it is one that MCP knows.
+pub(in crate::server) fn level_of(params: Option<&Bytes>) -> Option<Level> {
+    let [level] = members(params?, ["level"]).ok()?;
+    Level::named(&text(&level?)?)
+}

@@ -1,0 +1,230 @@
+//! The log messages of servers: to the agent they certainly belong to, from the level on that it has set, and to nobody else.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
+
+fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
+    let place = Place::new();
+    let server = Server::named("s").arg("--library").arg(place.write("logging.json", r#"{"logging":true}"#));
+    Setup::with(change(server)).server(Server::named("mute")).start_in(&place)
+}
+
+fn started() -> Daemon {
+    start(|server| server)
+}
+
+fn message(level: &str, data: &str) -> String {
+    let params = json!({"level": level, "data": data});
+    format!("{}\n", json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}))
+}
+
+/// Has the server say this while it is at a call of the agent's.
+fn log(agent: &mut Agent, level: &str, data: &str) {
+    arguments(&agent.call("s__raw", &json!({"text": message(level, data)})));
+}
+
+/// Has the server say this while it has nothing to do.
+fn log_when_done(agent: &mut Agent, level: &str, data: &str) {
+    let answer = "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}\n";
+    let text = format!("{answer}{}", message(level, data));
+    result(&agent.call("s__raw", &json!({"text": text, "answer": false})));
+}
+
+fn expect_log(agent: &mut Agent, data: &str) {
+    assert_eq!(agent.expect_notification("notifications/message")["params"]["data"], data);
+}
+
+fn set_level(agent: &mut Agent, level: &str) {
+    assert_eq!(*result(&agent.request("logging/setLevel", &json!({"level": level}))), json!({}));
+}
+
+/// The levels that a server was asked for, in order.
+fn levels(daemon: &Daemon, server: &str) -> Vec<String> {
+    let asked = |line: &String| -> Option<String> {
+        let line: Value = serde_json::from_str(line).ok()?;
+        (line["method"] == "logging/setLevel").then(|| line["params"]["level"].as_str().expect("text").to_owned())
+    };
+    daemon.journal(server).iter().filter_map(asked).collect()
+}
+
+fn wait_levels(daemon: &Daemon, expected: &[&str]) {
+    until(&format!("it is asked for {expected:?}"), || (levels(daemon, "s") == expected).then_some(()));
+}
+
+#[test]
+fn a_message_is_told_as_it_came_to_the_agent_whose_call_the_server_is_at() {
+    let daemon = started();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    let odd = r#"{"method":"notifications/message", "params":{"x":1.10,"data":{"b":1,"a":"\/"},"level":"in\u0066o"},"jsonrpc":"2.0"}"#;
+    let call = one.start_call("s__raw", &json!({"text": format!("{odd}\n")}));
+    assert_eq!(one.next_line().expect("a line").trim_end(), odd);
+    arguments(&one.answer(&call));
+    // Calls at other servers are no matter of this one's.
+    let elsewhere = one.start_call("mute__sleep", &json!({"ms": 200}));
+    log(&mut other, "info", "yours");
+    expect_log(&mut other, "yours");
+    arguments(&one.answer(&elsewhere));
+    one.expect_quiet();
+    other.expect_quiet();
+}
+
+#[test]
+fn a_message_that_may_be_anothers_is_told_nobody() {
+    let daemon = started();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    let busy = other.start_call("s__sleep", &json!({"ms": 300}));
+    daemon.wait_journal("s", "\"ms\":300");
+    log(&mut one, "error", "whose?");
+    arguments(&other.answer(&busy));
+    log_when_done(&mut one, "error", "nobody's");
+    log(&mut one, "error", "mine");
+    expect_log(&mut one, "mine");
+    one.expect_quiet();
+    other.expect_quiet();
+}
+
+#[test]
+fn a_call_that_was_cancelled_counts_until_the_server_has_answered_it() {
+    let daemon = started();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    let given_up = other.start_call("s__sleep", &json!({"ms": 400, "stubborn": true}));
+    daemon.wait_journal("s", "\"ms\":400");
+    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": given_up}}));
+    daemon.wait_journal("s", "notifications/cancelled");
+    log(&mut one, "error", "whose?");
+    daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
+    log(&mut one, "error", "mine");
+    expect_log(&mut one, "mine");
+    one.expect_quiet();
+    other.expect_quiet();
+}
+
+#[test]
+fn each_agent_is_told_from_the_level_on_that_it_has_set() {
+    let daemon = start(|server| server.line("broadcast_logs = true"));
+    let [mut all, mut some, mut few] = [(); 3].map(|()| Agent::ready(&daemon));
+    set_level(&mut some, "warning");
+    set_level(&mut few, "emergency");
+    for level in ["debug", "notice", "warning", "alert", "emergency", "loud"] {
+        log(&mut all, level, level);
+    }
+    for (agent, told) in [
+        (&mut all, &["debug", "notice", "warning", "alert", "emergency", "loud"][..]),
+        (&mut some, &["warning", "alert", "emergency", "loud"]),
+        (&mut few, &["emergency", "loud"]),
+    ] {
+        told.iter().for_each(|level| expect_log(agent, level));
+        agent.expect_quiet();
+    }
+    set_level(&mut few, "debug");
+    log(&mut all, "info", "more");
+    [&mut all, &mut few].into_iter().for_each(|agent| expect_log(agent, "more"));
+    some.expect_quiet();
+}
+
+#[test]
+fn a_level_is_one_that_mcp_knows_and_comes_after_the_handshake() {
+    let daemon = started();
+    let mut early = Agent::connect(&daemon);
+    assert_eq!(code(&early.request("logging/setLevel", &json!({"level": "info"}))), -32600);
+    assert_eq!(result(&early.initialize("2024-11-05"))["capabilities"]["logging"], json!({}));
+    for params in [json!({"level": "warn"}), json!({"level": "Info"}), json!({"level": 3}), json!({}), Value::Null] {
+        assert_eq!(code(&early.request("logging/setLevel", &params)), -32602, "{params}");
+    }
+    set_level(&mut early, "info");
+    wait_levels(&daemon, &["info"]);
+    assert_eq!(levels(&daemon, "mute"), [""; 0], "it has not declared that it logs");
+}
+
+#[test]
+fn a_server_is_asked_for_the_most_that_any_agent_wants_and_only_when_that_changes() {
+    let daemon = started();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    set_level(&mut one, "error");
+    wait_levels(&daemon, &["error"]);
+    set_level(&mut other, "info");
+    wait_levels(&daemon, &["error", "info"]);
+    set_level(&mut one, "warning");
+    set_level(&mut other, "info");
+    assert_eq!(code(&one.call("s__die", &json!({"how": "kill"}))), -31001);
+    wait_levels(&daemon, &["error", "info", "info"]);
+    other.hang_up();
+    wait_levels(&daemon, &["error", "info", "info", "warning"]);
+    drop(one);
+    arguments(&Agent::ready(&daemon).call("s__echo", &json!({})));
+    assert_eq!(levels(&daemon, "s").len(), 4, "nobody wants anything else");
+}
+
+#[test]
+fn an_agent_that_changes_its_mind_without_end_fills_no_servers_input() {
+    let daemon = started();
+    let mut agent = Agent::ready(&daemon);
+    let deaf = agent.start_call("s__stop_reading", &json!({"ms": 500}));
+    daemon.wait_journal("s", "\"ms\":500");
+    for n in 0..500 {
+        set_level(&mut agent, if n % 2 == 0 { "debug" } else { "alert" });
+    }
+    arguments(&agent.answer(&deaf));
+    until("it has the last", || (levels(&daemon, "s").last().map(String::as_str) == Some("alert")).then_some(()));
+    let times = levels(&daemon, "s").len();
+    assert!(times < 10, "it was asked {times} times");
+}
+
+#[test]
+fn an_agent_gets_all_that_an_instance_of_its_own_says() {
+    let daemon = start(|server| server.line("sharing = \"session\""));
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    log_when_done(&mut one, "info", "one's");
+    log_when_done(&mut other, "info", "other's");
+    set_level(&mut one, "error");
+    wait_levels(&daemon, &["error"]);
+    log_when_done(&mut one, "info", "too little");
+    log_when_done(&mut one, "error", "enough");
+    expect_log(&mut one, "one's");
+    expect_log(&mut one, "enough");
+    expect_log(&mut other, "other's");
+    one.expect_quiet();
+    other.expect_quiet();
+}
+
+#[test]
+fn every_instance_of_a_pool_logs_from_the_level_on_that_agents_want() {
+    let daemon = start(|server| server.line("sharing = \"pool\""));
+    let mut agent = Agent::ready(&daemon);
+    set_level(&mut agent, "notice");
+    let busy = agent.start_call("s__sleep", &json!({"ms": 300}));
+    // A second instance is started for it.
+    log(&mut agent, "notice", "mine");
+    expect_log(&mut agent, "mine");
+    arguments(&agent.answer(&busy));
+    wait_levels(&daemon, &["notice", "notice"]);
+}
+
+/// Case B15.
+#[test]
+fn an_agent_that_does_not_read_its_logs_holds_up_nobody() {
+    let daemon = start(|server| server.line("broadcast_logs = true"));
+    let [mut deaf, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    set_level(&mut other, "error");
+    let flood = message("info", "$FILL");
+    for _ in 0..5 {
+        arguments(&other.call("s__raw", &json!({"text": flood, "fill": 1000, "times": 1000})));
+    }
+    log(&mut other, "error", "last");
+    expect_log(&mut other, "last");
+    let dropped = daemon.status()["agents"][0]["dropped_notifications"].as_u64().expect("a number");
+    let id = deaf.start_call("s__echo", &json!({}));
+    let mut told = Vec::new();
+    loop {
+        let message = deaf.next();
+        if message["id"] == id {
+            arguments(&message);
+            break;
+        }
+        told.push(message["params"]["data"] == "last");
+    }
+    assert_eq!(told.len() as u64 + dropped, 5001);
+    assert_eq!(told.last(), Some(&true), "the newest are kept");
+    other.expect_quiet();
+}

@@ -1,4 +1,4 @@
-//! The lists of servers that are started by their first call, as last told: one file each.
+//! The lists and instructions of servers that are started by their first call, as last told: one file each.
 //!
 //! A file is found by a hash of what defines the server, so a changed definition finds none. It is written whole or not at
 //! all; one that cannot be read, or is no such file, is as good as none. Everything here may block: it belongs on
@@ -24,7 +24,14 @@ const MAX_FILE: u64 = 16 << 20;
 /// Raised when the file's shape changes.
 const VERSION: u32 = 2;
 
-/// Where one server's lists are kept.
+/// What is known of a server that does not run.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) lists: Lists,
+    pub(super) instructions: Option<Arc<str>>,
+}
+
+/// Where one server's are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
     directory: PathBuf,
@@ -43,6 +50,8 @@ struct Kept<'a> {
     resources: Vec<&'a RawValue>,
     #[serde(borrow, rename = "resourceTemplates")]
     templates: Vec<&'a RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
 }
 
 impl Cache {
@@ -50,8 +59,8 @@ impl Cache {
         Self { directory, file: format!("{}.json", key(config, launch)) }
     }
 
-    /// The lists as they were last written.
-    pub(super) fn read(&self, server: &str) -> Option<Lists> {
+    /// What was last written.
+    pub(super) fn read(&self, server: &str) -> Option<Known> {
         let path = self.directory.join(&self.file);
         let metadata = fs::symlink_metadata(&path).ok()?;
         if !metadata.is_file() || metadata.len() > MAX_FILE {
@@ -62,20 +71,20 @@ impl Cache {
         if kept.version != VERSION || kept.server != server {
             return None;
         }
+        let instructions = kept.instructions.map(Arc::from);
         // It has the members of a page of each list, and is read as one: what is in a file is trusted no more.
         let text = Bytes::from(text);
         let lists = Kind::ALL.map(|kind| match Listing::of(kind).page(&text)? {
             Next::Done(list) => Some(Arc::new(list)),
             Next::Page(..) => None,
         });
-        lists
-            .iter()
-            .all(Option::is_some)
-            .then(|| PerKind::from_fn(|kind| lists[kind as usize].clone().unwrap_or_default()))
+        let is_whole = lists.iter().all(Option::is_some);
+        let lists = PerKind::from_fn(|kind| lists[kind as usize].clone().unwrap_or_default());
+        is_whole.then_some(Known { lists, instructions })
     }
 
-    /// Writes `lists` for the next time.
-    pub(super) fn write(&self, server: &str, lists: &Lists) -> io::Result<()> {
+    /// Writes it for the next time.
+    pub(super) fn write(&self, server: &str, Known { lists, instructions }: &Known) -> io::Result<()> {
         let raw = |kind: Kind| {
             lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.definition).ok()).collect()
         };
@@ -86,6 +95,7 @@ impl Cache {
             prompts: raw(Kind::Prompts),
             resources: raw(Kind::Resources),
             templates: raw(Kind::Templates),
+            instructions: instructions.as_deref().map(str::to_owned),
         };
         let text = serde_json::to_vec(&kept)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
@@ -115,13 +125,13 @@ fn key(config: &ServerConfig, launch: &Launch) -> String {
 mod tests {
     use super::*;
 
-    fn lists(kind: Kind, text: &str) -> Lists {
+    fn known(kind: Kind, text: &str) -> Known {
         let Some(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
             panic!("no list: {text}")
         };
         let mut lists = Lists::default();
         lists[kind] = Arc::new(list);
-        lists
+        Known { lists, instructions: Some("Read\nthis.".into()) }
     }
 
     #[test]
@@ -134,15 +144,16 @@ mod tests {
         cache
             .write(
                 "s",
-                &lists(
+                &known(
                     Kind::Tools,
                     r#"{"tools":[{"name":"t","inputSchema":{},"x":1.10},{"name":"u","inputSchema":{}}]}"#,
                 ),
             )
             .expect("written");
         let read = cache.read("s").expect("it was written");
-        assert_eq!(&read[Kind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
-        assert_eq!(&*read[Kind::Tools].items[1].key, "u");
+        assert_eq!(read.instructions.as_deref(), Some("Read\nthis."));
+        assert_eq!(&read.lists[Kind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
+        assert_eq!(&*read.lists[Kind::Tools].items[1].key, "u");
         assert!(cache.read("other").is_none());
         for foreign in ["", "{}", "[1", r#"{"version":1,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {
             fs::write(place.path().join("a/b").join(&cache.file), foreign).expect("writable");

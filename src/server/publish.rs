@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
+use super::cache::Known;
 use super::lifecycle::State;
 use super::listing::{Lists, offer_any};
 use super::process::cgroup::Enforcement;
@@ -113,9 +114,10 @@ impl Publisher {
         self.published.borrow().knows_any()
     }
 
-    /// What it offers, as last told.
-    pub(super) fn lists(&self) -> Lists {
-        self.published.borrow().lists.clone()
+    /// What it offers and says of itself, as last told.
+    pub(super) fn known(&self) -> Known {
+        let published = self.published.borrow();
+        Known { lists: published.lists.clone(), instructions: published.instructions.clone() }
     }
 
     /// Records a failure that does not change the state.

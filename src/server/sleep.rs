@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::task::spawn_blocking;
 
-use super::cache::Cache;
+use super::cache::{Cache, Known};
 use super::control::Wanted;
 use super::instance::Instance;
 use super::lifecycle::Event;
@@ -84,17 +84,17 @@ impl ServerTask {
         let Some(cache) = self.cache() else { return };
         let name = Arc::clone(&self.config.name);
         let read = self.holding(spawn_blocking(move || cache.read(&name))).await;
-        if let Ok(Some(lists)) = read {
-            self.publisher.update(|published| published.lists = lists);
+        if let Ok(Some(Known { lists, instructions })) = read {
+            self.publisher.update(|published| (published.lists, published.instructions) = (lists, instructions));
         }
     }
 
     /// Keeps the lists of a server that may sleep; what cannot be kept costs no more than its start.
     pub(super) fn keep_lists(&self) {
         let Some(cache) = self.cache() else { return };
-        let (name, lists) = (Arc::clone(&self.config.name), self.publisher.lists());
+        let (name, known) = (Arc::clone(&self.config.name), self.publisher.known());
         spawn_blocking(move || {
-            if let Err(error) = cache.write(&name, &lists) {
+            if let Err(error) = cache.write(&name, &known) {
                 tracing::warn!(server = %name, "its lists cannot be kept for the next start: {error}");
             }
         });

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Agent, Daemon, Server, Setup, result};
+use crate::support::{Agent, Daemon, Place, Server, Setup, result};
 
 fn saying(name: &str, text: &str) -> Server {
     Server::named(name).arg("--instructions").arg(text)
@@ -45,4 +45,15 @@ fn long_instructions_are_cut_and_it_is_said() {
 fn each_agents_own_instance_says_the_same() {
     let daemon = Setup::with(saying("own", "Mine.").line("sharing = \"session\"")).start();
     assert_eq!(instructions(&daemon), "# own\n\nMine.");
+}
+
+#[test]
+fn a_server_that_sleeps_is_spoken_for_by_what_it_said_last() {
+    let place = Place::new();
+    let start =
+        || Setup::with(saying("lazy", "Wake me.").line("start = \"lazy\"\nidle_timeout = \"300ms\"")).start_in(&place);
+    start().wait_row("lazy", "sleeps", |row| row["state"] == "idle");
+    let daemon = start();
+    assert_eq!(daemon.row("lazy")["state"], "idle");
+    assert_eq!(instructions(&daemon), "# lazy\n\nWake me.");
 }

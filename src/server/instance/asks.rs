@@ -93,11 +93,14 @@ impl Instance {
         Effect::Subscribed(Box::new(Accepted { uri, raw, agents }))
     }
 
-    /// A call, which may be one that asks, has failed: what waits for it fails, too.
-    pub(super) fn fail_ask(&mut self, key: CallKey, failure: &Failure) {
-        if let Some(ask) = self.take_ask(key) {
-            self.fail_waiting(ask, failure);
+    /// A call, which may be one that asks, has failed: what waits for it fails, too, and a server that may have heeded it is
+    /// told that nobody wants it.
+    pub(super) fn fail_ask(&mut self, key: CallKey, failure: &Failure, sent: bool) {
+        let Some(ask) = self.take_ask(key) else { return };
+        if sent {
+            self.unsubscribe(&ask.raw);
         }
+        self.fail_waiting(ask, failure);
     }
 
     /// All calls fail: the server is gone, or may not be waited for any longer.

@@ -125,7 +125,7 @@ impl Instance {
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
         let sent = !self.outbox.retract(call.line);
-        self.fail_ask(call.reply.key, &failure);
+        self.fail_ask(call.reply.key, &failure, sent);
         call.reply.fail(failure, sent);
         sent
     }

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn an_agent_is_told_of_what_its_version_has() {
         let told = |version| capabilities(version).as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-        assert_eq!(told("2024-11-05"), ["prompts", "resources", "tools"]);
-        assert_eq!(told("2025-11-25"), ["completions", "prompts", "resources", "tools"]);
+        assert_eq!(told("2024-11-05"), ["logging", "prompts", "resources", "tools"]);
+        assert_eq!(told("2025-11-25"), ["completions", "logging", "prompts", "resources", "tools"]);
     }
 }

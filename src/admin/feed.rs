@@ -44,11 +44,12 @@ async fn pass_on(operator: &mut Operator, mut following: mpsc::Receiver<Followed
         if count == 0 {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        for Followed { missed, entry } in burst.drain(..) {
-            if missed > 0 {
-                operator.feed(event(Told::Missed(missed))).await?;
-            }
-            operator.feed(event(Told::Call(Box::new((&*entry).into())))).await?;
+        for followed in burst.drain(..) {
+            let told = match followed {
+                Followed::Entry(entry) => Told::Call(Box::new((&*entry).into())),
+                Followed::Missed(missed) => Told::Missed(missed),
+            };
+            operator.feed(event(told)).await?;
         }
         operator.flush().await?;
     }

@@ -5,21 +5,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::file::{self, FileWriter};
+use super::follower::{Followed, Follower, is_wanted};
 use super::ring::NEVER;
-use super::{Entry, Log, QUESTION_PLACES, Question, Reader, Record};
+use super::{Entry, Log, QUESTION_PLACES, Question, Reader};
 use crate::alarm::Alarm;
 use crate::config::Keep;
 use crate::moment::Anchor;
 
 /// Followers at once; one more is not taken on.
 const MAX_FOLLOWERS: usize = 32;
-/// Entries that wait for a follower. One that has fallen behind further loses the next ones, and is told how many.
-const FOLLOWED_PLACES: usize = 1024;
 /// After entries were taken for a follower or the file; only very many end it early.
 const REST: Duration = Duration::from_millis(100);
 
@@ -32,15 +30,6 @@ pub struct Told {
     pub unwritten: u64,
     /// Entries that come after these, if they were asked for; `None` too if enough follow already.
     pub following: Option<mpsc::Receiver<Followed>>,
-}
-
-/// An entry for a follower.
-#[derive(Debug)]
-pub struct Followed {
-    /// How many it has lost before this one.
-    pub missed: u64,
-    /// What it follows.
-    pub entry: Arc<Entry>,
 }
 
 /// The running keeper. It ends when this is dropped; [`Keeping::finish`] waits for that.
@@ -57,12 +46,6 @@ impl Keeping {
         // There is nobody to tell if it panicked.
         let _ = self.task.await;
     }
-}
-
-struct Follower {
-    server: Option<String>,
-    to: mpsc::Sender<Followed>,
-    missed: u64,
 }
 
 struct Keeper {
@@ -121,9 +104,12 @@ impl Keeper {
         }
     }
 
-    /// Takes what there is, and rests if that was anything.
+    /// Takes what there is, and rests if that was anything, or if somebody has yet to be told what it lost.
     fn take_batch(&mut self) {
         self.resting = self.take_all();
+        for follower in &mut self.followers {
+            self.resting |= !follower.tell_missed();
+        }
         self.alarm.set(self.resting.then(|| Instant::now() + REST));
     }
 
@@ -131,7 +117,7 @@ impl Keeper {
     fn take_all(&mut self) -> bool {
         let lost = self.log.take_overwritten();
         if lost > 0 {
-            self.followers.iter_mut().for_each(|follower| follower.missed += lost);
+            self.followers.iter_mut().for_each(|follower| follower.miss(lost));
             self.file.iter().for_each(|file| file.miss(lost));
         }
         let anchor = Anchor::now();
@@ -164,10 +150,10 @@ impl Keeper {
         let wanted = self.history.iter().rev().filter(|entry| is_wanted(&entry.record, server.as_deref()));
         let mut entries: Vec<_> = wanted.take(last).cloned().collect();
         entries.reverse();
-        self.followers.retain(|follower| !follower.to.is_closed());
+        self.followers.retain(|follower| !follower.has_gone());
         let following = (follow && self.followers.len() < MAX_FOLLOWERS).then(|| {
-            let (to, following) = mpsc::channel(FOLLOWED_PLACES);
-            self.followers.push(Follower { server, to, missed: 0 });
+            let (follower, following) = Follower::new(server);
+            self.followers.push(follower);
             following
         });
         let unwritten = self.file.as_ref().map_or(0, FileWriter::unwritten);
@@ -176,28 +162,10 @@ impl Keeper {
     }
 }
 
-impl Follower {
-    /// Passes an entry on if it is wanted; `false` once nobody follows any more.
-    fn tell(&mut self, entry: &Arc<Entry>) -> bool {
-        if !is_wanted(&entry.record, self.server.as_deref()) {
-            return !self.to.is_closed();
-        }
-        match self.to.try_send(Followed { missed: self.missed, entry: Arc::clone(entry) }) {
-            Ok(()) => self.missed = 0,
-            Err(TrySendError::Full(_)) => self.missed += 1,
-            Err(TrySendError::Closed(_)) => return false,
-        }
-        true
-    }
-}
-
-fn is_wanted(record: &Record, server: Option<&str>) -> bool {
-    server.is_none() || record.server.as_deref() == server
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Caller, Moment, Outcome};
+    use super::super::follower::FOLLOWED_PLACES;
+    use super::super::{Caller, Moment, Outcome, Record};
     use super::*;
 
     fn record(server: &str) -> Record {
@@ -229,28 +197,39 @@ mod tests {
         assert!(reader.ask(1, None, false).await.is_none());
     }
 
+    /// How many entries a follower was told, and how many it was told that it lost.
+    fn told(following: &mut mpsc::Receiver<Followed>) -> (u64, u64) {
+        std::iter::from_fn(|| following.try_recv().ok()).fold((0, 0), |(entries, missed), followed| match followed {
+            Followed::Entry(_) => (entries + 1, missed),
+            Followed::Missed(more) => (entries, missed + more),
+        })
+    }
+
     #[tokio::test(flavor = "current_thread")]
     async fn a_follower_is_told_how_much_it_missed() {
         let (log, reader, _keeping) = start_with(10);
-        let told = reader.ask(0, Some("a".into()), true).await.expect("it runs");
-        let mut following = told.following.expect("a place");
+        let mut following =
+            reader.ask(0, Some("a".into()), true).await.and_then(|told| told.following).expect("a place");
         // It does not read, and has places for so many.
         for _ in 0..2 {
             (0..FOLLOWED_PLACES / 2 + 3).for_each(|_| log.push(record("a")));
             log.push(record("b"));
             reader.ask(0, None, false).await.expect("it runs");
         }
-        assert_eq!(following.recv().await.map(|followed| followed.missed), Some(0));
+        assert_eq!(told(&mut following), (FOLLOWED_PLACES as u64, 0));
         // More at once than the ring holds.
-        let more = log.capacity() + 9;
+        let more = log.capacity() as u64 + 9;
         (0..more).for_each(|_| log.push(record("a")));
-        let mut missed = 0;
-        for _ in 0..2 {
-            reader.ask(0, None, false).await.expect("it runs");
-            missed += std::iter::from_fn(|| following.try_recv().ok()).map(|followed| followed.missed).sum::<u64>();
-            log.push(record("a"));
+        let (mut entries, mut missed) = (0, 0);
+        while entries + missed < more + 6 {
+            // Nothing comes after them that it could be told with.
+            match following.recv().await.expect("it runs") {
+                Followed::Entry(_) => entries += 1,
+                Followed::Missed(lost) => missed += lost,
+            }
         }
-        assert_eq!(missed, 6 + 9 + more as u64 - 9 - 1);
+        assert_eq!((entries + missed, told(&mut following)), (more + 6, (0, 0)));
+        assert!(missed >= 6 + 9, "{missed}");
     }
 
     #[tokio::test(flavor = "current_thread")]
@@ -274,7 +253,7 @@ mod tests {
         for burst in [1, 700, 1] {
             (0..burst).for_each(|_| log.push(record("a")));
             for _ in 0..burst {
-                assert_eq!(following.recv().await.map(|followed| followed.missed), Some(0));
+                assert!(matches!(following.recv().await, Some(Followed::Entry(_))));
             }
         }
     }

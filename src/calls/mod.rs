@@ -13,6 +13,7 @@
 //! batches.
 
 mod file;
+mod follower;
 mod keeper;
 mod outcome;
 pub mod report;
@@ -25,7 +26,8 @@ use std::time::SystemTime;
 
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::keeper::{Followed, Keeping, Told, start};
+pub use self::follower::Followed;
+pub use self::keeper::{Keeping, Told, start};
 pub use self::outcome::Outcome;
 pub use self::ring::Log;
 pub use crate::moment::Moment;

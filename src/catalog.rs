@@ -5,6 +5,7 @@
 //! from the same tables.
 
 mod build;
+mod list;
 mod names;
 mod template;
 
@@ -13,24 +14,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use self::list::{Item, List, Lists, is_same, offer_any};
 pub use self::names::Names;
 use self::template::Template;
 use crate::config::{CallLimit, Settings};
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
 use crate::policy::Policy;
-use crate::server::listing::Lists;
-
-/// Something that is listed, as its server described it.
-#[derive(Debug, Clone)]
-pub struct Item {
-    /// The server's own name for it, or its URI.
-    pub key: Arc<str>,
-    /// That as the server spelled it in JSON: a slice of `definition`.
-    pub raw_key: Bytes,
-    /// The whole object, raw.
-    pub definition: Bytes,
-}
 
 /// One server's part in a catalog.
 #[derive(Debug)]

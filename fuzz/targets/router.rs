@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use rooms::catalog::{Catalog, Item, Names, Route, Source};
+use rooms::catalog::{Catalog, Item, Lists, Names, Route, Source};
 use rooms::config::Settings;
 use rooms::jsonrpc::members::{members, text};
 use rooms::jsonrpc::pending::{Pending, Taken};
@@ -23,7 +23,7 @@ use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
 use rooms::server::call::{Call, CallKey, Reply, ReplySender};
-use rooms::server::listing::{Listing, Lists, Next};
+use rooms::server::listing::{Listing, Next};
 use rooms::session::asked::{Asked, Lead, Method};
 use serde_json::value::RawValue;
 

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::naming::Scheme;
 use crate::policy::pattern;
-use crate::server::listing::List;
 
 fn tool(name: &str) -> Item {
     let raw = serde_json::to_string(name).expect("a string");

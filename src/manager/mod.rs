@@ -51,7 +51,7 @@ pub use self::strays::Strays;
 pub(crate) use self::task::FIRST_LISTS;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Lists};
 use crate::client::connected;
 use crate::config::ServerConfig;
 use crate::kind::PerKind;
@@ -59,7 +59,6 @@ use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::listing::Lists;
 use crate::server::{self, Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
 
 /// Orders that wait for the task; one more waits for a place.

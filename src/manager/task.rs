@@ -12,11 +12,10 @@ use tokio::time::sleep_until;
 
 use super::orders::Order;
 use super::{Member, Setup, View};
-use crate::catalog::{Catalog, Names, Source};
+use crate::catalog::{Catalog, Lists, Names, Source, is_same};
 use crate::config::ServerConfig;
 use crate::kind::PerKind;
 use crate::naming::Scheme;
-use crate::server::listing::{Lists, is_same};
 use crate::server::{self, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.

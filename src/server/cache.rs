@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::listing::{Listing, Lists, Next};
+use super::listing::{Listing, Next};
+use crate::catalog::Lists;
 use crate::config::{Launch, ServerConfig};
 use crate::kind::{Kind, PerKind};
 

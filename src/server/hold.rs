@@ -13,9 +13,9 @@ use super::checkup::MARKED_DOWN;
 use super::control::Vouched;
 use super::instance::Instance;
 use super::lifecycle::State;
-use super::listing::Lists;
 use super::task::ServerTask;
 use super::{Command, MAX_IN_FLIGHT, Stop, share};
+use crate::catalog::Lists;
 
 /// How long a call waits for a server that is starting or restarting.
 const HOLD: Duration = Duration::from_secs(10);

@@ -4,15 +4,14 @@
 //! and says so.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::catalog::Item;
+use crate::catalog::{Item, List};
 use crate::jsonrpc::members::{members, text};
-use crate::kind::{Kind, PerKind};
+use crate::kind::Kind;
 
 /// Most pages of one list.
 const MAX_PAGES: usize = 500;
@@ -27,30 +26,6 @@ const MAX_READ: usize = 8 * MAX_BYTES;
 const MAX_KEY: usize = 8 << 10;
 /// Longest cursor, in bytes.
 const MAX_CURSOR: usize = 4 << 10;
-
-/// One of a server's lists.
-#[derive(Debug, Clone, Default)]
-pub struct List {
-    /// In the server's own order.
-    pub items: Vec<Item>,
-    /// The list was cut at a limit, or at a cursor that came again.
-    pub truncated: bool,
-}
-
-/// All of a server's lists, as last known.
-pub type Lists = PerKind<Arc<List>>;
-
-/// Whether anything is in them.
-#[must_use]
-pub fn offer_any(lists: &Lists) -> bool {
-    lists.iter().any(|(_, list)| !list.items.is_empty())
-}
-
-/// Whether both were told by the same server at the same time.
-#[must_use]
-pub fn is_same(one: &Lists, other: &Lists) -> bool {
-    one.iter().all(|(kind, list)| Arc::ptr_eq(list, &other[kind]))
-}
 
 /// A list being followed.
 #[derive(Debug)]

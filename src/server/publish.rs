@@ -7,9 +7,9 @@ use tokio::sync::{Notify, watch};
 
 use super::cache::Known;
 use super::lifecycle::State;
-use super::listing::{Lists, offer_any};
 use super::process::cgroup::Enforcement;
 use super::stats::Stats;
+use crate::catalog::{Lists, offer_any};
 
 /// Wakes whoever builds catalogs and status from what servers publish.
 pub type Changed = Arc<Notify>;

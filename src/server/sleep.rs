@@ -11,8 +11,8 @@ use super::cache::{Cache, Known};
 use super::control::Wanted;
 use super::instance::Instance;
 use super::lifecycle::Event;
-use super::listing::Lists;
 use super::task::{ServerTask, startable};
+use crate::catalog::Lists;
 use crate::config::{ServerConfig, Start};
 
 impl ServerTask {

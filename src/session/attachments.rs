@@ -8,9 +8,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Rare;
+use crate::catalog::{is_same, offer_any};
 use crate::config::Settings;
 use crate::manager::{FIRST_LISTS, Member, View};
-use crate::server::listing::{is_same, offer_any};
 use crate::server::{Agent, Attachment, ServerHandle};
 
 /// Those of one agent.

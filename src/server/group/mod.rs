@@ -18,10 +18,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use self::slots::{Purpose, Slot};
 use super::call::{Call, Failure};
 use super::control::{Orders, Wanted};
-use super::listing::Lists;
 use super::publish::Publisher;
 use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
+use crate::catalog::Lists;
 use crate::config::{ServerConfig, Sharing};
 
 /// Until it is looked again whether an instance that had calls is idle now.

@@ -2,8 +2,8 @@
 
 use super::Group;
 use super::slots::Slot;
+use crate::catalog::offer_any;
 use crate::server::lifecycle::State;
-use crate::server::listing::offer_any;
 use crate::server::{Published, Running};
 
 impl Group {

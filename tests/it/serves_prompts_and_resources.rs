@@ -92,7 +92,6 @@ fn a_changed_list_is_told_to_those_who_have_it_and_only_that_one() {
     let daemon = start(&[("p", PROMPTS), ("r", SHELF)]);
     let (mut reader, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     list(&mut reader, "resources/list");
-    list(&mut reader, "resources/templates/list");
     list(&mut other, "prompts/list");
     daemon.place().write("r.json", OTHER_SHELF);
     let change = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n";

@@ -78,7 +78,7 @@ fn no_agent_can_cancel_the_call_of_another() {
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let id = one.start_call("a__sleep", &json!({"ms": 400}));
     other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
-    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "400")).expect("JSON");
+    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "\"ms\":400")).expect("JSON");
     let theirs = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call["id"]}});
     other.send(&theirs);
     other.expect_quiet();

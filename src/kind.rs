@@ -59,16 +59,6 @@ impl Kind {
         }
     }
 
-    /// The capability of a server that has it.
-    #[must_use]
-    pub fn capability(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Prompts => "prompts",
-            Self::Resources | Self::Templates => "resources",
-        }
-    }
-
     /// The notification that says that the list has changed.
     #[must_use]
     pub fn change(self) -> &'static str {

@@ -103,11 +103,6 @@ impl Connection {
         Ok(reply.result.is_some())
     }
 
-    /// Reads whatever comes next.
-    pub(crate) fn skip_line(&mut self) -> io::Result<()> {
-        self.read_line()
-    }
-
     pub(crate) fn send(&mut self, request: &Request) -> io::Result<()> {
         self.sent += 1;
         let message = format!(r#"{{"jsonrpc":"2.0","id":{}{}"#, self.sent, request.0);
@@ -128,7 +123,8 @@ impl Connection {
         &self.line
     }
 
-    fn read_line(&mut self) -> io::Result<()> {
+    /// Reads whatever comes next.
+    pub(crate) fn read_line(&mut self) -> io::Result<()> {
         self.line.clear();
         match self.reader.read_until(b'\n', &mut self.line)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),

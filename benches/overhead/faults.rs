@@ -71,7 +71,7 @@ fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &E
         Other::Rests => thread::spawn(move || drop(neighbour)),
         Other::Calls(tool) => {
             neighbour.send(&Request::call(&format!("{others}{tool}"), "hello"))?;
-            thread::spawn(move || while neighbour.skip_line().is_ok() {})
+            thread::spawn(move || while neighbour.read_line().is_ok() {})
         }
         Other::Streams => {
             let large = Request::call(&format!("{others}swallow"), &"x".repeat(STREAMED));
@@ -97,7 +97,7 @@ fn unanswered() -> io::Result<f64> {
     daemon.connect()?.call(&Request::new("ping", "{}"))?;
     let start = kill_server(&daemon)?;
     for _ in 0..PENDING {
-        agent.skip_line()?;
+        agent.read_line()?;
     }
     let duration = start.elapsed();
     daemon.stop()?;

@@ -48,12 +48,6 @@ pub struct Published {
 }
 
 impl Published {
-    /// Whether it is known to offer anything.
-    #[must_use]
-    pub fn knows_any(&self) -> bool {
-        offer_any(&self.lists)
-    }
-
     /// The word for its state in `mcpd status`.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -111,7 +105,7 @@ impl Publisher {
 
     /// Whether any list with something in it has been told.
     pub(super) fn knows_lists(&self) -> bool {
-        self.published.borrow().knows_any()
+        offer_any(&self.published.borrow().lists)
     }
 
     /// What it offers and says of itself, as last told.

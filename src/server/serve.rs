@@ -198,7 +198,7 @@ impl ServerTask {
                     published.lists[kind] = Arc::new(list);
                     published.attempted |= settled;
                 });
-                self.keep_lists();
+                self.keep_lists_if(settled);
             }
             Effect::Checked(askers) => {
                 self.publisher.checked(0);
@@ -211,6 +211,7 @@ impl ServerTask {
             Effect::NotListed { reason, settled } => {
                 self.publisher.error(reason);
                 self.publisher.update(|published| published.attempted |= settled);
+                self.keep_lists_if(settled);
             }
         }
     }

@@ -89,9 +89,10 @@ impl ServerTask {
         }
     }
 
-    /// Keeps the lists of a server that may sleep; what cannot be kept costs no more than its start.
-    pub(super) fn keep_lists(&self) {
-        let Some(cache) = self.cache() else { return };
+    /// Keeps the lists of a server that may sleep, once they are all told: written one after another, an older state could
+    /// be the last on the disk. What cannot be kept costs no more than the server's start.
+    pub(super) fn keep_lists_if(&self, settled: bool) {
+        let Some(cache) = self.cache().filter(|_| settled) else { return };
         let (name, known) = (Arc::clone(&self.config.name), self.publisher.known());
         spawn_blocking(move || {
             if let Err(error) = cache.write(&name, &known) {

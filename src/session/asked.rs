@@ -11,6 +11,9 @@ use crate::kind::Kind;
 use crate::moment::Moment;
 use crate::server::Subscription;
 
+/// What is wrong with params of which nothing can be read.
+const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
+
 /// A request that was read and not routed yet. All but a name with escapes are slices of the line.
 #[derive(Debug)]
 pub struct Asked {
@@ -86,7 +89,6 @@ impl Method {
 
     /// What its params are about: its raw key and their `_meta`.
     fn subject(self, params: &Bytes) -> Result<(Subject, Option<Bytes>, Option<Bytes>), &'static str> {
-        const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
         let (subject, key) = match self {
             Self::Call => (Subject::Call, "name"),
             Self::Get => (Subject::Prompt, "name"),
@@ -119,7 +121,7 @@ impl Asked {
         params: Option<&Bytes>,
         at: Moment,
     ) -> Result<Self, &'static str> {
-        let params = params.ok_or("`params` is missing, no object, or says a thing twice")?;
+        let params = params.ok_or(NOT_READABLE)?;
         let (subject, key, meta) = method.subject(params)?;
         let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return Err(match subject {

@@ -38,7 +38,7 @@ impl Attachments {
         self.all.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
         let mut waits = Vec::new();
         for member in current.servers.iter().filter(knows_agents) {
-            if self.all.iter().any(|one| one.is_with(&member.handle)) {
+            if self.are_with(&member.handle) {
                 continue;
             }
             let (attachment, listed) = member.handle.attach(agent.clone(), cwd.cloned());
@@ -59,9 +59,13 @@ impl Attachments {
 
     /// Says to a server that the agent is there, for the server to know when it has gone.
     pub(super) fn ensure(&mut self, server: &ServerHandle, agent: Agent) {
-        if !self.all.iter().any(|one| one.is_with(server)) {
+        if !self.are_with(server) {
             self.all.push(server.attach(agent, None).0);
         }
+    }
+
+    fn are_with(&self, server: &ServerHandle) -> bool {
+        self.all.iter().any(|one| one.is_with(server))
     }
 
     /// One that was waited for has come, or was waited for long enough.

@@ -21,7 +21,7 @@ impl Group {
         let shown = shown(&published, standing);
         let told = standing
             .map(|index| &published[index])
-            .or_else(|| published.iter().find(|one| one.attempted && one.knows_any()));
+            .or_else(|| published.iter().find(|one| one.attempted && offer_any(&one.lists)));
         if let Some(told) = told.filter(|_| self.wanted.enabled) {
             self.lists = told.lists.clone();
         }

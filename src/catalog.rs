@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use self::list::{Item, List, Lists, is_same, offer_any};
+pub use self::list::{Identity, Item, List, Lists, identity, is_same, offer_any};
 pub use self::names::Names;
 use self::template::Template;
 use crate::config::{CallLimit, Settings};
@@ -71,6 +71,7 @@ pub struct Catalog {
     /// What else can be read: a template, its server, and what of that is exposed.
     templates: Vec<(Template, usize, Policy)>,
     lists: PerKind<Bytes>,
+    versions: PerKind<u64>,
     exposure: Vec<PerKind<Exposure>>,
 }
 
@@ -112,6 +113,12 @@ impl Catalog {
     #[must_use]
     pub fn list(&self, kind: Kind) -> &Bytes {
         &self.lists[kind]
+    }
+
+    /// Tells one list of a kind from another, whatever catalogs they are in: the same for the same bytes.
+    #[must_use]
+    pub fn version(&self, kind: Kind) -> u64 {
+        self.versions[kind]
     }
 
     /// How many of a kind are listed.

@@ -71,7 +71,7 @@ impl Kind {
 }
 
 /// A value for each kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PerKind<T>([T; 4]);
 
 impl<T> PerKind<T> {

@@ -17,8 +17,17 @@ pub struct Item {
     pub definition: Bytes,
 }
 
+/// Of things of one kind: there the rest follows from the definition.
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.definition == other.definition
+    }
+}
+
+impl Eq for Item {}
+
 /// One of a server's lists.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct List {
     /// In the server's own order.
     pub items: Vec<Item>,
@@ -35,8 +44,20 @@ pub fn offer_any(lists: &Lists) -> bool {
     lists.iter().any(|(_, list)| !list.items.is_empty())
 }
 
-/// Whether both were told by the same server at the same time.
+/// What is kept once: no two lists that are there at the same time have the same.
+pub type Identity = PerKind<usize>;
+
+/// Tells lists apart without a look into them. All that are empty are one.
+#[must_use]
+pub fn identity(lists: &Lists) -> Identity {
+    PerKind::from_fn(|kind| match &lists[kind] {
+        list if list.items.is_empty() && !list.truncated => 0,
+        list => Arc::as_ptr(list).addr(),
+    })
+}
+
+/// Whether both are the same lists, kept once.
 #[must_use]
 pub fn is_same(one: &Lists, other: &Lists) -> bool {
-    one.iter().all(|(kind, list)| Arc::ptr_eq(list, &other[kind]))
+    identity(one) == identity(other)
 }

@@ -50,6 +50,18 @@ fn a_tool_passes_unchanged_but_for_its_name() {
 }
 
 #[test]
+fn lists_have_one_version_if_they_are_the_same_whatever_else_their_catalogs_have() {
+    let build = |tools: &[&str], deny: &[&str]| {
+        let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", deny, tools)]);
+        Kind::ALL.map(|kind| catalog.version(kind))
+    };
+    let [tools, rest @ ..] = build(&["a", "b"], &[]);
+    assert_eq!(build(&["a", "c", "b"], &["c"])[0], tools);
+    let other = build(&["b", "a"], &[]);
+    assert!(other[0] != tools && other[1..] == rest);
+}
+
+#[test]
 fn an_empty_catalog_is_an_empty_list() {
     assert_eq!(&Catalog::default().list(Kind::Tools)[..], br#"{"tools":[]}"#);
 }

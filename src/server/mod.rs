@@ -39,6 +39,7 @@ pub mod stderr;
 mod subscriptions;
 mod subtree;
 mod task;
+mod told;
 mod turn;
 pub mod unasked;
 
@@ -58,10 +59,11 @@ use self::handle::Way;
 pub use self::handle::{Attachment, ServerHandle};
 pub use self::process::cgroup::{Cgroups, Enforcement};
 use self::publish::Publisher;
-pub use self::publish::{Changed, Published};
+pub use self::publish::{Changed, OwnLists, Published};
 pub use self::stats::{Counter, Stats, Totals};
 pub use self::subscriptions::Subscription;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
+use self::told::Told;
 pub use self::turn::Turns;
 use crate::config::{DaemonConfig, ServerConfig, Sharing};
 
@@ -187,24 +189,26 @@ pub struct Running {
 pub fn start(config: Arc<ServerConfig>, enabled: bool, host: Host, changed: Changed) -> Running {
     let stderr = stderr::Writer::new(Arc::clone(&config.name));
     if config.settings.sharing == Sharing::Shared {
-        return start_instance((config, enabled), host, changed, None, stderr);
+        return start_instance((config, enabled), host, changed, None, (stderr, Told::default()));
     }
-    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, &stderr);
+    let shared = (&stderr, Told::default());
+    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, shared);
     let (instances, receiver) = watch::channel(Arc::from([]));
     way.instances = Some(receiver);
     let task = tokio::spawn(group::Group::new((host, stderr), orders, commands, publisher, instances).run());
     Running { handle: ServerHandle(Arc::new(way)), control, task }
 }
 
-/// Starts the task of one instance; one that is not the only one of its server has a purpose.
-pub(crate) fn start_instance(
+/// Starts the task of one instance; one that is not the only one of its server has a purpose, and shares the last argument
+/// with the others.
+fn start_instance(
     wanted: (Arc<ServerConfig>, bool),
     host: Host,
     changed: Changed,
     purpose: Option<Arc<str>>,
-    stderr: stderr::Writer,
+    (stderr, told): (stderr::Writer, Told),
 ) -> Running {
-    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new(wanted, changed, &stderr);
+    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new(wanted, changed, (&stderr, told));
     way.purpose.clone_from(&purpose);
     let task = tokio::spawn(task::run(host, orders, commands, publisher, stderr, purpose));
     Running { handle: ServerHandle(Arc::new(way)), control, task }
@@ -220,11 +224,15 @@ struct Wiring {
 }
 
 impl Wiring {
-    fn new((config, enabled): (Arc<ServerConfig>, bool), changed: Changed, stderr: &stderr::Writer) -> Self {
+    fn new(
+        (config, enabled): (Arc<ServerConfig>, bool),
+        changed: Changed,
+        (stderr, told): (&stderr::Writer, Told),
+    ) -> Self {
         let name = Arc::clone(&config.name);
         let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
         let (control, orders) = control::channel(config, enabled);
-        let (publisher, published) = publish::channel(changed, enabled);
+        let (publisher, published) = publish::channel(changed, enabled, told);
         let way = Way {
             name,
             commands: command_sender,

@@ -1,5 +1,6 @@
 //! What a server's task lets others see, on a watch: readers never wait for the task.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,10 +10,15 @@ use super::cache::Known;
 use super::lifecycle::State;
 use super::process::cgroup::Enforcement;
 use super::stats::Stats;
-use crate::catalog::{Lists, offer_any};
+use super::told::Told;
+use crate::catalog::{List, Lists, offer_any};
+use crate::kind::{Kind, PerKind};
 
 /// Wakes whoever builds catalogs and status from what servers publish.
 pub type Changed = Arc<Notify>;
+
+/// What instances offer that belong to agents, as they listed it last: by the numbers of the agents' connections.
+pub type OwnLists = BTreeMap<u64, Lists>;
 
 /// One server as others see it.
 #[derive(Debug, Clone)]
@@ -27,6 +33,10 @@ pub struct Published {
     pub asleep: bool,
     /// What it offers, as last listed.
     pub lists: Lists,
+    /// It has said what it offers since it was enabled, if only that this is nothing. Told of single instances.
+    pub has_listed: bool,
+    /// What agents are offered that have an instance of their own, which has listed.
+    pub own_lists: Arc<OwnLists>,
     /// Process id of the running server.
     pub pid: Option<u32>,
     /// Process id of its guard.
@@ -53,6 +63,17 @@ impl Published {
     pub fn word(&self) -> &'static str {
         if self.asleep { "idle" } else { self.state.word() }
     }
+
+    fn settle(&mut self, settled: bool) {
+        self.attempted |= settled;
+        self.has_listed |= settled;
+    }
+
+    /// What the agent with this connection is offered by an instance of its own, if that has listed.
+    #[must_use]
+    pub fn own_lists(&self, session: u64) -> Option<&Lists> {
+        self.own_lists.get(&session)
+    }
 }
 
 /// The writing end of what is published.
@@ -60,16 +81,19 @@ impl Published {
 pub(super) struct Publisher {
     published: watch::Sender<Published>,
     changed: Changed,
+    pub(super) told: Told,
     pub(super) stats: Arc<Stats>,
 }
 
-pub(super) fn channel(changed: Changed, enabled: bool) -> (Publisher, watch::Receiver<Published>) {
+pub(super) fn channel(changed: Changed, enabled: bool, told: Told) -> (Publisher, watch::Receiver<Published>) {
     let first = Published {
         state: if enabled { State::Starting } else { State::Stopped },
         attempted: false,
         revision: 0,
         asleep: false,
         lists: Lists::default(),
+        has_listed: false,
+        own_lists: Arc::default(),
         pid: None,
         guard_pid: None,
         protocol: None,
@@ -81,7 +105,7 @@ pub(super) fn channel(changed: Changed, enabled: bool) -> (Publisher, watch::Rec
         lost_guards: 0,
     };
     let (published, receiver) = watch::channel(first);
-    (Publisher { published, changed, stats: Arc::default() }, receiver)
+    (Publisher { published, changed, told, stats: Arc::default() }, receiver)
 }
 
 /// Whoever watches learns that the task has ended.
@@ -96,6 +120,33 @@ impl Publisher {
     pub(super) fn update(&self, change: impl FnOnce(&mut Published)) {
         self.published.send_modify(change);
         self.changed.notify_one();
+    }
+
+    /// Records one of the lists of the running instance; `settled`, if all of them are as it told them by now.
+    pub(super) fn listed(&self, kind: Kind, list: List, settled: bool) {
+        let list = self.told.once(kind, Arc::new(list));
+        self.update(|published| {
+            published.lists[kind] = list;
+            published.settle(settled);
+        });
+    }
+
+    /// Records that all lists of the running instance are as it told them by now, if that is so.
+    pub(super) fn settled(&self, settled: bool) {
+        self.update(|published| published.settle(settled));
+    }
+
+    /// Records what is known of a server that does not run.
+    pub(super) fn recalled(&self, Known { lists, instructions }: Known) {
+        let lists = PerKind::from_fn(|kind| self.told.once(kind, Arc::clone(&lists[kind])));
+        self.update(|published| {
+            (published.lists, published.instructions, published.has_listed) = (lists, instructions, true);
+        });
+    }
+
+    /// Records that it is not to run, and so offers nothing.
+    pub(super) fn disabled(&self) {
+        self.update(|published| (published.lists, published.has_listed) = (Lists::default(), false));
     }
 
     /// Records how the running instance is.

@@ -41,8 +41,8 @@ impl ServerTask {
             for kind in Kind::ALL.into_iter().filter(|kind| !offers[*kind]) {
                 published.lists[kind] = Arc::default();
             }
-            published.attempted |= !offers_any;
         });
+        self.publisher.settled(!offers_any);
         self.renew(instance);
         self.release_held(instance);
         match self.relay(instance, process).await {
@@ -194,10 +194,7 @@ impl ServerTask {
         match effect {
             Effect::Nothing => {}
             Effect::Listed { kind, list, settled } => {
-                self.publisher.update(|published| {
-                    published.lists[kind] = Arc::new(list);
-                    published.attempted |= settled;
-                });
+                self.publisher.listed(kind, list, settled);
                 self.keep_lists_if(settled);
             }
             Effect::Checked(askers) => {
@@ -210,7 +207,7 @@ impl ServerTask {
             Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),
             Effect::NotListed { reason, settled } => {
                 self.publisher.error(reason);
-                self.publisher.update(|published| published.attempted |= settled);
+                self.publisher.settled(settled);
                 self.keep_lists_if(settled);
             }
         }

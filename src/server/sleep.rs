@@ -7,12 +7,11 @@ use std::time::Instant;
 
 use tokio::task::spawn_blocking;
 
-use super::cache::{Cache, Known};
+use super::cache::Cache;
 use super::control::Wanted;
 use super::instance::Instance;
 use super::lifecycle::Event;
 use super::task::{ServerTask, startable};
-use crate::catalog::Lists;
 use crate::config::{ServerConfig, Start};
 
 impl ServerTask {
@@ -28,7 +27,7 @@ impl ServerTask {
             if !self.orders.wants_any() {
                 self.forget_at = None;
                 self.refuse_held();
-                self.publisher.update(|published| published.lists = Lists::default());
+                self.publisher.disabled();
             }
             let mut orders = self.orders.clone();
             let Some(Wanted { config, revision, .. }) = self.holding(orders.next()).await else { return false };
@@ -84,8 +83,8 @@ impl ServerTask {
         let Some(cache) = self.cache() else { return };
         let name = Arc::clone(&self.config.name);
         let read = self.holding(spawn_blocking(move || cache.read(&name))).await;
-        if let Ok(Some(Known { lists, instructions })) = read {
-            self.publisher.update(|published| (published.lists, published.instructions) = (lists, instructions));
+        if let Ok(Some(known)) = read {
+            self.publisher.recalled(known);
         }
     }
 

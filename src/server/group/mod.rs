@@ -143,9 +143,9 @@ impl Group {
         self.started += 1;
         let config = Arc::new(purpose.config(self.config()));
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
-        let stderr = self.stderr.for_purpose(Arc::clone(&label));
+        let shared = (self.stderr.for_purpose(Arc::clone(&label)), self.publisher.told.clone());
         let running =
-            super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, Some(label), stderr);
+            super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, Some(label), shared);
         running.control.vouch(self.wanted.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
             running.handle.introduce(agent.clone());

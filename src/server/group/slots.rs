@@ -55,6 +55,16 @@ impl Purpose {
         }
     }
 
+    /// The agents that it belongs to.
+    pub(super) fn agents(&self) -> impl Iterator<Item = u64> {
+        let (one, some) = match self {
+            Self::Listing | Self::Pool => (None, None),
+            Self::Session { session, .. } => (Some(*session), None),
+            Self::Workspace { agents, .. } => (None, Some(agents)),
+        };
+        one.into_iter().chain(some.into_iter().flatten().copied())
+    }
+
     /// Whether calls of this agent may have gone here.
     pub(super) fn is_for(&self, agent: u64) -> bool {
         matches!(self, Self::Pool) || self.belongs_to(agent)

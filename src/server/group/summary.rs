@@ -1,10 +1,12 @@
 //! What is told of several instances as of one server.
 
+use std::sync::Arc;
+
 use super::Group;
 use super::slots::Slot;
 use crate::catalog::offer_any;
 use crate::server::lifecycle::State;
-use crate::server::{Published, Running};
+use crate::server::{OwnLists, Published, Running};
 
 impl Group {
     /// Takes in what the instances publish, and lets go of those that have ended.
@@ -31,10 +33,12 @@ impl Group {
             None => published.is_empty() || published.iter().any(|one| one.attempted),
         };
         let lists = self.lists.clone();
+        let own_lists = self.own_lists(&published);
         let enabled = self.wanted.enabled;
         let settled = self.slots.iter().all(Slot::has_settled).then_some(self.wanted.revision);
         self.publisher.update(|all| {
             (all.attempted, all.lists, all.lost_guards) = (attempted, lists, lost_guards);
+            all.own_lists = own_lists;
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.revision = settled.unwrap_or(all.revision);
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
@@ -45,18 +49,26 @@ impl Group {
             all.instructions = instructions.or(all.instructions.take());
             all.limits = shown.and_then(|one| one.limits.clone());
         });
-        self.let_list();
+        self.let_list(&published);
     }
 
-    /// Lets go on who waits for tools that are published now, or will not be.
-    fn let_list(&mut self) {
-        let known = offer_any(&self.lists) || !self.wanted.enabled;
-        let slots = &self.slots;
+    /// What each agent is offered whose instance has listed.
+    fn own_lists(&self, published: &[Published]) -> Arc<OwnLists> {
+        if !self.wanted.enabled || !self.config().settings.sharing.is_by_agent() {
+            return Arc::default();
+        }
+        let listed = self.slots.iter().zip(published).filter(|(_, one)| one.has_listed);
+        Arc::new(listed.flat_map(|(slot, one)| slot.purpose.agents().map(|agent| (agent, one.lists.clone()))).collect())
+    }
+
+    /// Lets go on who waits for what is published now, or will not be.
+    fn let_list(&mut self, published: &[Published]) {
+        let (enabled, slots) = (self.wanted.enabled, &self.slots);
         let is_to_come = |session| {
-            let own = slots.iter().find(|slot| slot.purpose.belongs_to(session));
-            own.is_some_and(|slot| !slot.running.handle.published().attempted)
+            let own = slots.iter().position(|slot| slot.purpose.belongs_to(session));
+            own.is_some_and(|index| !published[index].attempted)
         };
-        self.unlisted.retain(|(session, _)| !known && is_to_come(*session));
+        self.unlisted.retain(|(session, _)| enabled && is_to_come(*session));
     }
 }
 

@@ -41,6 +41,7 @@ impl Daemon {
             caller: Caller { session: self.next_session, profile: "default", pid, uid, client: None },
             calls: self.calls.clone(),
             view: self.view.clone(),
+            own_views: self.manager.own_views(),
             max_message: self.max_message,
             line_timeout: self.line_timeout,
             closing: self.closing.1.clone(),

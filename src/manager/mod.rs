@@ -29,6 +29,7 @@ mod check;
 mod error;
 mod instructions;
 mod orders;
+mod own;
 pub mod report;
 mod resources;
 mod settle;
@@ -44,6 +45,7 @@ use tokio::task::JoinHandle;
 pub use self::error::ManagerError;
 pub use self::orders::Changes;
 use self::orders::{Done, Order, check_names};
+pub use self::own::OwnViews;
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub(crate) use self::settle::Settled;
@@ -54,7 +56,6 @@ pub use self::tools::ExposedTool;
 use crate::catalog::{Catalog, Lists};
 use crate::client::connected;
 use crate::config::ServerConfig;
-use crate::kind::PerKind;
 use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
@@ -64,7 +65,7 @@ use crate::server::{self, Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
 
-/// What agents of one profile see, at one moment.
+/// What agents of one profile see, or some of them, at one moment.
 #[derive(Debug)]
 pub struct View {
     /// What is exposed.
@@ -73,8 +74,6 @@ pub struct View {
     pub servers: Vec<Member>,
     /// Every first start attempt has ended, or the deadline for first lists has passed.
     pub settled: bool,
-    /// Of each list: changes whenever the list does.
-    pub versions: PerKind<u64>,
 }
 
 /// One server of a manager.
@@ -86,7 +85,7 @@ pub struct Member {
     pub config: Arc<ServerConfig>,
     /// Whether it is to run at all.
     pub enabled: bool,
-    /// What it offers, as last listed; nothing, if it is not to run.
+    /// What it offers those who see this, as last listed; nothing, if it is not to run.
     pub lists: Lists,
     /// What a person says of how it is.
     pub vouched: Vouched,
@@ -154,6 +153,11 @@ impl Manager {
     #[must_use]
     pub fn view(&self) -> watch::Receiver<Arc<View>> {
         self.view.clone()
+    }
+
+    /// What agents see that have instances of their own.
+    pub(crate) fn own_views(&self) -> OwnViews {
+        OwnViews(self.orders.clone())
     }
 
     /// Adds a server, at the end, and waits until its tools are known.

@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use globset::Glob;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::ManagerError;
 use super::task::{Entry, ManagerTask};
+use super::{ManagerError, View};
 use crate::config::ServerConfig;
 use crate::naming::is_server_name;
 use crate::server::{Running, ServerHandle, Stop, Vouched};
@@ -35,6 +35,8 @@ pub(super) enum Order {
     Vouch(String, Vouched, Done<()>),
     /// Another instance.
     Restart(String, Done<(ServerHandle, u64)>),
+    /// What the agent with this connection sees.
+    Follow(u64, Done<watch::Receiver<Arc<View>>>),
     /// What servers have brought by now, published.
     Refresh(Done<()>),
 }
@@ -61,6 +63,7 @@ impl ManagerTask {
             Order::Enable(name, enabled, done) => drop(done.send(self.enable(&name, enabled))),
             Order::Vouch(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
+            Order::Follow(session, done) => drop(done.send(Ok(self.follow(session)))),
             Order::Refresh(done) => {
                 self.publish(false);
                 drop(done.send(Ok(())));

@@ -11,10 +11,10 @@ use tokio::task::JoinError;
 use tokio::time::sleep_until;
 
 use super::orders::Order;
+use super::own::Followers;
 use super::{Member, Setup, View};
 use crate::catalog::{Catalog, Lists, Names, Source, is_same};
 use crate::config::ServerConfig;
-use crate::kind::PerKind;
 use crate::naming::Scheme;
 use crate::server::{self, Running, ServerHandle, Stop, StopOrder};
 
@@ -41,14 +41,15 @@ pub(super) struct ManagerTask {
     nothing: Lists,
     /// The lists that the current catalog was built from; `None` once more than lists has changed.
     built_from: Option<Vec<Lists>>,
-    view: watch::Sender<Arc<View>>,
+    pub(super) view: watch::Sender<Arc<View>>,
+    pub(super) followers: Followers,
 }
 
 impl ManagerTask {
     /// Starts `servers`, all at once. Their names have been checked.
     pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>) -> (Self, watch::Receiver<Arc<View>>) {
         let settled = servers.is_empty();
-        let first = View { catalog: Catalog::default(), servers: Vec::new(), settled, versions: PerKind::default() };
+        let first = View { catalog: Catalog::default(), servers: Vec::new(), settled };
         let (view, receiver) = watch::channel(Arc::new(first));
         let mut task = Self {
             setup,
@@ -59,6 +60,7 @@ impl ManagerTask {
             nothing: Lists::default(),
             built_from: None,
             view,
+            followers: Followers::default(),
         };
         task.servers = servers.into_iter().map(|config| task.start_one(config, true)).collect();
         task.publish(false);
@@ -136,31 +138,36 @@ impl ManagerTask {
         let same = self.built_from.as_ref().is_some_and(|built| {
             built.len() == lists.len() && built.iter().zip(&lists).all(|(built, list)| is_same(built, list))
         });
-        // A bare name belongs to the first server in file order, so none is given before all had their chance.
-        let names_open = self.setup.naming.scheme == Scheme::Bare && !settled;
-        if same && settled == last.settled {
-            return;
+        let is_new = !same || settled != last.settled;
+        if is_new {
+            let servers: Vec<_> = self.servers.iter().zip(&lists).map(|(entry, lists)| entry.member(lists)).collect();
+            let mut view = View { catalog: Catalog::default(), servers, settled };
+            if self.may_name(&view) {
+                view.catalog = self.build(&view.servers);
+            }
+            self.built_from = Some(lists);
+            self.view.send_replace(Arc::new(view));
         }
-        let catalog = if names_open { Catalog::default() } else { self.build(&lists) };
-        let is_other = |kind| u64::from(catalog.list(kind) != last.catalog.list(kind));
-        let versions = PerKind::from_fn(|kind| last.versions[kind] + is_other(kind));
-        let servers = self.servers.iter().zip(&lists).map(|(entry, lists)| entry.member(lists)).collect();
-        self.built_from = Some(lists);
-        self.view.send_replace(Arc::new(View { catalog, servers, settled, versions }));
+        self.publish_own(is_new);
+    }
+
+    /// A bare name belongs to the first server in file order, so none is given before all had their chance.
+    pub(super) fn may_name(&self, view: &View) -> bool {
+        self.setup.naming.scheme != Scheme::Bare || view.settled
     }
 
     fn lists(&self, entry: &Entry) -> Lists {
         if entry.enabled { entry.running.handle.published().lists.clone() } else { self.nothing.clone() }
     }
 
-    fn build(&mut self, lists: &[Lists]) -> Catalog {
-        let source = |(entry, list)| {
-            let (Entry { config, .. }, lists): (&Entry, &Lists) = (entry, list);
-            Source { name: &config.name, policy: &config.policy, settings: &config.settings, lists }
-        };
-        let sources: Vec<Source<'_>> = self.servers.iter().zip(lists).map(source).collect();
+    pub(super) fn build(&mut self, servers: &[Member]) -> Catalog {
+        let sources: Vec<_> = servers.iter().map(source).collect();
         Catalog::build(&mut self.names, &self.setup.naming, &sources)
     }
+}
+
+fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
+    Source { name: &config.name, policy: &config.policy, settings: &config.settings, lists }
 }
 
 impl Entry {

@@ -7,30 +7,26 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::Rare;
-use crate::catalog::{is_same, offer_any};
+use super::{Rare, Setup};
+use crate::catalog::is_same;
 use crate::config::Settings;
-use crate::manager::{FIRST_LISTS, Member, View};
+use crate::manager::{FIRST_LISTS, Member, OwnViews, View};
 use crate::server::{Agent, Attachment, ServerHandle};
 
 /// Those of one agent.
 #[derive(Default)]
 pub(super) struct Attachments {
     all: Vec<Attachment>,
-    /// How many have started an instance for the agent that alone can tell what tools there are.
+    /// How many have an instance for the agent that has not listed yet.
     unlisted: usize,
+    /// The agent is shown views of its own, or will be.
+    has_own_views: bool,
 }
 
 impl Attachments {
-    /// Says to the servers for which that matters that the agent is there. What it returns is to be waited
-    /// for, and told to [`Attachments::listed`]: each is a server whose tools are not known before.
-    pub(super) fn update(
-        &mut self,
-        view: &watch::Receiver<Arc<View>>,
-        agent: &Agent,
-        cwd: Option<&Arc<str>>,
-    ) -> Vec<BoxFuture<'static, Rare>> {
-        let current = view.borrow().clone();
+    /// Says to the servers for which that matters that the agent is there. What it returns is to be waited for.
+    pub(super) fn update(&mut self, setup: &Setup, agent: &Agent) -> Vec<BoxFuture<'static, Rare>> {
+        let current = setup.view.borrow().clone();
         let knows_agents = |member: &&Member| {
             let Settings { sharing, broadcast_logs, .. } = member.config.settings;
             sharing.is_by_agent() || broadcast_logs || agent.level.is_some()
@@ -41,12 +37,18 @@ impl Attachments {
             if self.are_with(&member.handle) {
                 continue;
             }
-            let (attachment, listed) = member.handle.attach(agent.clone(), cwd.cloned());
+            let (attachment, listed) = member.handle.attach(agent.clone(), setup.cwd.clone());
             self.all.push(attachment);
-            if member.config.settings.sharing.is_by_agent() && member.enabled && !offer_any(&member.lists) {
+            if !member.config.settings.sharing.is_by_agent() {
+                continue;
+            }
+            if !std::mem::replace(&mut self.has_own_views, true) {
+                waits.push(own(setup.own_views.clone(), agent.session).boxed());
+            }
+            if member.enabled {
                 self.unlisted += 1;
-                let in_view = in_view(listed, member.handle.clone(), view.clone());
-                waits.push(timeout(FIRST_LISTS, in_view).map(|_| Rare::Listed).boxed());
+                let in_view = in_view(listed, member.handle.clone(), setup.own_views.clone(), agent.session);
+                waits.push(timeout(FIRST_LISTS, in_view).map(|view| Rare::Listed(view.ok().flatten())).boxed());
             }
         }
         waits
@@ -79,11 +81,28 @@ impl Attachments {
     }
 }
 
-/// Waits until what `server` says after `listed` is what agents see.
-async fn in_view(listed: impl Future<Output = ()>, server: ServerHandle, mut view: watch::Receiver<Arc<View>>) {
+/// Waits for the views of an agent; those of a manager that has ended never come.
+async fn own(views: OwnViews, session: u64) -> Rare {
+    match views.of(session).await {
+        Some(view) => Rare::Own(view),
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until what `server` offers the agent after `listed` is what the agent sees.
+async fn in_view(
+    listed: impl Future<Output = ()>,
+    server: ServerHandle,
+    views: OwnViews,
+    session: u64,
+) -> Option<watch::Receiver<Arc<View>>> {
     listed.await;
-    let lists = server.published().lists.clone();
-    let has_them = |view: &Arc<View>| view.servers.iter().any(|member| is_same(&member.lists, &lists));
+    let mut view = views.of(session).await?;
+    let has_them = |view: &Arc<View>| {
+        let member = view.servers.iter().find(|member| member.enabled && member.handle.is_same(&server));
+        member.is_none_or(|member| server.published().own_lists(session).is_none_or(|own| is_same(own, &member.lists)))
+    };
     // One that nobody publishes any more is as it will stay.
     let _ = view.wait_for(has_them).await;
+    Some(view)
 }

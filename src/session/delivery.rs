@@ -92,11 +92,12 @@ impl Session {
         if !self.initialized || !self.may_read_more() {
             return;
         }
-        let versions = self.setup.view.borrow().versions;
+        let view = self.setup.view.borrow().clone();
         let mut said = None;
         for kind in Kind::ALL {
-            if self.told[kind].is_some_and(|told| told != versions[kind]) {
-                self.told[kind] = Some(versions[kind]);
+            let version = view.catalog.version(kind);
+            if self.told[kind].is_some_and(|told| told != version) {
+                self.told[kind] = Some(version);
                 // One says it of resources and of their templates.
                 if said != Some(kind.change()) {
                     said = Some(kind.change());

@@ -1,9 +1,9 @@
 //! One agent connection.
 //!
-//! Lives here: reading the agent's messages ([`respond`], [`asked`]), answering what mcpd answers itself ([`methods`]), handing
-//! calls to servers, and writing what comes back ([`delivery`]). Knows: [`crate::catalog`] (to read),
-//! [`crate::server::ServerHandle`] (to call). Must not touch: processes, configuration, other sessions, what is inside
-//! the manager.
+//! Lives here: what the agent sees ([`views`]), reading its messages ([`respond`], [`asked`]), answering what mcpd answers
+//! itself ([`methods`]), handing calls to servers, and writing what comes back ([`delivery`]). Knows: [`crate::catalog`] (to
+//! read), [`crate::server::ServerHandle`] (to call). Must not touch: processes, configuration, other sessions, what is
+//! inside the manager.
 //!
 //! A session is one task that owns all its state. It never waits for a server, only for the turn of its task: calls go out
 //! by a queue, answers come back by one.
@@ -21,6 +21,7 @@ mod notices;
 mod respond;
 mod routing;
 mod subscriptions;
+mod views;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -42,7 +43,7 @@ use self::subscriptions::Subscriptions;
 use crate::calls::{Caller, Log, Outcome};
 use crate::kind::PerKind;
 use crate::level::Level;
-use crate::manager::View;
+use crate::manager::{OwnViews, View};
 use crate::server::call::{Call, ReplySender, ToAgent};
 use crate::server::{Agent, Counter, ServerHandle, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
@@ -62,8 +63,10 @@ const LAST_ANSWERS: Duration = Duration::from_millis(500);
 pub struct Setup {
     /// Number of the connection.
     pub number: u64,
-    /// The profile's catalog and servers.
+    /// The profile's catalog and servers, until the agent sees others.
     pub view: watch::Receiver<Arc<View>>,
+    /// Where those are that the agent sees if it has instances of its own.
+    pub own_views: OwnViews,
     /// Message cap in bytes, each way.
     pub max_message: usize,
     /// How long it may be silent amid a line; then it is cut off.
@@ -127,20 +130,14 @@ struct Session {
 
 /// What seldom happens to a session.
 enum Rare {
-    /// There is another view.
+    /// There is another view where the agent was shown one.
     Changed(watch::Receiver<Arc<View>>),
-    /// A server has told the tools that only an instance for this agent knows.
-    Listed,
+    /// From now on the agent is shown views of its own.
+    Own(watch::Receiver<Arc<View>>),
+    /// An instance of the agent has listed, which these show, or is waited for no more.
+    Listed(Option<watch::Receiver<Arc<View>>>),
     /// The daemon has stopped its servers.
     Closing,
-}
-
-/// Waits for the next view; one that nobody publishes any more never comes.
-async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
-    if view.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-    Rare::Changed(view)
 }
 
 /// Serves one agent until it leaves, is cut off, or the daemon stops.
@@ -184,7 +181,7 @@ impl Session {
     ) -> io::Result<()> {
         // Polled only when woken: what is polled at each turn costs a tenth of a small call.
         let mut rare = FuturesUnordered::<BoxFuture<'static, Rare>>::new();
-        rare.push(changed(self.setup.view.clone()).boxed());
+        rare.push(views::changed(self.setup.view.clone()).boxed());
         let mut closing = self.setup.closing.clone();
         rare.push(
             async move {
@@ -207,16 +204,9 @@ impl Session {
                 // What can be ready without end comes last.
                 biased;
                 Some(event) = rare.next() => match event {
-                    Rare::Changed(view) => {
-                        self.attach();
-                        self.retry_deferred().await;
-                        self.tell_of_changes();
-                        rare.push(changed(view).boxed());
-                    }
-                    Rare::Listed => {
-                        self.attachments.listed();
-                        self.retry_deferred().await;
-                    }
+                    Rare::Changed(view) => self.changed(view).await,
+                    Rare::Own(view) => self.follow(view).await,
+                    Rare::Listed(view) => self.listed(view).await,
                     Rare::Closing => return self.say_goodbye(write, answers).await,
                 },
                 Some(answer) = answers.recv() => {
@@ -265,14 +255,6 @@ impl Session {
             Ok(())
         };
         timeout(LAST_ANSWERS, flush).await.unwrap_or(Ok(()))
-    }
-
-    /// Says to the servers for which that matters that the agent is there.
-    fn attach(&mut self) {
-        if self.setup.facts.introduction.get().is_some() {
-            let (agent, Setup { view, cwd, .. }) = (self.agent(), &self.setup);
-            self.waits.extend(self.attachments.update(view, &agent, cwd.as_ref()));
-        }
     }
 
     /// The agent, as servers have to know of it.

@@ -52,7 +52,7 @@ impl Session {
         let settled = view.settled && self.attachments.have_listed();
         match request {
             Deferred::List { id, kind } if settled => {
-                self.told[kind] = Some(view.versions[kind]);
+                self.told[kind] = Some(view.catalog.version(kind));
                 // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
                 self.respond(Some(&id), reply::result_in_parts(&id, view.catalog.list(kind)));
             }

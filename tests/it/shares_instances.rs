@@ -29,18 +29,6 @@ fn instances(daemon: &Daemon) -> Vec<String> {
         .collect()
 }
 
-/// An agent that says where it works, as one in a container has to.
-fn working_in(daemon: &Daemon, cwd: &str) -> Agent {
-    let mut agent = Agent::connect(daemon);
-    let info = json!({"name": "t", "version": "1"});
-    let meta = json!({"mcpd/cwd": cwd});
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": meta});
-    let answer = agent.request("initialize", &params);
-    assert!(answer["error"].is_null(), "{answer}");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    agent
-}
-
 #[test]
 fn each_agent_has_an_instance_of_its_own_that_goes_with_it() {
     let daemon = Setup::with(by("session")).start();
@@ -64,7 +52,7 @@ fn agents_in_one_directory_share_an_instance_that_runs_there() {
         std::fs::create_dir(place.path(name)).expect("the test's own");
         place.path(name).to_str().expect("text").to_owned()
     });
-    let mut agents = [&here, &there, &here].map(|cwd| working_in(&daemon, cwd));
+    let mut agents = [&here, &there, &here].map(|cwd| Agent::working_in(&daemon, cwd.as_ref()));
     assert!(cwd(&mut agents[0]).contains(&here) && cwd(&mut agents[1]).contains(&there));
     let pids = agents.each_mut().map(pid);
     assert_eq!(pids[0], pids[2]);
@@ -75,7 +63,7 @@ fn agents_in_one_directory_share_an_instance_that_runs_there() {
     until("the one that nobody uses is gone", || (instances(&daemon) == [here.as_str()]).then_some(()));
     drop(third);
     until("the other is, too", || instances(&daemon).is_empty().then_some(()));
-    let mut back = working_in(&daemon, &here);
+    let mut back = Agent::working_in(&daemon, here.as_ref());
     assert!(back.tools().contains(&"s__echo".to_owned()), "the last known tools are still listed");
     assert!(cwd(&mut back).contains(&here), "a call waits for the instance");
 }
@@ -85,11 +73,11 @@ fn the_first_list_of_an_agent_waits_for_the_instance_that_is_started_for_it() {
     let server = by("workspace").env("WHERE", "${agent:cwd}").line("cwd = \"${agent:cwd}\"");
     let daemon = Setup::with(server).start();
     // Nobody has asked for it yet, and nothing is waited for.
-    let mut lost = working_in(&daemon, "/nowhere/at/all");
+    let mut lost = Agent::working_in(&daemon, "/nowhere/at/all".as_ref());
     assert_eq!(lost.tools(), [""; 0], "there it cannot run");
     let here = daemon.place().path("here");
     std::fs::create_dir(&here).expect("the test's own");
-    let mut agent = working_in(&daemon, here.to_str().expect("text"));
+    let mut agent = Agent::working_in(&daemon, &here);
     assert!(agent.tools().contains(&"s__echo".to_owned()));
     lost.expect_notification("notifications/tools/list_changed");
 }

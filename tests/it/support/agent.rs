@@ -47,10 +47,21 @@ impl Agent {
         agent
     }
 
+    /// [`Agent::ready`], having said where it works, as one in a container has to.
+    pub(crate) fn working_in(daemon: &Daemon, directory: &Path) -> Self {
+        let mut agent = Self::connect(daemon);
+        result(&agent.introduce("2025-11-25", &json!({"mcpd/cwd": directory})));
+        agent
+    }
+
     /// The handshake; the answer to `initialize`.
     pub(crate) fn initialize(&mut self, version: &str) -> Value {
+        self.introduce(version, &json!({}))
+    }
+
+    fn introduce(&mut self, version: &str, meta: &Value) -> Value {
         let info = json!({"name": "test-agent", "version": "7"});
-        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": info});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": info, "_meta": meta});
         let answer = self.request("initialize", &params);
         if answer["error"].is_null() {
             self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));

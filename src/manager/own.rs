@@ -1,0 +1,99 @@
+//! What agents see that have instances of their own: a view each, in which such a server offers what the agent's instance does.
+//!
+//! A view is kept once for all agents for whom it is the same. Who is offered what the servers are known to offer anyway has the
+//! view of the profile, and who has no such server asks for no other.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::View;
+use super::orders::Order;
+use super::task::ManagerTask;
+use crate::catalog::{Identity, Lists, identity, is_same};
+use crate::server::OwnLists;
+
+/// Where sessions get the views of their agents; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct OwnViews(pub(super) mpsc::Sender<Order>);
+
+/// The agents that have asked, and what they see.
+#[derive(Debug, Default)]
+pub(super) struct Followers {
+    all: BTreeMap<u64, watch::Sender<Arc<View>>>,
+    /// Each view that differs from that of the profile, once.
+    views: HashMap<Vec<(usize, Identity)>, Arc<View>>,
+}
+
+impl OwnViews {
+    /// What the agent with this connection sees now, and what it will: at any moment in accordance with the view of the profile.
+    /// `None` if the manager has ended.
+    pub async fn of(self, session: u64) -> Option<watch::Receiver<Arc<View>>> {
+        let (done, answer) = oneshot::channel();
+        self.0.send(Order::Follow(session, done)).await.ok()?;
+        answer.await.ok()?.ok()
+    }
+}
+
+impl ManagerTask {
+    pub(super) fn follow(&mut self, session: u64) -> watch::Receiver<Arc<View>> {
+        let profile = self.view.borrow().clone();
+        let follower = self.followers.all.entry(session).or_insert_with(|| watch::Sender::new(profile));
+        let receiver = follower.subscribe();
+        self.publish_own(false);
+        receiver
+    }
+
+    /// Shows each agent what it is to see by now. `is_new` says that the view of the profile is another than before.
+    pub(super) fn publish_own(&mut self, is_new: bool) {
+        let Followers { mut all, views: before } = std::mem::take(&mut self.followers);
+        all.retain(|_, follower| !follower.is_closed());
+        if all.is_empty() {
+            return;
+        }
+        let before = if is_new { HashMap::new() } else { before };
+        let profile = self.view.borrow().clone();
+        let own = if self.may_name(&profile) { own_lists(&profile) } else { Vec::new() };
+        let mut views: HashMap<Vec<_>, Arc<View>> = HashMap::new();
+        for (session, follower) in &all {
+            let other = others(&profile, &own, *session);
+            let view = if other.is_empty() {
+                Arc::clone(&profile)
+            } else {
+                let key: Vec<_> = other.iter().map(|(server, lists)| (*server, identity(lists))).collect();
+                let known = views.get(&key).or_else(|| before.get(&key)).cloned();
+                let view = known.unwrap_or_else(|| Arc::new(self.view_with(&profile, &other)));
+                Arc::clone(views.entry(key).or_insert(view))
+            };
+            follower.send_if_modified(|seen| {
+                let is_other = !Arc::ptr_eq(seen, &view);
+                *seen = view;
+                is_other
+            });
+        }
+        self.followers = Followers { all, views };
+    }
+
+    /// The view in which some servers offer something else.
+    fn view_with(&mut self, profile: &View, other: &[(usize, &Lists)]) -> View {
+        let mut servers = profile.servers.clone();
+        for (server, lists) in other {
+            servers[*server].lists = (*lists).clone();
+        }
+        View { catalog: self.build(&servers), servers, settled: profile.settled }
+    }
+}
+
+/// The servers, by their indices, that offer agents something of their own.
+fn own_lists(profile: &View) -> Vec<(usize, Arc<OwnLists>)> {
+    let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.enabled);
+    let own = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().own_lists)));
+    own.filter(|(_, own)| !own.is_empty()).collect()
+}
+
+/// What they offer this agent, where that is something else than the profile has.
+fn others<'a>(profile: &View, own: &'a [(usize, Arc<OwnLists>)], session: u64) -> Vec<(usize, &'a Lists)> {
+    let lists = own.iter().filter_map(|(server, own)| Some((*server, own.get(&session)?)));
+    lists.filter(|(server, lists)| !is_same(lists, &profile.servers[*server].lists)).collect()
+}

@@ -1,0 +1,60 @@
+//! What the agent sees: the view of its profile, or one of its own once servers have instances for it; and what is done
+//! whenever that is another.
+
+use std::sync::Arc;
+
+use futures_util::future::FutureExt;
+use tokio::sync::watch;
+
+use super::{Rare, Session};
+use crate::manager::View;
+
+/// Waits for the next view; one that nobody publishes any more never comes.
+pub(super) async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
+    if view.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    Rare::Changed(view)
+}
+
+impl Session {
+    /// Says to the servers for which that matters that the agent is there.
+    pub(super) fn attach(&mut self) {
+        if self.setup.facts.introduction.get().is_some() {
+            let agent = self.agent();
+            self.waits.extend(self.attachments.update(&self.setup, &agent));
+        }
+    }
+
+    /// There is another view where the agent was shown one: it may be shown its own by now.
+    pub(super) async fn changed(&mut self, view: watch::Receiver<Arc<View>>) {
+        if view.same_channel(&self.setup.view) {
+            self.waits.push(changed(view).boxed());
+            self.look_again().await;
+        }
+    }
+
+    /// Shows the agent these from now on.
+    pub(super) async fn follow(&mut self, view: watch::Receiver<Arc<View>>) {
+        if !view.same_channel(&self.setup.view) {
+            self.setup.view = view.clone();
+            self.waits.push(changed(view).boxed());
+            self.look_again().await;
+        }
+    }
+
+    /// One of the instances that the agent's lists wait for has listed, or is waited for no more.
+    pub(super) async fn listed(&mut self, view: Option<watch::Receiver<Arc<View>>>) {
+        self.attachments.listed();
+        if let Some(view) = view {
+            self.follow(view).await;
+        }
+        self.retry_deferred().await;
+    }
+
+    async fn look_again(&mut self) {
+        self.attach();
+        self.retry_deferred().await;
+        self.tell_of_changes();
+    }
+}

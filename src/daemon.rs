@@ -127,7 +127,8 @@ pub async fn run(
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
     let cache = process::cache_directory();
-    let host = Host { inherited, max_message, turns, cgroups, cache, ..Host::new(Guard::available()) };
+    let host =
+        Host { inherited, max_message, turns, cgroups, cache, serves_agents: true, ..Host::new(Guard::available()) };
     let agents = lock.listen_or_take(AGENT_SOCKET, &mut activated)?;
     let sockets = (agents, lock.listen(ADMIN_SOCKET)?.with_reserve());
     activated.warn_of_the_rest();

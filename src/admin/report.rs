@@ -50,6 +50,9 @@ pub struct AgentReport {
     /// Notifications that were not told to it because it did not read.
     #[serde(default)]
     pub dropped_notifications: u64,
+    /// Answers of it to nothing that it was asked, or not any more.
+    #[serde(default)]
+    pub stray_responses: u64,
 }
 
 /// One agent socket.

@@ -99,8 +99,14 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// A server of this name, run by this command, without policy and with the default [`Settings`].
     pub fn new(name: impl Into<Arc<str>>, command: impl Into<String>) -> Self {
-        let launch =
-            Launch { command: command.into(), args: Vec::new(), env: BTreeMap::new(), pass_env: Vec::new(), cwd: None };
+        let launch = Launch {
+            command: command.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            pass_env: Vec::new(),
+            cwd: None,
+            roots: Vec::new(),
+        };
         Self {
             name: name.into(),
             launch: Ok(launch),
@@ -158,6 +164,11 @@ impl ServerConfig {
         Self { launch, ..self.clone() }
     }
 
+    /// What instances that are not one agent's own are told when they ask for roots.
+    pub(crate) fn roots(&self) -> &[String] {
+        self.launch.as_ref().map_or(&[], |launch| &launch.roots)
+    }
+
     fn with_launch(mut self, change: impl FnOnce(&mut Launch)) -> Self {
         if let Ok(launch) = &mut self.launch {
             change(launch);
@@ -179,6 +190,8 @@ pub struct Launch {
     pub pass_env: Vec<String>,
     /// Working directory; if not given, the agent's where an instance is for that, else the user's home directory.
     pub cwd: Option<PathBuf>,
+    /// What an instance that is not one agent's own is told when it asks for roots: whole paths and `file://` URIs.
+    pub roots: Vec<String>,
 }
 
 /// What stands for an agent's working directory in a text of [`Launch`] until it is known. Nothing else there can hold a
@@ -189,7 +202,7 @@ impl Launch {
     /// Whether it depends on an agent's working directory.
     #[must_use]
     pub fn wants_agent_cwd(&self) -> bool {
-        let mut texts = self.args.iter().chain(self.env.values()).chain([&self.command]);
+        let mut texts = self.args.iter().chain(self.env.values()).chain(&self.roots).chain([&self.command]);
         texts.any(|text| text.contains(AGENT_CWD))
             || self.cwd.as_ref().is_some_and(|cwd| lossless(cwd).contains(AGENT_CWD))
     }
@@ -202,6 +215,7 @@ impl Launch {
             env: self.env.iter().map(|(name, text)| (name.clone(), fill(text))).collect(),
             pass_env: self.pass_env.clone(),
             cwd: Some(self.cwd.as_ref().map_or_else(|| agent_cwd.into(), |cwd| fill(&lossless(cwd)).into())),
+            roots: self.roots.iter().map(fill).collect(),
         }
     }
 }

@@ -53,5 +53,6 @@ fn agent(connected: &Connected) -> AgentReport {
         connected_ms: millis(connected.since.elapsed()),
         calls: connected.facts.calls.get(),
         dropped_notifications: connected.facts.dropped.get(),
+        stray_responses: connected.facts.stray_responses.get(),
     }
 }

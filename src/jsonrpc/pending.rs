@@ -58,6 +58,11 @@ impl<T> Pending<T> {
         self.entries.iter().map(|(_, entry)| entry)
     }
 
+    /// Every pending entry, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|(_, entry)| entry)
+    }
+
     /// How many are pending.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -76,6 +76,12 @@ pub fn notification_with(method: &str, params: &impl Serialize) -> Bytes {
     line(&Outgoing { jsonrpc: "2.0", id: None, method, params: Some(params) })
 }
 
+/// `notifications/cancelled` for the request `id`; the reason is for a person.
+#[must_use]
+pub fn cancelled(id: u64, reason: &str) -> Bytes {
+    notification_with("notifications/cancelled", &serde_json::json!({ "requestId": id, "reason": reason }))
+}
+
 #[derive(Serialize)]
 struct Outgoing<'a, P> {
     jsonrpc: &'static str,

@@ -3,8 +3,10 @@
 //! It outlives an instance: who is there and what they want is the same for the next one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::call::ReplySender;
+use super::role::Abilities;
 use super::subscriptions::Subscriptions;
 use crate::level::Level;
 
@@ -17,6 +19,15 @@ pub struct Agent {
     pub to: ReplySender,
     /// From which level on it wants log messages, if it has said so.
     pub level: Option<Level>,
+    /// What it can be asked to do.
+    pub abilities: Arc<Abilities>,
+}
+
+impl Agent {
+    /// One that is known by its calls alone, and has said nothing of itself.
+    pub(super) fn unknown(session: u64, to: &ReplySender) -> Self {
+        Self { session, to: to.clone(), level: None, abilities: Arc::default() }
+    }
 }
 
 /// Those of one server, or of one of its instances.
@@ -40,7 +51,7 @@ impl Agents {
 
     /// The way to one is this, if it is not known yet.
     pub(super) fn know(&mut self, session: u64, to: &ReplySender) {
-        self.there.entry(session).or_insert_with(|| Agent { session, to: to.clone(), level: None });
+        self.there.entry(session).or_insert_with(|| Agent::unknown(session, to));
     }
 
     /// Has one hear of a resource that others have subscribed to; `false` if there are none.

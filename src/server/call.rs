@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 pub use self::failure::{CallError, Failure};
 use super::Counter;
+use super::question::Question;
 use super::subscriptions::Subscription;
 use super::unasked::Unasked;
 use crate::calls::Outcome;
@@ -161,6 +162,8 @@ pub enum ToAgent {
     },
     /// A notification line of no call.
     Unasked(Unasked),
+    /// A request that the agent is to answer.
+    Question(Box<Question>),
 }
 
 /// The way back to one session.
@@ -198,6 +201,11 @@ impl ReplySender {
         } else {
             self.0.dropped.add(1);
         }
+    }
+
+    /// Hands over a request; `false` if the session is gone or has fallen behind: then the agent does not hear of it.
+    pub(super) fn ask(&self, question: Box<Question>) -> bool {
+        self.0.to.capacity() > KEPT_FOR_ANSWERS && self.0.to.try_send(ToAgent::Question(question)).is_ok()
     }
 }
 

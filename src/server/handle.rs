@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -173,6 +174,12 @@ impl ServerHandle {
         self.send_soon(Command::Detach { session });
     }
 
+    /// Says that the roots of an agent have changed.
+    pub(super) async fn roots_changed(&self, session: u64, line: Bytes) {
+        // A task that is gone has no instance.
+        let _ = self.0.commands.send(Command::RootsChanged { session, line }).await;
+    }
+
     /// Whether `other` leads to this very server, and not to one that had its name before.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -197,6 +204,11 @@ impl Attachment {
     /// Says that the agent wants something else than before.
     pub fn change(&self, agent: Agent) {
         self.server.introduce(agent);
+    }
+
+    /// Says that the roots of the agent have changed, waiting for the turn of the server's task if there has to be.
+    pub async fn roots_changed(&self, line: Bytes) {
+        self.server.roots_changed(self.session, line).await;
     }
 
     /// Whether it is with this very server, and not with one that had its name before.

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::instance::{Instance, Owner};
 use crate::era;
@@ -19,6 +20,21 @@ use crate::transport::Incoming;
 
 /// Most characters shown of a server's own words.
 const LONGEST: usize = 200;
+
+/// The params of `initialize`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Introduction {
+    protocol_version: &'static str,
+    capabilities: Box<RawValue>,
+    client_info: ClientInfo,
+}
+
+#[derive(Serialize)]
+struct ClientInfo {
+    name: &'static str,
+    version: &'static str,
+}
 
 /// What a server said of itself.
 #[derive(Debug, PartialEq)]
@@ -44,12 +60,11 @@ pub(super) enum HandshakeError {
 
 /// Introduces mcpd to the server.
 pub(super) async fn handshake(instance: &mut Instance) -> Result<ServerInfo, HandshakeError> {
-    let params = json!({
-        "protocolVersion": era::NEWEST_LEGACY,
-        // What a server may ask of its client cannot be routed yet, so nothing is declared.
-        "capabilities": {},
-        "clientInfo": { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") },
-    });
+    let params = Introduction {
+        protocol_version: era::NEWEST_LEGACY,
+        capabilities: instance.capabilities(),
+        client_info: ClientInfo { name: "mcpd", version: env!("CARGO_PKG_VERSION") },
+    };
     instance.request("initialize", &params, Owner::Initialize);
     let result = loop {
         if let Some(outcome) = next(instance).await? {

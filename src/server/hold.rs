@@ -52,8 +52,8 @@ impl ServerTask {
             Command::Cancel { key, .. } => self.drop_held(key),
             Command::Attach { agent, .. } => self.agents.attach(agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
-            // None cannot be asked.
-            Command::Check(_) => {}
+            // None cannot be asked, and the next one has told nobody of any roots.
+            Command::Check(_) | Command::RootsChanged { .. } => {}
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {

@@ -5,10 +5,12 @@
 
 mod asks;
 mod calls;
+mod elicitations;
 mod lists;
 mod logs;
 mod ownership;
 mod pings;
+mod questions;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,19 +21,22 @@ use tokio::net::unix::pipe;
 
 pub(super) use self::asks::Accepted;
 use self::asks::Ask;
-use self::calls::{Unanswered, cancelled_line};
+use self::calls::Unanswered;
 use self::lists::Following;
 use self::logs::Asking;
 pub(super) use self::logs::level_of;
 use self::ownership::GivenUp;
 use self::pings::Askers;
+pub(super) use self::questions::Heard;
+use self::questions::Questions;
 use super::call::{Failure, ReplySender};
 use super::listing::Listing;
+use super::role::Role;
 use super::stats::Stats;
 use crate::catalog::List;
 use crate::config::ServerConfig;
 use crate::jsonrpc::pending::{Pending, Taken};
-use crate::jsonrpc::reply::{self, ErrorObject, METHOD_NOT_FOUND};
+use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::{Kind, PerKind};
@@ -59,6 +64,8 @@ pub(super) struct Instance {
     asks: Vec<Ask>,
     pub(super) level: Asking,
     given_up: GivenUp,
+    pub(super) questions: Questions,
+    role: Role,
 }
 
 /// Who waits for a response.
@@ -119,7 +126,7 @@ pub(super) enum Effect {
 impl Instance {
     pub(super) fn new(
         (stdin, stdout): (pipe::Sender, pipe::Receiver),
-        config: Arc<ServerConfig>,
+        (config, role): (Arc<ServerConfig>, Role),
         stats: Arc<Stats>,
         max_message: usize,
     ) -> Self {
@@ -139,6 +146,8 @@ impl Instance {
             asks: Vec::new(),
             level: Asking::default(),
             given_up: GivenUp::default(),
+            questions: Questions::default(),
+            role,
         }
     }
 
@@ -171,7 +180,10 @@ impl Instance {
             Incoming::Message { line, message: Message::Response { id, outcome } } => {
                 self.response(&line, &id, outcome)
             }
-            Incoming::Message { message: Message::Request { id, method, .. }, .. } => self.server_request(&id, &method),
+            Incoming::Message { line, message: Message::Request { id, method, params } } => {
+                self.server_request(&line, &id, &method, params.as_ref());
+                Effect::Nothing
+            }
             Incoming::Message { line, message: Message::Notification { method, params } } => {
                 self.notification(line, &method, params)
             }
@@ -223,26 +235,13 @@ impl Instance {
         Effect::Nothing
     }
 
-    /// A server that asks is answered at once, so that it never hangs: `ping` as MCP says, the rest with a refusal.
-    fn server_request(&mut self, id: &Bytes, method: &Bytes) -> Effect {
-        let line = if method[..] == b"ping"[..] {
-            reply::result(id, b"{}")
-        } else {
-            let message = format!("mcpd does not pass `{}` on", String::from_utf8_lossy(method));
-            reply::error(Some(id), &ErrorObject::new(METHOD_NOT_FOUND, message))
-        };
-        // One that asks without reading the answers loses them rather than filling our memory.
-        if self.outbox.bytes() <= self.max_message {
-            self.send(line);
-        }
-        Effect::Nothing
-    }
-
     fn notification(&mut self, line: Bytes, method: &Bytes, params: Option<Bytes>) -> Effect {
         match &method[..] {
             b"notifications/progress" => self.progress(&line, params.as_ref()),
             b"notifications/message" => return Effect::Logged { owner: self.owner(), line, params },
             b"notifications/resources/updated" => return Effect::Updated { line, params },
+            b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),
+            b"notifications/elicitation/complete" => self.completed(&line, params.as_ref()),
             _ => self.note_change(method),
         }
         Effect::Nothing
@@ -251,7 +250,8 @@ impl Instance {
     /// Ends what has waited too long.
     pub(super) fn expire(&mut self, now: Instant) -> Effect {
         let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
-        self.next_deadline = self.pending.iter().filter_map(Owner::deadline).min();
+        self.expire_questions(now);
+        self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(self.questions.deadline()).min();
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {
             match owner {
@@ -259,8 +259,9 @@ impl Instance {
                     let (after, session) = (call.deadline.limit(), call.reply.key.session);
                     if self.fail_call(call, Failure::TimedOut { after }) {
                         self.given_up.add(id, session);
-                        self.send(cancelled_line(id, "the call timed out"));
+                        self.send(reply::cancelled(id, "the call timed out"));
                     }
+                    self.give_up_questions(session, (-31002, "the call that this was for timed out"));
                 }
                 Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
                 Owner::Level { .. } => self.level_answered(),

@@ -30,7 +30,9 @@ pub mod lifecycle;
 pub mod listing;
 mod process;
 mod publish;
+pub mod question;
 mod request;
+pub mod role;
 mod serve;
 mod share;
 mod sleep;
@@ -47,6 +49,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -60,6 +63,7 @@ pub use self::handle::{Attachment, ServerHandle};
 pub use self::process::cgroup::{Cgroups, Enforcement};
 use self::publish::Publisher;
 pub use self::publish::{Changed, OwnLists, Published};
+use self::role::Role;
 pub use self::stats::{Counter, Stats, Totals};
 pub use self::subscriptions::Subscription;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
@@ -122,6 +126,8 @@ pub struct Host {
     /// Directory where the tools of servers that are started by their first call are kept. Without one, such a server is
     /// started once to learn them.
     pub cache: Option<PathBuf>,
+    /// Whether there are agents that may be asked what servers ask. Without any they are told so.
+    pub serves_agents: bool,
 }
 
 impl Host {
@@ -138,7 +144,13 @@ impl Host {
             turns,
             cgroups: Cgroups::default(),
             cache: None,
+            serves_agents: false,
         }
+    }
+
+    /// For whom an instance is that is not one agent's own.
+    fn role(&self) -> Role {
+        if self.serves_agents { Role::Any } else { Role::Nobody }
     }
 }
 
@@ -158,6 +170,13 @@ pub enum Command {
     Detach {
         /// Number of its connection.
         session: u64,
+    },
+    /// The roots of an agent have changed.
+    RootsChanged {
+        /// Number of its connection.
+        session: u64,
+        /// The whole notification, without its newline.
+        line: Bytes,
     },
     /// Have the server do this; exactly one answer follows, unless it is cancelled first.
     Call(Box<Call>),
@@ -189,7 +208,8 @@ pub struct Running {
 pub fn start(config: Arc<ServerConfig>, enabled: bool, host: Host, changed: Changed) -> Running {
     let stderr = stderr::Writer::new(Arc::clone(&config.name));
     if config.settings.sharing == Sharing::Shared {
-        return start_instance((config, enabled), host, changed, None, (stderr, Told::default()));
+        let role = host.role();
+        return start_instance((config, enabled), host, changed, (None, role), (stderr, Told::default()));
     }
     let shared = (&stderr, Told::default());
     let Wiring { mut way, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, shared);
@@ -199,18 +219,18 @@ pub fn start(config: Arc<ServerConfig>, enabled: bool, host: Host, changed: Chan
     Running { handle: ServerHandle(Arc::new(way)), control, task }
 }
 
-/// Starts the task of one instance; one that is not the only one of its server has a purpose, and shares the last argument
-/// with the others.
+/// Starts the task of one instance; one that is not the only one of its server has a purpose, may be one agent's, and shares
+/// the last argument with the others.
 fn start_instance(
     wanted: (Arc<ServerConfig>, bool),
     host: Host,
     changed: Changed,
-    purpose: Option<Arc<str>>,
+    (purpose, role): (Option<Arc<str>>, Role),
     (stderr, told): (stderr::Writer, Told),
 ) -> Running {
     let Wiring { mut way, control, orders, commands, publisher } = Wiring::new(wanted, changed, (&stderr, told));
     way.purpose.clone_from(&purpose);
-    let task = tokio::spawn(task::run(host, orders, commands, publisher, stderr, purpose));
+    let task = tokio::spawn(task::run(host, orders, commands, publisher, stderr, (purpose, role)));
     Running { handle: ServerHandle(Arc::new(way)), control, task }
 }
 

@@ -259,6 +259,7 @@ mod tests {
             env: BTreeMap::from([("TERM".to_owned(), "dumb".to_owned()), ("TOKEN".to_owned(), "t".to_owned())]),
             pass_env: vec!["HTTPS_PROXY".to_owned(), "UNSET".to_owned()],
             cwd: None,
+            roots: Vec::new(),
         };
         let own = ["HOME", "LC_TIME", "TERM", "HTTPS_PROXY", "SECRET", "NOTIFY_SOCKET", "XDG_RUNTIME_DIR"];
         let own = own.into_iter().map(|name| (name.to_owned(), format!("/own/{name}")));

@@ -44,11 +44,15 @@ impl ServerHandle {
             .await;
         drop(to);
         while let Some(message) = answers.recv().await {
-            if let ToAgent::Answer { line, outcome, .. } = message
-                && let Ok(Message::Response { outcome: response, .. }) = parse(&line.slice(..line.len() - 1))
-            {
-                unanswered.end(outcome);
-                return response.map_err(|error| error_object(&error));
+            match message {
+                ToAgent::Answer { line, outcome, .. } => {
+                    if let Ok(Message::Response { outcome: response, .. }) = parse(&line.slice(..line.len() - 1)) {
+                        unanswered.end(outcome);
+                        return response.map_err(|error| error_object(&error));
+                    }
+                }
+                ToAgent::Question(question) => question.back.unable(question.ability),
+                ToAgent::Progress { .. } | ToAgent::Unasked(_) => {}
             }
         }
         Err(ErrorObject::new(reply::INTERNAL_ERROR, "no answer"))

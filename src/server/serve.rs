@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::control::{Orders, Vouched};
 use super::ending::{End, closed};
 use super::health::Health;
-use super::instance::{Effect, Instance};
+use super::instance::{Effect, Heard, Instance};
 use super::lifecycle::Event;
 use super::process::{Ended, Process};
 use super::task::ServerTask;
@@ -31,6 +31,8 @@ enum Rare {
     Unwanted,
     Killed,
     Vouched(Vouched),
+    /// An agent that the server has asked something says something.
+    Heard(Heard),
     Alarm,
 }
 
@@ -66,6 +68,7 @@ impl ServerTask {
             if let Some(Err(_)) = instance.outbox.write_some(&mut instance.stdin).now_or_never() {
                 return Err("closed its stdin");
             }
+            rare.extend(instance.questions.waits.drain(..).map(|wait| wait.map(Rare::Heard).boxed()));
             let idle_at = self.idle_at(instance);
             let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
             if is_due(idle_at) || is_due(drained_by) || (drained_by.is_some() && instance.calls() == 0) {
@@ -86,9 +89,7 @@ impl ServerTask {
                     }
                     Rare::Alarm => {
                         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
-                        let effect = instance.expire(Instant::now());
-                        self.effect(effect);
-                        if let Some(end) = health.as_mut().and_then(|health| self.check_up(health, instance)) {
+                        if let Some(end) = self.look_at_the_clock(health.as_mut(), instance) {
                             return Ok(end);
                         }
                     }
@@ -96,6 +97,7 @@ impl ServerTask {
                         self.vouch(said);
                         rare.push(vouched(self.orders.clone(), said));
                     }
+                    Rare::Heard(heard) => instance.heard(heard),
                 },
                 Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
                 incoming = instance.reader.next() => match incoming {
@@ -112,6 +114,13 @@ impl ServerTask {
                 }
             }
         }
+    }
+
+    /// Ends what has waited too long, and looks how the instance is if that is due; the end of one that is to be replaced.
+    fn look_at_the_clock(&mut self, health: Option<&mut Health>, instance: &mut Instance) -> Option<End> {
+        let effect = instance.expire(Instant::now());
+        self.effect(effect);
+        health.and_then(|health| self.check_up(health, instance))
     }
 
     /// Any message says that it is well; one that was thought ill is so no longer at once.
@@ -178,6 +187,7 @@ impl ServerTask {
             Command::Check(asker) => instance.check(asker),
             Command::Attach { agent, .. } => self.join(agent, instance),
             Command::Detach { session } => self.leave(session, instance),
+            Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
             Command::Call(_) if stopping => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();

@@ -21,6 +21,7 @@ use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::process::{self, NotStarted, Process};
 use super::publish::Publisher;
+use super::role::Role;
 use super::stderr;
 use super::turn::Turn;
 use super::{Command, Host};
@@ -44,6 +45,8 @@ pub(super) struct ServerTask {
     stderr: stderr::Writer,
     /// What it is for, if it is one of several.
     purpose: Option<Arc<str>>,
+    /// For whom.
+    role: Role,
     /// Calls held back, oldest first.
     pub(super) held: VecDeque<(Instant, Call)>,
     /// When the tools of a server that is down are no longer listed.
@@ -59,7 +62,7 @@ pub(super) async fn run(
     commands: mpsc::Receiver<Command>,
     publisher: Publisher,
     stderr: stderr::Writer,
-    purpose: Option<Arc<str>>,
+    (purpose, role): (Option<Arc<str>>, Role),
 ) {
     let Wanted { config, revision, .. } = orders.wanted();
     let lifecycle = Lifecycle::new(startable(&config), host.restarts, config.settings.backoff_reset);
@@ -73,6 +76,7 @@ pub(super) async fn run(
         lifecycle,
         stderr,
         purpose,
+        role,
         held: VecDeque::new(),
         forget_at: None,
         idle_since: None,
@@ -180,7 +184,8 @@ impl ServerTask {
     ) -> String {
         let limit = self.config.settings.handshake_timeout;
         let stats = Arc::clone(&self.publisher.stats);
-        let mut instance = Instance::new(pipes, Arc::clone(&self.config), stats, self.host.max_message);
+        let mut instance =
+            Instance::new(pipes, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
         let end = match self.while_wanted(turn.during(introduce(&mut instance, &mut process, limit))).await {
             Some(Ok(info)) => {
                 self.up(&info);

@@ -18,6 +18,8 @@ pub enum Unasked {
         /// The whole line.
         line: Bytes,
     },
+    /// A person has been at a URL that the agent had sent them to: the whole line.
+    Completed(Bytes),
 }
 
 /// That a resource has changed.

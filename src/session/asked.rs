@@ -5,8 +5,7 @@
 use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route};
-use crate::jsonrpc::is_id;
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{members, progress_token, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
 use crate::server::Subscription;
@@ -129,12 +128,7 @@ impl Asked {
                 Subject::Resource => "`uri` is missing or not a string",
             });
         };
-        let meta = meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| members(&meta, ["progressToken"]));
-        let progress_token = match meta {
-            None => None,
-            Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => token,
-            Some(_) => return Err("`_meta` or its `progressToken` is malformed"),
-        };
+        let progress_token = progress_token(meta)?;
         Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, at })
     }
 

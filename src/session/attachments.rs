@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -57,6 +58,13 @@ impl Attachments {
     /// Says to the servers that know of the agent that it wants something else than before.
     pub(super) fn change(&self, agent: &Agent) {
         self.all.iter().for_each(|one| one.change(agent.clone()));
+    }
+
+    /// Says to them that the roots of the agent have changed.
+    pub(super) async fn roots_changed(&self, line: &Bytes) {
+        for one in &self.all {
+            one.roots_changed(line.clone()).await;
+        }
     }
 
     /// Says to a server that the agent is there, for the server to know when it has gone.

@@ -45,6 +45,7 @@ impl Session {
             }
             ToAgent::Progress { key, line } => self.tell_or_keep(Some(key), line),
             ToAgent::Unasked(unasked) => self.tell_unasked(unasked),
+            ToAgent::Question(question) => self.question(*question),
         }
     }
 

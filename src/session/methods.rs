@@ -15,11 +15,14 @@ use super::{Introduction, Session};
 use crate::calls::{Caller, Outcome};
 use crate::era;
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
+use crate::jsonrpc::reply::{
+    self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
+};
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
 use crate::peer;
 use crate::server::call::Cancellation;
+use crate::server::role::Abilities;
 use crate::transport::Incoming;
 
 /// Most characters of what an agent calls itself.
@@ -38,14 +41,23 @@ impl Session {
             Incoming::Message { line, message: Message::Notification { method, params } } => match &method[..] {
                 b"notifications/initialized" => {
                     self.initialized = self.setup.facts.introduction.get().is_some();
+                    if self.initialized {
+                        self.tell_early_questions();
+                    }
                     self.tell_of_changes();
                 }
                 b"notifications/cancelled" => self.cancelled(line, params).await,
+                b"notifications/progress" => self.progressed(&line, params.as_ref()),
+                b"notifications/roots/list_changed" => self.attachments.roots_changed(&line).await,
                 _ => {}
             },
-            // Nothing is asked of agents yet, so no response can be one of ours.
-            Incoming::Message { message: Message::Response { .. }, .. }
-            | Incoming::Malformed(Malformed::BadResponse { .. }) => {}
+            Incoming::Message { line, message: Message::Response { id, .. } } => self.answered(&line, &id),
+            Incoming::Malformed(Malformed::BadResponse { id }) => {
+                self.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
+            }
+            Incoming::TooLarge { id: Some(id), is_response: true } => {
+                self.answered_badly(&id, -31006, "the answer of the agent is over the message cap");
+            }
             Incoming::Malformed(Malformed::NotJson) => self.refuse(None, PARSE_ERROR, "not JSON"),
             Incoming::Malformed(Malformed::Batch) | Incoming::Batch(_) => self.refuse_batch(),
             Incoming::Malformed(Malformed::NotAMessage { id }) => {
@@ -90,14 +102,16 @@ impl Session {
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) {
-        let asked = params.and_then(|params| members(params, ["protocolVersion", "clientInfo", "_meta"]).ok());
-        let Some([Some(version), client, meta]) = asked else {
+        let asked =
+            params.and_then(|params| members(params, ["protocolVersion", "clientInfo", "_meta", "capabilities"]).ok());
+        let Some([Some(version), client, meta, capabilities]) = asked else {
             return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is missing");
         };
         let Some(version) = text(&version) else {
             return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is not a string");
         };
         let protocol = era::negotiate(&String::from_utf8_lossy(&version));
+        self.abilities = Arc::new(Abilities::read(protocol, capabilities.as_ref()));
         let client = client.and_then(|info| peer::software(&info, LONGEST_CLIENT));
         self.caller = Arc::new(Caller { client: client.clone(), ..Caller::clone(&self.caller) });
         let introduction = Introduction { client, protocol };

@@ -18,6 +18,7 @@ mod in_flight;
 mod methods;
 mod news;
 mod notices;
+mod questions;
 mod respond;
 mod routing;
 mod subscriptions;
@@ -39,12 +40,15 @@ use self::attachments::Attachments;
 use self::batches::Batches;
 use self::in_flight::{Calls, InFlight};
 use self::notices::Notices;
+use self::questions::Questions;
 use self::subscriptions::Subscriptions;
 use crate::calls::{Caller, Log, Outcome};
 use crate::kind::PerKind;
 use crate::level::Level;
 use crate::manager::{OwnViews, View};
 use crate::server::call::{Call, ReplySender, ToAgent};
+use crate::server::question::Withdrawal;
+use crate::server::role::Abilities;
 use crate::server::{Agent, Counter, ServerHandle, Stop, StopOrder};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
@@ -92,6 +96,8 @@ pub struct Facts {
     pub calls: Counter,
     /// Notifications that were not told to it because it did not read.
     pub dropped: Arc<Counter>,
+    /// Answers of it to nothing that it was asked.
+    pub stray_responses: Counter,
 }
 
 /// What an agent said of itself, and the version it is served in.
@@ -116,6 +122,9 @@ struct Session {
     /// Notifications that wait until the agent has read more.
     notices: Notices,
     subscriptions: Subscriptions,
+    questions: Questions,
+    /// What it has declared that it can be asked to do.
+    abilities: Arc<Abilities>,
     /// From which level on the agent wants log messages; until it says so, servers decide.
     level: Option<Level>,
     /// Requests that wait for the first lists, in order.
@@ -136,6 +145,8 @@ enum Rare {
     Own(watch::Receiver<Arc<View>>),
     /// An instance of the agent has listed, which these show, or is waited for no more.
     Listed(Option<watch::Receiver<Arc<View>>>),
+    /// A server does not want the answer any more to what the agent has under this id.
+    Withdrawn(u64, Option<Withdrawal>),
     /// The daemon has stopped its servers.
     Closing,
 }
@@ -156,6 +167,8 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         delayed: None,
         notices: Notices::default(),
         subscriptions: Subscriptions::default(),
+        questions: Questions::default(),
+        abilities: Arc::default(),
         level: None,
         deferred: Vec::new(),
         told: PerKind::default(),
@@ -207,6 +220,7 @@ impl Session {
                     Rare::Changed(view) => self.changed(view).await,
                     Rare::Own(view) => self.follow(view).await,
                     Rare::Listed(view) => self.listed(view).await,
+                    Rare::Withdrawn(id, withdrawal) => self.withdrawn(id, withdrawal),
                     Rare::Closing => return self.say_goodbye(write, answers).await,
                 },
                 Some(answer) = answers.recv() => {
@@ -220,7 +234,10 @@ impl Session {
                 }
                 incoming = reader.next(), if listening => match incoming? {
                     Some(incoming) => self.take_all(incoming, reader).await,
-                    None => half_closed = Some(reader.get_ref().as_ref().as_fd().try_clone_to_owned()?),
+                    None => {
+                        self.close_questions();
+                        half_closed = Some(reader.get_ref().as_ref().as_fd().try_clone_to_owned()?);
+                    }
                 },
                 written = self.write(write), if !self.outbox.is_empty() => written?,
                 () = hangup::watch(half_closed.as_ref()), if half_closed.is_some() => return Ok(()),
@@ -259,6 +276,7 @@ impl Session {
 
     /// The agent, as servers have to know of it.
     fn agent(&self) -> Agent {
-        Agent { session: self.setup.number, to: self.reply.clone(), level: self.level }
+        let (to, abilities) = (self.reply.clone(), Arc::clone(&self.abilities));
+        Agent { session: self.setup.number, to, level: self.level, abilities }
     }
 }

@@ -34,6 +34,8 @@ impl Session {
             // One of no known level is as severe as its server thought it had to be.
             Unasked::Logged { level: Some(level), .. } if self.level.is_some_and(|least| level < least) => {}
             Unasked::Logged { line, .. } => self.tell_or_keep(None, line),
+            Unasked::Completed(line) if self.has("notifications/elicitation/complete") => self.tell_or_keep(None, line),
+            Unasked::Completed(_) => {}
         }
     }
 

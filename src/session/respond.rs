@@ -19,7 +19,12 @@ impl Session {
     }
 
     fn takes_batches(&self) -> bool {
-        self.setup.facts.introduction.get().is_some_and(|introduction| era::has(introduction.protocol, era::BATCHES))
+        self.has(era::BATCHES)
+    }
+
+    /// Whether the version that was negotiated has this method, notification or capability.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.setup.facts.introduction.get().is_some_and(|introduction| era::has(introduction.protocol, name))
     }
 
     /// Handles each member as if it had come alone.

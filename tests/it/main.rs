@@ -2,14 +2,17 @@
 
 mod support;
 
+mod asks_agents;
 mod checks_health;
 mod cli;
 mod closes_its_sockets;
 mod connect;
+mod declares_to_servers;
 mod demo;
 mod denies_tools;
 mod ends_calls;
 mod ends_long_calls;
+mod ends_questions;
 mod ends_unsent_calls;
 mod examples;
 mod exposes_by_kind;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::interpolate::{Template, Undefined};
+use super::super::interpolate::{Sources, Template, Undefined};
 use super::super::tree::{Entry, Problem};
 use super::super::{AGENT_CWD, Launch};
 use super::fields::Fields;
@@ -52,6 +52,22 @@ impl Reader<'_> {
         let cwd = fields.take("cwd").and_then(|cwd| self.cwd(cwd));
         let texts = Texts { command: command?, args, env, cwd };
         Some((texts.fill(self), policy?))
+    }
+
+    /// Directories and URIs that a server may be told are its roots.
+    pub(super) fn roots(&mut self, entry: &Entry) -> Vec<Template> {
+        let mut templates = Vec::new();
+        for (node, _) in self.strings(entry, r#"["~/notes"]"#) {
+            let Some(template) = self.path_template(node, "`roots`") else { continue };
+            if template.as_literal().is_some_and(|text| !is_root(text)) {
+                let help = "begin it with `/`, `~/` or `file:///`";
+                self.error(
+                    Problem::new(node.span.clone(), "a root must be a whole path or a `file://` URI").help(help),
+                );
+            }
+            templates.push(template);
+        }
+        templates
     }
 
     fn no_command(&mut self, server: &Entry) {
@@ -129,8 +145,22 @@ impl Texts {
                 .collect::<Result<_, _>>()?,
             pass_env: Vec::new(),
             cwd,
+            roots: Vec::new(),
         })
     }
+}
+
+/// Gives a server its roots, filled in.
+pub(super) fn with_roots(mut launch: Launch, roots: &[Template], sources: &dyn Sources) -> Result<Launch, Undefined> {
+    launch.roots = roots.iter().map(|root| root.fill(sources)).collect::<Result<_, _>>()?;
+    if launch.roots.iter().any(|root| !is_root(root)) {
+        return Err(Undefined::Unfit { key: "roots", complaint: "has one that is no whole path and no `file://` URI" });
+    }
+    Ok(launch)
+}
+
+fn is_root(text: &str) -> bool {
+    text.starts_with('/') || text.starts_with(AGENT_CWD) || text.starts_with("file:///")
 }
 
 /// A name that follows the grammar and looks like `name`.

@@ -144,8 +144,8 @@ impl Group {
         let config = Arc::new(purpose.config(self.config()));
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let shared = (self.stderr.for_purpose(Arc::clone(&label)), self.publisher.told.clone());
-        let running =
-            super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, Some(label), shared);
+        let whose = (Some(label), purpose.role().unwrap_or_else(|| self.host.role()));
+        let running = super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, whose, shared);
         running.control.vouch(self.wanted.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
             running.handle.introduce(agent.clone());
@@ -165,7 +165,7 @@ impl Group {
     async fn take(&mut self, command: Command) {
         match command {
             Command::Attach { agent, cwd, unlisted } => {
-                self.attach(agent.session, cwd);
+                self.attach(&agent, cwd);
                 self.unlisted.push((agent.session, unlisted));
                 self.introduce(agent);
                 self.gather();
@@ -180,6 +180,11 @@ impl Group {
                 }
             }
             Command::Call(call) => self.call(call).await,
+            Command::RootsChanged { session, line } => {
+                if let Some(slot) = self.slots.iter().find(|slot| slot.purpose.belongs_to(session)) {
+                    slot.running.handle.roots_changed(session, line).await;
+                }
+            }
             // Each of its instances can be asked.
             Command::Check(_) => {}
         }
@@ -193,7 +198,9 @@ impl Group {
             Sharing::Shared | Sharing::Pool => self.least_busy(),
             Sharing::Session | Sharing::Workspace => {
                 // One that has not said that it is there is there by calling.
-                self.attach(session, None);
+                if let Some(to) = call.reply.to() {
+                    self.attach(&Agent::unknown(session, to), None);
+                }
                 self.slots.iter().position(|slot| slot.purpose.belongs_to(session))
             }
         };
@@ -207,13 +214,14 @@ impl Group {
         }
     }
 
-    fn attach(&mut self, session: u64, cwd: Option<Arc<str>>) {
+    fn attach(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
+        let session = agent.session;
         let sharing = self.config().settings.sharing;
         if !sharing.is_by_agent() || self.slots.iter().any(|slot| slot.purpose.belongs_to(session)) {
             return;
         }
         if sharing == Sharing::Session {
-            return self.start(Purpose::Session { session, cwd }, false);
+            return self.start(Purpose::Session { agent: agent.clone(), cwd }, false);
         }
         let same = |slot: &&mut Slot| matches!(&slot.purpose, Purpose::Workspace { cwd: of, .. } if *of == cwd);
         match self.slots.iter_mut().find(same) {
@@ -223,7 +231,7 @@ impl Group {
     }
 
     fn detach(&mut self, session: u64) {
-        self.retire(|slot| matches!(slot.purpose, Purpose::Session { session: of, .. } if of == session));
+        self.retire(|slot| matches!(&slot.purpose, Purpose::Session { agent, .. } if agent.session == session));
         for slot in &mut self.slots {
             if let Purpose::Workspace { agents, .. } = &mut slot.purpose
                 && agents.remove(&session)

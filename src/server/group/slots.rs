@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
-use crate::server::Running;
 use crate::server::call::Ticket;
 use crate::server::lifecycle::State;
+use crate::server::role::Role;
+use crate::server::{Agent, Running};
 
 /// What an instance is there for.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) enum Purpose {
     Pool,
     /// One agent.
     Session {
-        session: u64,
+        agent: Agent,
         /// Where it works, if that is known.
         cwd: Option<Arc<str>>,
     },
@@ -33,7 +34,7 @@ impl Purpose {
         match self {
             Self::Listing => "listing".into(),
             Self::Pool => format!("pool {number}").into(),
-            Self::Session { session, .. } => format!("session {session}").into(),
+            Self::Session { agent, .. } => format!("session {}", agent.session).into(),
             Self::Workspace { cwd, .. } => cwd.clone().unwrap_or_else(|| "unknown directory".into()),
         }
     }
@@ -46,11 +47,19 @@ impl Purpose {
         }
     }
 
+    /// The role of its own that an instance has which is one agent's.
+    pub(super) fn role(&self) -> Option<Role> {
+        match self {
+            Self::Session { agent, .. } => Some(Role::Of(agent.clone())),
+            Self::Listing | Self::Pool | Self::Workspace { .. } => None,
+        }
+    }
+
     /// Whether calls of this agent go nowhere else.
     pub(super) fn belongs_to(&self, agent: u64) -> bool {
         match self {
             Self::Listing | Self::Pool => false,
-            Self::Session { session, .. } => *session == agent,
+            Self::Session { agent: own, .. } => own.session == agent,
             Self::Workspace { agents, .. } => agents.contains(&agent),
         }
     }
@@ -59,7 +68,7 @@ impl Purpose {
     pub(super) fn agents(&self) -> impl Iterator<Item = u64> {
         let (one, some) = match self {
             Self::Listing | Self::Pool => (None, None),
-            Self::Session { session, .. } => (Some(*session), None),
+            Self::Session { agent, .. } => (Some(agent.session), None),
             Self::Workspace { agents, .. } => (None, Some(agents)),
         };
         one.into_iter().chain(some.into_iter().flatten().copied())

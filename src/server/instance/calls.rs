@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::json;
 
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
@@ -15,7 +14,7 @@ use crate::server::deadline::Deadline;
 use crate::server::{MAX_IN_FLIGHT, share};
 
 /// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
-const MAX_WORDS: usize = 4 << 10;
+pub(super) const MAX_WORDS: usize = 4 << 10;
 
 /// Lines that wait for a server that does not read; no call is taken beyond. Those that were cancelled count too, so that
 /// calling and cancelling without end fills no memory.
@@ -103,19 +102,23 @@ impl Instance {
                 Some(Cancellation { line, request }) => {
                     splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])
                 }
-                None if words.is_some() => cancelled_line(id, "the agent cancelled"),
-                None => cancelled_line(id, "the agent disconnected"),
+                None if words.is_some() => reply::cancelled(id, "the agent cancelled"),
+                None => reply::cancelled(id, "the agent disconnected"),
             });
         }
+        self.give_up_questions(key.session, (-31001, "the agent has given up the call that this was for"));
         self.give_up_ask(key, sent);
     }
 
     pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, response: Result<&Bytes, &Bytes>) -> Effect {
         self.count_calls(self.calls - 1);
-        if response.is_err() {
-            self.stats.errors.add_one();
-        }
         let key = call.reply.key;
+        if let Err(error) = response {
+            self.stats.errors.add_one();
+            if let Some(to) = call.reply.to() {
+                self.questions.elicitations.add_required(error, key.session, to);
+            }
+        }
         call.reply.answer(answer, Outcome::of(response));
         self.end_ask(key, response)
     }
@@ -143,6 +146,7 @@ impl Instance {
     /// Ends every call: the server is gone, or may not be waited for any longer.
     pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
         self.fail_asks(unwritten);
+        self.questions.withdraw_all();
         for (_, owner) in self.pending.remove_where(|_| true) {
             if let Owner::Call(call) = owner {
                 let failure = if self.outbox.has_begun(call.line) { written } else { unwritten };
@@ -150,8 +154,4 @@ impl Instance {
             }
         }
     }
-}
-
-pub(super) fn cancelled_line(id: u64, reason: &str) -> Bytes {
-    reply::notification_with("notifications/cancelled", &json!({ "requestId": id, "reason": reason }))
 }

@@ -47,10 +47,14 @@ impl Instance {
 
     /// The agent that what the server says now certainly belongs to, and the way to it if a call of it is unanswered.
     pub(super) fn owner(&self) -> Option<(u64, Option<ReplySender>)> {
-        let Whose::One(session) = self.given_up.whose(self.unanswered().map(|call| call.reply.key.session)) else {
-            return None;
-        };
+        let Whose::One(session) = self.whose() else { return None };
         Some((session, self.unanswered().find_map(|call| call.reply.to().cloned())))
+    }
+
+    /// To whom all belongs that the server may be at.
+    pub(super) fn whose(&self) -> Whose {
+        let calls = self.unanswered().map(|call| call.reply.key.session);
+        self.given_up.whose(calls.chain(self.questions.sessions()))
     }
 }
 

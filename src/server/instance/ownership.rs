@@ -1,7 +1,8 @@
 //! Whose a thing is that a server says without saying to whom. Pure.
 //!
-//! It is certainly an agent's only if everything that the server may be at is that agent's: the calls it has not answered, and
-//! those that were given up here and that it may go on with, cancelled or out of time, until it has answered them as well.
+//! It is certainly an agent's only if everything that the server may be at is that agent's: the calls it has not answered,
+//! those that were given up here and that it may go on with, cancelled or out of time, until it has answered them as well, and
+//! what it has asked an agent itself.
 
 use std::collections::VecDeque;
 
@@ -62,7 +63,8 @@ impl GivenUp {
         }
     }
 
-    /// To whom all belongs that the server may be at, `unanswered` being the sessions of the calls it owes an answer.
+    /// To whom all belongs that the server may be at, `unanswered` being the sessions of the calls that it owes an answer, and
+    /// the sessions that owe it one.
     pub(in crate::server) fn whose(&self, unanswered: impl Iterator<Item = u64>) -> Whose {
         let mut whose = self.forgotten;
         for session in unanswered.chain(self.known.iter().map(|(_, session)| *session)) {

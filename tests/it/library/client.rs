@@ -35,6 +35,22 @@ fn a_program_lists_calls_and_closes_with_a_guard_or_without() {
 }
 
 #[test]
+fn a_server_that_a_program_owns_is_told_that_nobody_can_be_asked() {
+    let owned = Owned::new();
+    run(async {
+        let client = Client::spawn_with(owned.server("s", &[]), Guard::Program(MCPD.into()));
+        client.initialize().await.expect("initialized");
+        for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
+            let result = client.call_tool("ask_client", &json!({ "method": method })).await.expect("an answer");
+            let result: Value = serde_json::from_slice(result.raw()).expect("JSON");
+            assert_eq!(result["structuredContent"]["error"]["code"], -32601, "{method}");
+        }
+        client.close().await;
+    });
+    assert!(owned.journal().contains(r#""capabilities":{}"#), "{}", owned.journal());
+}
+
+#[test]
 fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
     let owned = Owned::new();
     let deny = Policy::new(None, &[pattern("di*").expect("a glob")]).expect("a policy");

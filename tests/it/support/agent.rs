@@ -50,18 +50,32 @@ impl Agent {
     /// [`Agent::ready`], having said where it works, as one in a container has to.
     pub(crate) fn working_in(daemon: &Daemon, directory: &Path) -> Self {
         let mut agent = Self::connect(daemon);
-        result(&agent.introduce("2025-11-25", &json!({"mcpd/cwd": directory})));
+        result(&agent.introduce("2025-11-25", &json!({}), &json!({"mcpd/cwd": directory})));
+        agent
+    }
+
+    /// [`Agent::ready`], and can do this as a client.
+    pub(crate) fn able(daemon: &Daemon, capabilities: &Value) -> Self {
+        let mut agent = Self::connect(daemon);
+        result(&agent.initialize_as("2025-11-25", capabilities));
         agent
     }
 
     /// The handshake; the answer to `initialize`.
     pub(crate) fn initialize(&mut self, version: &str) -> Value {
-        self.introduce(version, &json!({}))
+        self.initialize_as(version, &json!({}))
     }
 
-    fn introduce(&mut self, version: &str, meta: &Value) -> Value {
+    /// The handshake of an agent that can do this as a client; the answer to `initialize`.
+    pub(crate) fn initialize_as(&mut self, version: &str, capabilities: &Value) -> Value {
+        self.introduce(version, capabilities, &json!({}))
+    }
+
+    fn introduce(&mut self, version: &str, capabilities: &Value, meta: &Value) -> Value {
         let info = json!({"name": "test-agent", "version": "7"});
-        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": info, "_meta": meta});
+        let params = json!({
+            "protocolVersion": version, "capabilities": capabilities, "clientInfo": info, "_meta": meta,
+        });
         let answer = self.request("initialize", &params);
         if answer["error"].is_null() {
             self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -152,6 +166,16 @@ impl Agent {
     /// Waits for a notification; other messages stay unread.
     pub(crate) fn expect_notification(&mut self, method: &str) -> Value {
         self.find(|message| message["method"] == method && message["id"].is_null())
+    }
+
+    /// Waits for a request; other messages stay unread.
+    pub(crate) fn expect_request(&mut self, method: &str) -> Value {
+        self.find(|message| message["method"] == method && !message["id"].is_null())
+    }
+
+    /// Answers a request.
+    pub(crate) fn respond(&mut self, request: &Value, result: &Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
     /// Fails if anything was said that the test did not read. What the daemon says, it says in order.

@@ -38,6 +38,9 @@ pub(crate) struct Flags {
     /// Leave pings unanswered.
     #[arg(long)]
     pub(crate) no_pings: bool,
+    /// Ask the client with this method when it is introduced.
+    #[arg(long)]
+    pub(crate) ask_at_start: Option<String>,
     /// End each line with `\r\n`.
     #[arg(long)]
     pub(crate) crlf: bool,

@@ -165,6 +165,10 @@ impl Server {
     fn notification(&mut self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/initialized" => {
+                if let Some(method) = &self.flags.ask_at_start {
+                    let line = format!(r#"{{"jsonrpc":"2.0","id":"at start","method":{}}}"#, quoted(method));
+                    self.output.line(&line);
+                }
                 if let Some(ms) = self.flags.late_tools {
                     self.after(ms, Later::Register);
                 }
@@ -181,7 +185,9 @@ impl Server {
     }
 
     fn answered(&mut self, id: &str, line: &[u8]) {
-        if let Some(call) = self.asked.remove(id) {
+        if let Some(call) = self.asked.remove(id)
+            && !self.asked.values().any(|other| *other == call)
+        {
             let answer: Value = from_slice(line).expect("it was read before");
             self.output.line(&tools::structured(&call, &answer.to_string()));
         }

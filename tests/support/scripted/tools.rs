@@ -1,5 +1,6 @@
 //! What a call does.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -69,6 +70,13 @@ impl Call {
 
     fn text(&self, key: &str) -> &str {
         self.arguments[key].as_str().unwrap_or_default()
+    }
+
+    /// An argument byte for byte.
+    fn raw_argument(&self, key: &str) -> Option<String> {
+        let params: BTreeMap<String, Box<RawValue>> = from_str(&self.params).ok()?;
+        let arguments: BTreeMap<String, Box<RawValue>> = from_str(params.get("arguments")?.get()).ok()?;
+        Some(arguments.get(key)?.get().to_owned())
     }
 
     fn names(&self, key: &str) -> Vec<String> {
@@ -197,12 +205,16 @@ fn mutate_tools(server: &mut Server, call: &Call) {
     server.output.line(&call.echo());
 }
 
-/// Sends the client a request; the call is answered with what the client answers.
+/// Sends the client a request with the `params` given, as often as `times` says; the call is answered with what the client
+/// answers last.
 fn ask_client(server: &mut Server, call: &Call) {
-    let question = quoted(&format!("ask-{}", server.fresh()));
     let method = quoted(call.text("method"));
-    server.asked.insert(question.clone(), call.id.clone());
-    server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{{}}}}"#));
+    let params = call.raw_argument("params").unwrap_or_else(|| "{}".to_owned());
+    for _ in 0..call.arguments["times"].as_u64().unwrap_or(1) {
+        let question = quoted(&format!("ask-{}", server.fresh()));
+        server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{params}}}"#));
+        server.asked.insert(question, call.id.clone());
+    }
 }
 
 /// Answers to ids that nobody asked with, before the right one.

@@ -20,7 +20,7 @@ fn every_key_is_read() {
     let server = server(
         "[daemon]\nnaming = '{tool}'\n[defaults]\npass_env = ['B', 'A']\ncall_timeout = '1m'\n[servers.my-server]\n\
          command = '~/bin/${NAME}'\nargs = ['-y', '$${x}']\nenv = { T = '${TOKEN}', 'A.B' = '' }\n\
-         pass_env = ['C', 'A']\ncwd = '~/n'\nallow = ['read_*']\ndeny = ['read_x']\nhandshake_timeout = '500ms'\n",
+         pass_env = ['C', 'A']\ncwd = '~/n'\nroots = ['~/r', 'file:///${NAME}']\nallow = ['read_*']\ndeny = ['read_x']\nhandshake_timeout = '500ms'\n",
     );
     let launch = server.launch.expect("defined");
     assert_eq!(&*server.name, "my-server");
@@ -30,6 +30,7 @@ fn every_key_is_read() {
     assert_eq!(launch.env["A.B"], "");
     assert_eq!(launch.pass_env, ["A", "B", "C"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/home/u/n")));
+    assert_eq!(launch.roots, ["/home/u/r", "file:///value"]);
     let permits = |tool| server.policy.permits(Kind::Tools, tool, None);
     assert!(permits("read_y") && !permits("read_x") && !permits("list"));
     assert_eq!(
@@ -148,13 +149,14 @@ fn what_is_kept_of_calls_is_read() {
 #[test]
 fn an_undefined_name_fails_its_server_alone() {
     let text = "[servers.a]\ncommand = 'x'\nenv = { T = '${NONE}' }\n[servers.b]\ncommand = 'x'\n[servers.c]\ncommand = '${E:-}'\n\
-                [servers.d]\ncommand = 'x'\ncwd = '${NAME}'";
+                [servers.d]\ncommand = 'x'\ncwd = '${NAME}'\n[servers.e]\ncommand = 'x'\nroots = ['${NAME}']";
     let loaded = load_text("/c.toml", text).expect("the rest holds");
     let launches: Vec<_> = loaded.config.servers.iter().map(|server| server.launch.as_ref().map(|_| ())).collect();
     assert_eq!(launches[0], Err(&Undefined::Variable("NONE".to_owned())));
     assert_eq!(launches[1], Ok(()));
     assert_eq!(launches[2].unwrap_err().to_string(), "`command` is empty once its `${…}` are filled in");
     assert_eq!(launches[3].unwrap_err().to_string(), "`cwd` is no whole path once its `${…}` are filled in");
+    assert!(launches[4].unwrap_err().to_string().starts_with("`roots` has one that is no whole path"));
 }
 
 #[test]

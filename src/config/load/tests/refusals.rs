@@ -40,9 +40,9 @@ fn rules_of_exposure_are_as_strict_as_the_rest() {
 #[test]
 fn keys_of_later_versions_are_said_to_be_later() {
     check(
-        "[servers.a]\ncommand = 'x'\nroots = ['/x']\nurl = 'x'\n[profiles.p]\nservers = ['a']",
+        "[servers.a]\ncommand = 'x'\nheaders = {}\nurl = 'x'\n[profiles.p]\nservers = ['a']",
         &[
-            "3:1 `roots` is not available in this version of mcpd | remove it, …",
+            "3:1 `headers` is not available in this version of mcpd | configure …",
             "4:1 `url` is not available in this version of mcpd | configure …",
             "5:2 `profiles` is not available in this version of mcpd | remove it: …",
         ],
@@ -154,6 +154,10 @@ fn bad_values_are_errors() {
     check(
         "[servers.a]\ncommand = 'x'\ncwd = 'notes'",
         &["3:7 `cwd` must be a whole path | write `cwd = \"~/some/directory\"`, or begin it with `/`"],
+    );
+    check(
+        "[servers.a]\ncommand = 'x'\nroots = ['/ok', 'notes', 'http://x/']",
+        &["3:17 a root must be a whole path or a `file://` URI | begin…", "3:26 a root must be… | …"],
     );
     check("[servers.a]\ncommand = \"x\\u0000\"", &["2:11 `command` holds a NUL character | …"]);
     check("[servers.a]\ncommand = 'x'\nargs = ['ok', 'a ${']", &["3:15 `${` is never closed | …"]);

@@ -1,0 +1,227 @@
+//! A request of a server on its way to an agent, and the way back.
+//!
+//! The session that has it owes the server one answer, which a value that is dropped gives as well: an agent that leaves
+//! answers everything. The server, for its part, may want the answer no more, or be gone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+
+use super::call::Cancellation;
+use super::role::Ability;
+use crate::jsonrpc::members::{members, progress_token, text};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
+
+/// Progress of one request that the server's task has not taken in. When there is so much, more is dropped.
+const PROGRESS_PLACES: usize = 8;
+
+/// What a server wants of an agent, read. The parts are slices of its params.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) ability: Ability,
+    pub(super) progress_token: Option<Bytes>,
+    /// Of a URL that the person is to visit, as text.
+    pub(super) elicitation: Option<Bytes>,
+}
+
+impl Wish {
+    /// What this method asks for; `None` for one that no agent is asked with.
+    pub(super) fn read(method: &[u8], params: Option<&Bytes>) -> Option<Result<Self, ErrorObject>> {
+        let ability = match method {
+            b"sampling/createMessage" => Ability::Sampling,
+            b"elicitation/create" => Ability::Form,
+            b"roots/list" => Ability::Roots,
+            _ => return None,
+        };
+        let wrong = |what: &str| ErrorObject::new(INVALID_PARAMS, what);
+        let Some(params) = params else {
+            return Some(Ok(Self { ability, progress_token: None, elicitation: None }));
+        };
+        Some(Self::of(ability, params).map_err(wrong))
+    }
+
+    fn of(ability: Ability, params: &Bytes) -> Result<Self, &'static str> {
+        let [meta, mode, elicitation] =
+            members(params, ["_meta", "mode", "elicitationId"]).map_err(|_| "`params` is no object")?;
+        let progress_token = progress_token(meta)?;
+        let ability = match (ability, mode.as_ref().and_then(text).as_deref()) {
+            (Ability::Form, Some(b"url")) => Ability::Url,
+            (Ability::Form, Some(b"form")) => Ability::Form,
+            (Ability::Form, _) if mode.is_some() => return Err("`mode` is neither `form` nor `url`"),
+            (other, _) => other,
+        };
+        let elicitation = elicitation.as_ref().and_then(text).filter(|_| ability == Ability::Url);
+        Ok(Self { ability, progress_token, elicitation })
+    }
+}
+
+/// A request of a server for one agent. Id and token are slices of its line.
+#[derive(Debug)]
+pub struct Question {
+    /// The whole request, without its newline.
+    pub line: Bytes,
+    /// The server's own id, raw.
+    pub id: Bytes,
+    /// The server's own progress token, raw.
+    pub progress_token: Option<Bytes>,
+    /// What the agent has to have declared.
+    pub ability: Ability,
+    /// To the server.
+    pub back: Back,
+    /// Ends when the server does not want the answer any more; without a word, when it is gone.
+    pub withdrawn: oneshot::Receiver<Withdrawal>,
+}
+
+/// Why a server does not want an answer any more.
+#[derive(Debug)]
+pub enum Withdrawal {
+    /// It says so.
+    Words(Cancellation),
+    /// For a person.
+    Reason(&'static str),
+}
+
+/// What comes back, as whole lines for the server.
+#[derive(Debug)]
+pub(super) enum Said {
+    Progress(Bytes),
+    Answer(Bytes),
+}
+
+/// The debt of one answer to a server. It cannot be lost: one that is dropped unpaid answers that the agent has gone.
+#[derive(Debug)]
+pub struct Back {
+    id: Bytes,
+    server: Arc<str>,
+    /// The place that is kept for the answer; `None` once paid.
+    answer: Option<mpsc::OwnedPermit<Said>>,
+    progress: mpsc::Sender<Said>,
+}
+
+impl Back {
+    /// The debt to `server` for its request with the raw id `id`, and where it is paid.
+    pub(super) fn new(id: &Bytes, server: &Arc<str>) -> (Self, mpsc::Receiver<Said>) {
+        let (progress, said) = mpsc::channel(PROGRESS_PLACES + 1);
+        // There is nothing in it yet.
+        let answer = progress.clone().try_reserve_owned().ok();
+        // Copied, so that a small id does not keep a large line in memory.
+        let id = Bytes::copy_from_slice(id);
+        (Self { id, server: Arc::clone(server), answer, progress }, said)
+    }
+
+    /// The server's own id, raw.
+    #[must_use]
+    pub fn id(&self) -> &Bytes {
+        &self.id
+    }
+
+    /// Answers with a whole response line that carries the server's id.
+    pub fn answer(mut self, line: Bytes) {
+        self.pay(line);
+    }
+
+    /// Answers with an error.
+    pub fn refuse(mut self, error: &ErrorObject) {
+        self.pay(reply::error(Some(&self.id), error));
+    }
+
+    /// Answers that the agent has not declared that it can do that.
+    pub fn unable(self, ability: Ability) {
+        // MCP 2025-11-25, `client/elicitation`, "Error Handling", on a mode that was not declared.
+        let code = if ability == Ability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
+        let why = format!("the agent that this is for has not declared `{}`", ability.declared_by());
+        self.refuse(&ErrorObject::new(code, why));
+    }
+
+    /// Answers that the agent could not be asked.
+    pub fn not_asked(self, code: i32, why: &str) {
+        let error = not_asked(code, why, &self.server);
+        self.refuse(&error);
+    }
+
+    /// Tells the server how far the agent is, unless it has not taken in what it was told before.
+    pub fn progress(&self, line: Bytes) {
+        let _ = self.progress.try_send(Said::Progress(line));
+    }
+
+    fn pay(&mut self, line: Bytes) {
+        if let Some(place) = self.answer.take() {
+            place.send(Said::Answer(line));
+        }
+    }
+}
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        if self.answer.is_some() {
+            self.pay(reply::error(Some(&self.id), &failed(-31001, "the agent has gone", &self.server)));
+        }
+    }
+}
+
+/// An error of mcpd's own for a server whose request no agent has seen.
+pub(super) fn not_asked(code: i32, why: &str, server: &str) -> ErrorObject {
+    error(code, why, server, "not_sent")
+}
+
+/// The same for a request that the agent may have seen.
+pub(super) fn failed(code: i32, why: &str, server: &str) -> ErrorObject {
+    error(code, why, server, "unknown")
+}
+
+fn error(code: i32, why: &str, server: &str, outcome: &str) -> ErrorObject {
+    ErrorObject { data: Some(json!({ "server": server, "outcome": outcome })), ..ErrorObject::new(code, why) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: &str, params: Option<&'static str>, expected: Result<(Ability, Option<&str>), &str>) {
+        let params = params.map(|params| Bytes::from_static(params.as_bytes()));
+        let wish = Wish::read(method.as_bytes(), params.as_ref()).expect("a method for agents");
+        let found = wish.as_ref().map(|wish| (wish.ability, wish.elicitation.as_deref()));
+        let expected = expected.map(|(ability, elicitation)| (ability, elicitation.map(str::as_bytes)));
+        assert_eq!(found.map_err(|error| error.message.as_str()), expected, "{params:?}");
+    }
+
+    #[test]
+    fn what_a_server_wants_is_in_its_method_and_mode() {
+        check("roots/list", None, Ok((Ability::Roots, None)));
+        check("roots/list", Some(r#"{"mode":"x"}"#), Ok((Ability::Roots, None)));
+        check("sampling/createMessage", Some(r#"{"elicitationId":"e"}"#), Ok((Ability::Sampling, None)));
+        check("elicitation/create", Some("{}"), Ok((Ability::Form, None)));
+        check("elicitation/create", Some(r#"{"mode":"form"}"#), Ok((Ability::Form, None)));
+        check("elicitation/create", Some(r#"{"mode":"url","elicitationId":"\u0065"}"#), Ok((Ability::Url, Some("e"))));
+        check("elicitation/create", Some(r#"{"mode":null}"#), Err("`mode` is neither `form` nor `url`"));
+        check("elicitation/create", Some(r#"{"Mode":"url"}"#), Err("`params` is no object"));
+        check(
+            "roots/list",
+            Some(r#"{"_meta":{"progressToken":{}}}"#),
+            Err("`_meta` or its `progressToken` is malformed"),
+        );
+        assert!(Wish::read(b"tools/call", None).is_none());
+    }
+
+    #[test]
+    fn a_debt_is_paid_once_and_by_dropping_it_too() {
+        let pay = |how: fn(Back)| {
+            let (back, mut said) = Back::new(&Bytes::from_static(b"\"q\""), &Arc::from("s"));
+            (0..2 * PROGRESS_PLACES).for_each(|_| back.progress(Bytes::from_static(b"p")));
+            how(back);
+            let mut answers = Vec::new();
+            while let Ok(next) = said.try_recv() {
+                answers.extend(match next {
+                    Said::Answer(line) => Some(line),
+                    Said::Progress(_) => None,
+                });
+            }
+            String::from_utf8(answers.concat()).expect("text")
+        };
+        assert_eq!(pay(|back| back.answer(Bytes::from_static(b"a"))), "a");
+        assert!(pay(|back| back.refuse(&ErrorObject::new(7, "no"))).contains(r#""id":"q","error":{"code":7"#));
+        assert!(pay(drop).contains(r#""code":-31001"#));
+    }
+}

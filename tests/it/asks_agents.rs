@@ -1,0 +1,201 @@
+//! What servers ask their client: to the agent that it is certainly for and that can do it, at once or not at all.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
+
+const SAMPLE: &str = "sampling/createMessage";
+const ELICIT: &str = "elicitation/create";
+
+fn able(daemon: &Daemon) -> Agent {
+    Agent::able(daemon, &json!({"sampling": {}, "elicitation": {}}))
+}
+
+fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
+    Setup::with(change(Server::named("s"))).start()
+}
+
+/// Has the server ask its client.
+fn start_question(agent: &mut Agent, method: &str, params: &Value) -> Value {
+    agent.start_call("s__ask_client", &json!({"method": method, "params": params}))
+}
+
+/// What the client answered, as the server got it.
+#[track_caller]
+fn got(answer: &Value) -> Value {
+    result(answer)["structuredContent"].clone()
+}
+
+/// The error that the server got.
+fn refusal(agent: &mut Agent, method: &str, params: &Value) -> Value {
+    let call = start_question(agent, method, params);
+    got(&agent.answer(&call))["error"].clone()
+}
+
+#[test]
+fn an_agent_alone_on_a_shared_server_is_asked_and_answers() {
+    let daemon = start(|server| server);
+    let mut agent = able(&daemon);
+    // What an agent has at other servers is no matter.
+    let call = agent.ask(
+        "tools/call",
+        &json!({"name": "s__ask_client", "arguments": {"method": SAMPLE, "params": {"maxTokens": 7, "messages": []}}}),
+    );
+    let question = agent.expect_request(SAMPLE);
+    assert_eq!(question["params"], json!({"maxTokens": 7, "messages": []}));
+    agent.respond(&question, &json!({"model": "m"}));
+    assert_eq!(got(&agent.answer(&call))["result"], json!({"model": "m"}));
+    let call = start_question(&mut agent, ELICIT, &json!({"mode": "form", "message": "who?"}));
+    let question = agent.expect_request(ELICIT);
+    agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}));
+    assert_eq!(got(&agent.answer(&call))["error"], json!({"code": -1, "message": "no"}));
+    agent.expect_quiet();
+}
+
+#[test]
+fn only_the_id_and_the_token_of_a_question_differ_and_the_servers_own_come_back() {
+    let daemon = start(|server| server);
+    let mut agent = able(&daemon);
+    let params = r#"{"zeta":1.10,"_meta":{"x":"\/","progressToken":"t-\u0031"},"mode":"form"}"#;
+    let call = r#"{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"s__ask_client","arguments":{"method":"elicitation/create","params":PARAMS}}}"#;
+    agent.send_raw(call.replace("PARAMS", params) + "\n");
+    let line = agent.next_line().expect("a line");
+    let id = serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone();
+    let expected = params.replace(r#""t-\u0031""#, &id.to_string());
+    let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"elicitation/create","params":{expected}}}"#);
+    assert_eq!(line.trim_end(), expected);
+    let progress =
+        format!(r#"{{"method":"notifications/progress", "params":{{"y":2.50,"progressToken":{id}}},"jsonrpc":"2.0"}}"#);
+    agent.send_raw(format!("{progress}\n"));
+    let theirs = progress.replace(&format!("\"progressToken\":{id}"), r#""progressToken":"t-\u0031""#);
+    assert_eq!(daemon.wait_journal("s", "notifications/progress"), theirs);
+    agent.send_raw(format!("{{\"result\":{{\"n\":1.50}}, \"id\":{id},\"jsonrpc\":\"2.0\"}}\n"));
+    let answer = daemon.wait_journal("s", "1.50");
+    assert_eq!(answer, r#"{"result":{"n":1.50}, "id":"ask-2","jsonrpc":"2.0"}"#);
+    assert_eq!(got(&agent.answer(&json!("c")))["id"], "ask-2");
+    agent.expect_quiet();
+}
+
+/// Case B16.
+#[test]
+fn while_two_agents_have_calls_the_server_is_refused_at_once_and_they_go_on() {
+    let daemon = start(|server| server);
+    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let busy = other.start_call("s__sleep", &json!({"ms": 1500}));
+    daemon.wait_journal("s", "\"ms\":1500");
+    let error = refusal(&mut one, SAMPLE, &json!({}));
+    assert_eq!((&error["code"], &error["data"]["outcome"]), (&json!(-31004), &json!("not_sent")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("several agents")), "{error}");
+    arguments(&other.answer(&busy));
+    let call = start_question(&mut one, SAMPLE, &json!({}));
+    let question = one.expect_request(SAMPLE);
+    one.respond(&question, &json!({}));
+    got(&one.answer(&call));
+    one.expect_quiet();
+    other.expect_quiet();
+}
+
+/// Case B16.
+#[test]
+fn a_call_that_was_given_up_counts_until_the_server_has_answered_it() {
+    let daemon = start(|server| server.line("tool_timeouts = { sleep = \"100ms\" }"));
+    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let timed_out = other.call("s__sleep", &json!({"ms": 1500, "stubborn": true}));
+    assert_eq!(code(&timed_out), -31002);
+    let error = refusal(&mut one, SAMPLE, &json!({}));
+    assert_eq!(error["code"], -31004, "{error}");
+    daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
+    let call = start_question(&mut one, SAMPLE, &json!({}));
+    let question = one.expect_request(SAMPLE);
+    one.respond(&question, &json!({}));
+    got(&one.answer(&call));
+}
+
+#[test]
+fn a_server_that_asks_while_nobody_has_a_call_is_refused() {
+    let daemon = start(|server| server.flags("--ask-at-start sampling/createMessage"));
+    let refused = daemon.wait_journal("s", "\"at start\"");
+    let refused: Value = serde_json::from_str(&refused).expect("JSON");
+    assert_eq!(refused["error"]["code"], -31004, "{refused}");
+}
+
+#[test]
+fn with_an_instance_each_both_agents_get_their_own_request_though_the_ids_are_the_same() {
+    let daemon = start(|server| server.line("sharing = \"session\""));
+    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let calls = [(&mut one, "one"), (&mut other, "other")]
+        .map(|(agent, name)| start_question(agent, ELICIT, &json!({ "message": name })));
+    let questions = [&mut one, &mut other].map(|agent| agent.expect_request(ELICIT));
+    for (agent, question, name) in [(&mut other, &questions[1], "other"), (&mut one, &questions[0], "one")] {
+        assert_eq!(question["params"]["message"], name);
+        agent.respond(question, &json!({ "content": name }));
+    }
+    for (agent, call, name) in [(&mut one, &calls[0], "one"), (&mut other, &calls[1], "other")] {
+        let got = got(&agent.answer(call));
+        assert_eq!((&got["id"], &got["result"]["content"]), (&json!("ask-2"), &json!(name)));
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn two_servers_with_the_same_id_have_two_questions_at_one_agent() {
+    let daemon = Setup::with(Server::named("s")).server(Server::named("t")).start();
+    let mut agent = able(&daemon);
+    let calls = ["s", "t"].map(|server| {
+        let asked = json!({"method": SAMPLE, "params": {"of": server}});
+        agent.start_call(&format!("{server}__ask_client"), &asked)
+    });
+    let questions = [(); 2].map(|()| agent.expect_request(SAMPLE));
+    assert_ne!(questions[0]["id"], questions[1]["id"]);
+    for question in questions.iter().rev() {
+        agent.respond(question, &question["params"]);
+    }
+    for (call, server) in calls.iter().zip(["s", "t"]) {
+        let got = got(&agent.answer(call));
+        assert_eq!((&got["id"], &got["result"]["of"]), (&json!("ask-2"), &json!(server)));
+    }
+}
+
+#[test]
+fn what_an_agent_or_its_version_cannot_do_it_is_not_asked() {
+    let daemon = start(|server| server);
+    let url = json!({"mode": "url", "elicitationId": "e", "url": "https://x"});
+    let all = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    for (version, capabilities, refused) in [
+        ("2025-11-25", json!({}), [true, true, true]),
+        ("2025-11-25", json!({"sampling": {}}), [false, true, true]),
+        ("2025-11-25", json!({"elicitation": {}}), [true, false, true]),
+        ("2025-11-25", json!({"elicitation": {"url": {}}}), [true, true, false]),
+        ("2025-03-26", all, [false, true, true]),
+    ] {
+        let mut agent = Agent::connect(&daemon);
+        result(&agent.initialize_as(version, &capabilities));
+        for ((method, params, code), refused) in
+            [(SAMPLE, json!({}), -32601), (ELICIT, json!({}), -32601), (ELICIT, url.clone(), -32602)]
+                .iter()
+                .zip(refused)
+        {
+            let call = start_question(&mut agent, method, params);
+            if refused {
+                let error = got(&agent.answer(&call))["error"].clone();
+                assert_eq!(error["code"], *code, "{version} {capabilities} {params}: {error}");
+                assert!(error["message"].as_str().is_some_and(|text| text.contains("not declared")), "{error}");
+            } else {
+                let question = agent.expect_request(method);
+                agent.respond(&question, &json!({}));
+                got(&agent.answer(&call));
+            }
+        }
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn a_malformed_question_is_refused_and_shown_to_nobody() {
+    let daemon = start(|server| server);
+    let mut agent = able(&daemon);
+    for params in [json!([]), json!({"mode": "telepathy"}), json!({"_meta": {"progressToken": {}}})] {
+        assert_eq!(refusal(&mut agent, ELICIT, &params)["code"], -32602, "{params}");
+    }
+    agent.expect_quiet();
+}

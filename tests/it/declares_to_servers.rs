@@ -1,0 +1,166 @@
+//! What servers are told that their client can do, and what they get of it: roots, and that a URL was visited.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, code, result};
+
+const ELICIT: &str = "elicitation/create";
+
+fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
+    Setup::with(change(Server::named("s"))).variable("DIR", "y").start()
+}
+
+/// The capabilities that its instances were told, in order, as they were spelled.
+fn declared(daemon: &Daemon) -> Vec<String> {
+    let lines = daemon.journal("s").into_iter().filter(|line| line.contains("\"initialize\""));
+    let part = |line: String| -> Option<String> {
+        let (_, rest) = line.split_once(r#""capabilities":"#)?;
+        Some(rest.split_once(r#","clientInfo""#)?.0.to_owned())
+    };
+    lines.filter_map(part).collect()
+}
+
+#[track_caller]
+fn got(answer: &Value) -> Value {
+    result(answer)["structuredContent"].clone()
+}
+
+fn roots(agent: &mut Agent) -> Value {
+    got(&agent.call("s__ask_client", &json!({"method": "roots/list"})))
+}
+
+const FOR_ALL: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}}}"#;
+
+#[test]
+fn an_instance_of_several_agents_is_told_what_can_be_handed_to_them_and_no_roots() {
+    for sharing in ["shared", "pool", "workspace"] {
+        let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
+        let mut agent = Agent::able(&daemon, &json!({"roots": {}}));
+        assert_eq!(code(&roots(&mut agent)), -32601);
+        assert!(declared(&daemon).iter().all(|declared| declared == FOR_ALL), "{sharing}: {:?}", declared(&daemon));
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn an_agents_own_instance_is_told_exactly_what_that_can_do_and_its_version_has() {
+    let daemon = start(|server| server.line("sharing = \"session\""));
+    let own = r#"{"x-vendor":{"n":1.10},"tasks":{},"roots":{"listChanged":true},"elicitation":{}}"#;
+    let gated = r#"{"roots":{"listChanged":true},"x-vendor":{"n":1.10}}"#;
+    for (version, expected) in [("2025-11-25", own), ("2025-03-26", gated)] {
+        let mut agent = Agent::connect(&daemon);
+        agent.send_raw(format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":\"i\",\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"{version}\",\"capabilities\":{own}}}}}\n"
+        ));
+        result(&agent.answer(&json!("i")));
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        result(&agent.call("s__echo", &json!({})));
+        assert_eq!(declared(&daemon).last().map(String::as_str), Some(expected));
+    }
+    assert_eq!(declared(&daemon)[0], FOR_ALL, "the one that only lists");
+}
+
+#[test]
+fn roots_of_the_configuration_are_told_at_once_whoever_has_calls() {
+    let daemon = start(|server| {
+        server.line("roots = [\"/data/my notes\", \"file:///x/${DIR}\"]").flags("--ask-at-start roots/list")
+    });
+    let expected = json!({"roots": [
+        {"uri": "file:///data/my%20notes", "name": "my notes"}, {"uri": "file:///x/y", "name": "y"},
+    ]});
+    let told: Value = serde_json::from_str(&daemon.wait_journal("s", "\"at start\"")).expect("JSON");
+    assert_eq!(told["result"], expected);
+    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
+    let busy = other.start_call("s__sleep", &json!({"ms": 200}));
+    assert_eq!(roots(&mut one)["result"], expected);
+    result(&other.answer(&busy));
+    assert!(declared(&daemon)[0].contains(r#""roots":{}"#));
+}
+
+#[test]
+fn the_roots_of_a_workspace_are_its_directory() {
+    let daemon = start(|server| server.line("sharing = \"workspace\"").line("roots = [\"${agent:cwd}\"]"));
+    let mut agent = Agent::connect(&daemon);
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "_meta": {"mcpd/cwd": "/"}});
+    result(&agent.request("initialize", &params));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    assert_eq!(roots(&mut agent)["result"]["roots"], json!([{"uri": "file:///", "name": "/"}]));
+}
+
+#[test]
+fn an_agents_own_instance_asks_it_for_its_roots_once_it_is_ready_and_hears_of_their_changes() {
+    let daemon = start(|server| server.line("sharing = \"session\"").flags("--ask-at-start roots/list"));
+    let capabilities = json!({"roots": {"listChanged": true}});
+    let mut agent = Agent::connect(&daemon);
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities});
+    result(&agent.request("initialize", &params));
+    daemon.wait_row("s", "has its instance", |row| row["instances"][1]["state"] == "ready");
+    agent.expect_quiet();
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let question = agent.expect_request("roots/list");
+    agent.respond(&question, &json!({"roots": ["mine"]}));
+    daemon.wait_journal("s", "mine");
+    let mut other = Agent::able(&daemon, &json!({"sampling": {}}));
+    let changed = r#"{"method":"notifications/roots/list_changed", "jsonrpc":"2.0"}"#;
+    for agent in [&mut other, &mut agent] {
+        agent.send_raw(format!("{changed}\n"));
+        result(&agent.call("s__echo", &json!({})));
+    }
+    let heard = daemon.journal("s").iter().filter(|line| *line == changed).count();
+    assert_eq!(heard, 1, "one has declared no roots");
+}
+
+#[test]
+fn nobody_hears_of_roots_at_a_server_that_is_not_the_agents_own() {
+    let daemon = start(|server| server.line("broadcast_logs = true").line("roots = [\"/x\"]"));
+    let mut agent = Agent::able(&daemon, &json!({"roots": {"listChanged": true}}));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    result(&agent.call("s__echo", &json!({})));
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("roots/list_changed")));
+}
+
+fn complete(agent: &mut Agent, id: &str) {
+    let line = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\",\"params\":{{\"x\":1.10,\"elicitationId\":\"{id}\"}}}}\n"
+    );
+    result(&agent.call("s__raw", &json!({ "text": line })));
+}
+
+#[test]
+fn that_a_url_was_visited_is_told_to_the_agent_that_was_sent_there_and_no_other() {
+    let daemon = start(|server| server);
+    let able = json!({"elicitation": {"url": {}}});
+    let mut asked = Agent::able(&daemon, &able);
+    let mut refused = Agent::able(&daemon, &able);
+    let mut other = Agent::able(&daemon, &able);
+    let params = json!({"mode": "url", "elicitationId": "e1", "url": "https://x", "message": "go"});
+    let call = asked.start_call("s__ask_client", &json!({"method": ELICIT, "params": params}));
+    let question = asked.expect_request(ELICIT);
+    assert_eq!(question["params"], params);
+    asked.respond(&question, &json!({"action": "accept"}));
+    got(&asked.answer(&call));
+    // By the error of a call.
+    let error = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"go","data":{"elicitations":[{"mode":"url","elicitationId":"e2","url":"https://y"}]}}}"#;
+    let answer = refused.call("s__raw", &json!({"text": format!("{error}\n"), "answer": false}));
+    assert_eq!((code(&answer), &answer["error"]["data"]["elicitations"][0]["elicitationId"]), (-32042, &json!("e2")));
+    for id in ["e1", "e2", "e1", "unknown"] {
+        complete(&mut other, id);
+    }
+    for (agent, id) in [(&mut asked, "e1"), (&mut refused, "e2")] {
+        let told = agent.expect_notification("notifications/elicitation/complete");
+        assert_eq!(told["params"], json!({"x": 1.1, "elicitationId": id}));
+        agent.expect_quiet();
+    }
+    other.expect_quiet();
+}
+
+#[test]
+fn an_agent_whose_version_has_no_urls_to_visit_hears_of_none() {
+    let daemon = start(|server| server);
+    let mut agent = Agent::connect(&daemon);
+    result(&agent.initialize("2025-06-18"));
+    let error = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"go","data":{"elicitations":[{"elicitationId":"e"}]}}}"#;
+    assert_eq!(code(&agent.call("s__raw", &json!({"text": format!("{error}\n"), "answer": false}))), -32042);
+    complete(&mut agent, "e");
+    agent.expect_quiet();
+}

@@ -1,0 +1,228 @@
+//! Every way in which a request of a server to an agent ends: the server always hears of it, and the agent too.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, MCPD, Server, Setup, arguments, code, result, until, wait_exit};
+
+const SAMPLE: &str = "sampling/createMessage";
+
+fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
+    Setup::with(change(Server::named("s"))).server(Server::named("idle")).start()
+}
+
+fn able(daemon: &Daemon) -> Agent {
+    Agent::able(daemon, &json!({"sampling": {}}))
+}
+
+/// Has the server ask its client; the call, and what the agent is asked.
+fn asked(agent: &mut Agent) -> (Value, Value) {
+    let call = agent.start_call("s__ask_client", &json!({ "method": SAMPLE }));
+    (call, agent.expect_request(SAMPLE))
+}
+
+fn expect_cancelled(agent: &mut Agent, question: &Value) {
+    let cancelled = agent.expect_notification("notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], question["id"]);
+}
+
+/// The error code that the server got for its question.
+fn refusal(daemon: &Daemon) -> i64 {
+    let line = daemon.wait_journal("s", "\"id\":\"ask-");
+    code(&serde_json::from_str(&line).expect("JSON"))
+}
+
+#[track_caller]
+fn got(answer: &Value) -> Value {
+    result(answer)["structuredContent"].clone()
+}
+
+fn strays(daemon: &Daemon) -> Value {
+    daemon.status()["agents"][0]["stray_responses"].clone()
+}
+
+#[test]
+fn a_server_that_wants_the_answer_no_more_has_the_agent_hear_of_it_and_gets_none() {
+    let daemon = start(|server| server);
+    let mut agent = able(&daemon);
+    let (call, question) = asked(&mut agent);
+    let params = r#""params":{"x":1.10,"requestId":ID,"reason":"changed my mind"}}"#;
+    let withdrawal = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled",{params}"#);
+    let text = withdrawal.replace("ID", "\"ask-2\"") + "\n";
+    let saying_so = agent.start_call("s__raw", &json!({ "text": text }));
+    assert_eq!(agent.next_line().expect("a line").trim_end(), withdrawal.replace("ID", &question["id"].to_string()));
+    arguments(&agent.answer(&saying_so));
+    agent.respond(&question, &json!({"too": "late"}));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.expect_quiet();
+    daemon.wait_journal("s", "notifications/cancelled");
+    assert_eq!(strays(&daemon), 1);
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("late") || line.contains("\"id\":\"ask-2\"")));
+}
+
+/// Case C14.
+#[test]
+fn an_answer_to_what_nobody_asked_is_counted_and_reaches_no_server() {
+    let daemon = start(|server| server);
+    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let (call, question) = asked(&mut other);
+    for id in [question["id"].clone(), json!("1"), json!(99)] {
+        one.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"not": "yours"}}));
+    }
+    one.expect_quiet();
+    assert_eq!(strays(&daemon), 3);
+    other.respond(&question, &json!({"n": 1}));
+    assert_eq!(got(&other.answer(&call))["result"], json!({"n": 1}));
+    other.respond(&question, &json!({"n": 2}));
+    other.expect_quiet();
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("yours") || line.contains("\"n\":2")));
+}
+
+#[test]
+fn an_agent_that_gives_up_its_call_answers_no_more_what_was_asked_for_it() {
+    for sharing in ["shared", "session"] {
+        let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
+        let mut agent = able(&daemon);
+        let (call, question) = asked(&mut agent);
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        expect_cancelled(&mut agent, &question);
+        daemon.wait_journal("s", "notifications/cancelled");
+        assert_eq!(refusal(&daemon), -31001);
+        agent.expect_quiet();
+    }
+}
+
+/// Case C14.
+#[test]
+fn an_agent_that_never_answers_costs_its_call_the_timeout_and_both_hear_of_it() {
+    let daemon = start(|server| server.line("call_timeout = \"300ms\""));
+    let mut agent = able(&daemon);
+    let (call, question) = asked(&mut agent);
+    assert_eq!(code(&agent.answer(&call)), -31002);
+    expect_cancelled(&mut agent, &question);
+    daemon.wait_journal("s", "notifications/cancelled");
+    assert_eq!(refusal(&daemon), -31002);
+}
+
+#[test]
+fn while_an_agent_says_how_far_it_is_the_call_that_it_was_asked_for_goes_on() {
+    let daemon = start(|server| server.line("call_timeout = \"3s\""));
+    let mut agent = able(&daemon);
+    let params = json!({"_meta": {"progressToken": 7}});
+    let call = agent.start_call("s__ask_client", &json!({"method": SAMPLE, "params": params}));
+    let question = agent.expect_request(SAMPLE);
+    let told = |n: i64| format!("\"progress\":{n}");
+    for n in 1..=2 {
+        // Waits for most of the time that the call has.
+        arguments(&agent.call("idle__sleep", &json!({"ms": 2000})));
+        let params = json!({"progressToken": question["params"]["_meta"]["progressToken"], "progress": n});
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        daemon.wait_journal("s", &told(n));
+    }
+    agent.respond(&question, &json!({}));
+    got(&agent.answer(&call));
+}
+
+/// Case C14.
+#[test]
+fn an_agent_that_goes_away_answers_with_that() {
+    let daemon = start(|server| server);
+    let mut agent = able(&daemon);
+    asked(&mut agent);
+    agent.hang_up();
+    assert_eq!(refusal(&daemon), -31001);
+}
+
+/// Case C14.
+#[test]
+fn an_agent_that_says_no_more_answers_with_that_and_still_gets_its_call_answered() {
+    let daemon = start(|server| server);
+    let mut agent = able(&daemon);
+    let (call, _) = asked(&mut agent);
+    agent.shut_down_writing();
+    assert_eq!(got(&agent.answer(&call))["error"]["code"], -31001);
+    agent.expect_end();
+}
+
+#[test]
+fn a_server_that_dies_has_the_agent_hear_that_nobody_wants_the_answer() {
+    for sharing in ["shared", "session"] {
+        let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
+        let mut agent = able(&daemon);
+        let (call, question) = asked(&mut agent);
+        let death = agent.start_call("s__die", &json!({"how": "kill"}));
+        [call, death].iter().for_each(|id| assert_eq!(code(&agent.answer(id)), -31001));
+        expect_cancelled(&mut agent, &question);
+        agent.respond(&question, &json!({}));
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn a_server_that_is_stopped_has_the_agent_hear_that_nobody_wants_the_answer() {
+    let daemon = start(|server| server.flags("--leave-delay 3000"));
+    let mut agent = able(&daemon);
+    let (call, question) = asked(&mut agent);
+    let place = daemon.place();
+    let mut disable = place.command(MCPD);
+    disable.args(["disable", "s", "--runtime-dir"]).arg(place.runtime_dir());
+    let mut disabling = disable.stdout(Stdio::null()).spawn().expect("spawn");
+    assert_eq!(code(&agent.answer(&call)), -31005);
+    expect_cancelled(&mut agent, &question);
+    assert!(daemon.journal("s").iter().all(|line| line != "# left"), "before the server has gone");
+    assert!(wait_exit(&mut disabling).success());
+}
+
+/// Case C14.
+#[test]
+fn an_answer_that_is_none_or_too_large_is_an_error_for_the_server() {
+    let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"64KiB\"").start();
+    let mut agent = able(&daemon);
+    let (call, question) = asked(&mut agent);
+    agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": 1, "error": {}}));
+    assert_eq!(got(&agent.answer(&call))["error"]["code"], -32603);
+    let (call, question) = asked(&mut agent);
+    agent.respond(&question, &json!("x".repeat(100_000)));
+    assert_eq!(got(&agent.answer(&call))["error"]["code"], -31006);
+    agent.expect_quiet();
+}
+
+/// Case B21.
+#[test]
+fn a_server_that_asks_without_end_is_refused_beyond_a_limit_and_holds_up_nobody() {
+    let daemon = start(|server| server.line("call_timeout = \"5s\""));
+    let [mut agent, mut other] = [(); 2].map(|()| able(&daemon));
+    let call = agent.start_call("s__ask_client", &json!({"method": SAMPLE, "times": 1000}));
+    let questions: Vec<_> = (0..64).map(|_| agent.expect_request(SAMPLE)).collect();
+    let refused = || daemon.journal("s").iter().filter(|line| line.contains("-31003")).count();
+    until("the others are refused", || (refused() == 936).then_some(()));
+    arguments(&other.call("idle__echo", &json!({})));
+    agent.respond(&questions[0], &json!({}));
+    assert_eq!(code(&agent.answer(&call)), -31002);
+    let mut cancelled: Vec<_> = (1..64).map(|_| agent.expect_notification("notifications/cancelled")).collect();
+    cancelled.sort_by_key(|cancelled| cancelled["params"]["requestId"].as_u64());
+    for (cancelled, question) in cancelled.iter().zip(&questions[1..]) {
+        assert_eq!(cancelled["params"]["requestId"], question["id"]);
+    }
+    agent.expect_quiet();
+    arguments(&agent.call("s__echo", &json!({})));
+}
+
+/// Case B15.
+#[test]
+fn a_question_to_an_agent_that_does_not_read_is_refused_and_not_lost() {
+    let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"256KiB\"").start();
+    let mut agent = able(&daemon);
+    let call = |id: usize, tool: &str, arguments: Value| {
+        let params = json!({ "name": tool, "arguments": arguments });
+        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+    };
+    // More than the socket holds, and less than an agent is cut off for; all at once, for then it is not read from.
+    let large: String = (10..14).map(|id| call(id, "s__big", json!({"bytes": 200_000}))).collect();
+    agent.send_raw(large + &call(14, "s__ask_client", json!({ "method": SAMPLE })));
+    let refused = refusal(&daemon);
+    (10..14).for_each(|id| drop(result(&agent.answer(&json!(id))).clone()));
+    assert_eq!((refused, got(&agent.answer(&json!(14)))["error"]["code"].clone()), (-31003, json!(-31003)));
+    agent.expect_quiet();
+}

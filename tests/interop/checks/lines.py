@@ -35,8 +35,10 @@ class Peer:
                 return lines
 
     def shake_hands(self):
+        # As mcpd declares them to a server that several agents share: some servers list more for it.
+        able = {"sampling": {"tools": {}, "context": {}}, "elicitation": {"form": {}, "url": {}}}
         info = {"name": "lines", "version": "1"}
-        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}, 0)
+        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": able, "clientInfo": info}, 0)
         self.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
         return self
 

@@ -45,19 +45,27 @@ class Agent:
         raise AssertionError(f"{tool} was called: {result}")
 
 
-@asynccontextmanager
-async def connect(transport):
-    """An initialised agent at the other end of `transport`.
+async def _asked(*_):
+    raise AssertionError("nothing here makes a server ask")
 
-    Line 1 opens with `initialize`, line 2 with `server/discover`. Neither declares a capability.
+
+# Has an agent declare what mcpd declares to a server that several agents share: some servers list more for it.
+ABLE = {"sampling_callback": _asked, "elicitation_callback": _asked}
+
+
+@asynccontextmanager
+async def connect(transport, **answers):
+    """An initialised agent at the other end of `transport`, which declares what it has `answers` for.
+
+    Line 1 opens with `initialize`, line 2 with `server/discover`.
     """
     if IS_1:
-        async with transport as (read, write), mcp.ClientSession(read, write) as session:
+        async with transport as (read, write), mcp.ClientSession(read, write, **answers) as session:
             await session.initialize()
             yield Agent(session)
     else:
         # Without its cache, so that a list is what the peer says now.
-        async with mcp.Client(transport, cache=None) as client:
+        async with mcp.Client(transport, cache=None, **answers) as client:
             yield Agent(client)
 
 

@@ -76,7 +76,7 @@ class World:
         command, *args = server.command
         with (self._directory / "direct.log").open("w") as log:
             parameters = StdioServerParameters(command=command, args=args, env=server.env, cwd=server.cwd)
-            async with sdk.connect(stdio_client(parameters, errlog=log)) as agent:
+            async with sdk.connect(stdio_client(parameters, errlog=log), **sdk.ABLE) as agent:
                 before, tools = None, await agent.tools()
                 while tools != before:
                     await anyio.sleep(0.5)

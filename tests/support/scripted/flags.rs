@@ -92,6 +92,12 @@ pub(crate) struct Flags {
     /// Offer the prompts, resources and templates in this file too, and echo what asks for one of them.
     #[arg(long)]
     pub(crate) library: Option<PathBuf>,
+    /// Make tasks of calls that ask for one.
+    #[arg(long)]
+    pub(crate) tasks: bool,
+    /// Do not declare that tasks can be cancelled.
+    #[arg(long)]
+    pub(crate) no_task_cancel: bool,
     /// Declare no tools, and take the question for them as an error.
     #[arg(long)]
     pub(crate) no_tools_capability: bool,

@@ -1,7 +1,7 @@
 //! What the scripted server is made of.
 //!
 //! `flags` (what the test's config asks for) → `kin` (wrappers and daughters, before any protocol) → `server` (lines,
-//! timers, methods) → `listing` and `tools` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
+//! timers, methods) → `listing`, `tasks` and `tools` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
 //! of the process it is).
 
 mod flags;
@@ -10,6 +10,7 @@ mod kin;
 mod library;
 mod listing;
 mod server;
+mod tasks;
 mod tools;
 mod wire;
 

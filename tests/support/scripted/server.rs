@@ -12,6 +12,7 @@ use super::flags::Flags;
 use super::kin;
 use super::library;
 use super::listing;
+use super::tasks::{self, Tasks};
 use super::tools::{self, Call};
 use super::wire::{Message, Output, error, quoted, response};
 
@@ -21,6 +22,8 @@ pub(crate) enum Later {
     Answer { call: String, line: String, stubborn: bool },
     /// Register the tool `late`.
     Register,
+    /// Complete a task.
+    Finish { task: String },
 }
 
 /// The server's whole state, owned by the loop.
@@ -30,6 +33,7 @@ pub(crate) struct Server {
     pub(crate) tools: Vec<String>,
     /// Calls that wait for the client's answer, by the id of the question.
     pub(crate) asked: HashMap<String, String>,
+    pub(crate) tasks: Tasks,
     /// Set to leave the loop.
     pub(crate) leave: Option<ExitCode>,
     timers: BTreeMap<(Instant, u64), Later>,
@@ -39,8 +43,10 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(flags: Flags, output: Output) -> Self {
         let built_in: &[&str] = if flags.bare { &[] } else { tools::BUILT_IN };
-        let tools = built_in.iter().map(|name| (*name).to_owned()).chain(flags.tools.clone()).collect();
-        Self { flags, output, tools, asked: HashMap::new(), leave: None, timers: BTreeMap::new(), count: 0 }
+        let tools = built_in.iter().map(|name| (*name).to_owned()).chain(flags.tools.clone());
+        let of_tasks = tasks::TOOLS.into_iter().filter(|_| flags.tasks).map(str::to_owned);
+        let (tools, asked, tasks) = (tools.chain(of_tasks).collect(), HashMap::new(), Tasks::default());
+        Self { flags, output, tools, asked, tasks, leave: None, timers: BTreeMap::new(), count: 0 }
     }
 
     /// Serves until stdin ends or a call ends it.
@@ -86,6 +92,7 @@ impl Server {
     fn fire(&mut self) {
         match self.timers.pop_first() {
             Some((_, Later::Answer { line, .. })) => self.output.line(&line),
+            Some((_, Later::Finish { task })) => tasks::finish(self, &task, "completed", false),
             Some((_, Later::Register)) => {
                 self.tools.push("late".into());
                 self.list_changed();
@@ -128,9 +135,16 @@ impl Server {
                 self.output.line(&response(id, &page));
             }
             "tools/call" => match Call::read(id, params) {
-                Some(call) => tools::call(self, &call),
+                Some(call) => match &value(params)["task"] {
+                    Value::Null => tools::call(self, &call),
+                    task if self.flags.tasks => tasks::create(self, &call, &task["ttl"]),
+                    _ => tools::call(self, &call),
+                },
                 None => self.output.line(&error(id, -32602, "params without a name", "")),
             },
+            "tasks/get" | "tasks/cancel" | "tasks/result" if self.flags.tasks => {
+                tasks::request(self, method, id, &value(params));
+            }
             _ => {
                 let file = self.flags.library.as_deref();
                 let answer = file.and_then(|file| library::answer(file, method, params, self.flags.page_size));
@@ -149,6 +163,9 @@ impl Server {
         let mut capabilities = self.flags.library.as_deref().map(library::capabilities).unwrap_or_default();
         if !self.flags.no_tools_capability {
             capabilities.push(r#""tools":{"listChanged":true}"#);
+        }
+        if self.flags.tasks {
+            capabilities.push(tasks::capability(!self.flags.no_task_cancel));
         }
         let capabilities = capabilities.join(",");
         let software = quoted(&self.flags.software);
@@ -177,7 +194,7 @@ impl Server {
                 let cancelled = value(params)["requestId"].to_string();
                 self.timers.retain(|_, later| match later {
                     Later::Answer { call, stubborn, .. } => *stubborn || *call != cancelled,
-                    Later::Register => true,
+                    Later::Register | Later::Finish { .. } => true,
                 });
             }
             _ => {}

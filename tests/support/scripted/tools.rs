@@ -11,7 +11,7 @@ use serde_json::{Value, from_str};
 
 use super::server::{Later, Server};
 use super::wire::{error, quoted, response};
-use super::{introspect, kin};
+use super::{introspect, kin, tasks};
 
 /// The tools listed unless `--bare` is given, in this order.
 pub(crate) const BUILT_IN: &[&str] = &[
@@ -44,11 +44,11 @@ pub(crate) const BUILT_IN: &[&str] = &[
 
 /// One `tools/call`, with the raw text it came in.
 pub(crate) struct Call {
-    id: String,
-    name: String,
+    pub(crate) id: String,
+    pub(crate) name: String,
     params: String,
     progress_token: String,
-    arguments: Value,
+    pub(crate) arguments: Value,
 }
 
 impl Call {
@@ -85,12 +85,16 @@ impl Call {
     }
 
     /// The parameters as they came, byte for byte, who answered, and as much filler as `pad` says.
-    fn echo(&self) -> String {
+    pub(crate) fn echo(&self) -> String {
+        structured(&self.id, &self.echo_content())
+    }
+
+    pub(crate) fn echo_content(&self) -> String {
         let pad = match self.number("pad") as usize {
             0 => String::new(),
             bytes => format!(r#","pad":"{}""#, "x".repeat(bytes)),
         };
-        structured(&self.id, &format!(r#"{{"params":{},"pid":{}{pad}}}"#, self.params, std::process::id()))
+        format!(r#"{{"params":{},"pid":{}{pad}}}"#, self.params, std::process::id())
     }
 }
 
@@ -126,6 +130,7 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "invalid_utf8" => {
             server.output.raw(&[br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), b",\"result\":\"\xff\xfe\"}\n"].concat());
         }
+        "finish_task" | "forget_task" if server.flags.tasks => tasks::tool(server, call),
         name => match introspect::report(name, &call.arguments) {
             Some(report) => server.output.line(&structured(id, &report.to_string())),
             None if server.tools.contains(&call.name) => server.output.line(&call.echo()),

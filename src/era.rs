@@ -61,6 +61,7 @@ pub fn capabilities(protocol: &str) -> serde_json::Value {
         "prompts": { "listChanged": true },
         "logging": {},
         "resources": { "subscribe": true, "listChanged": true },
+        "tasks": { "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } },
     });
     if let Some(all) = all.as_object_mut() {
         all.retain(|name, _| has(protocol, name));
@@ -110,6 +111,6 @@ mod tests {
     fn an_agent_is_told_of_what_its_version_has() {
         let told = |version| capabilities(version).as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
         assert_eq!(told("2024-11-05"), ["logging", "prompts", "resources", "tools"]);
-        assert_eq!(told("2025-11-25"), ["completions", "logging", "prompts", "resources", "tools"]);
+        assert_eq!(told("2025-11-25"), ["completions", "logging", "prompts", "resources", "tasks", "tools"]);
     }
 }

@@ -38,10 +38,15 @@ mod mcpd {
         pub mod listing;
         mod stats;
         mod subscriptions;
+        pub mod tasks;
         mod unasked;
 
         pub use stats::Counter;
         pub use subscriptions::Subscription;
+
+        /// The way to a server, of which no target has one.
+        #[derive(Debug, Clone)]
+        pub struct ServerHandle;
     }
 
     /// What of a session's room does no I/O.

@@ -22,7 +22,7 @@ use rooms::kind::{Kind, PerKind};
 use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
-use rooms::server::call::{Call, CallKey, Reply, ReplySender};
+use rooms::server::call::{Call, CallKey, Matter, Reply, ReplySender};
 use rooms::server::listing::{Listing, Next};
 use rooms::session::asked::{Asked, Lead, Method};
 use serde_json::value::RawValue;
@@ -144,7 +144,7 @@ impl Router {
             id: id.clone(),
             rename: Some((asked.raw_key.clone(), route.raw_name.clone())),
             progress_token: asked.progress_token.clone(),
-            subscription: None,
+            matter: Matter::Nothing,
             limit: route.limit,
         };
         self.pending[route.server].register(|number| {

@@ -76,14 +76,16 @@ impl<T> Pending<T> {
     }
 
     fn position(&self, raw: &[u8]) -> Option<usize> {
-        let id = Self::minted(raw)?;
+        let id = minted(raw)?;
         self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
+}
 
-    fn minted(raw: &[u8]) -> Option<u64> {
-        let minted = matches!(raw, [b'1'..=b'9', ..]) && raw.iter().all(u8::is_ascii_digit);
-        minted.then(|| std::str::from_utf8(raw).ok()?.parse().ok()).flatten()
-    }
+/// The id that `raw` is, if it is spelled as one that was minted here.
+#[must_use]
+pub fn minted(raw: &[u8]) -> Option<u64> {
+    let minted = matches!(raw, [b'1'..=b'9', ..]) && raw.iter().all(u8::is_ascii_digit);
+    minted.then(|| std::str::from_utf8(raw).ok()?.parse().ok()).flatten()
 }
 
 #[cfg(test)]

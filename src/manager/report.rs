@@ -102,6 +102,9 @@ pub struct ServerReport {
     pub skipped_lines: u64,
     /// Responses to no request of ours: unknown, duplicate or late.
     pub stray_responses: u64,
+    /// Status notifications of tasks that it has made for nobody.
+    #[serde(default)]
+    pub stray_notifications: u64,
     /// What each of its instances may use, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsReport>,
@@ -244,6 +247,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         restarts: totals.restarts,
         skipped_lines: totals.skipped_lines,
         stray_responses: totals.stray_responses,
+        stray_notifications: totals.stray_notifications,
         limits: limits(config.settings.limits, published.limits.as_ref()),
         last_error: published.last_error.clone(),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Agent;
-use super::call::{Call, ReplySender, ToAgent};
+use super::call::{Call, Matter, ReplySender, ToAgent};
 use super::instance::{Accepted, Instance, level_of};
 use super::task::ServerTask;
 use super::unasked::{Unasked, Updated};
@@ -15,9 +15,13 @@ impl ServerTask {
     /// Hands a call to the instance, unless it is about a resource that other agents have subscribed to: then it is
     /// answered here, and the server goes on as it does.
     pub(super) fn give(&mut self, call: Call, instance: &mut Instance) {
-        let Some(wanted) = &call.subscription else {
-            instance.call(call);
-            return;
+        let wanted = match &call.matter {
+            Matter::Subscription(wanted) => wanted,
+            Matter::Task(_) => return instance.ask_about_task(call),
+            Matter::Nothing | Matter::NewTask => {
+                instance.call(call);
+                return;
+            }
         };
         let agent = call.reply.key.session;
         if wanted.begins {
@@ -50,11 +54,12 @@ impl ServerTask {
         instance.want_level(self.agents.level());
     }
 
-    /// An agent has gone: what only it had subscribed to is given up.
+    /// An agent has gone: what only it had subscribed to is given up, and its tasks are cancelled.
     pub(super) fn leave(&mut self, session: u64, instance: &mut Instance) {
         for raw in self.agents.detach(session) {
             instance.unsubscribe(&raw);
         }
+        instance.drop_tasks(session);
         instance.want_level(self.agents.level());
     }
 

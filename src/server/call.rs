@@ -8,13 +8,14 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 pub use self::failure::{CallError, Failure};
-use super::Counter;
 use super::question::Question;
 use super::subscriptions::Subscription;
+use super::tasks::{TaskAsk, TaskNews, unknown_task};
 use super::unasked::Unasked;
+use super::{Counter, ServerHandle};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
-use crate::jsonrpc::reply;
+use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::splice::{Edit, splice};
 
 /// Which call of which session: unique while the daemon runs.
@@ -37,16 +38,30 @@ pub struct Call {
     pub rename: Option<(Bytes, Bytes)>,
     /// The caller's progress token, raw.
     pub progress_token: Option<Bytes>,
-    /// What it subscribes to, or no more; boxed, for most do neither.
-    pub subscription: Option<Box<Subscription>>,
+    /// What it is about, beside itself.
+    pub matter: Matter,
     /// How long it may take.
     pub limit: CallLimit,
     /// Where the answer goes.
     pub reply: Reply,
 }
 
-/// Held by a call until it ends: how many copies are out is how busy an instance is.
-pub(super) type Ticket = Arc<()>;
+/// What a call is about, beside itself; boxed where there is something, for most are about nothing.
+#[derive(Debug)]
+pub enum Matter {
+    /// It ends with its answer.
+    Nothing,
+    /// What it subscribes to, or no more.
+    Subscription(Box<Subscription>),
+    /// It asks for a task to be made of it.
+    NewTask,
+    /// A task that was made before.
+    Task(Box<TaskAsk>),
+}
+
+/// The way to one of several instances, held by each of its calls until that has ended, and by each task that has not: how
+/// many copies are out is how busy the instance is.
+pub(super) type Ticket = Arc<ServerHandle>;
 
 /// An agent's `notifications/cancelled`.
 #[derive(Debug, Clone)]
@@ -83,6 +98,11 @@ impl Reply {
         self.ticket = Some(ticket);
     }
 
+    /// What it holds.
+    pub(super) fn ticket(&self) -> Option<&Ticket> {
+        self.ticket.as_ref()
+    }
+
     /// The agent's id, raw.
     #[must_use]
     pub fn id(&self) -> &Bytes {
@@ -90,8 +110,13 @@ impl Reply {
     }
 
     /// Answers with a whole response line that carries the agent's id.
-    pub(super) fn answer(mut self, line: Bytes, outcome: Outcome) {
-        self.pay(line, outcome);
+    pub(super) fn answer(self, line: Bytes, outcome: Outcome) {
+        self.answer_with(line, outcome, None);
+    }
+
+    /// The same, with what the answer says of a task.
+    pub(super) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
+        self.pay(line, outcome, task);
     }
 
     /// Answers that the call failed on the way.
@@ -116,9 +141,9 @@ impl Reply {
         self.to.as_ref()
     }
 
-    fn pay(&mut self, line: Bytes, outcome: Outcome) {
+    fn pay(&mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
         let Some(ReplySender(back)) = self.to.take() else { return };
-        let answer = ToAgent::Answer { key: self.key, line, outcome };
+        let answer = ToAgent::Answer { key: self.key, line, outcome, task };
         if let Err(mpsc::error::TrySendError::Full(answer)) = back.to.try_send(answer) {
             // Calls that were cancelled meanwhile have left their answers in the channel. This one waits its turn; there
             // are no more of its kind than calls.
@@ -129,7 +154,7 @@ impl Reply {
     fn pay_error(&mut self, failure: Failure, sent: bool) {
         let outcome = failure.outcome();
         let error = CallError { server: Arc::clone(&self.server), failure, sent };
-        self.pay(reply::error(Some(&self.id), &error.to_object()), outcome);
+        self.pay(reply::error(Some(&self.id), &error.to_object()), outcome, None);
     }
 }
 
@@ -152,8 +177,10 @@ pub enum ToAgent {
         line: Bytes,
         /// What it says of the call.
         outcome: Outcome,
+        /// What it says of a task.
+        task: Option<Box<TaskNews>>,
     },
-    /// A notification line of a call that is still unanswered.
+    /// A notification line of a call that is still unanswered, or of the task that it has made.
     Progress {
         /// The call.
         key: CallKey,
@@ -226,6 +253,28 @@ impl Call {
     /// Answers a call that no server has seen.
     pub(super) fn refuse(self, failure: Failure) {
         self.reply.fail(failure, false);
+    }
+
+    /// Answers a call for which there is no instance. A task goes with its instance: then there is none to ask about.
+    pub(super) fn refuse_without_instance(self, failure: Failure) {
+        match self.matter {
+            Matter::Task(_) => self.refuse_unknown_task(),
+            Matter::Nothing | Matter::Subscription(_) | Matter::NewTask => self.refuse(failure),
+        }
+    }
+
+    /// Answers that there is no such task.
+    pub(super) fn refuse_unknown_task(self) {
+        if let Matter::Task(ask) = &self.matter {
+            let error = unknown_task(&ask.id);
+            self.refuse_with(&error);
+        }
+    }
+
+    /// Answers, for the server, with an error.
+    pub(super) fn refuse_with(self, error: &ErrorObject) {
+        let line = reply::error(Some(self.reply.id()), error);
+        self.reply.answer(line, Outcome::Error { code: Some(error.code.into()) });
     }
 
     /// Answers, for the server, that what is asked is so.

@@ -51,7 +51,7 @@ impl ServerHandle {
     pub fn try_call(&self, call: Box<Call>) -> Option<Box<Call>> {
         match self.0.commands.try_send(Command::Call(call)) {
             Err(TrySendError::Full(Command::Call(call))) => return Some(call),
-            Err(TrySendError::Closed(Command::Call(call))) => call.refuse(Failure::ShuttingDown),
+            Err(TrySendError::Closed(Command::Call(call))) => call.refuse_without_instance(Failure::ShuttingDown),
             Ok(()) | Err(_) => {}
         }
         None
@@ -60,7 +60,7 @@ impl ServerHandle {
     /// The same, waiting for the turn of the server's task if there has to be.
     pub async fn call(&self, call: Box<Call>) {
         if let Err(SendError(Command::Call(call))) = self.0.commands.send(Command::Call(call)).await {
-            call.refuse(Failure::ShuttingDown);
+            call.refuse_without_instance(Failure::ShuttingDown);
         }
     }
 
@@ -73,6 +73,19 @@ impl ServerHandle {
     /// The same, for whoever cannot wait.
     pub(crate) fn cancel_soon(&self, key: CallKey, words: Option<Cancellation>) {
         self.send_soon(Command::Cancel { key, words });
+    }
+
+    /// Has the server do `call`, for whoever cannot wait.
+    pub(crate) fn call_soon(&self, call: Box<Call>) {
+        if let Some(call) = self.try_call(call) {
+            let server = self.clone();
+            tokio::spawn(async move { server.call(call).await });
+        }
+    }
+
+    /// Tells the instance that a task which it made for the agent is wanted by nobody.
+    pub(crate) fn drop_task(&self, session: u64, id: Bytes) {
+        self.send_soon(Command::DropTask { session, id });
     }
 
     /// Whether the instance answers within `limit` when it is asked how it is; `None` if none runs, or if it has calls to

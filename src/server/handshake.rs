@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::instance::{Instance, Owner};
+use super::tasks::TaskSupport;
 use crate::era;
 use crate::instructions;
 use crate::jsonrpc::members::{members, text};
@@ -47,6 +48,8 @@ pub(super) struct ServerInfo {
     pub(super) offers: PerKind<bool>,
     /// Whether it can be asked from which level on it is to log.
     pub(super) logs: bool,
+    /// Whether it makes tasks of calls, and what can be asked of them.
+    pub(super) tasks: TaskSupport,
 }
 
 /// Why there is no [`ServerInfo`].
@@ -116,20 +119,21 @@ fn server_info(result: &Bytes) -> Result<ServerInfo, String> {
     let protocol =
         era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
     let capabilities = capabilities.ok_or_else(malformed)?;
-    let [tools, prompts, resources, logging] =
-        members(&capabilities, ["tools", "prompts", "resources", "logging"]).map_err(|_| malformed())?;
+    let [tools, prompts, resources, logging, tasks] =
+        members(&capabilities, ["tools", "prompts", "resources", "logging", "tasks"]).map_err(|_| malformed())?;
     let declared = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
     let offers = PerKind::from_fn(|kind| match kind {
         Kind::Tools => declared(&tools),
         Kind::Prompts => declared(&prompts),
         Kind::Resources | Kind::Templates => declared(&resources),
     });
+    let tasks = TaskSupport::read(tasks.as_ref().filter(|_| era::has(protocol, "tasks")));
     let software = info.and_then(|info| peer::software(&info, LONGEST));
     // Without them it serves as well.
     let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));
     let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
     let instructions = instructions.map(Arc::from);
-    Ok(ServerInfo { protocol, software, instructions, offers, logs: declared(&logging) })
+    Ok(ServerInfo { protocol, software, instructions, offers, logs: declared(&logging), tasks })
 }
 
 /// A peer's words, fit for a status line.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::call::{Call, CallKey, Failure};
+use super::call::{Call, CallKey, Failure, Matter};
 use super::checkup::MARKED_DOWN;
 use super::control::Vouched;
 use super::instance::Instance;
@@ -52,8 +52,9 @@ impl ServerTask {
             Command::Cancel { key, .. } => self.drop_held(key),
             Command::Attach { agent, .. } => self.agents.attach(agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
-            // None cannot be asked, and the next one has told nobody of any roots.
-            Command::Check(_) | Command::RootsChanged { .. } => {}
+            // None cannot be asked, has no tasks, and the next one has told nobody of any roots.
+            Command::Check(_) | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
+            Command::Call(call) if matches!(call.matter, Matter::Task(_)) => call.refuse_unknown_task(),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {

@@ -6,11 +6,14 @@
 mod asks;
 mod calls;
 mod elicitations;
+mod expiry;
 mod lists;
 mod logs;
 mod ownership;
 mod pings;
 mod questions;
+mod task_calls;
+mod tasks;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,10 +32,12 @@ use self::ownership::GivenUp;
 use self::pings::Askers;
 pub(super) use self::questions::Heard;
 use self::questions::Questions;
+use self::tasks::Tasks;
 use super::call::{Failure, ReplySender};
 use super::listing::Listing;
 use super::role::Role;
 use super::stats::Stats;
+use super::tasks::TaskSupport;
 use crate::catalog::List;
 use crate::config::ServerConfig;
 use crate::jsonrpc::pending::{Pending, Taken};
@@ -66,6 +71,8 @@ pub(super) struct Instance {
     given_up: GivenUp,
     pub(super) questions: Questions,
     role: Role,
+    tasks: Tasks,
+    pub(super) task_support: TaskSupport,
 }
 
 /// Who waits for a response.
@@ -84,6 +91,8 @@ pub(super) enum Owner {
     Renewal { uri: Bytes, deadline: Instant },
     /// Those who have said from which level on they want its log messages.
     Level { deadline: Instant },
+    /// Nobody: the task that it is to cancel is nobody's any more.
+    Disowned { task: u64, deadline: Instant },
     /// Nobody: it is asked for what needs no answer.
     Aside { deadline: Instant },
 }
@@ -148,6 +157,8 @@ impl Instance {
             given_up: GivenUp::default(),
             questions: Questions::default(),
             role,
+            tasks: Tasks::default(),
+            task_support: TaskSupport::default(),
         }
     }
 
@@ -202,7 +213,7 @@ impl Instance {
         match self.pending.take(id) {
             Taken::Owner(Owner::Call(call)) => {
                 let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
-                self.end_call(call, answer, outcome.as_ref())
+                self.end_call(call, id, answer, outcome.as_ref())
             }
             Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
             Taken::Owner(Owner::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
@@ -212,8 +223,13 @@ impl Instance {
                 self.level_answered();
                 Effect::Nothing
             }
+            Taken::Owner(Owner::Disowned { task, .. }) => {
+                self.tasks.forget(task);
+                Effect::Nothing
+            }
             Taken::Owner(Owner::Initialize) | Taken::Stray => {
                 self.given_up.answered(id);
+                self.late_answer(id, outcome.as_ref());
                 self.stats.stray_responses.add_one();
                 Effect::Nothing
             }
@@ -230,6 +246,7 @@ impl Instance {
             Taken::Owner(Owner::Check) => return self.checked(),
             Taken::Owner(Owner::Level { .. }) => self.level_answered(),
             Taken::Stray => self.given_up.answered(id),
+            Taken::Owner(Owner::Disowned { task, .. }) => self.tasks.forget(task),
             Taken::Owner(Owner::Initialize | Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => {}
         }
         Effect::Nothing
@@ -239,46 +256,12 @@ impl Instance {
         match &method[..] {
             b"notifications/progress" => self.progress(&line, params.as_ref()),
             b"notifications/message" => return Effect::Logged { owner: self.owner(), line, params },
+            b"notifications/tasks/status" => self.task_status(&line, params.as_ref()),
             b"notifications/resources/updated" => return Effect::Updated { line, params },
             b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),
             b"notifications/elicitation/complete" => self.completed(&line, params.as_ref()),
             _ => self.note_change(method),
         }
         Effect::Nothing
-    }
-
-    /// Ends what has waited too long.
-    pub(super) fn expire(&mut self, now: Instant) -> Effect {
-        let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
-        self.expire_questions(now);
-        self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(self.questions.deadline()).min();
-        let mut effect = Effect::Nothing;
-        for (id, owner) in expired {
-            match owner {
-                Owner::Call(call) => {
-                    let (after, session) = (call.deadline.limit(), call.reply.key.session);
-                    if self.fail_call(call, Failure::TimedOut { after }) {
-                        self.given_up.add(id, session);
-                        self.send(reply::cancelled(id, "the call timed out"));
-                    }
-                    self.give_up_questions(session, (-31002, "the call that this was for timed out"));
-                }
-                Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
-                Owner::Level { .. } => self.level_answered(),
-                Owner::Initialize | Owner::Ping | Owner::Check | Owner::Renewal { .. } | Owner::Aside { .. } => {}
-            }
-        }
-        effect
-    }
-}
-
-impl Owner {
-    fn deadline(&self) -> Option<Instant> {
-        match self {
-            Self::Initialize | Self::Ping | Self::Check => None,
-            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
-            Self::Level { deadline } | Self::Aside { deadline } => Some(*deadline),
-            Self::Call(call) => Some(call.deadline.at()),
-        }
     }
 }

@@ -41,6 +41,7 @@ pub mod stderr;
 mod subscriptions;
 mod subtree;
 mod task;
+pub mod tasks;
 mod told;
 mod turn;
 pub mod unasked;
@@ -182,6 +183,13 @@ pub enum Command {
     Call(Box<Call>),
     /// Ask the instance how it is: this is answered if it does, and dropped if there is none.
     Check(oneshot::Sender<()>),
+    /// The agent never heard of a task that was made for it, and will not ask for it.
+    DropTask {
+        /// Number of its connection.
+        session: u64,
+        /// The task's id, as text.
+        id: Bytes,
+    },
     /// The agent wants no answer any more.
     Cancel {
         /// The call.

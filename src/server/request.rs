@@ -11,7 +11,7 @@ use serde::Serialize;
 use tracing::Span;
 
 use super::ServerHandle;
-use super::call::{Call, CallKey, Reply, ReplySender, ToAgent};
+use super::call::{Call, CallKey, Matter, Reply, ReplySender, ToAgent};
 use crate::calls::{Moment, Outcome, span};
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -40,8 +40,16 @@ impl ServerHandle {
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id));
         let reply = Reply::new(key, &id, self.name(), &to);
         let mut unanswered = Unanswered::new(self, key, span);
-        self.call(Box::new(Call { line, id, rename: None, progress_token: None, subscription: None, limit, reply }))
-            .await;
+        self.call(Box::new(Call {
+            line,
+            id,
+            rename: None,
+            progress_token: None,
+            matter: Matter::Nothing,
+            limit,
+            reply,
+        }))
+        .await;
         drop(to);
         while let Some(message) = answers.recv().await {
             match message {

@@ -185,6 +185,7 @@ impl ServerTask {
         match command {
             Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
             Command::Check(asker) => instance.check(asker),
+            Command::DropTask { session, id } => instance.drop_task(session, &id),
             Command::Attach { agent, .. } => self.join(agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),

@@ -17,6 +17,8 @@ pub struct Stats {
     pub skipped_lines: Counter,
     /// Responses that nobody waited for.
     pub stray_responses: Counter,
+    /// Status notifications of tasks that it has not made for anybody.
+    pub stray_notifications: Counter,
 }
 
 /// The same at one moment.
@@ -29,6 +31,7 @@ pub struct Totals {
     pub restarts: u64,
     pub skipped_lines: u64,
     pub stray_responses: u64,
+    pub stray_notifications: u64,
 }
 
 impl Totals {
@@ -42,6 +45,7 @@ impl Totals {
             restarts: self.restarts + other.restarts,
             skipped_lines: self.skipped_lines + other.skipped_lines,
             stray_responses: self.stray_responses + other.stray_responses,
+            stray_notifications: self.stray_notifications + other.stray_notifications,
         }
     }
 }
@@ -57,6 +61,7 @@ impl Stats {
             restarts: self.restarts.get(),
             skipped_lines: self.skipped_lines.get(),
             stray_responses: self.stray_responses.get(),
+            stray_notifications: self.stray_notifications.get(),
         }
     }
 
@@ -68,6 +73,7 @@ impl Stats {
             (&self.restarts, other.restarts),
             (&self.skipped_lines, other.skipped_lines),
             (&self.stray_responses, other.stray_responses),
+            (&self.stray_notifications, other.stray_notifications),
         ];
         for (counter, count) in pairs {
             counter.set(counter.get() + count);

@@ -190,6 +190,7 @@ impl ServerTask {
             Some(Ok(info)) => {
                 self.up(&info);
                 instance.level.declared = info.logs;
+                instance.task_support = info.tasks;
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,

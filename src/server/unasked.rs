@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::tasks::TaskState;
 use crate::level::Level;
 
 /// A notification of a server that belongs to no call.
@@ -20,6 +21,17 @@ pub enum Unasked {
     },
     /// A person has been at a URL that the agent had sent them to: the whole line.
     Completed(Bytes),
+    /// A task of the agent's has another status.
+    Task(Box<TaskStatus>),
+}
+
+/// That a task has another status.
+#[derive(Debug, Clone)]
+pub struct TaskStatus {
+    /// As it is now.
+    pub state: TaskState,
+    /// The whole line.
+    pub line: Bytes,
 }
 
 /// That a resource has changed.

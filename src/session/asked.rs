@@ -9,6 +9,8 @@ use crate::jsonrpc::members::{members, progress_token, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
 use crate::server::Subscription;
+use crate::server::call::Matter;
+use crate::server::tasks::{TaskAct, TaskAsk};
 
 /// What is wrong with params of which nothing can be read.
 const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
@@ -24,12 +26,14 @@ pub struct Asked {
     pub id: Bytes,
     /// What it is about.
     pub subject: Subject,
-    /// The exposed name or the URI, raw.
+    /// The exposed name, the URI or the id of a task, raw.
     pub raw_key: Bytes,
     /// The same as text.
     pub key: Bytes,
     /// Raw JSON.
     pub progress_token: Option<Bytes>,
+    /// A task is to be made of it.
+    pub makes_task: bool,
     /// When it was read.
     pub at: Moment,
 }
@@ -43,6 +47,8 @@ pub enum Subject {
     Prompt,
     /// A resource, or a template of some, by its URI.
     Resource,
+    /// A task that was made before, by its id.
+    Task,
 }
 
 /// Where it leads.
@@ -69,6 +75,17 @@ pub enum Method {
     Unsubscribe,
     /// `completion/complete`
     Complete,
+    /// `tasks/get`, `tasks/cancel`, `tasks/result`
+    Task(TaskAct),
+}
+
+/// What a request's params say, raw.
+struct Params {
+    subject: Subject,
+    /// What tells that from others of its kind.
+    key: Option<Bytes>,
+    meta: Option<Bytes>,
+    makes_task: bool,
 }
 
 impl Method {
@@ -82,14 +99,23 @@ impl Method {
             b"resources/subscribe" => Some(Self::Subscribe),
             b"resources/unsubscribe" => Some(Self::Unsubscribe),
             b"completion/complete" => Some(Self::Complete),
+            b"tasks/get" => Some(Self::Task(TaskAct::Get)),
+            b"tasks/cancel" => Some(Self::Task(TaskAct::Cancel)),
+            b"tasks/result" => Some(Self::Task(TaskAct::Result)),
             _ => None,
         }
     }
 
-    /// What its params are about: its raw key and their `_meta`.
-    fn subject(self, params: &Bytes) -> Result<(Subject, Option<Bytes>, Option<Bytes>), &'static str> {
+    /// What its params say.
+    fn read(self, params: &Bytes) -> Result<Params, &'static str> {
+        let plain = |subject, key, meta| Params { subject, key, meta, makes_task: false };
         let (subject, key) = match self {
-            Self::Call => (Subject::Call, "name"),
+            Self::Call => {
+                let [key, meta, task] = members(params, ["name", "_meta", "task"]).map_err(|_| NOT_READABLE)?;
+                let makes_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
+                return Ok(Params { makes_task, ..plain(Subject::Call, key, meta) });
+            }
+            Self::Task(_) => (Subject::Task, "taskId"),
             Self::Get => (Subject::Prompt, "name"),
             Self::Read | Self::Subscribe | Self::Unsubscribe => (Subject::Resource, "uri"),
             Self::Complete => {
@@ -97,14 +123,14 @@ impl Method {
                 let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
                 let Some([kind, name, uri]) = reference else { return Err("`ref` is missing or malformed") };
                 return match kind.as_deref() {
-                    Some(br#""ref/prompt""#) => Ok((Subject::Prompt, name, meta)),
-                    Some(br#""ref/resource""#) => Ok((Subject::Resource, uri, meta)),
+                    Some(br#""ref/prompt""#) => Ok(plain(Subject::Prompt, name, meta)),
+                    Some(br#""ref/resource""#) => Ok(plain(Subject::Resource, uri, meta)),
                     _ => Err("`ref` is neither of a prompt nor of a resource"),
                 };
             }
         };
         let [key, meta] = members(params, [key, "_meta"]).map_err(|_| NOT_READABLE)?;
-        Ok((subject, key, meta))
+        Ok(plain(subject, key, meta))
     }
 }
 
@@ -121,15 +147,16 @@ impl Asked {
         at: Moment,
     ) -> Result<Self, &'static str> {
         let params = params.ok_or(NOT_READABLE)?;
-        let (subject, key, meta) = method.subject(params)?;
+        let Params { subject, key, meta, makes_task } = method.read(params)?;
         let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return Err(match subject {
                 Subject::Call | Subject::Prompt => "`name` is missing or not a string",
                 Subject::Resource => "`uri` is missing or not a string",
+                Subject::Task => "`taskId` is missing or not a string",
             });
         };
         let progress_token = progress_token(meta)?;
-        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, at })
+        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, at })
     }
 
     /// Where it leads; `None` for what is unknown and for what is denied alike.
@@ -139,19 +166,33 @@ impl Asked {
             Subject::Call => catalog.route(Kind::Tools, &self.key).map(Lead::Route),
             Subject::Prompt => catalog.route(Kind::Prompts, &self.key).map(Lead::Route),
             Subject::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Lead::Server),
+            // Only who had it made knows where it is.
+            Subject::Task => None,
         }
     }
 
-    /// What the agent wants to hear of, or no more.
-    pub(super) fn subscription(&self) -> Option<Subscription> {
+    /// What it is about, beside itself.
+    pub(super) fn matter(&self) -> Matter {
         let begins = match self.method {
+            Method::Call if self.makes_task => return Matter::NewTask,
+            Method::Task(act) => {
+                return Matter::Task(Box::new(TaskAsk { id: Bytes::copy_from_slice(&self.key), act }));
+            }
             Method::Subscribe => true,
             Method::Unsubscribe => false,
-            _ => return None,
+            Method::Call | Method::Get | Method::Read | Method::Complete => return Matter::Nothing,
         };
         // Copied, for it outlives the line.
         let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
-        Some(Subscription { uri, raw, begins })
+        Matter::Subscription(Box::new(Subscription { uri, raw, begins }))
+    }
+
+    /// What of a task is asked, if anything.
+    pub(super) fn task_act(&self) -> Option<TaskAct> {
+        match self.method {
+            Method::Task(act) => Some(act),
+            _ => None,
+        }
     }
 
     /// What the tool is asked with, raw.
@@ -188,6 +229,7 @@ mod tests {
     #[test]
     fn says_what_a_request_is_about() {
         check("tools/call", r#"{"name":"a\u0062"}"#, Ok((Subject::Call, "ab")));
+        check("tasks/get", r#"{"taskId":"\u0074"}"#, Ok((Subject::Task, "t")));
         check("prompts/get", r#"{"name":"p"}"#, Ok((Subject::Prompt, "p")));
         check("resources/read", r#"{"uri":"x://y"}"#, Ok((Subject::Resource, "x://y")));
         check("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"p"}}"#, Ok((Subject::Prompt, "p")));
@@ -195,8 +237,24 @@ mod tests {
     }
 
     #[test]
+    fn a_call_says_whether_a_task_is_to_be_made_of_it() {
+        for (params, expected) in [
+            (r#"{"name":"a","task":{}}"#, true),
+            (r#"{"name":"a","task":{"ttl":5},"x":1}"#, true),
+            (r#"{"name":"a","task":null}"#, false),
+            (r#"{"name":"a","arguments":{"task":{}}}"#, false),
+        ] {
+            let params = Bytes::from_static(params.as_bytes());
+            let asked = Asked::read(Method::Call, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
+            assert_eq!(asked.map(|asked| asked.makes_task), Ok(expected), "{params:?}");
+        }
+    }
+
+    #[test]
     fn says_what_is_wrong_with_one() {
         check("tools/call", "{}", Err("`name` is missing or not a string"));
+        check("tasks/result", r#"{"taskId":7}"#, Err("`taskId` is missing or not a string"));
+        check("tools/call", r#"{"name":"a","task":{},"Task":{}}"#, Err(NOT_READABLE));
         check("resources/read", r#"{"uri":7}"#, Err("`uri` is missing or not a string"));
         check("completion/complete", r#"{"ref":7}"#, Err("`ref` is missing or malformed"));
         check("completion/complete", r#"{"ref":{"type":"x"}}"#, Err("`ref` is neither of a prompt nor of a resource"));

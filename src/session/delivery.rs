@@ -12,6 +12,7 @@ use crate::calls::Outcome;
 use crate::jsonrpc::reply;
 use crate::kind::Kind;
 use crate::server::call::{CallKey, ToAgent};
+use crate::server::tasks::TaskNews;
 
 /// An agent for which more bytes wait has fallen behind: notifications go to [`super::notices`] until it has caught up.
 const BEHIND: usize = 256 << 10;
@@ -33,20 +34,31 @@ impl Session {
     /// Nothing is delivered of a call that was cancelled, even if its id is in use again.
     pub(super) fn deliver(&mut self, message: ToAgent) {
         match message {
-            ToAgent::Answer { key, line, outcome } => {
+            ToAgent::Answer { key, line, outcome, task } => {
                 if !self.notices.is_empty() {
                     self.end_notices(key);
                 }
                 self.subscriptions.end(key, matches!(outcome, Outcome::Ok | Outcome::ToolError));
-                if let Some((id, InFlight { account, server, .. })) = self.calls.end(key) {
-                    self.tell(account, &server, outcome, line.len());
-                    self.respond(Some(&id), [line]);
-                }
+                self.take_answer(key, line, outcome, task);
             }
             ToAgent::Progress { key, line } => self.tell_or_keep(Some(key), line),
             ToAgent::Unasked(unasked) => self.tell_unasked(unasked),
             ToAgent::Question(question) => self.question(*question),
         }
+    }
+
+    fn take_answer(&mut self, key: CallKey, line: Bytes, outcome: Outcome, news: Option<Box<TaskNews>>) {
+        let tool = self.tasks.end_ask(key);
+        let Some((id, InFlight { account, server, .. })) = self.calls.end(key) else {
+            return self.glanced(key, outcome, news);
+        };
+        let taken = news.map_or(Ok(()), |news| self.take_news((key, tool), *news, &server));
+        let (line, outcome) = match taken {
+            Ok(()) => (line, outcome),
+            Err(error) => (reply::error(Some(&id), &error), Outcome::Malformed),
+        };
+        self.tell(account, &server, outcome, line.len());
+        self.respond(Some(&id), [line]);
     }
 
     /// Tells a notification, of a call if that is given. An agent that has fallen behind loses the oldest, never an answer.
@@ -59,7 +71,7 @@ impl Session {
     }
 
     fn tell_notice(&mut self, key: Option<CallKey>, line: Bytes) {
-        if key.is_none_or(|key| self.calls.contains(key)) {
+        if key.is_none_or(|key| self.calls.contains(key) || self.has_open_task(key)) {
             self.outbox.push(line);
         }
     }

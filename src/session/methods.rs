@@ -28,8 +28,9 @@ use crate::transport::Incoming;
 /// Most characters of what an agent calls itself.
 const LONGEST_CLIENT: usize = 100;
 
-/// The method that neither leads to a server nor lists.
+/// The methods that neither lead to one server nor list what all have.
 const SET_LEVEL: &[u8] = b"logging/setLevel";
+const LIST_TASKS: &[u8] = b"tasks/list";
 
 impl Session {
     pub(super) async fn take_one(&mut self, incoming: Incoming) {
@@ -85,12 +86,13 @@ impl Session {
             b"ping" => self.answer(&id, b"{}"),
             _ => match (Method::named(method), Kind::listed_by(method)) {
                 // `server/discover` among them: an instant refusal is what lets a client of both eras go on at once.
-                (None, None) if method[..] != *SET_LEVEL => self.unknown_method(&id, method),
+                (None, None) if ![SET_LEVEL, LIST_TASKS].contains(&&method[..]) => self.unknown_method(&id, method),
                 _ if !introduced => {
                     self.refuse(Some(&id), INVALID_REQUEST, "not initialized: send `initialize` first");
                 }
                 (Some(method), _) => self.ask(method, line, &id, params),
                 (None, Some(kind)) => self.list(kind, id, params),
+                (None, None) if method[..] == *LIST_TASKS => self.list_tasks(&id, params),
                 (None, None) => self.set_level(&id, params),
             },
         }
@@ -135,9 +137,11 @@ impl Session {
     async fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
         let Some(Ok([Some(id)])) = params.map(|params| members(&params, ["requestId"])) else { return };
         self.drop_deferred(|waiting| *waiting.id() == id);
+        self.cancel_page(&id);
         if let Some(InFlight { key, server, account }) = self.calls.remove(&id) {
             self.tell(account, &server, Outcome::Cancelled, 0);
             self.subscriptions.end(key, false);
+            self.tasks.end_ask(key);
             server.cancel(key, Some(Cancellation { line, request: id.clone() })).await;
         }
         self.forget(&id);

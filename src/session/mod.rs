@@ -22,6 +22,9 @@ mod questions;
 mod respond;
 mod routing;
 mod subscriptions;
+mod task_pages;
+mod task_requests;
+mod tasks;
 mod views;
 
 use std::io;
@@ -42,6 +45,8 @@ use self::in_flight::{Calls, InFlight};
 use self::notices::Notices;
 use self::questions::Questions;
 use self::subscriptions::Subscriptions;
+use self::task_pages::TaskPages;
+use self::tasks::Tasks;
 use crate::calls::{Caller, Log, Outcome};
 use crate::kind::PerKind;
 use crate::level::Level;
@@ -125,6 +130,8 @@ struct Session {
     questions: Questions,
     /// What it has declared that it can be asked to do.
     abilities: Arc<Abilities>,
+    tasks: Tasks<ServerHandle>,
+    pages: TaskPages,
     /// From which level on the agent wants log messages; until it says so, servers decide.
     level: Option<Level>,
     /// Requests that wait for the first lists, in order.
@@ -169,6 +176,8 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         subscriptions: Subscriptions::default(),
         questions: Questions::default(),
         abilities: Arc::default(),
+        tasks: Tasks::default(),
+        pages: TaskPages::default(),
         level: None,
         deferred: Vec::new(),
         told: PerKind::default(),
@@ -208,7 +217,7 @@ impl Session {
             if let Some(written) = self.write(write).now_or_never() {
                 written?;
             }
-            if half_closed.is_some() && self.calls.is_empty() && self.deferred.is_empty() && self.outbox.is_empty() {
+            if half_closed.is_some() && !self.owes_answers() && self.outbox.is_empty() {
                 return Ok(());
             }
             rare.extend(self.waits.drain(..));

@@ -36,6 +36,7 @@ impl Session {
             Unasked::Logged { line, .. } => self.tell_or_keep(None, line),
             Unasked::Completed(line) if self.has("notifications/elicitation/complete") => self.tell_or_keep(None, line),
             Unasked::Completed(_) => {}
+            Unasked::Task(status) => self.tell_status(*status),
         }
     }
 

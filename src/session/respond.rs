@@ -60,7 +60,12 @@ impl Session {
 
     /// Whether a request with this id is unanswered.
     pub(super) fn is_unanswered(&self, id: &Bytes) -> bool {
-        self.calls.contains_key(id) || self.deferred.iter().any(|waiting| waiting.id() == id)
+        self.calls.contains_key(id) || self.pages.contain(id) || self.deferred.iter().any(|waiting| waiting.id() == id)
+    }
+
+    /// Whether any request is.
+    pub(super) fn owes_answers(&self) -> bool {
+        !self.calls.is_empty() || !self.deferred.is_empty() || self.pages.len() > 0
     }
 
     /// Says a whole line, in parts: the answer to the request `id`, or one to what is no request that waits.

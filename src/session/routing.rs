@@ -3,16 +3,19 @@
 use bytes::Bytes;
 use serde_json::json;
 
+use super::account::Account;
 use super::asked::{Asked, Lead, Method, Subject};
 use super::in_flight::InFlight;
 use super::{Session, UNANSWERED_MESSAGES};
 use crate::calls::{Moment, Outcome};
+use crate::config::CallLimit;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::kind::Kind;
 use crate::manager::View;
-use crate::server::Subscription;
-use crate::server::call::{Call, CallKey, MAX_PER_SESSION, Reply};
+use crate::server::call::{Call, CallKey, MAX_PER_SESSION, Matter, Reply};
+use crate::server::tasks::unknown_task;
+use crate::server::{ServerHandle, Subscription};
 
 /// A request that waits for the first lists.
 pub(super) enum Deferred {
@@ -41,7 +44,10 @@ impl Session {
 
     pub(super) fn ask(&mut self, method: Method, line: Bytes, id: &Bytes, params: Option<&Bytes>) {
         match Asked::read(method, line, id, params, Moment::now()) {
-            Ok(asked) => self.route(Deferred::Ask(asked)),
+            Ok(asked) => match asked.task_act() {
+                Some(act) => self.ask_about_task(asked, act),
+                None => self.route(Deferred::Ask(asked)),
+            },
             Err(wrong) => self.refuse(Some(id), INVALID_PARAMS, wrong),
         }
     }
@@ -79,8 +85,25 @@ impl Session {
         let Some(member) = view.servers.get(lead.server()) else { return self.unknown(&asked) };
         let server = &member.handle;
         let account = self.note(&asked, member, lead);
-        let subscription = asked.subscription();
-        if let Some(limit) = self.limit_reached(&asked, subscription.as_ref()) {
+        let (rename, limit) = match lead {
+            Lead::Route(route) => (Some((asked.raw_key.clone(), route.raw_name.clone())), route.limit),
+            Lead::Server(_) => (None, member.config.settings.request_limit()),
+        };
+        let matter = asked.matter();
+        self.send(asked, account, server, rename, matter, limit);
+    }
+
+    /// Has a server do what is asked, unless the agent has too much unanswered.
+    pub(super) fn send(
+        &mut self,
+        asked: Asked,
+        account: Account,
+        server: &ServerHandle,
+        rename: Option<(Bytes, Bytes)>,
+        matter: Matter,
+        limit: CallLimit,
+    ) {
+        if let Some(limit) = self.limit_reached(&asked, &matter) {
             let line = reply::error(Some(&asked.id), &overloaded(limit));
             self.tell(account, server, Outcome::Overloaded, line.len());
             self.respond(Some(&asked.id), [line]);
@@ -91,31 +114,37 @@ impl Session {
         let key = CallKey { session: self.setup.number, serial: self.serial };
         let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
         let id = reply.id().clone();
-        let (rename, limit) = match lead {
-            Lead::Route(route) => (Some((asked.raw_key, route.raw_name.clone())), route.limit),
-            Lead::Server(_) => (None, member.config.settings.request_limit()),
-        };
-        if let Some(subscription) = subscription.clone() {
-            self.attachments.ensure(server, self.agent());
-            self.subscriptions.ask(key, subscription, server);
+        match &matter {
+            Matter::Nothing | Matter::Task(_) => {}
+            Matter::Subscription(subscription) => {
+                self.attachments.ensure(server, self.agent());
+                self.subscriptions.ask(key, Subscription::clone(subscription), server);
+            }
+            Matter::NewTask => {
+                // For the server to cancel it when the agent has gone.
+                self.attachments.ensure(server, self.agent());
+                self.tasks.ask(key, &asked.key);
+            }
         }
-        let subscription = subscription.map(Box::new);
         let Asked { line, id: asked_id, progress_token, .. } = asked;
-        let call = Box::new(Call { line, id: asked_id, rename, progress_token, subscription, limit, reply });
+        let call = Box::new(Call { line, id: asked_id, rename, progress_token, matter, limit, reply });
         self.delayed = account.within(|| server.try_call(call)).map(|call| (server.clone(), call));
         self.calls.insert(id, InFlight { key, server: server.clone(), account });
     }
 
     /// Why the agent may not ask this as well, if it may not.
-    fn limit_reached(&self, asked: &Asked, subscription: Option<&Subscription>) -> Option<&'static str> {
+    fn limit_reached(&self, asked: &Asked, matter: &Matter) -> Option<&'static str> {
         if self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message {
             return Some(TOO_LARGE);
         }
         if self.is_full() {
             return Some(TOO_MANY);
         }
-        let fits = subscription.is_none_or(|wanted| self.subscriptions.have_room(wanted));
-        (!fits).then_some(TOO_MANY_SUBSCRIPTIONS)
+        match matter {
+            Matter::Subscription(wanted) if !self.subscriptions.have_room(wanted) => Some(TOO_MANY_SUBSCRIPTIONS),
+            Matter::NewTask if !self.tasks.have_room() => Some(TOO_MANY_TASKS),
+            _ => None,
+        }
     }
 
     /// The same bytes for what is denied as for what never was.
@@ -124,6 +153,7 @@ impl Session {
         let error = match asked.subject {
             Subject::Call => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {key}")),
             Subject::Prompt => ErrorObject::new(INVALID_PARAMS, format!("Unknown prompt: {key}")),
+            Subject::Task => unknown_task(&asked.key),
             Subject::Resource => ErrorObject {
                 data: Some(json!({ "uri": key })),
                 ..ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found")
@@ -147,14 +177,17 @@ impl Session {
     }
 
     pub(super) fn refuse_deferred(&mut self) {
+        let error = ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") };
         for request in std::mem::take(&mut self.deferred) {
-            let error = ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") };
             self.end_deferred(&request, &error, Outcome::ShuttingDown);
+        }
+        for id in self.pages.give_up() {
+            self.respond(Some(&id), [reply::error(Some(&id), &error)]);
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.calls.len() + self.deferred.len() >= MAX_PER_SESSION
+    pub(super) fn is_full(&self) -> bool {
+        self.calls.len() + self.deferred.len() + self.pages.len() >= MAX_PER_SESSION
     }
 
     fn deferred_bytes(&self) -> usize {
@@ -166,11 +199,12 @@ impl Session {
     }
 }
 
-const TOO_MANY: &str = "this connection has too many unanswered requests";
+pub(super) const TOO_MANY: &str = "this connection has too many unanswered requests";
 const TOO_MANY_SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
+const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
 const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
 
-fn overloaded(what: &str) -> ErrorObject {
+pub(super) fn overloaded(what: &str) -> ErrorObject {
     ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, what) }
 }
 

@@ -42,6 +42,7 @@ mod reloads;
 mod reports_status;
 mod routes_calls;
 mod runs_as_a_unit;
+mod runs_tasks;
 mod serves_on;
 mod serves_prompts_and_resources;
 mod serves_rmcp;

@@ -18,16 +18,20 @@ const PURE: &[&str] = &[
     "policy",
     "server/deadline",
     "server/instance/ownership",
+    "server/instance/tasks",
     "server/lifecycle",
     "server/listing",
     "server/process/cgroup/events",
     "server/share",
     "server/stats",
     "server/subscriptions",
+    "server/tasks",
     "server/unasked",
     "session/asked",
     "session/batches",
     "session/notices",
+    "session/task_pages",
+    "session/tasks",
 ];
 
 /// The one file of a pure room that frames bytes for tokio.

@@ -48,6 +48,8 @@ pub enum Failure {
     AnswerTooLarge,
     /// The server's answer was no valid response.
     AnswerMalformed,
+    /// The server gave the task that it made an id that another one has.
+    TaskIdTaken,
 }
 
 impl Failure {
@@ -59,7 +61,7 @@ impl Failure {
             Self::Unavailable { .. } => Outcome::Unavailable,
             Self::ShuttingDown => Outcome::ShuttingDown,
             Self::AnswerTooLarge => Outcome::TooLarge,
-            Self::AnswerMalformed => Outcome::Malformed,
+            Self::AnswerMalformed | Self::TaskIdTaken => Outcome::Malformed,
         }
     }
 }
@@ -80,6 +82,9 @@ impl CallError {
             Failure::AnswerTooLarge => (-31006, format!("the answer of server `{server}` is over the message cap")),
             Failure::AnswerMalformed => {
                 (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
+            }
+            Failure::TaskIdTaken => {
+                (INTERNAL_ERROR, format!("server `{server}` has made a task with an id that another task has"))
             }
         };
         let mut data = serde_json::json!({

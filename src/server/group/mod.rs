@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::slots::{Purpose, Slot};
-use super::call::{Call, Failure};
+use super::call::{Call, Failure, Matter};
 use super::control::{Orders, Wanted};
 use super::publish::Publisher;
 use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
@@ -185,8 +185,8 @@ impl Group {
                     slot.running.handle.roots_changed(session, line).await;
                 }
             }
-            // Each of its instances can be asked.
-            Command::Check(_) => {}
+            // Each of its instances can be asked, and has its own tasks.
+            Command::Check(_) | Command::DropTask { .. } => {}
         }
     }
 
@@ -194,7 +194,7 @@ impl Group {
         let session = call.reply.key.session;
         let index = match self.config().settings.sharing {
             // Only one is asked for what is asked for once.
-            Sharing::Shared | Sharing::Pool if call.subscription.is_some() => self.first(),
+            Sharing::Shared | Sharing::Pool if matches!(call.matter, Matter::Subscription(_)) => self.first(),
             Sharing::Shared | Sharing::Pool => self.least_busy(),
             Sharing::Session | Sharing::Workspace => {
                 // One that has not said that it is there is there by calling.

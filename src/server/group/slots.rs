@@ -84,19 +84,20 @@ impl Purpose {
 pub(super) struct Slot {
     pub(super) purpose: Purpose,
     pub(super) running: Running,
-    /// When it was last given a call, or lost its last agent.
+    /// When it was last given a call, was seen to have something to do, or lost its last agent.
     pub(super) used: Instant,
     /// There is always this one.
     pub(super) stays: bool,
     /// The revision it has to have.
     pub(super) due: u64,
-    /// Each call it has not answered holds a copy.
+    /// Each call it has not answered, and each task it has not ended, holds a copy.
     pub(super) ticket: Ticket,
 }
 
 impl Slot {
     pub(super) fn new(purpose: Purpose, running: Running, stays: bool) -> Self {
-        Self { purpose, running, used: Instant::now(), stays, due: 0, ticket: Ticket::default() }
+        let ticket = Ticket::new(running.handle.clone());
+        Self { purpose, running, used: Instant::now(), stays, due: 0, ticket }
     }
 
     fn load(&self) -> usize {
@@ -154,6 +155,10 @@ impl Group {
 
     pub(super) fn retire_idle(&mut self, now: Instant) {
         let idle = self.config().settings.idle_timeout;
+        // A task may end long after the last call, and its result is to be had for a while.
+        for slot in self.slots.iter_mut().filter(|slot| slot.load() > 0) {
+            slot.used = now;
+        }
         self.retire(|slot| slot.is_done(now, idle));
     }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
 use crate::jsonrpc::reply;
-use crate::server::call::{Call, CallKey, Failure, ReplySender};
+use crate::server::call::{Call, CallKey, Failure, Matter, ReplySender};
 
 /// A subscription that the server has not answered.
 pub(super) struct Ask {
@@ -38,7 +38,7 @@ pub(in crate::server) struct Accepted {
 impl Instance {
     /// Asks for the resource that `call` subscribes to, unless it is being asked for: then the call waits.
     pub(in crate::server) fn subscribe(&mut self, call: Call) {
-        let Some(wanted) = &call.subscription else { return };
+        let Matter::Subscription(wanted) = &call.matter else { return };
         if let Some(ask) = self.asks.iter_mut().find(|ask| ask.uri == wanted.uri) {
             return ask.waiting.push(call);
         }

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Call, CallKey, Cancellation, Failure, Reply};
+use crate::server::call::{Call, CallKey, Cancellation, Failure, Matter, Reply};
 use crate::server::deadline::Deadline;
 use crate::server::{MAX_IN_FLIGHT, share};
 
@@ -23,12 +24,19 @@ const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct Unanswered {
     pub(super) reply: Reply,
-    progress_token: Option<Bytes>,
+    pub(super) matter: Matter,
+    pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
     /// Its number in the outbox.
     line: u64,
     /// Its size there, about.
     bytes: usize,
+}
+
+impl Unanswered {
+    pub(super) fn makes_task(&self) -> bool {
+        matches!(self.matter, Matter::NewTask)
+    }
 }
 
 impl Instance {
@@ -46,6 +54,7 @@ impl Instance {
             let line = outbox.push(call.line_as(id));
             Owner::Call(Unanswered {
                 reply: call.reply,
+                matter: call.matter,
                 progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
                 deadline,
                 line,
@@ -62,6 +71,9 @@ impl Instance {
         let taken = || self.unanswered().map(|call| (call.reply.key.session, 1));
         if self.calls >= MAX_IN_FLIGHT && !share::is_due(MAX_IN_FLIGHT, session, 1, taken()) {
             return Some("it has too many unanswered calls");
+        }
+        if matches!(call.matter, Matter::NewTask) && !self.tasks.have_room() {
+            return Some("it has too many tasks that have not ended");
         }
         let unread = |call: &Unanswered| if self.outbox.has_begun(call.line) { 0 } else { call.bytes };
         let unread = || self.unanswered().map(|call| (call.reply.key.session, unread(call)));
@@ -92,12 +104,16 @@ impl Instance {
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let cancelled =
             self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
-        let Some((id, Owner::Call(call))) = cancelled else { return self.cancel_waiting(key) };
+        let Some((id, Owner::Call(call))) = cancelled else {
+            self.cancel_waiting(key);
+            return self.drop_task_of(key);
+        };
+        let makes_task = call.makes_task();
         call.reply.forgive();
         self.count_calls(self.calls - 1);
         let sent = !self.outbox.retract(call.line);
         if sent {
-            self.given_up.add(id, key.session);
+            self.give_up(id, key, makes_task);
             self.send(match words.filter(|words| words.line.len() <= MAX_WORDS) {
                 Some(Cancellation { line, request }) => {
                     splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])
@@ -110,7 +126,29 @@ impl Instance {
         self.give_up_ask(key, sent);
     }
 
-    pub(super) fn end_call(&mut self, call: Unanswered, answer: Bytes, response: Result<&Bytes, &Bytes>) -> Effect {
+    /// The server goes on with a call of which nobody waits for the answer, perhaps.
+    pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool) {
+        self.given_up.add(id, key.session);
+        if makes_task {
+            self.tasks.give_up(id, key);
+        }
+    }
+
+    /// The server has answered the call, which it knows by `id`.
+    pub(super) fn end_call(
+        &mut self,
+        call: Unanswered,
+        id: &Bytes,
+        answer: Bytes,
+        response: Result<&Bytes, &Bytes>,
+    ) -> Effect {
+        let task = match self.task_news(&call, id, response) {
+            Ok(task) => task,
+            Err(failure) => {
+                self.fail_call(call, failure);
+                return Effect::Nothing;
+            }
+        };
         self.count_calls(self.calls - 1);
         let key = call.reply.key;
         if let Err(error) = response {
@@ -119,7 +157,7 @@ impl Instance {
                 self.questions.elicitations.add_required(error, key.session, to);
             }
         }
-        call.reply.answer(answer, Outcome::of(response));
+        call.reply.answer_with(answer, Outcome::of(response), task);
         self.end_ask(key, response)
     }
 
@@ -136,15 +174,16 @@ impl Instance {
     /// Passes progress to the call whose token it carries, and puts its deadline off.
     pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return };
+        let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return self.task_progress(line, &token) };
         let Some(own) = &call.progress_token else { return };
         call.deadline.put_off(Instant::now());
         let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
         call.reply.progress(line);
     }
 
-    /// Ends every call: the server is gone, or may not be waited for any longer.
+    /// Ends every call, and with them the tasks: the server is gone, or may not be waited for any longer.
     pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
+        self.tasks = Tasks::default();
         self.fail_asks(unwritten);
         self.questions.withdraw_all();
         for (_, owner) in self.pending.remove_where(|_| true) {

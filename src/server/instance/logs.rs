@@ -45,16 +45,17 @@ impl Instance {
         self.request("logging/setLevel", &json!({ "level": wanted.word() }), Owner::Level { deadline });
     }
 
-    /// The agent that what the server says now certainly belongs to, and the way to it if a call of it is unanswered.
+    /// The agent that what the server says now certainly belongs to, and the way to it if a call of it is unanswered or a
+    /// task of it has not ended.
     pub(super) fn owner(&self) -> Option<(u64, Option<ReplySender>)> {
         let Whose::One(session) = self.whose() else { return None };
-        Some((session, self.unanswered().find_map(|call| call.reply.to().cloned())))
+        Some((session, self.busy_for().find_map(|(_, to)| to.cloned())))
     }
 
     /// To whom all belongs that the server may be at.
     pub(super) fn whose(&self) -> Whose {
-        let calls = self.unanswered().map(|call| call.reply.key.session);
-        self.given_up.whose(calls.chain(self.questions.sessions()))
+        let busy = self.busy_for().map(|(session, _)| session);
+        self.given_up.whose(busy.chain(self.questions.sessions()))
     }
 }
 

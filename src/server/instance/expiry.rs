@@ -1,0 +1,52 @@
+//! When what an instance owes is waited for no longer, and what becomes of it then.
+
+use std::time::Instant;
+
+use super::{Effect, Instance, Owner};
+use crate::jsonrpc::reply;
+use crate::server::call::Failure;
+
+impl Instance {
+    /// Ends what has waited too long.
+    pub(in crate::server) fn expire(&mut self, now: Instant) -> Effect {
+        let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
+        self.tasks.expire(now);
+        self.expire_questions(now);
+        let ends = self.tasks.next_end().into_iter().chain(self.questions.deadline());
+        self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(ends).min();
+        let mut effect = Effect::Nothing;
+        for (id, owner) in expired {
+            match owner {
+                Owner::Call(call) => {
+                    let (after, key, makes_task) = (call.deadline.limit(), call.reply.key, call.makes_task());
+                    if self.fail_call(call, Failure::TimedOut { after }) {
+                        self.give_up(id, key, makes_task);
+                        self.send(reply::cancelled(id, "the call timed out"));
+                    }
+                    self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
+                }
+                Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
+                Owner::Level { .. } => self.level_answered(),
+                // A server that cancels nothing may be at the task as before.
+                Owner::Disowned { .. }
+                | Owner::Initialize
+                | Owner::Ping
+                | Owner::Check
+                | Owner::Renewal { .. }
+                | Owner::Aside { .. } => {}
+            }
+        }
+        effect
+    }
+}
+
+impl Owner {
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Initialize | Self::Ping | Self::Check => None,
+            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
+            Self::Level { deadline } | Self::Disowned { deadline, .. } | Self::Aside { deadline } => Some(*deadline),
+            Self::Call(call) => Some(call.deadline.at()),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The tasks that an instance has made of agents' calls: whose each is, and whether the server may still be at it. Pure.
+//!
+//! It goes with its instance, and so do they.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use crate::jsonrpc::pending::minted;
+use crate::server::call::{CallKey, ReplySender, Ticket};
+use crate::server::tasks::TaskState;
+
+/// Tasks that are remembered. For one more the oldest that has ended is forgotten, else the oldest that is nobody's; while all
+/// are open and somebody's, no call is taken that asks for another.
+const MOST: usize = 1024;
+/// Calls that asked for a task and were given up, which the server may still make. Of older ones it is not cancelled.
+const MOST_GIVEN_UP: usize = 1024;
+/// Status notifications that are kept until the call is answered that says whose their task is: SDKs send the first one before
+/// that. For one more the oldest is dropped.
+const MOST_EARLY: usize = 64;
+/// Largest of them, in bytes; a larger one is dropped.
+const LARGEST_EARLY: usize = 4 << 10;
+
+/// One that was made.
+#[derive(Debug)]
+pub(in crate::server) struct Task {
+    id: Bytes,
+    /// The same as the server spelled it in JSON.
+    pub(in crate::server) raw_id: Bytes,
+    /// The call that made it.
+    pub(in crate::server) key: CallKey,
+    /// The way to its agent; none once it is nobody's.
+    pub(in crate::server) to: Option<ReplySender>,
+    /// The agent's own progress token, raw.
+    pub(in crate::server) token: Option<Bytes>,
+    pub(in crate::server) open: Option<Open>,
+}
+
+/// That a task has not ended.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Open {
+    /// When it is over in any case.
+    until: Option<Instant>,
+    /// Keeps one of several instances, for as long as the task is somebody's.
+    ticket: Option<Ticket>,
+}
+
+/// A status notification that came before the answer to the call that makes the task.
+#[derive(Debug)]
+pub(in crate::server) struct Early {
+    pub(in crate::server) id: Bytes,
+    pub(in crate::server) ended: bool,
+    /// The whole line.
+    pub(in crate::server) line: Bytes,
+}
+
+/// Those of one instance.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Tasks {
+    /// By the ids that their calls had at the server, which is the order in which they were asked for.
+    all: BTreeMap<u64, Task>,
+    by_id: HashMap<Bytes, u64>,
+    open: usize,
+    /// Calls that were given up, with their agents' sessions.
+    given_up: VecDeque<(u64, CallKey)>,
+    /// What was said of tasks that are not known yet.
+    early: VecDeque<Early>,
+    life: Arc<()>,
+}
+
+impl Open {
+    pub(in crate::server) fn new(until: Option<Instant>, ticket: Option<Ticket>) -> Self {
+        Self { until, ticket }
+    }
+}
+
+impl Task {
+    /// As text.
+    pub(in crate::server) fn id(&self) -> &Bytes {
+        &self.id
+    }
+
+    /// That `state` was made by the call `key` for the agent behind `to`; `open` unless it has ended.
+    pub(in crate::server) fn new(
+        state: &TaskState,
+        key: CallKey,
+        to: Option<ReplySender>,
+        token: Option<Bytes>,
+        open: Option<Open>,
+    ) -> Self {
+        Self { id: state.id.clone(), raw_id: state.raw_id.clone(), key, to, token, open }
+    }
+}
+
+impl Tasks {
+    /// Whether a call may ask for one more.
+    pub(in crate::server) fn have_room(&self) -> bool {
+        self.open < MOST || self.awaited().count() < MOST
+    }
+
+    /// Those that somebody has and that have not ended, as far as is known.
+    pub(in crate::server) fn awaited(&self) -> impl Iterator<Item = &Task> {
+        self.all_open().filter(|task| task.to.is_some())
+    }
+
+    /// Forgets one, if there are as many as may be. Its call and its session, if the server may still be at it.
+    pub(in crate::server) fn make_room(&mut self) -> Option<(u64, u64)> {
+        if self.all.len() < MOST {
+            return None;
+        }
+        let oldest = |is_it: &dyn Fn(&Task) -> bool| self.all.iter().find(|(_, task)| is_it(task));
+        let ended = oldest(&|task| task.open.is_none());
+        let (request, task) = ended.or_else(|| oldest(&|task| task.to.is_none()))?;
+        let (request, forgotten) = (*request, task.open.is_some().then_some((*request, task.key.session)));
+        self.forget(request);
+        forgotten
+    }
+
+    /// Dead once these are gone.
+    pub(in crate::server) fn life(&self) -> Weak<()> {
+        Arc::downgrade(&self.life)
+    }
+
+    /// Adds the one that the call with this id at the server has made; `false` if an open one has its id.
+    pub(in crate::server) fn add(&mut self, request: u64, task: Task) -> bool {
+        if let Some(other) = self.by_id.get(&task.id).copied() {
+            if self.all.get(&other).is_some_and(|other| other.open.is_some()) {
+                return false;
+            }
+            self.forget(other);
+        }
+        self.open += usize::from(task.open.is_some());
+        self.by_id.insert(task.id.clone(), request);
+        self.all.insert(request, task);
+        true
+    }
+
+    /// The one of that id, with the id of its call.
+    pub(in crate::server) fn find(&self, id: &[u8]) -> Option<(u64, &Task)> {
+        let request = *self.by_id.get(id)?;
+        Some((request, self.all.get(&request)?))
+    }
+
+    /// The same, if it is this session's.
+    pub(in crate::server) fn of(&self, session: u64, id: &[u8]) -> Option<(u64, &Task)> {
+        self.find(id).filter(|(_, task)| task.to.is_some() && task.key.session == session)
+    }
+
+    /// The open one whose progress has this token.
+    pub(in crate::server) fn of_token(&self, token: &[u8]) -> Option<&Task> {
+        self.all.get(&minted(token)?).filter(|task| task.open.is_some())
+    }
+
+    /// It has ended.
+    pub(in crate::server) fn end(&mut self, request: u64) {
+        if let Some(task) = self.all.get_mut(&request)
+            && task.open.take().is_some()
+        {
+            self.open -= 1;
+        }
+    }
+
+    /// Nobody will ask for it.
+    pub(in crate::server) fn forget(&mut self, request: u64) {
+        self.end(request);
+        if let Some(task) = self.all.remove(&request) {
+            self.by_id.remove(&task.id);
+        }
+    }
+
+    /// It is nobody's any more. Its raw id, if the server may still be at it.
+    pub(in crate::server) fn disown(&mut self, request: u64) -> Option<Bytes> {
+        let task = self.all.get_mut(&request)?;
+        task.to = None;
+        if let Some(open) = &mut task.open {
+            open.ticket = None;
+            return Some(task.raw_id.clone());
+        }
+        self.forget(request);
+        None
+    }
+
+    /// The id at the server of the call `key`, if that has made one.
+    pub(in crate::server) fn made_by(&self, key: CallKey) -> Option<u64> {
+        self.all.iter().find(|(_, task)| task.key == key && task.to.is_some()).map(|(request, _)| *request)
+    }
+
+    /// The ids of the calls that have made those of one session.
+    pub(in crate::server) fn of_session(&self, session: u64) -> Vec<u64> {
+        let is_its = |task: &Task| task.to.is_some() && task.key.session == session;
+        self.all.iter().filter(|(_, task)| is_its(task)).map(|(request, _)| *request).collect()
+    }
+
+    /// Those that the server may be at.
+    pub(in crate::server) fn all_open(&self) -> impl Iterator<Item = &Task> {
+        let any = (self.open > 0).then_some(&self.all);
+        any.into_iter().flat_map(BTreeMap::values).filter(|task| task.open.is_some())
+    }
+
+    /// When the next one is over in any case.
+    pub(in crate::server) fn next_end(&self) -> Option<Instant> {
+        self.all_open().filter_map(|task| task.open.as_ref()?.until).min()
+    }
+
+    /// Ends those that are over `now` in any case.
+    pub(in crate::server) fn expire(&mut self, now: Instant) {
+        let is_over = |task: &Task| task.open.as_ref().and_then(|open| open.until).is_some_and(|until| until <= now);
+        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(request, _)| *request).collect();
+        for request in over {
+            self.end(request);
+        }
+    }
+
+    /// Keeps what was said of a task that is not known yet. How many such lines were dropped.
+    pub(in crate::server) fn keep_early(&mut self, early: Early) -> u64 {
+        if early.line.len() > LARGEST_EARLY {
+            return 1;
+        }
+        let dropped = (self.early.len() == MOST_EARLY).then(|| self.early.pop_front());
+        self.early.push_back(early);
+        u64::from(dropped.is_some())
+    }
+
+    /// Takes out what was said of a task that is known now, in order: whether it has ended, and the lines.
+    pub(in crate::server) fn take_early(&mut self, id: &[u8]) -> (bool, Vec<Bytes>) {
+        let (own, others) = std::mem::take(&mut self.early).into_iter().partition::<VecDeque<_>, _>(|one| one.id == id);
+        self.early = others;
+        (own.iter().any(|one| one.ended), own.into_iter().map(|one| one.line).collect())
+    }
+
+    /// No call is left that could say whose the rest is. How many lines that were.
+    pub(in crate::server) fn drop_early(&mut self) -> u64 {
+        std::mem::take(&mut self.early).len() as u64
+    }
+
+    /// The call that asked for one was given up after it may have reached the server.
+    pub(in crate::server) fn give_up(&mut self, request: u64, key: CallKey) {
+        if self.given_up.len() == MOST_GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back((request, key));
+    }
+
+    /// Whether the call of this raw id was, and whose it was.
+    pub(in crate::server) fn take_given_up(&mut self, id: &[u8]) -> Option<(u64, CallKey)> {
+        if self.given_up.is_empty() {
+            return None;
+        }
+        let id = minted(id)?;
+        let index = self.given_up.iter().position(|(request, _)| *request == id)?;
+        self.given_up.remove(index)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -149,7 +149,7 @@ fn an_agent_is_told_that_there_are_tasks_and_which_tools_make_them() {
     assert_eq!(code(&early), -32600);
 }
 
-/// Case C14.
+/// Case C15.
 #[test]
 fn nobody_but_its_agent_can_ask_for_a_task_and_no_server_hears_of_the_attempt() {
     let (daemon, mut one, mut other) = start_pair();
@@ -338,7 +338,7 @@ fn a_task_is_cancelled_by_its_agent_and_an_ended_one_is_not() {
     other.expect_quiet();
 }
 
-/// Case C14.
+/// Case C15.
 #[test]
 fn the_tasks_of_an_agent_that_goes_are_cancelled_and_those_of_others_are_not() {
     let (daemon, mut leaver, mut other) = start_pair();
@@ -409,7 +409,7 @@ fn while_a_task_is_at_work_a_servers_log_may_be_of_it() {
     one.expect_quiet();
 }
 
-/// Case B21.
+/// Case B22.
 #[test]
 fn the_tasks_of_a_server_that_dies_go_with_it() {
     let (daemon, mut agent, mut other) = start_pair();
@@ -601,7 +601,7 @@ fn a_server_is_asked_for_no_more_than_it_declares() {
     }
 }
 
-/// Case B21.
+/// Case B22.
 #[test]
 fn two_servers_with_one_task_id_are_told_apart_and_the_second_is_refused() {
     let daemon = Setup::with(server("s")).server(server("t")).start();
@@ -618,7 +618,7 @@ fn two_servers_with_one_task_id_are_told_apart_and_the_second_is_refused() {
     agent.expect_quiet();
 }
 
-/// Case B21.
+/// Case B22.
 #[test]
 fn a_server_with_its_own_idea_of_task_ids_gives_no_agent_the_task_of_another() {
     let (daemon, mut one, mut other) = start_pair();
@@ -643,7 +643,7 @@ fn a_server_with_its_own_idea_of_task_ids_gives_no_agent_the_task_of_another() {
     assert_eq!(listed(&mut other), [""; 0]);
 }
 
-/// Case C14.
+/// Case C15.
 #[test]
 fn an_agent_has_a_bounded_number_of_open_tasks_and_ended_ones_make_room() {
     let (_daemon, mut agent, mut other) = start_pair();

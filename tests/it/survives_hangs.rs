@@ -37,9 +37,11 @@ fn a_server_that_closes_its_stdin_is_replaced_at_the_next_call_which_was_not_sen
     let first = daemon.server_pid("a");
     let closing = agent.start_call("a__close_stdin", &json!({}));
     daemon.wait_journal("a", "close_stdin");
-    // Until then, what is written there has been sent as far as can be known.
-    let stdin = format!("/proc/{first}/fd/0");
-    until("its stdin is closed", || std::fs::read_link(&stdin).is_ok_and(|to| to.ends_with("null")).then_some(()));
+    // Until then, what is written there has been sent as far as can be known. It is another program from then on: what reads for
+    // the first one does so beyond the end of its descriptor.
+    let cmdline = format!("/proc/{first}/cmdline");
+    let lingers = || std::fs::read_to_string(&cmdline).is_ok_and(|args| args.contains("--linger"));
+    until("its stdin is closed", || lingers().then_some(()));
     let answer = until("a call is refused", || {
         let answer = agent.call("a__echo", &json!({}));
         answer["result"].is_null().then_some(answer)

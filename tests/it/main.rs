@@ -20,6 +20,7 @@ mod follows_own_lists;
 mod harness;
 mod hygiene;
 mod isolates_agents;
+mod keeps_agents_apart;
 mod keeps_to_versions;
 mod library;
 mod limits_servers;

@@ -21,6 +21,6 @@ pub(crate) use self::daemon::Daemon;
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
 pub(crate) use self::processes::{Process, children, cpu_time, field, resident_kib, signal};
 pub(crate) use self::run::{Ran, run, wait_exit};
-pub(crate) use self::say::skipped;
+pub(crate) use self::say::{say, skipped};
 pub(crate) use self::user_manager::UserManager;
 pub(crate) use self::wait::{PATIENCE, until};

@@ -230,11 +230,12 @@ fn wrong_id_reply(server: &mut Server, call: &Call) {
     server.output.line(&call.echo());
 }
 
-/// `n` progress notifications, `every` ms apart, with the caller's token, then the answer.
+/// `n` progress notifications, `every` ms apart, with the caller's token and `message`, if there is one, then the answer.
 fn progress(server: &mut Server, call: &Call) {
     let (n, every) = (call.number("n"), call.number("every"));
+    let message = call.arguments.get("message").map(|message| format!(r#","message":{message}"#)).unwrap_or_default();
     for step in 1..=n {
-        let params = format!(r#"{{"progressToken":{},"progress":{step},"total":{n}}}"#, call.progress_token);
+        let params = format!(r#"{{"progressToken":{},"progress":{step},"total":{n}{message}}}"#, call.progress_token);
         let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
         server.after(every * step, Later::Answer { call: call.id.clone(), line, stubborn: false });
     }

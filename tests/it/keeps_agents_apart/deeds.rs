@@ -1,0 +1,164 @@
+//! What the agents ask for. One more kind of request is one more row of the table.
+
+use serde_json::{Value, json};
+
+/// What both agents have, each for itself.
+pub(super) const URIS: [&str; 4] = ["x://a", "x://b", "x://c/d", "x://e"];
+/// From the least severe on (MCP 2025-11-25, `server/utilities/logging`).
+pub(super) const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// What of a request is not the same in every request of its kind.
+pub(super) struct Choice {
+    /// No other request has it.
+    pub(super) mark: String,
+    /// The other agent has the same.
+    pub(super) token: Value,
+    pub(super) uri: &'static str,
+    pub(super) dice: u64,
+}
+
+/// What else a request means to whoever keeps the account.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    Nothing,
+    /// No server is to see it.
+    Refused,
+    /// That much progress, which is told with the mark.
+    Progress,
+    Subscribe,
+    Unsubscribe,
+    /// The server says that the resource has changed.
+    Update,
+    Level,
+    /// The server logs.
+    Log,
+}
+
+/// A kind of request.
+pub(super) struct Deed {
+    /// How often it is chosen.
+    pub(super) weight: u32,
+    pub(super) method: &'static str,
+    pub(super) params: fn(&Choice) -> Value,
+    /// Whether an answer is the one to this very request.
+    pub(super) is_answer: fn(&Choice, &Value) -> bool,
+    pub(super) effect: Effect,
+}
+
+/// How many notifications of progress there are.
+pub(super) fn steps(choice: &Choice) -> u64 {
+    1 + choice.dice % 3
+}
+
+/// The level that is set, or that is logged with.
+pub(super) fn level(choice: &Choice) -> usize {
+    choice.dice as usize % LEVELS.len()
+}
+
+const fn call(weight: u32, params: fn(&Choice) -> Value) -> Deed {
+    Deed { weight, method: "tools/call", params, is_answer: is_echo, effect: Effect::Nothing }
+}
+
+pub(super) const TABLE: &[Deed] = &[
+    call(12, |own| json!({"name": "s__echo", "arguments": {"mark": own.mark}})),
+    call(3, |own| json!({"name": "s__echo", "arguments": {"mark": own.mark, "pad": own.dice % 5000}})),
+    call(12, |own| {
+        let arguments = json!({"mark": own.mark, "ms": own.dice % 12, "stubborn": own.dice % 5 == 0});
+        json!({"name": "s__sleep", "arguments": arguments, "_meta": {"progressToken": own.token}})
+    }),
+    Deed {
+        effect: Effect::Progress,
+        ..call(10, |own| {
+            let arguments = json!({"mark": own.mark, "message": own.mark, "n": steps(own), "every": own.dice % 5});
+            json!({"name": "s__progress", "arguments": arguments, "_meta": {"progressToken": own.token}})
+        })
+    },
+    Deed {
+        is_answer: |own, answer| answer["error"]["message"] == *own.mark && answer["error"]["code"] == -7,
+        ..call(6, |own| json!({"name": "s__fail", "arguments": {"mark": own.mark, "message": own.mark, "code": -7}}))
+    },
+    Deed {
+        is_answer: |own, answer| answer["error"]["message"] == format!("Unknown tool: {}", own.mark),
+        effect: Effect::Refused,
+        ..call(3, |own| json!({"name": own.mark, "arguments": {"mark": own.mark}}))
+    },
+    Deed {
+        weight: 8,
+        method: "prompts/get",
+        params: |own| json!({"name": "s__greet", "arguments": {"mark": own.mark}, "_meta": {"progressToken": own.token}}),
+        is_answer: |own, answer| answer["result"]["asked"]["arguments"]["mark"] == *own.mark,
+        effect: Effect::Nothing,
+    },
+    Deed {
+        weight: 8,
+        method: "resources/read",
+        params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark, "progressToken": own.token}}),
+        is_answer: |own, answer| answer["result"]["asked"]["uri"] == own.uri && is_asked(own, answer),
+        effect: Effect::Nothing,
+    },
+    Deed {
+        weight: 3,
+        method: "resources/read",
+        params: |own| json!({"uri": format!("z://{}", own.mark), "_meta": {"mark": own.mark}}),
+        is_answer: |own, answer| answer["error"]["data"]["uri"] == format!("z://{}", own.mark),
+        effect: Effect::Refused,
+    },
+    Deed {
+        weight: 6,
+        method: "completion/complete",
+        params: |own| {
+            let prompt = own.dice % 2 == 0;
+            let prompt = if prompt { json!({"type": "ref/prompt", "name": "s__greet"}) } else { Value::Null };
+            let reference = if prompt.is_null() { json!({"type": "ref/resource", "uri": "x://{+id}"}) } else { prompt };
+            json!({"ref": reference, "argument": {"name": "x", "value": "y"}, "_meta": {"mark": own.mark}})
+        },
+        is_answer: is_asked,
+        effect: Effect::Nothing,
+    },
+    Deed {
+        weight: 6,
+        method: "resources/subscribe",
+        params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark}}),
+        is_answer: |own, answer| answer["result"] == json!({}) || is_asked(own, answer),
+        effect: Effect::Subscribe,
+    },
+    Deed {
+        weight: 6,
+        method: "resources/unsubscribe",
+        params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark}}),
+        is_answer: |own, answer| answer["result"] == json!({}) || is_asked(own, answer),
+        effect: Effect::Unsubscribe,
+    },
+    Deed {
+        effect: Effect::Update,
+        ..call(8, |own| {
+            let params = json!({"uri": own.uri, "mark": own.mark});
+            let line = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params});
+            json!({"name": "s__raw", "arguments": {"mark": own.mark, "text": format!("{line}\n")}})
+        })
+    },
+    Deed {
+        weight: 3,
+        method: "logging/setLevel",
+        params: |own| json!({"level": LEVELS[level(own)]}),
+        is_answer: |_, answer| answer["result"] == json!({}),
+        effect: Effect::Level,
+    },
+    Deed {
+        effect: Effect::Log,
+        ..call(6, |own| {
+            let params = json!({"level": LEVELS[level(own)], "data": own.mark});
+            let line = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+            json!({"name": "log__raw", "arguments": {"mark": own.mark, "text": format!("{line}\n")}})
+        })
+    },
+];
+
+fn is_echo(own: &Choice, answer: &Value) -> bool {
+    answer["result"]["structuredContent"]["params"]["arguments"]["mark"] == *own.mark
+}
+
+/// The server gave back what it was asked with.
+fn is_asked(own: &Choice, answer: &Value) -> bool {
+    answer["result"]["asked"]["_meta"]["mark"] == *own.mark
+}

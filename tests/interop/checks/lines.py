@@ -6,6 +6,8 @@ import subprocess
 from contextlib import contextmanager
 
 PATIENCE = 20
+# What a server says when it likes to.
+NEWS = [f"notifications/{what}" for what in ("message", "tools/list_changed", "prompts/list_changed", "resources/list_changed")]
 
 
 class Peer:
@@ -22,14 +24,14 @@ class Peer:
         assert line.endswith(b"\n"), f"the stream ended with {line!r}"
         return line[:-1]
 
-    def ask(self, method, params, id):
-        """Sends a request; all lines up to the one that answers it, but for news of lists and logs."""
+    def ask(self, method, params, id, skipped=NEWS):
+        """Sends a request; all lines up to the one that answers it, but for notifications that are skipped."""
         self.send(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode())
         lines = []
         while True:
             line = self.receive()
             message = json.loads(line)
-            if message.get("method") not in ("notifications/tools/list_changed", "notifications/message"):
+            if message.get("method") not in skipped:
                 lines.append(line)
             if message.get("id") == id and "method" not in message:
                 return lines

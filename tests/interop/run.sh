@@ -56,6 +56,7 @@ SECONDS=0
 check_with mcp-1 python_clients.py
 check_with mcp-2 python_clients.py
 check_with mcp-2 node_clients.py
+check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
 check_with mcp-2 documentation.py
 

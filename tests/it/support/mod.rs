@@ -23,4 +23,4 @@ pub(crate) use self::processes::{Process, children, cpu_time, field, resident_ki
 pub(crate) use self::run::{Ran, run, wait_exit};
 pub(crate) use self::say::{say, skipped};
 pub(crate) use self::user_manager::UserManager;
-pub(crate) use self::wait::{PATIENCE, until};
+pub(crate) use self::wait::{PATIENCE, poll, until};

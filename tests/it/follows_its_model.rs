@@ -1,0 +1,92 @@
+//! Whatever agents, servers and operators do, a model of a page says what is listed, where each name and URI leads, and how each
+//! request ends; the daemon does as it says.
+//!
+//! A script is generated: agents join, leave, call and cancel; servers crash, restart and change their lists; rules change by
+//! reload, servers are disabled, taken out and put back. After each step every agent lists everything and asks for everything
+//! there is. Proven so, for many agents and servers: callable if and only if listed, by name and by URI, and what is not gets the
+//! bytes of what never was (`model` says which); every request ends once, each as it has to (`seat`); nothing reaches another
+//! session, and no server but the one that it leads to (`stage`, by marks).
+//!
+//! Other rooms prove what is not here: the same with all naming schemes, kinds of rules and hostile names, without a daemon, in
+//! `catalog/tests/worlds.rs`; that a request ends once when faults meet it at any moment, in `tests/chaos` (`ledger`); that
+//! nothing crosses over under load, in `keeps_agents_apart`; ids, in `jsonrpc/pending.rs`.
+//!
+//! `MODEL_CASES` asks for more scripts than the few of `cargo test`, `MODEL_SEED` for those of a run that failed.
+
+mod model;
+mod seat;
+mod stage;
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+
+use self::model::{RULES, SERVERS};
+use self::stage::Stage;
+use crate::support::say;
+
+/// What happens. An index counts round, so that each means something in every state; a step that means nothing then does nothing.
+#[derive(Debug, Clone)]
+enum Step {
+    /// An agent connects.
+    Join,
+    /// It hangs up, whatever it waits for.
+    Leave { agent: usize },
+    /// It calls something that does not end by itself.
+    Hold { agent: usize, server: usize },
+    /// It gives up the oldest of that.
+    Cancel { agent: usize },
+    /// The server is killed by what it is asked for.
+    Crash { server: usize },
+    /// The operator restarts it.
+    Restart { server: usize },
+    /// The operator disables or enables it.
+    Toggle { server: usize },
+    /// It offers other things, by the bits, and says so.
+    Offer { server: usize, bits: u8 },
+    /// The configuration has other rules for it.
+    Rule { server: usize, rule: usize },
+    /// It is taken out of the configuration, or put back.
+    Configure { server: usize },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (server, agent) = (0..SERVERS.len(), 0..4_usize);
+    let step = prop_oneof![
+        2 => Just(Step::Join),
+        1 => agent.clone().prop_map(|agent| Step::Leave { agent }),
+        5 => (agent.clone(), server.clone()).prop_map(|(agent, server)| Step::Hold { agent, server }),
+        2 => agent.prop_map(|agent| Step::Cancel { agent }),
+        1 => server.clone().prop_map(|server| Step::Crash { server }),
+        1 => server.clone().prop_map(|server| Step::Restart { server }),
+        1 => server.clone().prop_map(|server| Step::Toggle { server }),
+        5 => (server.clone(), any::<u8>()).prop_map(|(server, bits)| Step::Offer { server, bits }),
+        5 => (server.clone(), 0..RULES.len()).prop_map(|(server, rule)| Step::Rule { server, rule }),
+        1 => server.prop_map(|server| Step::Configure { server }),
+    ];
+    prop::collection::vec(step, 15..30)
+}
+
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+#[test]
+fn callable_if_and_only_if_listed_and_every_request_ends_once_whatever_happens() {
+    let seed = asked("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    say(&format!("MODEL_SEED={seed}"));
+    let config = ProptestConfig {
+        cases: asked("MODEL_CASES").map_or(3, |cases| cases as u32),
+        failure_persistence: None,
+        // A script may fail by waiting, which takes its time.
+        max_shrink_time: 1_000,
+        rng_seed: RngSeed::Fixed(seed),
+        ..ProptestConfig::default()
+    };
+    let played = TestRunner::new(config).run(&steps(), |steps| {
+        let mut stage = Stage::open();
+        steps.iter().for_each(|step| stage.play(step));
+        stage.close();
+        Ok(())
+    });
+    played.unwrap_or_else(|failure| panic!("MODEL_SEED={seed}: {failure}"));
+}

@@ -1,0 +1,129 @@
+//! What is configured and offered, and what follows from it. It knows nothing of how the daemon does it.
+
+use serde_json::{Value, json};
+
+/// In file order.
+pub(super) const SERVERS: [&str; 3] = ["a", "b", "c"];
+/// What every server always offers and nothing denies, so that it can be told what to do.
+const TOOLS_OF_ALL: [&str; 2] = ["raw", "die"];
+/// What denies: a line of the configuration, and the same said plainly.
+pub(super) const RULES: [(&str, fn(Kind, &str) -> bool); 8] = [
+    ("", |_, _| false),
+    (r#"deny = ["t0", "sleep"]"#, |kind, key| kind == Kind::Tools && (key == "t0" || key == "sleep")),
+    (r#"deny = ["t*"]"#, |kind, key| kind == Kind::Tools && key.starts_with('t')),
+    (r#"allow = ["t1", "raw", "die", "sleep"]"#, |kind, key| {
+        kind == Kind::Tools && !["t1", "raw", "die", "sleep"].contains(&key)
+    }),
+    (r#"prompts = { deny = ["p1"] }"#, |kind, key| kind == Kind::Prompts && key == "p1"),
+    (r#"resources = { deny = ["u://1*", "k://*"] }"#, |kind, key| {
+        kind.is_of_uris() && (key.starts_with("u://1") || key.starts_with("k://"))
+    }),
+    (r#"resources = { allow = ["k://*"] }"#, |kind, key| kind.is_of_uris() && !key.starts_with("k://")),
+    (r#"expose = ["tools"]"#, |kind, _| kind != Kind::Tools),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// The method that lists it, the member of its result, the member that names each, and what says that it has changed.
+    pub(super) fn words(self) -> [&'static str; 4] {
+        match self {
+            Self::Tools => ["tools/list", "tools", "name", "notifications/tools/list_changed"],
+            Self::Prompts => ["prompts/list", "prompts", "name", "notifications/prompts/list_changed"],
+            Self::Resources => ["resources/list", "resources", "uri", "notifications/resources/list_changed"],
+            Self::Templates => {
+                ["resources/templates/list", "resourceTemplates", "uriTemplate", "notifications/resources/list_changed"]
+            }
+        }
+    }
+
+    fn is_of_uris(self) -> bool {
+        matches!(self, Self::Resources | Self::Templates)
+    }
+}
+
+/// One server of the model.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Which of what it may offer it offers.
+    pub(super) bits: u8,
+    /// Another one whenever it offers other things.
+    pub(super) version: u32,
+    pub(super) rule: usize,
+    pub(super) configured: bool,
+    pub(super) enabled: bool,
+}
+
+impl Member {
+    pub(super) fn is_up(&self) -> bool {
+        self.configured && self.enabled
+    }
+
+    /// Its own names of what it offers.
+    fn offers(&self, kind: Kind) -> Vec<&'static str> {
+        let some = |all: &[&'static str], first: u8| -> Vec<_> {
+            (first..).zip(all).filter(|(bit, _)| self.bits & (1 << bit) != 0).map(|(_, key)| *key).collect()
+        };
+        match kind {
+            Kind::Tools => [&TOOLS_OF_ALL[..], &["sleep"], &some(&["t0", "t1"], 0)].concat(),
+            Kind::Prompts => some(&["p0", "p1"], 2),
+            Kind::Resources => some(&["u://0", "u://1", "u://2"], 4),
+            Kind::Templates => some(&["k://{id}"], 7),
+        }
+    }
+
+    /// The list as the server of this name gives it.
+    pub(super) fn listing(&self, kind: Kind, name: &str) -> Value {
+        let [_, member, key, _] = kind.words();
+        let item =
+            |own: &&str| json!({key: own, "inputSchema": {"type": "object"}, "by": name, "version": self.version});
+        json!({member: self.offers(kind).iter().map(item).collect::<Vec<_>>()})
+    }
+}
+
+/// What is listed: the name or URI, the server that it leads to, and the version of what that offers.
+pub(super) type Listed = (String, usize, u32);
+
+#[derive(Debug)]
+pub(super) struct Model(pub(super) [Member; SERVERS.len()]);
+
+impl Model {
+    pub(super) fn new() -> Self {
+        Self(SERVERS.map(|_| Member { bits: 0xff, version: 0, rule: 0, configured: true, enabled: true }))
+    }
+
+    pub(super) fn listed(&self, kind: Kind) -> Vec<Listed> {
+        let mut listed: Vec<Listed> = Vec::new();
+        for (server, member) in self.0.iter().enumerate().filter(|(_, member)| member.is_up()) {
+            for own in member.offers(kind).into_iter().filter(|own| !RULES[member.rule].1(kind, own)) {
+                let key = if kind.is_of_uris() { own.to_owned() } else { exposed(server, own) };
+                // Of two servers with one URI the first has it.
+                if !listed.iter().any(|(other, ..)| *other == key) {
+                    listed.push((key, server, member.version));
+                }
+            }
+        }
+        listed
+    }
+
+    /// The server that a name, a URI or a template leads to.
+    pub(super) fn leads(&self, kind: Kind, key: &str) -> Option<usize> {
+        let find =
+            |kind, key: &str| self.listed(kind).into_iter().find(|(other, ..)| other == key).map(|found| found.1);
+        let of_template = || key.starts_with("k://").then(|| find(Kind::Templates, "k://{id}")).flatten();
+        find(kind, key).or_else(|| (kind == Kind::Resources).then(of_template).flatten())
+    }
+}
+
+/// The name that agents know something by.
+pub(super) fn exposed(server: usize, own: &str) -> String {
+    format!("{}__{own}", SERVERS[server])
+}

@@ -1,0 +1,109 @@
+//! One agent: what it asks, what it waits for, and that it is told nothing else.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::model::{Kind, Listed, SERVERS};
+use crate::support::{Agent, code, result};
+
+/// A call that does not end by itself.
+pub(super) struct Hold {
+    id: Value,
+    pub(super) server: usize,
+}
+
+pub(super) struct Seat {
+    agent: Agent,
+    pub(super) holds: Vec<Hold>,
+    /// What it has listed last, once it was as expected.
+    has: Option<[Vec<Listed>; 4]>,
+}
+
+impl Seat {
+    pub(super) fn new(agent: Agent) -> Self {
+        let mut seat = Self { agent, holds: Vec::new(), has: None };
+        seat.list();
+        seat
+    }
+
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.agent.call(tool, arguments)
+    }
+
+    pub(super) fn hold(&mut self, tool: &str, server: usize, mark: &str) {
+        let id = self.agent.start_call(tool, &json!({"ms": 600_000, "mark": mark}));
+        self.holds.push(Hold { id, server });
+    }
+
+    /// Gives up the oldest call that it holds.
+    pub(super) fn cancel(&mut self) {
+        if !self.holds.is_empty() {
+            let params = json!({"requestId": self.holds.remove(0).id});
+            self.agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+        }
+    }
+
+    pub(super) fn leave(self) {
+        self.agent.hang_up();
+    }
+
+    /// The server has died: all that it holds there ends so, and nothing else.
+    pub(super) fn expect_died(&mut self, server: usize) {
+        for hold in self.holds.extract_if(.., |hold| hold.server == server) {
+            let answer = self.agent.answer(&hold.id);
+            assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31001, &json!("unknown")), "{answer}");
+        }
+    }
+
+    /// Answers to all of these, asked at once.
+    pub(super) fn ask_all(&mut self, requests: &[(&str, Value)]) -> Vec<Value> {
+        let ids: Vec<_> = requests.iter().map(|(method, params)| self.agent.ask(method, params)).collect();
+        ids.iter().map(|id| self.agent.answer(id)).collect()
+    }
+
+    /// What is listed now.
+    pub(super) fn list(&mut self) -> [Vec<Listed>; 4] {
+        let answers = self.ask_all(&Kind::ALL.map(|kind| (kind.words()[0], json!({}))));
+        let mut answers = answers.iter();
+        Kind::ALL.map(|kind| {
+            let [_, member, key, _] = kind.words();
+            let items = result(answers.next().expect("one for each"))[member].as_array().expect("a list");
+            let by = |item: &Value| SERVERS.iter().position(|name| item["by"] == *name).expect("one of them");
+            let version = |item: &Value| item["version"].as_u64().expect("a number") as u32;
+            items.iter().map(|item| (text(&item[key]), by(item), version(item))).collect()
+        })
+    }
+
+    /// It lists what the model says, and was told of just those lists that are not what it had.
+    pub(super) fn expect_lists(&mut self, expected: [Vec<Listed>; 4]) {
+        let told = self.told();
+        let seen = self.list();
+        assert_eq!(seen, expected, "lists are not as another agent has them");
+        if let Some(had) = &self.has {
+            let changed = Kind::ALL.iter().zip(had.iter().zip(&expected)).filter(|(_, (had, has))| had != has);
+            let changed: BTreeSet<_> = changed.map(|(kind, _)| kind.words()[3].to_owned()).collect();
+            assert_eq!(told, changed, "had {had:?}, has {expected:?}");
+        }
+        self.has = Some(expected);
+    }
+
+    /// What it was told and was no answer: of changed lists, and nothing else. What the daemon says, it says in order.
+    fn told(&mut self) -> BTreeSet<String> {
+        let mut told = BTreeSet::new();
+        let pong = self.agent.ask("ping", &json!({}));
+        loop {
+            let message = self.agent.next();
+            if message["id"] == pong {
+                return told;
+            }
+            let method = message["method"].as_str().unwrap_or_else(|| panic!("ended unasked: {message}"));
+            assert!(Kind::ALL.iter().any(|kind| kind.words()[3] == method), "told {message}");
+            told.insert(method.to_owned());
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("text").to_owned()
+}

@@ -1,5 +1,7 @@
 //! The catalog's promises, as tables and properties.
 
+mod worlds;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -103,6 +105,20 @@ fn a_name_once_given_is_kept_when_an_earlier_server_appears() {
 fn of_one_name_listed_twice_the_first_stands() {
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "t"])]);
     assert_eq!((listed(&catalog), catalog.count(Kind::Tools)), (vec!["s__t".to_owned()], 1));
+}
+
+#[test]
+fn a_tool_that_is_listed_twice_is_not_exposed_if_what_comes_first_is_not() {
+    let mut one = server("s", &[], &[]);
+    let item = |reads_only: bool| {
+        let definition = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
+        Item { key: "t".into(), raw_key: definition.slice(8..11), definition }
+    };
+    one.lists[Kind::Tools] = Arc::new(List { items: vec![item(false), item(true)], truncated: false });
+    one.policy = Policy::default().read_only(true);
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &[one]);
+    assert_eq!((listed(&catalog), catalog.exposure()[0][Kind::Tools].denied), (vec![], 2));
+    assert!(catalog.route(Kind::Tools, b"s__t").is_none());
 }
 
 /// A server whose resources and templates have these URIs.

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 pub(super) const SERVERS: [&str; 3] = ["a", "b", "c"];
 /// What every server always offers and nothing denies, so that it can be told what to do.
 const TOOLS_OF_ALL: [&str; 2] = ["raw", "die"];
-/// What denies: a line of the configuration, and the same said plainly.
-pub(super) const RULES: [(&str, fn(Kind, &str) -> bool); 8] = [
+/// Whether a rule denies this of a server.
+type Denies = fn(Kind, &str) -> bool;
+/// Rules: a line of the configuration, and the same said plainly.
+pub(super) const RULES: [(&str, Denies); 8] = [
     ("", |_, _| false),
     (r#"deny = ["t0", "sleep"]"#, |kind, key| kind == Kind::Tools && (key == "t0" || key == "sleep")),
     (r#"deny = ["t*"]"#, |kind, key| kind == Kind::Tools && key.starts_with('t')),

@@ -1,0 +1,193 @@
+//! Callable if and only if listed, by name and by URI, in generated worlds: servers with lists and rules of every kind under each
+//! naming scheme, which change from one catalog to the next.
+//!
+//! What may be exposed is asked of the one policy function; all else is worked out here again, plainly.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::sample::select;
+
+use super::*;
+
+/// In file order.
+const NAMES: [&str; 3] = ["a", "b_c", "d"];
+/// With some that stand for the same URIs.
+const TEMPLATES: [&str; 5] = ["x://{id}", "x://{b}", "x://{+path}", "y://{id}/b", "x://a{id}"];
+
+/// What one server offers at a time, and what of that is exposed.
+#[derive(Debug, Clone)]
+struct Member {
+    /// Its own names, URIs and templates, by kind.
+    offers: [Vec<String>; 4],
+    /// Of the tools, those that read only, by their index.
+    reading: Vec<bool>,
+    /// By kind: what is allowed, if not all, and what is denied. Templates go by the rules of resources.
+    rules: [(Option<Vec<String>>, Vec<String>); 3],
+    exposed: Vec<usize>,
+    read_only: bool,
+}
+
+/// What a catalog is built from, of each server.
+type Parts = [(Policy, Lists)];
+
+/// One after the other, with the same memory of names.
+type History = Vec<Vec<Member>>;
+
+fn members() -> impl Strategy<Value = Member> {
+    let some = |key: &'static str, most: usize| prop::collection::vec(key, 0..most);
+    let named = || some("[ab_]{1,3}|.{1,70}|\u{202e}?", 5);
+    let offers = (named(), named(), some("[xy]://[ab/]{0,3}", 5), prop::collection::vec(select(&TEMPLATES[..]), 0..3));
+    let globs = || some("[ab_*]{1,3}|[xy]://[ab/*]{0,3}|\\*", 3);
+    let rules = || (prop::option::weighted(0.3, globs()), globs());
+    let exposed = prop::sample::subsequence(vec![0, 1, 2], 2..=3);
+    (offers, prop::collection::vec(any::<bool>(), 5), [rules(), rules(), rules()], exposed, prop::bool::weighted(0.2))
+        .prop_map(|((tools, prompts, resources, templates), reading, rules, exposed, read_only)| {
+            let templates = templates.into_iter().map(str::to_owned).collect();
+            Member { offers: [tools, prompts, resources, templates], reading, rules, exposed, read_only }
+        })
+}
+
+fn histories() -> impl Strategy<Value = History> {
+    prop::collection::vec(prop::collection::vec(members(), 1..=NAMES.len()), 1..4)
+}
+
+impl Member {
+    fn policy(&self) -> Policy {
+        let globs = |texts: &[String]| -> Vec<_> { texts.iter().map(|text| pattern(text).expect("a glob")).collect() };
+        let kinds = [Kind::Tools, Kind::Prompts, Kind::Resources];
+        let policy = kinds.iter().zip(&self.rules).fold(Policy::default(), |policy, (kind, (allow, deny))| {
+            let allow = allow.as_deref().map(globs);
+            policy.with(*kind, allow.as_deref(), &globs(deny)).expect("patterns compile")
+        });
+        let exposed: Vec<_> = self.exposed.iter().map(|index| kinds[*index]).collect();
+        policy.exposing(&exposed).read_only(self.read_only)
+    }
+
+    fn lists(&self) -> Lists {
+        Lists::from_fn(|kind| {
+            let items = self.offers[kind as usize].iter().enumerate();
+            let items = items.map(|(index, key)| item(kind, key, kind == Kind::Tools && self.reading[index])).collect();
+            Arc::new(List { items, truncated: false })
+        })
+    }
+}
+
+fn item(kind: Kind, key: &str, reads_only: bool) -> Item {
+    let raw = serde_json::to_string(key).expect("a string");
+    let member = kind.key();
+    let definition = format!(r#"{{"{member}":{raw},"annotations":{{"readOnlyHint":{reads_only}}}}}"#);
+    let definition = Bytes::from(definition);
+    let begin = member.len() + 4;
+    Item { key: key.into(), raw_key: definition.slice(begin..begin + raw.len()), definition }
+}
+
+/// The names, URIs or templates that agents see.
+fn seen(catalog: &Catalog, kind: Kind) -> Vec<String> {
+    let list: serde_json::Value = serde_json::from_slice(catalog.list(kind)).expect("the list is JSON");
+    let items = list[kind.member()].as_array().expect("an array");
+    items.iter().map(|item| item[kind.key()].as_str().expect("text").to_owned()).collect()
+}
+
+/// Whether a template stands for a URI: each way to split it is tried.
+fn stands_for(template: &str, uri: &str) -> bool {
+    let Some((literal, rest)) = template.split_once('{') else { return template == uri };
+    let (expression, rest) = rest.split_once('}').expect("it ends");
+    let Some(uri) = uri.strip_prefix(literal) else { return false };
+    let is_any = expression.starts_with('+');
+    let splits = (0..=uri.len()).filter(|at| is_any || *at > 0 && !uri[..*at].contains('/'));
+    splits.into_iter().any(|at| stands_for(rest, &uri[at..]))
+}
+
+/// What two templates that stand for the same URIs have in common.
+fn shape(template: &str) -> String {
+    ["id", "b", "path"].iter().fold(template.to_owned(), |text, name| text.replace(&format!("{name}}}"), "}"))
+}
+
+/// For each kind of names: what is listed leads to what its server offers and may expose, and nothing else leads anywhere.
+fn check_names(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(), TestCaseError> {
+    for kind in [Kind::Tools, Kind::Prompts] {
+        let listed = seen(catalog, kind);
+        let names: BTreeSet<_> = listed.iter().collect();
+        prop_assert_eq!((names.len(), listed.len()), (listed.len(), catalog.count(kind)), "each once");
+        for name in &listed {
+            let route = catalog.route(kind, name.as_bytes()).expect("listed, so callable");
+            let (policy, lists) = &parts[route.server];
+            // The first of that name, if there are several.
+            let offered = lists[kind].items.iter().find(|item| item.key == route.name).expect("offered");
+            prop_assert!(policy.permits(kind, &route.name, Some(&offered.definition)));
+            prop_assert_eq!(&route.raw_name, &offered.raw_key);
+        }
+        let own = parts.iter().flat_map(|(_, lists)| &lists[kind].items).map(|item| item.key.to_string());
+        let prefixed = own.clone().flat_map(|own| NAMES.map(|name| format!("{name}__{own}")));
+        for name in own.chain(prefixed).chain(asked.iter().cloned()) {
+            prop_assert_eq!(catalog.route(kind, name.as_bytes()).is_some(), names.contains(&name), "{}", name);
+        }
+    }
+    Ok(())
+}
+
+/// A resource is read where it is listed first, else where the first template stands for it that is listed, if it may be.
+fn check_uris(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(), TestCaseError> {
+    let mut owners: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut resources, mut templates): (Vec<&str>, Vec<(&str, usize)>) = (Vec::new(), Vec::new());
+    for (server, (policy, lists)) in parts.iter().enumerate() {
+        let exposed = |kind: Kind| -> Vec<&str> {
+            let offers = lists[kind].items.iter().map(|item| &*item.key);
+            offers.filter(|key| policy.permits(kind, key, None)).collect()
+        };
+        for uri in exposed(Kind::Resources) {
+            if owners.insert(uri, *owners.get(uri).unwrap_or(&server)).is_none() {
+                resources.push(uri);
+            }
+        }
+        for template in exposed(Kind::Templates) {
+            if !templates.iter().any(|(other, _)| shape(other) == shape(template)) {
+                templates.push((template, server));
+            }
+        }
+    }
+    prop_assert_eq!(seen(catalog, Kind::Resources), resources);
+    prop_assert_eq!(seen(catalog, Kind::Templates), templates.iter().map(|(text, _)| *text).collect::<Vec<_>>());
+    let offered = parts.iter().flat_map(|(_, lists)| &lists[Kind::Resources].items).map(|item| &*item.key);
+    for uri in offered.chain(asked.iter().map(String::as_str)) {
+        let may = |server: usize| parts[server].0.permits(Kind::Resources, uri, None);
+        let by_template = || templates.iter().find(|(text, server)| stands_for(text, uri) && may(*server));
+        let owner = owners.get(uri).copied().or_else(|| by_template().map(|(_, server)| *server));
+        prop_assert_eq!(catalog.server_of(uri), owner, "{}", uri);
+    }
+    Ok(())
+}
+
+proptest! {
+    // Patterns take their time to compile.
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn in_every_world_what_is_listed_is_what_leads_somewhere_and_a_name_once_given_stays(
+        history in histories(),
+        scheme in 0..3usize,
+        max_length in select(&[24_usize, 53][..]),
+        asked in prop::collection::vec("[ab_]{1,8}|[xy]://[ab/]{0,4}", 6),
+    ) {
+        let naming = Naming { scheme: Scheme::ALL[scheme].1, max_length };
+        let (mut names, mut given) = (Names::default(), BTreeMap::new());
+        for members in &history {
+            let parts: Vec<_> = members.iter().map(|member| (member.policy(), member.lists())).collect();
+            let (servers, settings) = (NAMES.map(Arc::<str>::from), Settings::default());
+            let sources: Vec<_> = servers.iter().zip(&parts)
+                .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
+                .collect();
+            let catalog = Catalog::build(&mut names, &naming, &sources);
+            check_names(&catalog, &parts, &asked)?;
+            check_uris(&catalog, &parts, &asked)?;
+            for kind in [Kind::Tools, Kind::Prompts] {
+                for name in seen(&catalog, kind) {
+                    let route = catalog.route(kind, name.as_bytes()).expect("listed");
+                    let leads = (route.server, route.name.to_string());
+                    let first = given.entry((kind as usize, name)).or_insert_with(|| leads.clone());
+                    prop_assert_eq!(&leads, first);
+                }
+            }
+        }
+    }
+}

@@ -1,4 +1,4 @@
-"""A client on line 1 of the Python SDK that keeps what it is told, and answers what it is asked, if it declares that it can."""
+"""A client on line 1 of the Python SDK that keeps what it is told, and answers what it declares that it can be asked."""
 
 import os
 from contextlib import asynccontextmanager
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
 
-# What a client has that declares everything. The second root is there once it has said that its roots have changed.
+# The second is there once the client has said that its roots have changed.
 ROOTS = [types.Root(uri="file:///one", name="one"), types.Root(uri="file:///two", name="two")]
 
 
@@ -22,13 +22,14 @@ class Agent:
         self.asked = []
         self._roots = 1
 
-    def callbacks(self):
-        """What it declares that it can be asked for."""
-        return {
-            "sampling_callback": self._sample,
-            "elicitation_callback": self._elicit,
-            "list_roots_callback": self._list_roots,
+    def callbacks(self, declares):
+        """With these it declares that it can be asked."""
+        every = {
+            "sampling": ("sampling_callback", self._sample),
+            "elicitation": ("elicitation_callback", self._elicit),
+            "roots": ("list_roots_callback", self._list_roots),
         }
+        return dict(every[capability] for capability in declares)
 
     async def call(self, tool, arguments=None, **more):
         return _json(await self.session.call_tool(self.prefix + tool, arguments or {}, **more))
@@ -100,15 +101,14 @@ class Agent:
 
 
 @asynccontextmanager
-async def connect(command, prefix, declares=False):
+async def connect(command, prefix, declares=()):
     """Launches what leads to the server, and shakes hands with it."""
     agent, is_done = Agent(prefix), False
-    callbacks = agent.callbacks() if declares else {}
     launched = StdioServerParameters(command=command[0], args=command[1:])
     try:
         with open(os.devnull, "w") as log:
             async with stdio_client(launched, errlog=log) as (read, write):
-                async with ClientSession(read, write, message_handler=agent.on_message, **callbacks) as session:
+                async with ClientSession(read, write, message_handler=agent.on_message, **agent.callbacks(declares)) as session:
                     agent.session = session
                     await session.initialize()
                     yield agent

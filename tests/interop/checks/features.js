@@ -4,7 +4,7 @@
 //   modules   the node_modules with the SDK
 //   command   what leads to the server on stdio
 //   prefix    what stands before the server's own names there
-//   declares  whether the client declares sampling, elicitation and roots
+//   declares  names of capabilities that the client has: sampling, elicitation, roots
 
 const assert = require("node:assert");
 const { createRequire } = require("node:module");
@@ -23,17 +23,17 @@ const ROOTS = ["one", "two"].map((name) => ({ uri: `file:///${name}`, name }));
 
 const pause = (ms) => new Promise((over) => setTimeout(over, ms));
 
-/** A client that keeps what it is told, and answers what it is asked, if it declares that it can. */
+/** A client that keeps what it is told, and answers what it declares that it can be asked. */
 class Agent {
   constructor() {
     this.forget();
     this.roots = 1;
     const all = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
-    const capabilities = told.declares ? all : {};
+    const capabilities = Object.fromEntries(told.declares.map((name) => [name, all[name]]));
     this.client = new Client({ name: "features", version: "1" }, { capabilities });
     this.client.fallbackNotificationHandler = async (notification) => this.heard.push(notification);
     this.client.onerror = (error) => this.strays.push(String(error));
-    if (told.declares) this.answerRequests();
+    for (const name of told.declares) this.answers[name]();
   }
 
   /** What it was told and asked so far. */
@@ -43,18 +43,22 @@ class Agent {
     this.strays = [];
   }
 
-  answerRequests() {
-    this.client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }) => {
-      this.asked.push(params);
-      const content = { type: "text", text: `sampled: ${params.messages[0].content.text}` };
-      return { role: "assistant", model: "none", content };
-    });
-    this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }) => {
-      this.asked.push(params);
-      return params.mode === "url" ? { action: "accept" } : { action: "accept", content: { name: "Ada", integer: 7 } };
-    });
-    this.client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: ROOTS.slice(0, this.roots) }));
-  }
+  /** For each capability what answers the requests that come with it. */
+  answers = {
+    sampling: () =>
+      this.client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }) => {
+        this.asked.push(params);
+        const content = { type: "text", text: `sampled: ${params.messages[0].content.text}` };
+        return { role: "assistant", model: "none", content };
+      }),
+    elicitation: () =>
+      this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }) => {
+        this.asked.push(params);
+        return { action: "accept", ...(params.mode === "url" ? {} : { content: { name: "Ada", integer: 7 } }) };
+      }),
+    roots: () =>
+      this.client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: ROOTS.slice(0, this.roots) })),
+  };
 
   connect() {
     const [command, ...args] = told.command;

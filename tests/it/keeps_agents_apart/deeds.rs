@@ -74,6 +74,14 @@ pub(super) const TABLE: &[Deed] = &[
         })
     },
     Deed {
+        // The server asks back, and is told at once that nobody can be asked.
+        is_answer: |_, answer| answer["result"]["structuredContent"]["error"]["code"].is_i64(),
+        ..call(3, |own| {
+            let arguments = json!({"mark": own.mark, "method": "sampling/createMessage"});
+            json!({"name": "s__ask_client", "arguments": arguments})
+        })
+    },
+    Deed {
         is_answer: |own, answer| answer["error"]["message"] == *own.mark && answer["error"]["code"] == -7,
         ..call(6, |own| json!({"name": "s__fail", "arguments": {"mark": own.mark, "message": own.mark, "code": -7}}))
     },

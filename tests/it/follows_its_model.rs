@@ -78,7 +78,7 @@ fn callable_if_and_only_if_listed_and_every_request_ends_once_whatever_happens()
         cases: asked("MODEL_CASES").map_or(3, |cases| cases as u32),
         failure_persistence: None,
         // A script may fail by waiting, which takes its time.
-        max_shrink_time: 1_000,
+        max_shrink_time: 60_000,
         rng_seed: RngSeed::Fixed(seed),
         ..ProptestConfig::default()
     };

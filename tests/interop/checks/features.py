@@ -12,17 +12,9 @@ LONG = "trigger-long-running-operation"
 
 DIRECTLY, OWN, SHARED = "directly", "an instance of its own", "a shared instance"
 EVERY_WAY = (DIRECTLY, OWN, SHARED)
-# What a server asks does not reach agents yet. Once it does: `EVERY_WAY`.
-ONCE_SERVERS_MAY_ASK = (DIRECTLY,)
-# The same for what no shared instance is asked for, or told. Once it does: `(DIRECTLY, OWN)`.
-ONCE_SERVERS_MAY_ASK_FOR_ROOTS = (DIRECTLY,)
-# No server is told what it may ask for yet. Once a shared one is: `(DIRECTLY, SHARED)`, and below `(DIRECTLY, OWN)`.
-ONCE_SHARED_ONES_MAY_ASK = (DIRECTLY,)
-AS_LONG_AS_SHARED_ONES_MAY_NOT_ASK = EVERY_WAY
-# There are no tasks yet. Once there are: `EVERY_WAY`.
-ONCE_THERE_ARE_TASKS = (DIRECTLY,)
-# An agent does not see what only its own instance lists. Once it does: `EVERY_WAY`.
-ONCE_LISTS_ARE_ITS_OWN = (DIRECTLY, SHARED)
+# What depends on what the agent itself declares: an instance of its own is told that, a shared one what mcpd can do for any.
+NOT_SHARED = (DIRECTLY, OWN)
+AS_IF_SHARED = (DIRECTLY, SHARED)
 
 
 # What an agent may declare, and what the daemon is to declare to a shared instance, whoever uses it.
@@ -214,16 +206,14 @@ async def tasks(agent):
 
 
 ALL = [
-    Feature(lists, ONCE_SERVERS_MAY_ASK_FOR_ROOTS, declares=ALL_CAPABILITIES),
-    Feature(roots, ONCE_SERVERS_MAY_ASK_FOR_ROOTS, declares=ALL_CAPABILITIES),
-    Feature(sampling, ONCE_SERVERS_MAY_ASK, declares=ALL_CAPABILITIES),
-    Feature(elicitation, ONCE_SERVERS_MAY_ASK, declares=ALL_CAPABILITIES),
-    Feature(url_elicitation, ONCE_SERVERS_MAY_ASK, declares=ALL_CAPABILITIES),
-    Feature(lists, ONCE_SHARED_ONES_MAY_ASK, declares=SHARED_CAPABILITIES),
-    Feature(lists, AS_LONG_AS_SHARED_ONES_MAY_NOT_ASK),
-    *map(Feature, [tools, resources, subscriptions, prompts, completion, logging, progress]),
-    Feature(list_changes, ONCE_LISTS_ARE_ITS_OWN),
-    Feature(tasks, ONCE_THERE_ARE_TASKS),
+    Feature(lists, NOT_SHARED, declares=ALL_CAPABILITIES),
+    Feature(roots, NOT_SHARED, declares=ALL_CAPABILITIES),
+    Feature(sampling, declares=ALL_CAPABILITIES),
+    Feature(elicitation, declares=ALL_CAPABILITIES),
+    Feature(url_elicitation, declares=ALL_CAPABILITIES),
+    Feature(lists, AS_IF_SHARED, declares=SHARED_CAPABILITIES),
+    Feature(lists, NOT_SHARED),
+    *map(Feature, [tools, resources, subscriptions, prompts, completion, logging, progress, list_changes, tasks]),
     # The last one: a server that was told of it never answers, so that for ever after it may be at this agent's call.
     Feature(cancellation),
 ]

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
@@ -97,7 +98,8 @@ fn run() -> io::Result<()> {
     let (child_ended, notify) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, notify)?;
 
-    let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // Not by `io::stdin`, which has a buffer for life.
+    let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let streams = receive_streams(&control)?;
     let mut lines = BufReader::new(&control);
     let mut definition = String::new();
@@ -115,14 +117,18 @@ fn run() -> io::Result<()> {
 }
 
 /// Descriptors that mcpd was itself started with must not reach a server.
+///
+/// Listed with room on the stack: what the standard library takes for it from the heap, a guard would keep.
 fn close_inherited() -> io::Result<()> {
-    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    for fd in open.into_iter().filter(|fd| *fd > 2) {
-        // The descriptor of the listing itself is already closed.
-        let _ = nix::unistd::close(fd);
+    let directory = open("/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut space = [MaybeUninit::uninit(); 1024];
+    let mut listing = RawDir::new(&directory, &mut space);
+    while let Some(entry) = listing.next() {
+        let fd = entry?.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok());
+        if let Some(fd) = fd.filter(|fd| *fd > 2 && *fd != directory.as_raw_fd()) {
+            // The listing goes by number, so it misses none for the one that is gone.
+            let _ = nix::unistd::close(fd);
+        }
     }
     Ok(())
 }
@@ -144,7 +150,7 @@ fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
 fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, String> {
     let mut command = command(definition, streams)?;
     if let Some(umask) = definition.umask {
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
+        rustix::process::umask(Mode::from_raw_mode(umask));
     }
     if definition.open_files.is_some() {
         let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;

@@ -101,10 +101,8 @@ fn run() -> io::Result<()> {
     // Not by `io::stdin`, which has a buffer for life.
     let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let streams = receive_streams(&control)?;
-    let mut lines = BufReader::new(&control);
-    let mut definition = String::new();
-    lines.read_line(&mut definition)?;
-    let server = match start(&serde_json::from_str(&definition)?, streams) {
+    let Some(definition) = receive_definition(&control)? else { return Ok(()) };
+    let server = match start(&definition, streams) {
         Ok(pid) => pid,
         Err(reason) => return tell(&control, &Report::NotStarted { reason }),
     };
@@ -145,6 +143,14 @@ fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
     });
     let fds: Vec<OwnedFd> = received.flatten().collect();
     fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
+}
+
+/// What to run; `None` if an order was read with it, for nothing is there yet that could be ended more gently.
+fn receive_definition(control: &UnixStream) -> io::Result<Option<Definition>> {
+    let mut lines = BufReader::new(control);
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
 fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, String> {
@@ -271,4 +277,19 @@ fn tell(mut control: &UnixStream, report: &Report) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
     control.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_comes_with_the_definition_is_not_lost() {
+        for (sent, is_started) in [("", true), ("K", false)] {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+            let definition = r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null}"#;
+            theirs.write_all(format!("{definition}\n{sent}").as_bytes()).expect("there is room");
+            assert_eq!(receive_definition(&ours).expect("it is read").is_some(), is_started);
+        }
+    }
 }

@@ -10,13 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::connection::Connection;
-use crate::{cores, echo, procfs, relay};
+use crate::{cores, echo, executable, procfs, relay};
 
 /// Starting or stopping takes milliseconds; this is when to give up.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The variable that names another mcpd than the one built for this run.
-const EXECUTABLE: &str = "MCPD";
 
 /// A running mcpd or relay with its socket; killed when dropped.
 pub(crate) struct Middle {
@@ -36,8 +33,7 @@ impl Middle {
         let names = ["echo".to_owned()].into_iter().chain((1..).map(|number| format!("echo-{number}")));
         let servers: String = names.take(servers).map(|name| format!("[servers.{name}]\n{server}")).collect();
         fs::write(&config, servers)?;
-        let mut command =
-            Command::new(std::env::var_os(EXECUTABLE).unwrap_or_else(|| env!("CARGO_BIN_EXE_mcpd").into()));
+        let mut command = Command::new(executable::path());
         command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(directory.path().join("run"));
         Self::start(command, directory, "run/mcp.sock", core)
     }

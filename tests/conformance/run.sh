@@ -15,12 +15,12 @@ mkdir -p "$scratch"
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$scratch/"
 (cd "$scratch" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
 echo "installed in $SECONDS s"
-cargo build --release --locked --bin mcpd
+cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 SECONDS=0
 
 # Its means to run a daemon are those of the interop checks.
 status=0
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../interop/checks timeout --kill-after=10 240 \
-    python3 "$here/compare.py" --mcpd "$target/release/mcpd" --installed "$scratch" || status=$?
+    python3 "$here/compare.py" --mcpd "$target/installed/release/mcpd" --installed "$scratch" || status=$?
 echo "checked in $SECONDS s"
 exit "$status"

@@ -41,7 +41,7 @@ install_python_servers() {
 # check_with VENV SCRIPT; one that crashes has checks that it never came to.
 check_with() {
     PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/$2" \
-        --mcpd "$target/release/mcpd" --installed "$scratch" --results "$results" ||
+        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
         echo "FAIL $2 with $1 ended with status $?" | tee -a "$results"
 }
 
@@ -50,7 +50,7 @@ make_venv mcp-1 requirements.txt
 make_venv mcp-2 requirements-2.txt
 install_python_servers
 echo "installed in $SECONDS s"
-cargo build --release --locked --bin mcpd
+cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 SECONDS=0
 
 check_with mcp-1 python_clients.py

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::scan::{NotJson, Scanner};
+use super::scan::{NotJson, Walk};
 
 /// Most members of a batch: as many as one connection may have unanswered. A line of nothing but `1,1,1` would otherwise cost
 /// fifty times its size.
@@ -18,21 +18,14 @@ pub fn split(line: &Bytes) -> Option<Vec<Bytes>> {
 
 /// At most one more than [`MOST`].
 fn parts(line: &[u8]) -> Result<Vec<&[u8]>, NotJson> {
-    let mut scanner = Scanner::new(line);
-    let mut parts = Vec::new();
-    scanner.expect(b'[')?;
-    if !scanner.takes(b']') {
-        loop {
-            parts.push(scanner.value()?);
-            if parts.len() > MOST {
-                return Ok(parts);
-            }
-            if !scanner.takes(b',') {
-                break scanner.expect(b']')?;
-            }
+    let (mut walk, mut parts) = (Walk::array(line), Vec::new());
+    while let Some(part) = walk.next()? {
+        parts.push(part.value);
+        if parts.len() > MOST {
+            return Ok(parts);
         }
     }
-    scanner.end()?;
+    walk.end()?;
     Ok(parts)
 }
 

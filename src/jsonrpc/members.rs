@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::de::{Deserializer, Visitor};
 
 use super::message::is_id;
-use super::scan::{NotJson, Scanner};
+use super::scan::{NotJson, Walk};
 
 /// The raw values of `wanted` members of the object `json`, each a slice of `json`.
 ///
@@ -16,37 +16,29 @@ use super::scan::{NotJson, Scanner};
 /// # Errors
 /// If `json` is not one well-formed object in UTF-8, or has a carriage return between its parts.
 pub fn members<const N: usize>(json: &Bytes, wanted: [&str; N]) -> Result<[Option<Bytes>; N], NotAnObject> {
-    Ok(slices(json, wanted)?.map(|value| value.map(|value| json.slice_ref(value))))
+    Ok(slices(json, &wanted)?.map(|value| value.map(|value| json.slice_ref(value))))
 }
 
 /// The same, borrowed.
 pub(super) fn slices<'a, const N: usize>(
     json: &'a [u8],
-    wanted: [&str; N],
+    wanted: &[&str; N],
 ) -> Result<[Option<&'a [u8]>; N], NotAnObject> {
     let mut found = [None; N];
-    find(json, &wanted, &mut found)?;
+    find(json, wanted, &mut found)?;
     Ok(found)
 }
 
 fn find<'a>(json: &'a [u8], wanted: &[&str], found: &mut [Option<&'a [u8]>]) -> Result<(), NotAnObject> {
-    let mut scanner = Scanner::new(json);
-    scanner.expect(b'{')?;
-    if !scanner.takes(b'}') {
-        loop {
-            let key = scanner.key()?;
-            let value = scanner.value()?;
-            match which(key, wanted) {
-                Key::Other => {}
-                Key::Wanted(index) if found[index].is_none() => found[index] = Some(value),
-                Key::Wanted(_) | Key::Lookalike => return Err(NotAnObject),
-            }
-            if !scanner.takes(b',') {
-                break scanner.expect(b'}')?;
-            }
+    let mut walk = Walk::object(json);
+    while let Some(member) = walk.next()? {
+        match which(member.key, wanted) {
+            Key::Other => {}
+            Key::Wanted(index) if found[index].is_none() => found[index] = Some(member.value),
+            Key::Wanted(_) | Key::Lookalike => return Err(NotAnObject),
         }
     }
-    Ok(scanner.end()?)
+    Ok(walk.end()?)
 }
 
 /// Not one well-formed JSON object.
@@ -63,9 +55,14 @@ impl From<NotJson> for NotAnObject {
 /// The text of a raw JSON string: a slice of `raw` unless it has escapes. `None` if `raw` is no string.
 #[must_use]
 pub fn text(raw: &Bytes) -> Option<Bytes> {
+    text_within(raw, raw)
+}
+
+/// The same of a slice of `line`.
+pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
     let inner = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if memchr::memchr(b'\\', inner).is_none() {
-        return Some(raw.slice_ref(inner));
+        return Some(line.slice_ref(inner));
     }
     serde_json::from_slice::<String>(raw).ok().map(Bytes::from)
 }
@@ -92,6 +89,31 @@ enum Key {
     Other,
 }
 
+/// Which of `wanted` a key is, as it is spelled in its quotes.
+fn which(quoted: &[u8], wanted: &[&str]) -> Key {
+    let key = &quoted[1..quoted.len() - 1];
+    if let Some(index) = wanted.iter().position(|wanted| wanted.as_bytes() == key) {
+        return Key::Wanted(index);
+    }
+    // Without escapes it has no zero at its end, and in ASCII each character has one byte.
+    let is_plain = key.iter().all(|byte| *byte != b'\\' && byte.is_ascii());
+    if is_plain && wanted.iter().all(|wanted| wanted.len() != key.len()) {
+        return Key::Other;
+    }
+    which_unusual(quoted, wanted)
+}
+
+/// The same for one that may be spelled in another way, or look like one that is wanted.
+#[cold]
+fn which_unusual(quoted: &[u8], wanted: &[&str]) -> Key {
+    let key = &decode(quoted)[..];
+    if let Some(index) = wanted.iter().position(|wanted| wanted.as_bytes() == key) {
+        return Key::Wanted(index);
+    }
+    let Ok(key) = std::str::from_utf8(key) else { return Key::Other };
+    if wanted.iter().any(|wanted| looks_like(key, wanted)) { Key::Lookalike } else { Key::Other }
+}
+
 /// Whether a careless reader could take `key` for `wanted`.
 fn looks_like(key: &str, wanted: &str) -> bool {
     let folded = |c: char| match c {
@@ -101,21 +123,6 @@ fn looks_like(key: &str, wanted: &str) -> bool {
     };
     let key = key.trim_end_matches('\0');
     key.len() >= wanted.len() && key.chars().map(folded).eq(wanted.chars().map(folded))
-}
-
-fn which(quoted: &[u8], wanted: &[&str]) -> Key {
-    let decoded;
-    let key = if quoted.contains(&b'\\') {
-        decoded = decode(quoted);
-        &decoded[..]
-    } else {
-        &quoted[1..quoted.len() - 1]
-    };
-    if let Some(index) = wanted.iter().position(|wanted| wanted.as_bytes() == key) {
-        return Key::Wanted(index);
-    }
-    let Ok(key) = std::str::from_utf8(key) else { return Key::Other };
-    if wanted.iter().any(|wanted| looks_like(key, wanted)) { Key::Lookalike } else { Key::Other }
 }
 
 /// As bytes: a key with a lone surrogate is legal JSON, though no text.

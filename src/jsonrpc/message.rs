@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::members::{slices, text};
-use super::scan::Scanner;
+use super::members::{slices, text_within};
+use super::scan::Walk;
 
 /// A well-formed JSON-RPC message. Every part is a slice of the line it came in.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,33 +55,42 @@ pub enum Malformed {
 /// Longest id or progress token, in bytes: they are kept while a call is open.
 pub const MAX_ID: usize = 8 << 10;
 
+/// The members of a message.
+static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
 /// What `line` says.
 ///
 /// # Errors
 /// See [`Malformed`].
 pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
-    let Ok(found) = slices(line, ["jsonrpc", "id", "method", "params", "result", "error"]) else {
+    let Ok(found) = slices(line, &ENVELOPE) else {
         return Err(not_an_object(line));
     };
     let [version, id, method, params, result, error] = found;
+    if id.is_some_and(|id| !is_id(id)) {
+        return Err(Malformed::NotAMessage { id: None });
+    }
     let own = |part: &[u8]| line.slice_ref(part);
-    let id = match id {
-        Some(id) if is_id(id) => Some(own(id)),
-        Some(_) => return Err(Malformed::NotAMessage { id: None }),
-        None => None,
-    };
-    let params = params.filter(|raw| *raw != b"null").map(own);
-    let versioned = version == Some(br#""2.0""#);
-    let is_response = method.is_none() && (versioned || result.is_some());
-    match (versioned, id, method.map(|raw| text(&own(raw))), result, error) {
-        (true, Some(id), Some(Some(method)), None, None) => Ok(Message::Request { id, method, params }),
-        (true, None, Some(Some(method)), None, None) => Ok(Message::Notification { method, params }),
-        (true, Some(id), None, Some(result), None) => Ok(Message::Response { id, outcome: Ok(own(result)) }),
-        (true, Some(id), None, None, Some(error)) if error.first() == Some(&b'{') => {
-            Ok(Message::Response { id, outcome: Err(own(error)) })
+    let is_versioned = version == Some(br#""2.0""#);
+    match (id, method, result, error) {
+        (_, Some(method), None, None) if is_versioned => {
+            let Some(method) = text_within(line, method) else {
+                return Err(Malformed::NotAMessage { id: id.map(own) });
+            };
+            let params = params.filter(|raw| *raw != b"null").map(own);
+            Ok(match id {
+                Some(id) => Message::Request { id: own(id), method, params },
+                None => Message::Notification { method, params },
+            })
         }
-        (_, Some(id), ..) if is_response => Err(Malformed::BadResponse { id }),
-        (_, id, ..) => Err(Malformed::NotAMessage { id }),
+        (Some(id), None, Some(result), None) if is_versioned => {
+            Ok(Message::Response { id: own(id), outcome: Ok(own(result)) })
+        }
+        (Some(id), None, None, Some(error)) if is_versioned && error.first() == Some(&b'{') => {
+            Ok(Message::Response { id: own(id), outcome: Err(own(error)) })
+        }
+        (Some(id), None, ..) if is_versioned || result.is_some() => Err(Malformed::BadResponse { id: own(id) }),
+        _ => Err(Malformed::NotAMessage { id: id.map(own) }),
     }
 }
 
@@ -97,13 +106,22 @@ fn not_an_object(line: &Bytes) -> Malformed {
     if memchr::memchr(b'\r', line).is_some() {
         return Malformed::NotJson;
     }
-    let mut scanner = Scanner::new(line);
-    let json = scanner.value().and_then(|_| scanner.end()).is_ok();
+    let json = is_json(line);
     match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[') if json => Malformed::Batch,
         _ if json => Malformed::NotAMessage { id: None },
         _ => Malformed::NotJson,
     }
+}
+
+fn is_json(text: &[u8]) -> bool {
+    let mut walk = Walk::any(text);
+    while let Ok(part) = walk.next() {
+        if part.is_none() {
+            return walk.end().is_ok();
+        }
+    }
+    false
 }
 
 #[cfg(test)]

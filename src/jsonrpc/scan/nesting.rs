@@ -17,8 +17,8 @@ pub(super) struct Nesting {
 
 impl Nesting {
     pub(super) fn push(&mut self, kind: Kind) {
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.further_out.push(self.objects);
+        if self.depth.is_multiple_of(64) {
+            self.put_further_out();
         }
         self.objects = self.objects << 1 | u64::from(kind == Kind::Object);
         self.depth += 1;
@@ -27,9 +27,25 @@ impl Nesting {
     pub(super) fn pop(&mut self) {
         self.depth -= 1;
         self.objects >>= 1;
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.objects = self.further_out.pop().unwrap_or_default();
+        if self.depth.is_multiple_of(64) {
+            self.take_from_further_out();
         }
+    }
+
+    #[cold]
+    fn put_further_out(&mut self) {
+        if self.depth > 0 {
+            self.further_out.push(self.objects);
+        }
+    }
+
+    #[cold]
+    fn take_from_further_out(&mut self) {
+        self.objects = self.further_out.pop().unwrap_or_default();
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.depth
     }
 
     pub(super) fn innermost(&self) -> Option<Kind> {

@@ -51,23 +51,13 @@ impl NdJson {
         self.discarding.is_some()
     }
 
-    fn finish(&mut self, mut line: BytesMut) -> Option<Line> {
-        if let Some(mut oversized) = self.discarding.take() {
-            oversized.keep_end(&line);
-            return Some(Line::Oversized(oversized));
-        }
-        if line.len() > self.max {
-            let mut oversized = Oversized::begin(&line);
-            oversized.keep_end(&line);
-            return Some(Line::Oversized(oversized));
-        }
-        if line.starts_with(b"\xef\xbb\xbf") {
-            line.advance(3);
-        }
-        if line.last() == Some(&b'\r') {
-            line.truncate(line.len() - 1);
-        }
-        (!line.trim_ascii().is_empty()).then(|| Line::Whole(line.freeze()))
+    /// Takes out of `buffer` the line of `end` bytes, which is over the cap or the end of one that is.
+    #[cold]
+    fn take_oversized(&mut self, buffer: &mut BytesMut, end: usize) -> Line {
+        let mut oversized = self.discarding.take().unwrap_or_else(|| Oversized::begin(&buffer[..end]));
+        oversized.keep_end(&buffer[..end]);
+        buffer.advance(end + 1);
+        Line::Oversized(oversized)
     }
 
     fn discard(&mut self, buffer: &mut BytesMut) {
@@ -88,6 +78,30 @@ impl Oversized {
     }
 }
 
+/// Takes the line of `end` bytes out of `buffer`, and its newline.
+fn take(buffer: &mut BytesMut, end: usize) -> Bytes {
+    if end > SMALL {
+        return take_large(buffer, end);
+    }
+    // Copied, so that it neither keeps the buffer in memory nor costs the reader a new one.
+    let line = Bytes::copy_from_slice(without_marks(&buffer[..end]));
+    buffer.advance(end + 1);
+    line
+}
+
+#[inline(never)]
+fn take_large(buffer: &mut BytesMut, end: usize) -> Bytes {
+    let line = buffer.split_to(end).freeze();
+    buffer.advance(1);
+    line.slice_ref(without_marks(&line))
+}
+
+/// A line without what may stand at its beginning and its end and is no part of the message.
+fn without_marks(line: &[u8]) -> &[u8] {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
 impl Decoder for NdJson {
     type Item = Line;
     type Error = io::Error;
@@ -95,12 +109,14 @@ impl Decoder for NdJson {
     fn decode(&mut self, buffer: &mut BytesMut) -> io::Result<Option<Line>> {
         while let Some(found) = memchr::memchr(b'\n', &buffer[self.searched..]) {
             let end = self.searched + found;
-            // A small line is copied, so that it neither keeps the buffer in memory nor costs the reader a new one.
-            let line = if end <= SMALL { BytesMut::from(&buffer[..end]) } else { buffer.split_to(end) };
-            buffer.advance(if end <= SMALL { end + 1 } else { 1 });
             self.searched = 0;
-            if let Some(line) = self.finish(line) {
-                return Ok(Some(line));
+            if end > self.max || self.is_discarding() {
+                return Ok(Some(self.take_oversized(buffer, end)));
+            }
+            let line = take(buffer, end);
+            // Most begin with a brace.
+            if line.first() == Some(&b'{') || !line.trim_ascii().is_empty() {
+                return Ok(Some(Line::Whole(line)));
             }
         }
         self.searched = buffer.len();

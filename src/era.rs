@@ -13,24 +13,26 @@ pub const NEWEST_LEGACY: &str = "2025-11-25";
 /// JSON-RPC batches, which have no name in the protocol.
 pub const BATCHES: &str = "batches";
 
-/// Methods, notifications and capabilities that not every version has: the first and the last that does. What is not here
-/// is in all of them, such as `completion/complete`, which servers of the first had no way to declare. Fields are never
-/// gated: who does not know one passes over it.
+/// The first and the last version that has a method, notification or capability, or [`BATCHES`]; `None` if all have it, such as
+/// `completion/complete`, which servers of the first had no way to declare. Fields are never gated: who does not know one
+/// passes over it.
 ///
 /// Source: MCP, `schema` and `changelog` of each version.
-const NOT_IN_ALL: [(&str, &str, &str); 11] = [
-    (BATCHES, "2025-03-26", "2025-03-26"),
-    ("completions", "2025-03-26", NEWEST_LEGACY),
-    ("elicitation", "2025-06-18", NEWEST_LEGACY),
-    ("elicitation/create", "2025-06-18", NEWEST_LEGACY),
-    ("notifications/elicitation/complete", "2025-11-25", NEWEST_LEGACY),
-    ("tasks", "2025-11-25", NEWEST_LEGACY),
-    ("tasks/get", "2025-11-25", NEWEST_LEGACY),
-    ("tasks/list", "2025-11-25", NEWEST_LEGACY),
-    ("tasks/cancel", "2025-11-25", NEWEST_LEGACY),
-    ("tasks/result", "2025-11-25", NEWEST_LEGACY),
-    ("notifications/tasks/status", "2025-11-25", NEWEST_LEGACY),
-];
+fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
+    Some(match name {
+        b"batches" => ("2025-03-26", "2025-03-26"),
+        b"completions" => ("2025-03-26", NEWEST_LEGACY),
+        b"elicitation" | b"elicitation/create" => ("2025-06-18", NEWEST_LEGACY),
+        b"notifications/elicitation/complete"
+        | b"tasks"
+        | b"tasks/get"
+        | b"tasks/list"
+        | b"tasks/cancel"
+        | b"tasks/result"
+        | b"notifications/tasks/status" => ("2025-11-25", NEWEST_LEGACY),
+        _ => return None,
+    })
+}
 
 /// The version in which an agent that proposed `asked` is served.
 #[must_use]
@@ -47,9 +49,9 @@ pub fn known(version: &str) -> Option<&'static str> {
 /// Whether `protocol` has the method, notification or capability `name`, or [`BATCHES`]: whether it may be sent to, or
 /// asked of, a peer with which that version was negotiated.
 #[must_use]
-pub fn has(protocol: &str, name: &str) -> bool {
+pub fn has(protocol: &str, name: impl AsRef<[u8]>) -> bool {
     // Versions are dates: their order is that of their text.
-    NOT_IN_ALL.iter().all(|(gated, first, last)| *gated != name || (*first..=*last).contains(&protocol))
+    bounds(name.as_ref()).is_none_or(|(first, last)| (first..=last).contains(&protocol))
 }
 
 /// What an agent that is served in `protocol` is told that mcpd can do, whatever servers run just now.

@@ -84,8 +84,9 @@ impl<T> Pending<T> {
 /// The id that `raw` is, if it is spelled as one that was minted here.
 #[must_use]
 pub fn minted(raw: &[u8]) -> Option<u64> {
-    let minted = matches!(raw, [b'1'..=b'9', ..]) && raw.iter().all(u8::is_ascii_digit);
-    minted.then(|| std::str::from_utf8(raw).ok()?.parse().ok()).flatten()
+    let [b'1'..=b'9', ..] = raw else { return None };
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    raw.iter().try_fold(0_u64, |id, byte| id.checked_mul(10)?.checked_add(digit(byte)?))
 }
 
 #[cfg(test)]

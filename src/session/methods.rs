@@ -78,7 +78,7 @@ impl Session {
         let protocol = self.setup.facts.introduction.get().map(|introduction| introduction.protocol);
         let introduced = protocol.is_some();
         match &method[..] {
-            _ if protocol.is_some_and(|protocol| !era::has(protocol, &String::from_utf8_lossy(method))) => {
+            _ if protocol.is_some_and(|protocol| !era::has(protocol, method)) => {
                 self.unknown_method(&id, method);
             }
             b"initialize" if introduced => self.refuse(Some(&id), INVALID_REQUEST, "already initialized"),

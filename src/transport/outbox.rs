@@ -1,10 +1,13 @@
 //! Lines waiting to be written to one peer.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWrite;
 
 /// Most lines handed to the kernel by one write.
 const BATCH: usize = 32;
@@ -77,24 +80,33 @@ impl Outbox {
     /// # Errors
     /// Those of the stream; `WriteZero` if it takes nothing any more.
     pub async fn write_some(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        poll_fn(|cx| self.poll_write(cx, stream)).await
+    }
+
+    /// The same, for whoever waits for other things as well.
+    ///
+    /// # Errors
+    /// As for [`Outbox::write_some`].
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, stream: &mut (impl AsyncWrite + Unpin)) -> Poll<io::Result<()>> {
+        let stream = Pin::new(stream);
         let written = match self.lines.len() {
-            0 => return Ok(()),
+            0 => return Poll::Ready(Ok(())),
             // The usual case, and a cheaper call.
-            1 => stream.write(&self.lines[0]).await?,
+            1 => ready!(stream.poll_write(cx, &self.lines[0]))?,
             _ => {
                 let mut slices = [IoSlice::new(&[]); BATCH];
                 let count = self.lines.len().min(BATCH);
                 for (slice, line) in slices.iter_mut().zip(&self.lines) {
                     *slice = IoSlice::new(line);
                 }
-                stream.write_vectored(&slices[..count]).await?
+                ready!(stream.poll_write_vectored(cx, &slices[..count]))?
             }
         };
         if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
         self.advance(written);
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
     fn advance(&mut self, mut written: usize) {

@@ -1,12 +1,16 @@
 //! Messages from one peer.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, yield_now};
 use tokio_util::codec::Decoder;
+use tokio_util::io::poll_read_buf;
 
 use super::patience::Patience;
 use crate::jsonrpc::codec::{Line, NdJson, Oversized};
@@ -78,21 +82,31 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     /// # Errors
     /// Those of the stream.
     pub async fn next(&mut self) -> io::Result<Option<Incoming>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The same, for whoever waits for other things as well: polled by itself it needs no state of its own.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Incoming>>> {
         loop {
             if self.taken >= TURN {
                 self.taken = 0;
-                yield_now().await;
+                // Polled once, it has this task woken after all others.
+                let _ = pin!(yield_now()).poll(cx);
+                return Poll::Pending;
             }
             if let Some(parsing) = &mut self.parsing {
-                let parsed = parsing.await;
+                let parsed = ready!(Pin::new(parsing).poll(cx));
                 self.parsing = None;
-                return parsed.map(Some).map_err(io::Error::other);
+                return Poll::Ready(parsed.map(Some).map_err(io::Error::other));
             }
             if let Some(incoming) = self.buffered() {
-                return Ok(Some(incoming));
+                return Poll::Ready(Ok(Some(incoming)));
             }
-            if self.parsing.is_none() && self.fill().await? == 0 {
-                return Ok(None);
+            if self.parsing.is_none() && ready!(self.poll_fill(cx))? == 0 {
+                return Poll::Ready(Ok(None));
             }
         }
     }
@@ -117,17 +131,19 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    async fn fill(&mut self) -> io::Result<usize> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
             self.buffer = BytesMut::new();
         }
         self.buffer.reserve(self.buffer.len().clamp(READ.0, READ.1));
-        let read = match self.buffer.is_empty() && !self.codec.is_discarding() {
-            true => self.stream.read_buf(&mut self.buffer).await?,
-            false => self.patience.read(&mut self.stream, &mut self.buffer).await?,
-        };
+        let is_amid_line = !self.buffer.is_empty() || self.codec.is_discarding();
+        let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer);
+        if is_amid_line {
+            ready!(self.patience.poll(cx, read.is_ready()))?;
+        }
+        let read = ready!(read)?;
         self.taken += read;
-        Ok(read)
+        Poll::Ready(Ok(read))
     }
 
     /// The stream itself.

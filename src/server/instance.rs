@@ -15,7 +15,9 @@ mod questions;
 mod task_calls;
 mod tasks;
 
+use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -170,6 +172,11 @@ impl Instance {
     /// Queues a line that is no request.
     pub(super) fn send(&mut self, line: Bytes) {
         self.outbox.push(line);
+    }
+
+    /// Writes what the server takes now. Pending if it takes nothing, ready if there is nothing to write, too.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.outbox.poll_write(cx, &mut self.stdin)
     }
 
     /// Queues a request of our own.

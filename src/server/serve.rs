@@ -1,6 +1,8 @@
 //! What a server's task does while its instance is ready: every event of it, one at a time.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -36,6 +38,16 @@ enum Rare {
     Alarm,
 }
 
+/// What is kept while an instance is ready.
+struct Relay<'a> {
+    /// Polled only when woken: what is polled at each turn costs a tenth of a small call.
+    rare: FuturesUnordered<BoxFuture<'a, Rare>>,
+    alarm: Alarm,
+    health: Option<Health>,
+    /// When it has to be done with its calls, if it is to end.
+    drained_by: Option<Instant>,
+}
+
 impl ServerTask {
     pub(super) async fn serve(&mut self, instance: &mut Instance, offers: PerKind<bool>, process: &mut Process) -> End {
         let offers_any = instance.start_listing(offers);
@@ -55,72 +67,86 @@ impl ServerTask {
 
     /// Until it is over, or the server has closed one of its streams: then an error says which.
     async fn relay(&mut self, instance: &mut Instance, process: &mut Process) -> Result<End, &'static str> {
-        let mut alarm = match Alarm::new() {
+        let alarm = match Alarm::new() {
             Ok(alarm) => alarm,
             Err(error) => return Ok(End::Broken(format!("cannot be served: {error}"))),
         };
-        let mut drained_by = None;
-        let mut health = self.begin_checkups();
-        let mut rare = self.rare_events(process);
+        let rare = self.rare_events(process);
         rare.push(vouched(self.orders.clone(), Vouched::Auto));
         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
+        let mut relay = Relay { rare, alarm, health: self.begin_checkups(), drained_by: None };
+        poll_fn(|cx| self.poll_relay(cx, instance, &mut relay)).await
+    }
+
+    /// Event after event, in one function: a future for each source costs a small call more than what it waits for.
+    fn poll_relay(
+        &mut self,
+        cx: &mut Context<'_>,
+        instance: &mut Instance,
+        relay: &mut Relay<'_>,
+    ) -> Poll<Result<End, &'static str>> {
         loop {
-            if let Some(Err(_)) = instance.outbox.write_some(&mut instance.stdin).now_or_never() {
-                return Err("closed its stdin");
+            let written = instance.poll_write(cx);
+            if let Poll::Ready(Err(_)) = written {
+                return Poll::Ready(Err("closed its stdin"));
             }
-            rare.extend(instance.questions.waits.drain(..).map(|wait| wait.map(Rare::Heard).boxed()));
-            let idle_at = self.idle_at(instance);
-            let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-            if is_due(idle_at) || is_due(drained_by) || (drained_by.is_some() && instance.calls() == 0) {
-                return Ok(End::Stop);
+            if self.is_over(instance, relay) {
+                return Poll::Ready(Ok(End::Stop));
             }
-            let relist_at = instance.relist();
-            let look_at = health.as_ref().map(Health::due);
-            alarm.set([instance.next_deadline, relist_at, idle_at, look_at, drained_by].into_iter().flatten().min());
-            tokio::select! {
-                // What can be ready without end comes last.
-                biased;
-                Some(event) = rare.next() => match event {
-                    Rare::Ended(ended) => return Ok(End::Ended(ended)),
-                    Rare::Killed => return Ok(End::Stop),
-                    Rare::Unwanted => {
-                        self.on(Event::Stop);
-                        drained_by = Some(Instant::now() + DRAIN);
-                    }
-                    Rare::Alarm => {
-                        rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
-                        if let Some(end) = self.look_at_the_clock(health.as_mut(), instance) {
-                            return Ok(end);
-                        }
-                    }
-                    Rare::Vouched(said) => {
-                        self.vouch(said);
-                        rare.push(vouched(self.orders.clone(), said));
-                    }
-                    Rare::Heard(heard) => instance.heard(heard),
-                },
-                Some(command) = self.commands.recv() => self.take_in(command, instance, drained_by.is_some()),
-                incoming = instance.reader.next() => match incoming {
-                    Ok(Some(incoming)) => {
-                        self.take_all(incoming, instance);
-                        self.heard(health.as_mut(), instance);
-                    }
-                    Ok(None) | Err(_) => return Err("closed its stdout"),
-                },
-                written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
-                    if written.is_err() {
-                        return Err("closed its stdin");
-                    }
+            relay.rare.extend(instance.questions.waits.drain(..).map(|wait| wait.map(Rare::Heard).boxed()));
+            // What can be ready without end comes last.
+            if let Poll::Ready(Some(event)) = relay.rare.poll_next_unpin(cx) {
+                if let Some(end) = self.on_rare(event, instance, relay) {
+                    return Poll::Ready(Ok(end));
                 }
+            } else if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
+                self.take_in(command, instance, relay.drained_by.is_some());
+            } else if let Poll::Ready(incoming) = instance.reader.poll_next(cx) {
+                let Ok(Some(incoming)) = incoming else { return Poll::Ready(Err("closed its stdout")) };
+                self.take_all(incoming, instance);
+                self.heard(relay.health.as_mut(), instance);
+            } else if written.is_pending() || instance.outbox.is_empty() {
+                return Poll::Pending;
             }
         }
     }
 
-    /// Ends what has waited too long, and looks how the instance is if that is due; the end of one that is to be replaced.
-    fn look_at_the_clock(&mut self, health: Option<&mut Health>, instance: &mut Instance) -> Option<End> {
-        let effect = instance.expire(Instant::now());
-        self.effect(effect);
-        health.and_then(|health| self.check_up(health, instance))
+    /// Whether the instance may be ended now; if not, the alarm is set for the next time to look.
+    fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
+        let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
+        if is_due(idle_at) || is_due(drained_by) || (drained_by.is_some() && instance.calls() == 0) {
+            return true;
+        }
+        let relist_at = instance.relist();
+        let look_at = relay.health.as_ref().map(Health::due);
+        relay.alarm.set([instance.next_deadline, relist_at, idle_at, look_at, drained_by].into_iter().flatten().min());
+        false
+    }
+
+    /// How it ends, if it does.
+    #[cold]
+    fn on_rare(&mut self, event: Rare, instance: &mut Instance, relay: &mut Relay<'_>) -> Option<End> {
+        match event {
+            Rare::Ended(ended) => return Some(End::Ended(ended)),
+            Rare::Killed => return Some(End::Stop),
+            Rare::Unwanted => {
+                self.on(Event::Stop);
+                relay.drained_by = Some(Instant::now() + DRAIN);
+            }
+            Rare::Alarm => {
+                relay.rare.push(relay.alarm.rings().map(|()| Rare::Alarm).boxed());
+                let effect = instance.expire(Instant::now());
+                self.effect(effect);
+                return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
+            }
+            Rare::Vouched(said) => {
+                self.vouch(said);
+                relay.rare.push(vouched(self.orders.clone(), said));
+            }
+            Rare::Heard(heard) => instance.heard(heard),
+        }
+        None
     }
 
     /// Any message says that it is well; one that was thought ill is so no longer at once.
@@ -133,7 +159,6 @@ impl ServerTask {
         }
     }
 
-    /// Polled only when woken: what is polled at each turn costs a tenth of a small call.
     fn rare_events<'a>(&self, process: &'a mut Process) -> FuturesUnordered<BoxFuture<'a, Rare>> {
         let (revision, mut orders) = (self.revision, self.orders.clone());
         let mut stop = orders.stop.clone();

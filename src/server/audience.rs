@@ -14,7 +14,7 @@ use crate::jsonrpc::splice::splice;
 impl ServerTask {
     /// Hands a call to the instance, unless it is about a resource that other agents have subscribed to: then it is
     /// answered here, and the server goes on as it does.
-    pub(super) fn give(&mut self, call: Call, instance: &mut Instance) {
+    pub(super) fn give(&mut self, call: Box<Call>, instance: &mut Instance) {
         let wanted = match &call.matter {
             Matter::Subscription(wanted) => wanted,
             Matter::Task(_) => return instance.ask_about_task(call),
@@ -28,7 +28,7 @@ impl ServerTask {
             if self.agents.join(&wanted.uri, agent, call.reply.to()) {
                 call.grant();
             } else {
-                instance.subscribe(call);
+                instance.subscribe(*call);
             }
             return;
         }

@@ -94,7 +94,7 @@ impl ServerTask {
             return self.refuse_held();
         }
         for (_, call) in std::mem::take(&mut self.held) {
-            self.give(call, instance);
+            self.give(Box::new(call), instance);
         }
     }
 

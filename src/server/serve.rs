@@ -46,6 +46,8 @@ struct Relay<'a> {
     health: Option<Health>,
     /// When it has to be done with its calls, if it is to end.
     drained_by: Option<Instant>,
+    /// Something was taken in since it was looked what is due. Time alone rings the alarm, which is taken in as well.
+    has_changed: bool,
 }
 
 impl ServerTask {
@@ -74,7 +76,7 @@ impl ServerTask {
         let rare = self.rare_events(process);
         rare.push(vouched(self.orders.clone(), Vouched::Auto));
         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
-        let mut relay = Relay { rare, alarm, health: self.begin_checkups(), drained_by: None };
+        let mut relay = Relay { rare, alarm, health: self.begin_checkups(), drained_by: None, has_changed: true };
         poll_fn(|cx| self.poll_relay(cx, instance, &mut relay)).await
     }
 
@@ -90,7 +92,7 @@ impl ServerTask {
             if let Poll::Ready(Err(_)) = written {
                 return Poll::Ready(Err("closed its stdin"));
             }
-            if self.is_over(instance, relay) {
+            if std::mem::take(&mut relay.has_changed) && self.is_over(instance, relay) {
                 return Poll::Ready(Ok(End::Stop));
             }
             relay.rare.extend(instance.questions.waits.drain(..).map(|wait| wait.map(Rare::Heard).boxed()));
@@ -107,7 +109,10 @@ impl ServerTask {
                 self.heard(relay.health.as_mut(), instance);
             } else if written.is_pending() || instance.outbox.is_empty() {
                 return Poll::Pending;
+            } else {
+                continue;
             }
+            relay.has_changed = true;
         }
     }
 
@@ -220,7 +225,7 @@ impl ServerTask {
                 if self.marked_down() {
                     self.refuse(*call, self.unavailable());
                 } else {
-                    self.give(*call, instance);
+                    self.give(call, instance);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! What goes to the agent: answers always, notifications as long as it reads.
 
 use std::io;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::net::unix::OwnedWriteHalf;
@@ -18,17 +19,21 @@ use crate::server::tasks::TaskNews;
 const BEHIND: usize = 256 << 10;
 
 impl Session {
-    /// Writes what the agent takes; one that has caught up is told what it has missed.
-    pub(super) async fn write(&mut self, write: &mut OwnedWriteHalf) -> io::Result<()> {
+    /// Writes what the agent takes; one that has caught up is told what it has missed. Pending if it takes nothing, ready if
+    /// there is nothing to write, too.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, write: &mut OwnedWriteHalf) -> Poll<io::Result<()>> {
+        if self.outbox.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
         let (was_behind, was_full) = (self.is_behind(), !self.may_read_more());
-        self.outbox.write_some(write).await?;
+        ready!(self.outbox.poll_write(cx, write))?;
         if was_behind && !self.is_behind() {
             self.tell_notices();
         }
         if was_full {
             self.tell_of_changes();
         }
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
     /// Nothing is delivered of a call that was cancelled, even if its id is in use again.

@@ -10,9 +10,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Returns once the peer, which had closed its sending half, has closed the other one too.
-pub(super) async fn watch(socket: Option<&OwnedFd>) {
-    while let Some(socket) = socket {
-        let mut fds = [PollFd::new(socket, PollFlags::empty())];
+pub(super) async fn watch(socket: OwnedFd) {
+    loop {
+        let mut fds = [PollFd::new(&socket, PollFlags::empty())];
         let looked = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         if looked.is_err() || fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
             return;

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::asked::Method;
 use super::in_flight::InFlight;
 use super::routing::not_sent;
-use super::{Introduction, Session};
+use super::{Delayed, Introduction, Session};
 use crate::calls::{Caller, Outcome};
 use crate::era;
 use crate::jsonrpc::members::{members, text};
@@ -33,11 +33,11 @@ const SET_LEVEL: &[u8] = b"logging/setLevel";
 const LIST_TASKS: &[u8] = b"tasks/list";
 
 impl Session {
-    pub(super) async fn take_one(&mut self, incoming: Incoming) {
+    /// Takes what the agent sent: a message, or a batch that it may not send.
+    pub(super) fn take_one(&mut self, incoming: Incoming) {
         match incoming {
             Incoming::Message { line, message: Message::Request { id, method, params } } => {
                 self.request(line, id, &method, params.as_ref());
-                self.send_delayed().await;
             }
             Incoming::Message { line, message: Message::Notification { method, params } } => match &method[..] {
                 b"notifications/initialized" => {
@@ -47,9 +47,9 @@ impl Session {
                     }
                     self.tell_of_changes();
                 }
-                b"notifications/cancelled" => self.cancelled(line, params).await,
+                b"notifications/cancelled" => self.cancelled(line, params),
                 b"notifications/progress" => self.progressed(&line, params.as_ref()),
-                b"notifications/roots/list_changed" => self.attachments.roots_changed(&line).await,
+                b"notifications/roots/list_changed" => self.delayed = Some(Delayed::RootsChanged(line)),
                 _ => {}
             },
             Incoming::Message { line, message: Message::Response { id, .. } } => self.answered(&line, &id),
@@ -134,7 +134,7 @@ impl Session {
         self.answer(id, result.to_string().as_bytes());
     }
 
-    async fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
+    fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
         let Some(Ok([Some(id)])) = params.map(|params| members(&params, ["requestId"])) else { return };
         self.drop_deferred(|waiting| *waiting.id() == id);
         self.cancel_page(&id);
@@ -142,7 +142,7 @@ impl Session {
             self.tell(account, &server, Outcome::Cancelled, 0);
             self.subscriptions.end(key, false);
             self.tasks.end_ask(key);
-            server.cancel(key, Some(Cancellation { line, request: id.clone() })).await;
+            self.delayed = Some(Delayed::Cancel(server, key, Cancellation { line, request: id.clone() }));
         }
         self.forget(&id);
     }

@@ -13,6 +13,7 @@ pub mod asked;
 mod attachments;
 mod batches;
 mod delivery;
+mod events;
 mod hangup;
 mod in_flight;
 mod methods;
@@ -27,13 +28,13 @@ mod task_requests;
 mod tasks;
 mod views;
 
+use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
@@ -41,6 +42,7 @@ use tokio::time::timeout;
 
 use self::attachments::Attachments;
 use self::batches::Batches;
+use self::events::{Event, Rare, Wires, changed, closing};
 use self::in_flight::{Calls, InFlight};
 use self::notices::Notices;
 use self::questions::Questions;
@@ -51,19 +53,16 @@ use crate::calls::{Caller, Log, Outcome};
 use crate::kind::PerKind;
 use crate::level::Level;
 use crate::manager::{OwnViews, View};
-use crate::server::call::{Call, ReplySender, ToAgent};
-use crate::server::question::Withdrawal;
+use crate::server::call::{Call, CallKey, Cancellation, ReplySender, ToAgent};
 use crate::server::role::Abilities;
-use crate::server::{Agent, Counter, ServerHandle, Stop, StopOrder};
-use crate::transport::{Incoming, MessageReader, Outbox};
+use crate::server::{Agent, Counter, ServerHandle, StopOrder};
+use crate::transport::{MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
 /// of them unread.
 const UNREAD_MESSAGES: usize = 4;
 /// An agent's unanswered calls may together have the bytes of so many largest messages; one more is refused with −31003.
 const UNANSWERED_MESSAGES: usize = 4;
-/// Messages taken in before anything else is done.
-const BURST: usize = 64;
 /// For the last answers to be taken when the daemon stops.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
@@ -122,8 +121,8 @@ struct Session {
     batches: Batches,
     calls: Calls,
     serial: u64,
-    /// A call that found no room in the queue of its server.
-    delayed: Option<(ServerHandle, Box<Call>)>,
+    /// What the queue of a server has to have room for.
+    delayed: Option<Delayed>,
     /// Notifications that wait until the agent has read more.
     notices: Notices,
     subscriptions: Subscriptions,
@@ -144,18 +143,12 @@ struct Session {
     waits: Vec<BoxFuture<'static, Rare>>,
 }
 
-/// What seldom happens to a session.
-enum Rare {
-    /// There is another view where the agent was shown one.
-    Changed(watch::Receiver<Arc<View>>),
-    /// From now on the agent is shown views of its own.
-    Own(watch::Receiver<Arc<View>>),
-    /// An instance of the agent has listed, which these show, or is waited for no more.
-    Listed(Option<watch::Receiver<Arc<View>>>),
-    /// A server does not want the answer any more to what the agent has under this id.
-    Withdrawn(u64, Option<Withdrawal>),
-    /// The daemon has stopped its servers.
-    Closing,
+/// What may have to wait for a server's task.
+enum Delayed {
+    Call(ServerHandle, Box<Call>),
+    Cancel(ServerHandle, CallKey, Cancellation),
+    /// The whole notification.
+    RootsChanged(Bytes),
 }
 
 /// Serves one agent until it leaves, is cut off, or the daemon stops.
@@ -201,65 +194,20 @@ impl Session {
         write: &mut OwnedWriteHalf,
         answers: &mut mpsc::Receiver<ToAgent>,
     ) -> io::Result<()> {
-        // Polled only when woken: what is polled at each turn costs a tenth of a small call.
-        let mut rare = FuturesUnordered::<BoxFuture<'static, Rare>>::new();
-        rare.push(views::changed(self.setup.view.clone()).boxed());
-        let mut closing = self.setup.closing.clone();
-        rare.push(
-            async move {
-                closing.at_least(Stop::Stop).await;
-                Rare::Closing
-            }
-            .boxed(),
-        );
-        let mut half_closed = None;
+        let mut wires = Wires::new(reader, write, answers);
+        wires.rare.push(changed(self.setup.view.clone()).boxed());
+        wires.rare.push(closing(self.setup.closing.clone()).boxed());
         loop {
-            if let Some(written) = self.write(write).now_or_never() {
-                written?;
+            match poll_fn(|cx| self.poll_event(cx, &mut wires)).await? {
+                Event::Delayed => self.send_delayed().await,
+                Event::Batch(members) => self.take_batch(members).await,
+                Event::Rare(Rare::Changed(view)) => self.changed(view).await,
+                Event::Rare(Rare::Own(view)) => self.follow(view).await,
+                Event::Rare(Rare::Listed(view)) => self.listed(view).await,
+                Event::Rare(Rare::Withdrawn(id, withdrawal)) => self.withdrawn(id, withdrawal),
+                Event::Rare(Rare::Closing) => return self.say_goodbye(wires.write, wires.answers).await,
+                Event::Rare(Rare::HungUp) | Event::Over => return Ok(()),
             }
-            if half_closed.is_some() && !self.owes_answers() && self.outbox.is_empty() {
-                return Ok(());
-            }
-            rare.extend(self.waits.drain(..));
-            let listening = half_closed.is_none() && self.may_read_more();
-            tokio::select! {
-                // What can be ready without end comes last.
-                biased;
-                Some(event) = rare.next() => match event {
-                    Rare::Changed(view) => self.changed(view).await,
-                    Rare::Own(view) => self.follow(view).await,
-                    Rare::Listed(view) => self.listed(view).await,
-                    Rare::Withdrawn(id, withdrawal) => self.withdrawn(id, withdrawal),
-                    Rare::Closing => return self.say_goodbye(write, answers).await,
-                },
-                Some(answer) = answers.recv() => {
-                    self.deliver(answer);
-                    while let Ok(answer) = answers.try_recv() {
-                        self.deliver(answer);
-                    }
-                    if self.outbox.bytes() > UNREAD_MESSAGES * self.setup.max_message {
-                        return Err(io::Error::other("the agent does not read its answers"));
-                    }
-                }
-                incoming = reader.next(), if listening => match incoming? {
-                    Some(incoming) => self.take_all(incoming, reader).await,
-                    None => {
-                        self.close_questions();
-                        half_closed = Some(reader.get_ref().as_ref().as_fd().try_clone_to_owned()?);
-                    }
-                },
-                written = self.write(write), if !self.outbox.is_empty() => written?,
-                () = hangup::watch(half_closed.as_ref()), if half_closed.is_some() => return Ok(()),
-            }
-        }
-    }
-
-    /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
-    async fn take_all(&mut self, first: Incoming, reader: &mut MessageReader<OwnedReadHalf>) {
-        self.take(first).await;
-        for _ in 1..BURST {
-            let Some(next) = self.may_read_more().then(|| reader.buffered()).flatten() else { return };
-            self.take(next).await;
         }
     }
 

@@ -10,15 +10,8 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::transport::Incoming;
 
 impl Session {
-    /// Takes what the agent sent.
-    pub(super) async fn take(&mut self, incoming: Incoming) {
-        match incoming {
-            Incoming::Batch(members) if self.takes_batches() => self.take_batch(members).await,
-            single => self.take_one(single).await,
-        }
-    }
-
-    fn takes_batches(&self) -> bool {
+    /// Whether the agent may send batches.
+    pub(super) fn takes_batches(&self) -> bool {
         self.has(era::BATCHES)
     }
 
@@ -28,7 +21,7 @@ impl Session {
     }
 
     /// Handles each member as if it had come alone.
-    async fn take_batch(&mut self, members: Vec<Incoming>) {
+    pub(super) async fn take_batch(&mut self, members: Vec<Incoming>) {
         if members.is_empty() {
             return self.refuse(None, INVALID_REQUEST, "a batch without a member");
         }
@@ -39,7 +32,8 @@ impl Session {
                 _ => None,
             };
             let asked = asked.filter(|id| !self.is_unanswered(id));
-            self.take_one(member).await;
+            self.take_one(member);
+            self.send_delayed().await;
             if let Some(id) = asked.filter(|id| self.is_unanswered(id)) {
                 self.batches.expect(&id);
             }

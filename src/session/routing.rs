@@ -6,7 +6,7 @@ use serde_json::json;
 use super::account::Account;
 use super::asked::{Asked, Lead, Method, Subject};
 use super::in_flight::InFlight;
-use super::{Session, UNANSWERED_MESSAGES};
+use super::{Delayed, Session, UNANSWERED_MESSAGES};
 use crate::calls::{Moment, Outcome};
 use crate::config::CallLimit;
 use crate::jsonrpc::members::members;
@@ -128,7 +128,7 @@ impl Session {
         }
         let Asked { line, id: asked_id, progress_token, .. } = asked;
         let call = Box::new(Call { line, id: asked_id, rename, progress_token, matter, limit, reply });
-        self.delayed = account.within(|| server.try_call(call)).map(|call| (server.clone(), call));
+        self.delayed = account.within(|| server.try_call(call)).map(|call| Delayed::Call(server.clone(), call));
         self.calls.insert(id, InFlight { key, server: server.clone(), account });
     }
 
@@ -171,8 +171,11 @@ impl Session {
 
     /// Has the agent wait for a server's task rather than refusing what it asks in a burst.
     pub(super) async fn send_delayed(&mut self) {
-        if let Some((server, call)) = self.delayed.take() {
-            server.call(call).await;
+        match self.delayed.take() {
+            None => {}
+            Some(Delayed::Call(server, call)) => server.call(call).await,
+            Some(Delayed::Cancel(server, key, words)) => server.cancel(key, Some(words)).await,
+            Some(Delayed::RootsChanged(line)) => self.attachments.roots_changed(&line).await,
         }
     }
 

@@ -6,16 +6,9 @@ use std::sync::Arc;
 use futures_util::future::FutureExt;
 use tokio::sync::watch;
 
-use super::{Rare, Session};
+use super::Session;
+use super::events::changed;
 use crate::manager::View;
-
-/// Waits for the next view; one that nobody publishes any more never comes.
-pub(super) async fn changed(mut view: watch::Receiver<Arc<View>>) -> Rare {
-    if view.changed().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-    Rare::Changed(view)
-}
 
 impl Session {
     /// Says to the servers for which that matters that the agent is there.

@@ -44,7 +44,7 @@ impl Instance {
         }
         let (uri, raw) = (wanted.uri.clone(), wanted.raw.clone());
         let ask = Ask { key: call.reply.key, to: call.reply.to().cloned(), uri, raw, waiting: Vec::new() };
-        if self.call(call) {
+        if self.call(Box::new(call)) {
             self.asks.push(ask);
         }
     }

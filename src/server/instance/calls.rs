@@ -41,9 +41,9 @@ impl Unanswered {
 
 impl Instance {
     /// Queues an agent's call, or refuses it at once. Whether it was queued.
-    pub(in crate::server) fn call(&mut self, call: Call) -> bool {
+    pub(in crate::server) fn call(&mut self, call: Box<Call>) -> bool {
         if let Some(what) = self.lacks(&call) {
-            self.refuse(call, what);
+            self.refuse(*call, what);
             return false;
         }
         let bytes = call.line.len();
@@ -52,10 +52,11 @@ impl Instance {
         let outbox = &mut self.outbox;
         self.pending.register(|id| {
             let line = outbox.push(call.line_as(id));
+            let Call { reply, matter, progress_token, .. } = *call;
             Owner::Call(Unanswered {
-                reply: call.reply,
-                matter: call.matter,
-                progress_token: call.progress_token.map(|token| Bytes::copy_from_slice(&token)),
+                reply,
+                matter,
+                progress_token: progress_token.map(|token| Bytes::copy_from_slice(&token)),
                 deadline,
                 line,
                 bytes,

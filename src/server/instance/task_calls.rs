@@ -24,7 +24,7 @@ pub(super) type News = Option<Box<TaskNews>>;
 
 impl Instance {
     /// Passes a request about a task on, if this instance has made that for the same agent.
-    pub(in crate::server) fn ask_about_task(&mut self, call: Call) {
+    pub(in crate::server) fn ask_about_task(&mut self, call: Box<Call>) {
         let Matter::Task(ask) = &call.matter else { return };
         if self.tasks.of(call.reply.key.session, &ask.id).is_none() {
             return call.refuse_unknown_task();

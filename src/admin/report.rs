@@ -53,6 +53,9 @@ pub struct AgentReport {
     /// Answers of it to nothing that it was asked, or not any more.
     #[serde(default)]
     pub stray_responses: u64,
+    /// What it said of tasks that it has made for no server that is there.
+    #[serde(default)]
+    pub stray_notifications: u64,
 }
 
 /// One agent socket.

@@ -54,5 +54,6 @@ fn agent(connected: &Connected) -> AgentReport {
         calls: connected.facts.calls.get(),
         dropped_notifications: connected.facts.dropped.get(),
         stray_responses: connected.facts.stray_responses.get(),
+        stray_notifications: connected.facts.stray_notifications.get(),
     }
 }

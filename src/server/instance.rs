@@ -5,6 +5,7 @@
 
 mod asks;
 mod calls;
+mod declared;
 mod elicitations;
 mod expiry;
 mod lists;

@@ -3,12 +3,15 @@
 //! The session that has it owes the server one answer, which a value that is dropped gives as well: an agent that leaves
 //! answers everything. The server, for its part, may want the answer no more, or be gone.
 
+mod tasks;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::tasks::{Asker, OfTask, TaskWish};
 use super::call::Cancellation;
 use super::role::Ability;
 use crate::jsonrpc::members::{members, progress_token, text};
@@ -24,6 +27,7 @@ pub(super) struct Wish {
     pub(super) progress_token: Option<Bytes>,
     /// Of a URL that the person is to visit, as text.
     pub(super) elicitation: Option<Bytes>,
+    pub(super) task: Option<TaskWish>,
 }
 
 impl Wish {
@@ -33,18 +37,22 @@ impl Wish {
             b"sampling/createMessage" => Ability::Sampling,
             b"elicitation/create" => Ability::Form,
             b"roots/list" => Ability::Roots,
+            b"tasks/get" | b"tasks/result" | b"tasks/cancel" | b"tasks/list" => Ability::Tasks,
             _ => return None,
         };
-        let wrong = |what: &str| ErrorObject::new(INVALID_PARAMS, what);
-        let Some(params) = params else {
-            return Some(Ok(Self { ability, progress_token: None, elicitation: None }));
-        };
-        Some(Self::of(ability, params).map_err(wrong))
+        let none = Bytes::from_static(b"{}");
+        let wish = Self::of(ability, method, params.unwrap_or(&none));
+        Some(wish.map_err(|what| ErrorObject::new(INVALID_PARAMS, what)))
     }
 
-    fn of(ability: Ability, params: &Bytes) -> Result<Self, &'static str> {
-        let [meta, mode, elicitation] =
-            members(params, ["_meta", "mode", "elicitationId"]).map_err(|_| "`params` is no object")?;
+    fn of(ability: Ability, method: &[u8], params: &Bytes) -> Result<Self, &'static str> {
+        let [meta, mode, elicitation, task, task_id] =
+            members(params, ["_meta", "mode", "elicitationId", "task", "taskId"])
+                .map_err(|_| "`params` is no object")?;
+        let task = match ability {
+            Ability::Tasks => Some(TaskWish::about(method, task_id.as_ref())?),
+            _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| TaskWish::Make),
+        };
         let progress_token = progress_token(meta)?;
         let ability = match (ability, mode.as_ref().and_then(text).as_deref()) {
             (Ability::Form, Some(b"url")) => Ability::Url,
@@ -53,7 +61,7 @@ impl Wish {
             (other, _) => other,
         };
         let elicitation = elicitation.as_ref().and_then(text).filter(|_| ability == Ability::Url);
-        Ok(Self { ability, progress_token, elicitation })
+        Ok(Self { ability, progress_token, elicitation, task })
     }
 }
 
@@ -68,6 +76,8 @@ pub struct Question {
     pub progress_token: Option<Bytes>,
     /// What the agent has to have declared.
     pub ability: Ability,
+    /// What it has to do with tasks of the agent's, if the server is told of them.
+    pub task: Option<OfTask>,
     /// To the server.
     pub back: Back,
     /// Ends when the server does not want the answer any more; without a word, when it is gone.
@@ -197,12 +207,36 @@ mod tests {
         check("elicitation/create", Some(r#"{"mode":"url","elicitationId":"\u0065"}"#), Ok((Ability::Url, Some("e"))));
         check("elicitation/create", Some(r#"{"mode":null}"#), Err("`mode` is neither `form` nor `url`"));
         check("elicitation/create", Some(r#"{"Mode":"url"}"#), Err("`params` is no object"));
+        check("tasks/list", None, Ok((Ability::Tasks, None)));
+        check("tasks/get", None, Err("`taskId` is missing or not a string"));
+        check("tasks/cancel", Some(r#"{"taskId":7}"#), Err("`taskId` is missing or not a string"));
         check(
             "roots/list",
             Some(r#"{"_meta":{"progressToken":{}}}"#),
             Err("`_meta` or its `progressToken` is malformed"),
         );
         assert!(Wish::read(b"tools/call", None).is_none());
+    }
+
+    #[test]
+    fn what_a_request_has_to_do_with_tasks_is_in_its_method_and_params() {
+        let found = |method: &str, params: &'static str| {
+            let wish = Wish::read(method.as_bytes(), Some(&Bytes::from_static(params.as_bytes())));
+            wish.expect("a method for agents").expect("well-formed").task
+        };
+        let one = |id: &'static str| Some(TaskWish::One(Bytes::from_static(id.as_bytes())));
+        for (method, params, expected) in [
+            ("sampling/createMessage", r#"{"task":{"ttl":1}}"#, Some(TaskWish::Make)),
+            ("elicitation/create", r#"{"task":{}}"#, Some(TaskWish::Make)),
+            ("sampling/createMessage", r#"{"task":null}"#, None),
+            ("sampling/createMessage", r#"{"taskId":"t"}"#, None),
+            ("tasks/get", r#"{"taskId":"\u0074"}"#, one("t")),
+            ("tasks/result", r#"{"taskId":"t","task":{}}"#, one("t")),
+            ("tasks/cancel", r#"{"taskId":""}"#, one("")),
+            ("tasks/list", r#"{"taskId":"t"}"#, Some(TaskWish::List)),
+        ] {
+            assert_eq!(found(method, params), expected, "{method} {params}");
+        }
     }
 
     #[test]

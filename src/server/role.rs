@@ -1,6 +1,7 @@
 //! What mcpd is for an instance: what it declares that its client can do. Pure.
 //!
-//! Source: MCP 2025-11-25, schema, `ClientCapabilities`; `client/sampling`, `client/elicitation`, `client/roots`.
+//! Source: MCP 2025-11-25, schema, `ClientCapabilities`; `client/sampling`, `client/elicitation`, `client/roots`,
+//! `basic/utilities/tasks`.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,9 @@ pub enum Ability {
     Url,
     /// `roots/list`.
     Roots,
+    /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/list`. Which of them, and of which requests it makes tasks, is between
+    /// the server and the agent.
+    Tasks,
 }
 
 impl Ability {
@@ -48,6 +52,7 @@ impl Ability {
             Self::Form => "elicitation",
             Self::Url => "elicitation.url",
             Self::Roots => "roots",
+            Self::Tasks => "tasks",
         }
     }
 }
@@ -61,6 +66,7 @@ pub struct Abilities {
     form: bool,
     url: bool,
     roots: bool,
+    tasks: bool,
 }
 
 impl Abilities {
@@ -72,7 +78,8 @@ impl Abilities {
     }
 
     fn found_in(raw: Bytes) -> Option<Self> {
-        let [sampling, elicitation, roots] = members(&raw, ["sampling", "elicitation", "roots"]).ok()?;
+        let [sampling, elicitation, roots, tasks] =
+            members(&raw, ["sampling", "elicitation", "roots", "tasks"]).ok()?;
         let is_object = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw.starts_with(b"{"));
         let (form, url) = match &elicitation {
             Some(modes) if is_object(&elicitation) => {
@@ -82,7 +89,8 @@ impl Abilities {
             }
             _ => (false, false),
         };
-        Some(Self { sampling: is_object(&sampling), form, url, roots: is_object(&roots), raw })
+        let [sampling, roots, tasks] = [sampling, roots, tasks].map(|raw| is_object(&raw));
+        Some(Self { raw, sampling, form, url, roots, tasks })
     }
 
     /// Whether this is among them.
@@ -93,6 +101,7 @@ impl Abilities {
             Ability::Form => self.form,
             Ability::Url => self.url,
             Ability::Roots => self.roots,
+            Ability::Tasks => self.tasks,
         }
     }
 }
@@ -161,7 +170,7 @@ fn last_segment(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    const ALL: [Ability; 4] = [Ability::Sampling, Ability::Form, Ability::Url, Ability::Roots];
+    const ALL: [Ability; 5] = [Ability::Sampling, Ability::Form, Ability::Url, Ability::Roots, Ability::Tasks];
 
     fn check(protocol: &str, declared: &'static str, expected: &[Ability], raw: &str) {
         let found = Abilities::read(protocol, Some(&Bytes::from_static(declared.as_bytes())));
@@ -178,7 +187,7 @@ mod tests {
         check(
             "2025-06-18",
             all,
-            &ALL,
+            &[Sampling, Form, Url, Roots],
             r#"{"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true},"sampling":{},"x":1.10}"#,
         );
         let old = r#"{"roots":{"listChanged":true},"sampling":{},"x":1.10}"#;

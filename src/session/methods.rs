@@ -49,10 +49,13 @@ impl Session {
                 }
                 b"notifications/cancelled" => self.cancelled(line, params),
                 b"notifications/progress" => self.progressed(&line, params.as_ref()),
+                b"notifications/tasks/status" => self.status_told(&line, params.as_ref()),
                 b"notifications/roots/list_changed" => self.delayed = Some(Delayed::RootsChanged(line)),
                 _ => {}
             },
-            Incoming::Message { line, message: Message::Response { id, .. } } => self.answered(&line, &id),
+            Incoming::Message { line, message: Message::Response { id, outcome } } => {
+                self.answered(&line, &id, outcome.as_ref().ok());
+            }
             Incoming::Malformed(Malformed::BadResponse { id }) => {
                 self.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }

@@ -16,6 +16,7 @@ mod delivery;
 mod events;
 mod hangup;
 mod in_flight;
+mod made_tasks;
 mod methods;
 mod news;
 mod notices;
@@ -44,6 +45,7 @@ use self::attachments::Attachments;
 use self::batches::Batches;
 use self::events::{Event, Rare, Wires, changed, closing};
 use self::in_flight::{Calls, InFlight};
+use self::made_tasks::MadeTasks;
 use self::notices::Notices;
 use self::questions::Questions;
 use self::subscriptions::Subscriptions;
@@ -102,6 +104,8 @@ pub struct Facts {
     pub dropped: Arc<Counter>,
     /// Answers of it to nothing that it was asked.
     pub stray_responses: Counter,
+    /// What it said of tasks that it has made for no server that is there.
+    pub stray_notifications: Counter,
 }
 
 /// What an agent said of itself, and the version it is served in.
@@ -127,6 +131,7 @@ struct Session {
     notices: Notices,
     subscriptions: Subscriptions,
     questions: Questions,
+    made_tasks: MadeTasks,
     /// What it has declared that it can be asked to do.
     abilities: Arc<Abilities>,
     tasks: Tasks<ServerHandle>,
@@ -168,6 +173,7 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         notices: Notices::default(),
         subscriptions: Subscriptions::default(),
         questions: Questions::default(),
+        made_tasks: MadeTasks::default(),
         abilities: Arc::default(),
         tasks: Tasks::default(),
         pages: TaskPages::default(),

@@ -1,23 +1,30 @@
 //! What servers ask the agent: under ids of the session's own, for two servers may use the same.
 //!
-//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation` and
-//! `progress`.
+//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`, `progress`
+//! and `tasks`.
 
 use bytes::Bytes;
 use futures_util::future::FutureExt;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use super::made_tasks::{MadeTask, Narrowed, NotAList};
 use super::{Rare, Session};
-use crate::jsonrpc::members::members;
+use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::{Pending, Taken};
-use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::question::{Back, Question, Withdrawal};
+use crate::server::question::{Asker, Back, OfTask, Question, TaskWish, Withdrawal};
+use crate::server::role::Ability;
+use crate::server::tasks::{TaskState, unknown_task};
 
 /// Requests of all servers that one agent may have unanswered; one more is refused at once with −31003.
 const MOST: usize = 64;
-/// Longest progress of an agent that is passed on, in bytes. More is dropped: it is not refused while the server does not read.
-const MAX_PROGRESS: usize = 64 << 10;
+/// Longest progress or status of a task that an agent has passed on, in bytes. More is dropped: it is not refused while the server
+/// does not read.
+const MAX_ASIDE: usize = 64 << 10;
+
+const TASK_ID_TAKEN: &str = "the agent has made a task with an id that a task of another server has";
+const NO_LIST: &str = "the answer of the agent is no list of tasks";
 
 /// Those of one agent.
 #[derive(Default)]
@@ -34,6 +41,7 @@ struct Open {
     back: Back,
     /// The server's own, raw.
     progress_token: Option<Bytes>,
+    task: Option<OfTask>,
 }
 
 impl Session {
@@ -41,6 +49,8 @@ impl Session {
     pub(super) fn question(&mut self, question: Question) {
         if !self.abilities.include(question.ability) {
             question.back.unable(question.ability);
+        } else if let Some(id) = self.task_of_another(&question) {
+            question.back.refuse(&unknown_task(&id));
         } else if self.questions.closed {
             question.back.not_asked(-31004, "the agent says no more");
         } else if self.questions.open.len() + self.questions.early.len() >= MOST {
@@ -54,13 +64,22 @@ impl Session {
         }
     }
 
+    /// The id of the task that it is about, if that was not made for who asks.
+    fn task_of_another(&self, question: &Question) -> Option<Bytes> {
+        match &question.task {
+            Some(OfTask { wish: TaskWish::One(id), asker }) => (!self.made_tasks.is_of(id, asker)).then(|| id.clone()),
+            _ => None,
+        }
+    }
+
     /// Two servers may choose the same id and the same token: the session's own id stands in the place of both.
     fn tell_question(&mut self, question: Question) {
-        let Question { line, id, progress_token, back, mut withdrawn, .. } = question;
+        let Question { line, id, progress_token, task, back, mut withdrawn, .. } = question;
         // It may have waited for the agent to be ready.
         if !matches!(withdrawn.try_recv(), Err(TryRecvError::Empty)) {
             return;
         }
+        let task = task.filter(|_| self.abilities.include(Ability::Tasks));
         let (outbox, waits) = (&mut self.outbox, &mut self.waits);
         self.questions.open.register(|own| {
             let mut digits = itoa::Buffer::new();
@@ -71,7 +90,7 @@ impl Session {
             outbox.push(splice(&line, edits));
             waits.push(withdrawn.map(move |withdrawal| Rare::Withdrawn(own, withdrawal.ok())).boxed());
             let progress_token = progress_token.as_deref().map(Bytes::copy_from_slice);
-            Open { back, progress_token }
+            Open { back, progress_token, task }
         });
     }
 
@@ -82,12 +101,36 @@ impl Session {
         }
     }
 
-    /// The agent has answered a request, if there is one with this id.
-    pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes) {
-        if let Some(Open { back, .. }) = self.take_question(id) {
-            let line = splice(line, &mut [Edit { part: id, replacement: back.id() }]);
-            back.answer(line);
-        }
+    /// The agent has answered a request, if there is one with this id: with this raw result, or with an error.
+    pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes, result: Option<&Bytes>) {
+        let Some(Open { back, progress_token, task }) = self.take_question(id) else { return };
+        let narrowed = match (task, result) {
+            (Some(OfTask { wish: TaskWish::Make, asker }), Some(result)) => {
+                if !self.keep_task(result, asker, progress_token.map(|own| (Bytes::copy_from_slice(id), own))) {
+                    return back.refuse(&ErrorObject::new(INTERNAL_ERROR, TASK_ID_TAKEN));
+                }
+                None
+            }
+            (Some(OfTask { wish: TaskWish::List, asker }), Some(result)) => {
+                match self.made_tasks.narrow(result, &asker) {
+                    Ok(narrowed) => narrowed,
+                    Err(NotAList) => return back.refuse(&ErrorObject::new(INTERNAL_ERROR, NO_LIST)),
+                }
+            }
+            _ => None,
+        };
+        let edit = Edit { part: id, replacement: back.id() };
+        let line = match &narrowed {
+            None => splice(line, &mut [edit]),
+            Some(Narrowed { part, replacement }) => splice(line, &mut [edit, Edit { part, replacement }]),
+        };
+        back.answer(line);
+    }
+
+    /// Remembers for whom the agent has made a task, if this result says that; `false` if it has done so for another server.
+    fn keep_task(&mut self, result: &Bytes, asker: Asker, progress_token: Option<(Bytes, Bytes)>) -> bool {
+        TaskState::made(result)
+            .is_none_or(|state| self.made_tasks.add(MadeTask { id: state.id, asker, progress_token }))
     }
 
     /// The agent has answered with what is no answer.
@@ -111,9 +154,23 @@ impl Session {
     pub(super) fn progressed(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
         if let Some(Open { back, progress_token: Some(own), .. }) = self.questions.open.get_mut(&token)
-            && line.len() <= MAX_PROGRESS
+            && line.len() <= MAX_ASIDE
         {
             back.progress(splice(line, &mut [Edit { part: &token, replacement: own }]));
+        } else if let Some((asker, own)) = self.made_tasks.of_token(&token)
+            && line.len() <= MAX_ASIDE
+        {
+            asker.tell(splice(line, &mut [Edit { part: &token, replacement: own }]));
+        }
+    }
+
+    /// The agent says how a task is, which its server hears and no other.
+    pub(super) fn status_told(&mut self, line: &Bytes, params: Option<&Bytes>) {
+        let id = params.and_then(|params| members(params, ["taskId"]).ok()).and_then(|[id]| text(&id?));
+        match id.and_then(|id| self.made_tasks.asker_of(&id)) {
+            Some(asker) if line.len() <= MAX_ASIDE => asker.tell(splice(line, &mut [])),
+            Some(_) => {}
+            None => self.setup.facts.stray_notifications.add_one(),
         }
     }
 

@@ -29,6 +29,7 @@ const PURE: &[&str] = &[
     "server/unasked",
     "session/asked",
     "session/batches",
+    "session/made_tasks",
     "session/notices",
     "session/task_pages",
     "session/tasks",

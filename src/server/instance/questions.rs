@@ -1,12 +1,12 @@
 //! What the server asks: what is answered at once, to whom the rest may go, and every way in which that ends.
 //!
-//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`.
+//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`,
+//! `basic/utilities/tasks`.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::calls::MAX_WORDS;
@@ -16,10 +16,9 @@ use super::{Instance, Owner};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::splice;
-use crate::server::Agent;
 use crate::server::call::{Cancellation, ReplySender, ToAgent};
-use crate::server::question::{Back, Question, Said, Wish, Withdrawal, failed, not_asked};
-use crate::server::role::{Ability, Role, roots_result};
+use crate::server::question::{Asker, Back, OfTask, Question, Said, Wish, Withdrawal, failed, not_asked};
+use crate::server::role::{Ability, Role};
 use crate::server::unasked::Unasked;
 
 /// Requests of one instance that agents have not answered. When there are so many, one more is refused at once with −31003; as
@@ -35,6 +34,8 @@ pub(in crate::server) struct Questions {
     /// What is to be waited for from now on, and handed to [`Instance::heard`].
     pub(in crate::server) waits: Vec<BoxFuture<'static, Heard>>,
     pub(super) elicitations: Elicitations<ReplySender>,
+    /// The way back from the tasks that an agent makes, once it was asked for some.
+    asker: Option<Asker>,
 }
 
 /// A request that an agent has and that has no answer.
@@ -50,15 +51,20 @@ struct Open {
     withdraw: oneshot::Sender<Withdrawal>,
 }
 
-/// What has come back from an agent.
-pub(in crate::server) struct Heard {
-    number: u64,
-    said: Option<Said>,
-    way: mpsc::Receiver<Said>,
+/// What has come back from an agent, and where more may come from.
+pub(in crate::server) enum Heard {
+    /// To the request of this number.
+    Said(u64, Option<Said>, mpsc::Receiver<Said>),
+    /// A line about a task that it has made.
+    OfTask(Option<Bytes>, mpsc::Receiver<Bytes>),
 }
 
-async fn heard(number: u64, mut way: mpsc::Receiver<Said>) -> Heard {
-    Heard { number, said: way.recv().await, way }
+async fn said(number: u64, mut way: mpsc::Receiver<Said>) -> Heard {
+    Heard::Said(number, way.recv().await, way)
+}
+
+async fn of_task(mut way: mpsc::Receiver<Bytes>) -> Heard {
+    Heard::OfTask(way.recv().await, way)
 }
 
 impl Questions {
@@ -77,6 +83,16 @@ impl Questions {
         self.open.clear();
     }
 
+    fn asker(&mut self) -> Asker {
+        let waits = &mut self.waits;
+        let asker = self.asker.get_or_insert_with(|| {
+            let (asker, way) = Asker::new();
+            waits.push(of_task(way).boxed());
+            asker
+        });
+        asker.clone()
+    }
+
     fn find(&self, number: u64) -> Option<usize> {
         self.open.iter().position(|open| open.number == number)
     }
@@ -93,11 +109,15 @@ impl Instance {
                 let message = format!("mcpd does not pass `{}` on", String::from_utf8_lossy(method));
                 Err(ErrorObject::new(METHOD_NOT_FOUND, message))
             }
-            Some(Ok(wish)) if wish.ability == Ability::Roots && !matches!(self.role, Role::Of(_)) => {
+            Some(Ok(wish)) if wish.ability == Ability::Roots && !self.is_one_agents() => {
                 return self.tell_roots(id);
             }
             Some(Ok(_)) if matches!(self.role, Role::Nobody) => {
                 Err(ErrorObject::new(METHOD_NOT_FOUND, "there are no agents here that could be asked"))
+            }
+            Some(Ok(wish)) if wish.ability == Ability::Tasks && !self.is_one_agents() => {
+                let why = "mcpd has not declared `tasks` here: they are for an agent's own instance (`sharing = \"session\"`)";
+                Err(ErrorObject::new(METHOD_NOT_FOUND, why))
             }
             Some(wish) => wish.and_then(|wish| self.pass_on(line, id, wish)),
         };
@@ -106,36 +126,11 @@ impl Instance {
         }
     }
 
-    /// What mcpd declares to the server.
-    pub(in crate::server) fn capabilities(&self) -> Box<RawValue> {
-        self.role.capabilities(self.config.roots())
-    }
-
-    /// The roots of an agent have changed, which concerns the server if it is that agent's own.
-    pub(in crate::server) fn roots_changed(&mut self, session: u64, line: &Bytes) {
-        let has_them = |agent: &Agent| agent.session == session && agent.abilities.include(Ability::Roots);
-        if matches!(&self.role, Role::Of(agent) if has_them(agent)) {
-            self.say(splice(line, &mut []));
-        }
-    }
-
     /// One that does not read loses what it is told rather than filling our memory.
-    fn say(&mut self, line: Bytes) {
+    pub(super) fn say(&mut self, line: Bytes) {
         if self.outbox.bytes() <= self.max_message {
             self.send(line);
         }
-    }
-
-    /// Those of the configuration, for an instance that is nobody's own.
-    fn tell_roots(&mut self, id: &Bytes) {
-        let line = match self.config.roots() {
-            [] => {
-                let why = "no `roots` are configured, and the instance is not one agent's own";
-                reply::error(Some(id), &ErrorObject::new(METHOD_NOT_FOUND, why))
-            }
-            roots => reply::result(id, &roots_result(roots)),
-        };
-        self.say(line);
     }
 
     /// Hands a request to the agent that it is certainly for. Until that has answered, the calls it is for have their full time.
@@ -153,8 +148,10 @@ impl Instance {
         let (back, way) = Back::new(id, &self.config.name);
         let own_id = back.id().clone();
         let (withdraw, withdrawn) = oneshot::channel();
-        let Wish { ability, progress_token, elicitation } = wish;
-        let question = Question { line: line.clone(), id: id.clone(), progress_token, ability, back, withdrawn };
+        let Wish { ability, progress_token, elicitation, task } = wish;
+        // No other may ask for a task that was made for it.
+        let task = task.filter(|_| self.is_one_agents()).map(|wish| OfTask { wish, asker: self.questions.asker() });
+        let question = Question { line: line.clone(), id: id.clone(), progress_token, ability, task, back, withdrawn };
         if !to.ask(Box::new(question)) {
             return Err(not_asked(-31004, "the agent has gone, or does not keep up"));
         }
@@ -168,7 +165,7 @@ impl Instance {
         let (bytes, is_for_call) = (line.len(), self.put_off_calls(session));
         let open = Open { number, id: own_id, session, bytes, is_for_call, deadline, withdraw };
         self.questions.open.push(open);
-        self.questions.waits.push(heard(number, way).boxed());
+        self.questions.waits.push(said(number, way).boxed());
         Ok(())
     }
 
@@ -202,14 +199,26 @@ impl Instance {
         any
     }
 
-    /// An agent has answered, or says how far it is.
-    pub(in crate::server) fn heard(&mut self, Heard { number, said, way }: Heard) {
+    /// An agent has answered, says how far it is, or how a task is.
+    pub(in crate::server) fn heard(&mut self, heard: Heard) {
+        match heard {
+            Heard::Said(number, what, way) => self.heard_of_question(number, what, way),
+            Heard::OfTask(Some(line), way) => {
+                self.say(line);
+                self.questions.waits.push(of_task(way).boxed());
+            }
+            // There is always one sender, which is here.
+            Heard::OfTask(None, _) => {}
+        }
+    }
+
+    fn heard_of_question(&mut self, number: u64, what: Option<Said>, way: mpsc::Receiver<Said>) {
         let Some(index) = self.questions.find(number) else { return };
         self.put_off_calls(self.questions.open[index].session);
-        match said {
+        match what {
             Some(Said::Progress(line)) => {
                 self.say(line);
-                self.questions.waits.push(heard(number, way).boxed());
+                self.questions.waits.push(said(number, way).boxed());
             }
             Some(Said::Answer(line)) => {
                 self.questions.open.swap_remove(index);

@@ -4,7 +4,7 @@
 //   modules   the node_modules with the SDK
 //   command   what leads to the server on stdio
 //   prefix    what stands before the server's own names there
-//   declares  names of capabilities that the client has: sampling, elicitation, roots
+//   declares  names of capabilities that the client has: sampling, elicitation, roots, tasks
 
 const assert = require("node:assert");
 const { createRequire } = require("node:module");
@@ -15,6 +15,7 @@ const sdk = createRequire(`${told.modules}/`);
 const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
 const types = sdk("@modelcontextprotocol/sdk/types.js");
+const { InMemoryTaskStore } = sdk("@modelcontextprotocol/sdk/experimental/tasks");
 
 const DOCUMENT = "demo://resource/static/document/features.md";
 const OTHER = "demo://resource/dynamic/text/7";
@@ -28,9 +29,11 @@ class Agent {
   constructor() {
     this.forget();
     this.roots = 1;
-    const all = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
+    const tasks = { requests: { sampling: { createMessage: {} }, elicitation: { create: {} } } };
+    const all = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true }, tasks };
     const capabilities = Object.fromEntries(told.declares.map((name) => [name, all[name]]));
-    this.client = new Client({ name: "features", version: "1" }, { capabilities });
+    this.taskStore = told.declares.includes("tasks") ? new InMemoryTaskStore() : undefined;
+    this.client = new Client({ name: "features", version: "1" }, { capabilities, taskStore: this.taskStore });
     this.client.fallbackNotificationHandler = async (notification) => this.heard.push(notification);
     this.client.onerror = (error) => this.strays.push(String(error));
     for (const name of told.declares) this.answers[name]();
@@ -40,25 +43,38 @@ class Agent {
   forget() {
     this.heard = [];
     this.asked = [];
+    this.made = [];
     this.strays = [];
   }
 
   /** For each capability what answers the requests that come with it. */
   answers = {
     sampling: () =>
-      this.client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }) => {
+      this.client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }, extra) => {
         this.asked.push(params);
         const content = { type: "text", text: `sampled: ${params.messages[0].content.text}` };
-        return { role: "assistant", model: "none", content };
+        return this.answer(params, { role: "assistant", model: "none", content }, extra);
       }),
     elicitation: () =>
-      this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }) => {
+      this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }, extra) => {
         this.asked.push(params);
-        return { action: "accept", ...(params.mode === "url" ? {} : { content: { name: "Ada", integer: 7 } }) };
+        const content = params.mode === "url" ? {} : { content: { name: "Ada", integer: 7 } };
+        return this.answer(params, { action: "accept", ...content }, extra);
       }),
     roots: () =>
       this.client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: ROOTS.slice(0, this.roots) })),
+    // The SDK answers them from its store.
+    tasks: () => {},
   };
+
+  /** Answers with a result: at once, or, if a task is wanted, after a while. */
+  async answer(params, result, { taskStore }) {
+    if (!params.task) return result;
+    const task = await taskStore.createTask(params.task);
+    this.made.push(task.taskId);
+    pause(100).then(() => taskStore.storeTaskResult(task.taskId, "completed", result));
+    return { task };
+  }
 
   connect() {
     const [command, ...args] = told.command;
@@ -227,6 +243,14 @@ const features = {
     return [texts, agent.asked, refusal.code, required.mode, required.url, Boolean(required.elicitationId)];
   },
 
+  async sampling_as_task(agent) {
+    return asTask(agent, "trigger-sampling-request-async", { prompt: "mark", maxTokens: 7 });
+  },
+
+  async elicitation_as_task(agent) {
+    return asTask(agent, "trigger-elicitation-request-async");
+  },
+
   async roots(agent) {
     const one = await agent.texts("get-roots-list");
     agent.roots = 2;
@@ -253,6 +277,14 @@ const features = {
   },
 };
 
+/** What a tool says that has the agent make a task and asks it how that is until it has ended. */
+async function asTask(agent, tool, args) {
+  const text = (await agent.texts(tool, args)).join("\n");
+  assert(text.includes("[COMPLETED]"), text);
+  assert.strictEqual(agent.made.length, 1);
+  return text.replaceAll(agent.made[0], "the task");
+}
+
 async function main() {
   const agent = new Agent();
   await agent.connect();
@@ -265,6 +297,8 @@ async function main() {
     console.log(JSON.stringify(outcome));
   }
   await agent.client.close();
+  // It would wait for the last of its tasks to expire.
+  agent.taskStore?.cleanup();
 }
 
 main();

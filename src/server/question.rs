@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::tasks::{Asker, OfTask, TaskWish};
@@ -82,6 +83,13 @@ pub struct Question {
     pub back: Back,
     /// Ends when the server does not want the answer any more; without a word, when it is gone.
     pub withdrawn: oneshot::Receiver<Withdrawal>,
+}
+
+impl Question {
+    /// Whether the server, as far as is known, still wants the answer.
+    pub fn is_wanted(&mut self) -> bool {
+        matches!(self.withdrawn.try_recv(), Err(TryRecvError::Empty))
+    }
 }
 
 /// Why a server does not want an answer any more.

@@ -5,7 +5,6 @@
 
 use bytes::Bytes;
 use futures_util::future::FutureExt;
-use tokio::sync::oneshot::error::TryRecvError;
 
 use super::made_tasks::{MadeTask, Narrowed, NotAList};
 use super::{Rare, Session};
@@ -47,6 +46,7 @@ struct Open {
 impl Session {
     /// A server wants something of the agent, which hears of it or is said not to at once.
     pub(super) fn question(&mut self, question: Question) {
+        self.questions.early.retain_mut(Question::is_wanted);
         if !self.abilities.include(question.ability) {
             question.back.unable(question.ability);
         } else if let Some(id) = self.task_of_another(&question) {
@@ -73,12 +73,12 @@ impl Session {
     }
 
     /// Two servers may choose the same id and the same token: the session's own id stands in the place of both.
-    fn tell_question(&mut self, question: Question) {
-        let Question { line, id, progress_token, task, back, mut withdrawn, .. } = question;
+    fn tell_question(&mut self, mut question: Question) {
         // It may have waited for the agent to be ready.
-        if !matches!(withdrawn.try_recv(), Err(TryRecvError::Empty)) {
+        if !question.is_wanted() {
             return;
         }
+        let Question { line, id, progress_token, task, back, withdrawn, .. } = question;
         let task = task.filter(|_| self.abilities.include(Ability::Tasks));
         let (outbox, waits) = (&mut self.outbox, &mut self.waits);
         self.questions.open.register(|own| {

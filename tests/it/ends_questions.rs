@@ -61,6 +61,26 @@ fn a_server_that_wants_the_answer_no_more_has_the_agent_hear_of_it_and_gets_none
     assert!(!daemon.journal("s").iter().any(|line| line.contains("late") || line.contains("\"id\":\"ask-2\"")));
 }
 
+#[test]
+fn what_a_server_has_withdrawn_before_its_agent_is_ready_takes_no_place() {
+    let daemon = start(|server| server);
+    let mut agent = Agent::connect(&daemon);
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": {}});
+    result(&agent.request("initialize", &params));
+    let question = |id: &str| format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {}}));
+    let withdrawal = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"early"}}"#;
+    let text = question("early") + withdrawal + "\n";
+    arguments(&agent.call("s__raw", &json!({ "text": text, "times": 100 })));
+    arguments(&agent.call("s__raw", &json!({ "text": question("late") })));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let asked = agent.expect_request(SAMPLE);
+    agent.respond(&asked, &json!({"n": 1}));
+    let heard = daemon.wait_journal("s", "\"id\":\"late\"");
+    assert_eq!(result(&serde_json::from_str(&heard).expect("JSON")), &json!({"n": 1}));
+    agent.expect_quiet();
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("\"id\":\"early\"")));
+}
+
 /// Case C14.
 #[test]
 fn an_answer_to_what_nobody_asked_is_counted_and_reaches_no_server() {

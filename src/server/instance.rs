@@ -232,7 +232,7 @@ impl Instance {
                 Effect::Nothing
             }
             Taken::Owner(Owner::Disowned { task, .. }) => {
-                self.tasks.forget(task);
+                self.disowned_answered(task, outcome.as_ref());
                 Effect::Nothing
             }
             Taken::Owner(Owner::Initialize) | Taken::Stray => {
@@ -254,8 +254,9 @@ impl Instance {
             Taken::Owner(Owner::Check) => return self.checked(),
             Taken::Owner(Owner::Level { .. }) => self.level_answered(),
             Taken::Stray => self.given_up.answered(id),
-            Taken::Owner(Owner::Disowned { task, .. }) => self.tasks.forget(task),
-            Taken::Owner(Owner::Initialize | Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => {}
+            Taken::Owner(
+                Owner::Initialize | Owner::Ping | Owner::Renewal { .. } | Owner::Disowned { .. } | Owner::Aside { .. },
+            ) => {}
         }
         Effect::Nothing
     }

@@ -409,6 +409,24 @@ fn while_a_task_is_at_work_a_servers_log_may_be_of_it() {
     one.expect_quiet();
 }
 
+#[test]
+fn a_task_that_is_not_cancelled_when_its_agent_goes_may_be_what_a_server_asks_for() {
+    let daemon = start();
+    let mut one = Agent::ready(&daemon);
+    let stubborn = created(&mut one, "s__echo", &json!({"stubborn": true}));
+    drop(one);
+    wait_cancelled(&daemon, "s", stubborn.as_str().expect("text"));
+    let mut other = Agent::able(&daemon, &json!({"sampling": {}}));
+    let ask = json!({"method": "sampling/createMessage"});
+    let answer = other.call("s__ask_client", &ask);
+    assert_eq!(code(&result(&answer)["structuredContent"]), -31004);
+    finish(&mut other, &stubborn);
+    let call = other.start_call("s__ask_client", &ask);
+    let question = other.expect_request("sampling/createMessage");
+    other.respond(&question, &json!({}));
+    result(&other.answer(&call));
+}
+
 /// Case B22.
 #[test]
 fn the_tasks_of_a_server_that_dies_go_with_it() {

@@ -93,7 +93,7 @@ impl Instance {
     fn task_seen(&mut self, session: u64, ask: &TaskAsk, response: Result<&Bytes, &Bytes>) -> News {
         let (request, task) = self.tasks.of(session, &ask.id)?;
         let raw_id = task.raw_id.clone();
-        let is_unknown = || Outcome::of(response).code() == Some(INVALID_PARAMS.into());
+        let is_unknown = || is_unknown(response);
         let id = ask.id.clone();
         match (ask.act, response) {
             (TaskAct::Get, Err(_)) if is_unknown() => {
@@ -215,6 +215,13 @@ impl Instance {
         self.request("tasks/cancel", &json!({ "taskId": id }), Owner::Disowned { task: request, deadline });
     }
 
+    /// The server has answered that it is to cancel a task of nobody's. One that refuses may be at it as before.
+    pub(super) fn disowned_answered(&mut self, request: u64, response: Result<&Bytes, &Bytes>) {
+        if response.is_ok() || is_unknown(response) {
+            self.tasks.forget(request);
+        }
+    }
+
     /// Whether an agent waits for the end of one.
     pub(in crate::server) fn has_open_tasks(&self) -> bool {
         self.tasks.awaited().next().is_some()
@@ -225,4 +232,9 @@ impl Instance {
         let calls = self.unanswered().map(|call| (call.reply.key.session, call.reply.to()));
         calls.chain(self.tasks.all_open().map(|task| (task.key.session, task.to.as_ref())))
     }
+}
+
+/// Whether a server answers so that it does not know a task, or, asked to cancel it, that it has ended.
+fn is_unknown(response: Result<&Bytes, &Bytes>) -> bool {
+    Outcome::of(response).code() == Some(INVALID_PARAMS.into())
 }

@@ -24,6 +24,8 @@ struct Task {
     result: String,
     /// Leaves the question how it is unanswered.
     mute: bool,
+    /// Goes on though it is to be cancelled.
+    stubborn: bool,
     /// Requests that wait for its result.
     waiting: Vec<String>,
 }
@@ -52,6 +54,7 @@ pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
         ttl: ttl.to_string(),
         result: call.echo_content(),
         mute: call.arguments["mute"] == true,
+        stubborn: call.arguments["stubborn"] == true,
         waiting: Vec::new(),
     };
     let created = format!(r#"{{"task":{},"x-beside":1.0}}"#, task.object(&id));
@@ -79,6 +82,7 @@ pub(crate) fn request(server: &mut Server, method: &str, id: &str, params: &Valu
         "tasks/get" if task.mute => {}
         "tasks/get" => server.output.line(&response(id, &task.object(&task_id))),
         "tasks/cancel" if task.has_ended() => server.output.line(&error(id, -32602, "it has ended", "")),
+        "tasks/cancel" if task.stubborn => server.output.line(&error(id, -32603, "it goes on", "")),
         "tasks/cancel" => {
             finish(server, &task_id, "cancelled", true);
             let object = server.tasks.all[&task_id].object(&task_id);

@@ -1,5 +1,7 @@
 //! Where an agent's requests lead: to a list, to a server, nowhere, or into the queue of those that wait for first lists.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -133,7 +135,7 @@ impl Session {
     }
 
     /// Why the agent may not ask this as well, if it may not.
-    fn limit_reached(&self, asked: &Asked, matter: &Matter) -> Option<&'static str> {
+    fn limit_reached(&mut self, asked: &Asked, matter: &Matter) -> Option<&'static str> {
         if self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message {
             return Some(TOO_LARGE);
         }
@@ -142,7 +144,7 @@ impl Session {
         }
         match matter {
             Matter::Subscription(wanted) if !self.subscriptions.have_room(wanted) => Some(TOO_MANY_SUBSCRIPTIONS),
-            Matter::NewTask if !self.tasks.have_room() => Some(TOO_MANY_TASKS),
+            Matter::NewTask if !self.tasks.have_room(Instant::now()) => Some(TOO_MANY_TASKS),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`. A task is the agent's for as long as the tool that made it can be called
 //! on this socket: what is denied by then is unknown.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::Session;
 use super::asked::{Asked, Lead};
 use super::routing::{TOO_MANY, overloaded};
 use super::task_pages::{Item, Page, Told};
-use super::tasks::{Place, Task, cursor};
+use super::tasks::{Life, Place, Task, cursor};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::era;
@@ -37,10 +37,10 @@ impl Session {
         let view = self.setup.view.borrow().clone();
         let place = self.tasks.find(&asked.key).filter(|task| is_callable(task, &view)).map(|task| task.place.clone());
         let route = place.as_ref().and_then(|place| view.catalog.route(Kind::Tools, &place.tool));
-        let (Some(place), Some(route)) = (place, route) else {
+        let member = route.and_then(|route| view.servers.get(route.server));
+        let (Some(place), Some(route), Some(member)) = (place, route, member) else {
             return self.end_unrouted(&asked, &unknown_task(&asked.key), Outcome::UnknownTool);
         };
-        let Some(member) = view.servers.get(route.server) else { return };
         let account = self.note(&asked, member, Lead::Server(route.server));
         let limit = match act {
             TaskAct::Result => route.limit,
@@ -183,6 +183,8 @@ impl Session {
             (TaskNews::Made(MadeTask { state, instance, early, life }), Some(tool)) => {
                 let (id, instance) = (state.id.clone(), instance.unwrap_or_else(|| server.clone()));
                 let place = Place { server: server.clone(), instance: instance.clone(), tool };
+                let until = state.ttl.and_then(|ttl| Instant::now().checked_add(ttl));
+                let life = Life { instance: life, until };
                 if !self.tasks.add(key, state, (place, life), |other| !other.is_same(&instance)) {
                     instance.drop_task(self.setup.number, id);
                     let server = server.name().clone();

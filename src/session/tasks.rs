@@ -1,6 +1,7 @@
 //! The tasks that servers have made of the agent's calls: where each is, and how it was last known to be. Pure.
 
 use std::sync::Weak;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -24,6 +25,15 @@ pub(super) struct Place<H> {
     pub(super) tool: Bytes,
 }
 
+/// How long a task may be there.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// Dead once its instance is.
+    pub(super) instance: Weak<()>,
+    /// When its server has done with it in any case.
+    pub(super) until: Option<Instant>,
+}
+
 /// One that was made for the agent.
 #[derive(Debug)]
 pub(super) struct Task<H> {
@@ -33,8 +43,7 @@ pub(super) struct Task<H> {
     /// As its server spelled it in JSON.
     pub(super) raw_id: Bytes,
     pub(super) place: Place<H>,
-    /// Dead once the instance is.
-    life: Weak<()>,
+    life: Life,
     /// The call that made it.
     key: CallKey,
     ended: bool,
@@ -60,8 +69,11 @@ impl<H> Default for Tasks<H> {
 }
 
 impl<H: Clone> Tasks<H> {
-    /// Whether the agent may ask for one more.
-    pub(super) fn have_room(&self) -> bool {
+    /// Whether the agent may ask for one more `now`.
+    pub(super) fn have_room(&mut self, now: Instant) -> bool {
+        for task in &mut self.all {
+            task.ended |= task.life.until.is_some_and(|until| until <= now);
+        }
         let open = self.all.iter().filter(|task| task.is_open()).count();
         open + self.asked.len() < MOST
     }
@@ -83,7 +95,7 @@ impl<H: Clone> Tasks<H> {
         &mut self,
         key: CallKey,
         state: TaskState,
-        (place, life): (Place<H>, Weak<()>),
+        (place, life): (Place<H>, Life),
         is_elsewhere: impl FnOnce(&H) -> bool,
     ) -> bool {
         if let Some(other) = self.find(&state.id) {
@@ -93,7 +105,7 @@ impl<H: Clone> Tasks<H> {
             // The instance has forgotten it, or there is another instance.
             self.forget(&state.id);
         }
-        self.all.retain(|task| task.life.strong_count() > 0);
+        self.all.retain(|task| task.is_there());
         if self.all.len() >= MOST
             && let Some(index) = self.all.iter().position(|task| !task.is_open())
         {
@@ -110,7 +122,7 @@ impl<H: Clone> Tasks<H> {
 
     /// The one of that id, unless it has gone with its instance.
     pub(super) fn find(&self, id: &[u8]) -> Option<&Task<H>> {
-        self.all.iter().find(|task| task.id == id && task.life.strong_count() > 0)
+        self.all.iter().find(|task| task.id == id && task.is_there())
     }
 
     /// The one that the call `key` has made, if it may still be at work.
@@ -137,12 +149,12 @@ impl<H: Clone> Tasks<H> {
 
     /// The one of that number, unless it has gone with its instance.
     pub(super) fn numbered(&self, number: u64) -> Option<&Task<H>> {
-        self.all.iter().find(|task| task.number == number && task.life.strong_count() > 0)
+        self.all.iter().find(|task| task.number == number && task.is_there())
     }
 
     /// Those made after number `after`, in order.
     pub(super) fn made_after(&self, after: u64) -> impl Iterator<Item = &Task<H>> {
-        self.all.iter().filter(move |task| task.number > after && task.life.strong_count() > 0)
+        self.all.iter().filter(move |task| task.number > after && task.is_there())
     }
 
     /// The number in a cursor of [`cursor`]'s.
@@ -158,8 +170,12 @@ pub(super) fn cursor(number: u64) -> String {
 }
 
 impl<H> Task<H> {
+    fn is_there(&self) -> bool {
+        self.life.instance.strong_count() > 0
+    }
+
     fn is_open(&self) -> bool {
-        !self.ended && self.life.strong_count() > 0
+        !self.ended && self.is_there()
     }
 
     fn bytes(&self) -> usize {
@@ -188,7 +204,7 @@ mod tests {
     }
 
     fn add(tasks: &mut Tasks<u8>, (serial, id, status): (u64, &str, &str), instance: u8, life: &Arc<()>) -> bool {
-        let at = (place(instance), Arc::downgrade(life));
+        let at = (place(instance), Life { instance: Arc::downgrade(life), until: None });
         tasks.add(key(serial), state(id, status, 0), at, |other| *other != instance)
     }
 
@@ -243,9 +259,9 @@ mod tests {
 
     #[test]
     fn no_more_than_so_many_are_kept_nor_more_of_their_states() {
-        let (mut tasks, life) = (Tasks::default(), Arc::new(()));
+        let (mut tasks, life, now) = (Tasks::default(), Arc::new(()), Instant::now());
         for serial in 0..2 * MOST as u64 {
-            assert!(tasks.have_room());
+            assert!(tasks.have_room(now));
             tasks.ask(key(serial), &Bytes::from_static(b"s__t"));
             assert_eq!(tasks.end_ask(key(serial)).as_deref(), Some(&b"s__t"[..]));
             add(&mut tasks, (serial, &serial.to_string(), "completed"), 1, &life);
@@ -257,9 +273,11 @@ mod tests {
         assert!(tasks.bytes <= BYTES && tasks.bytes > BYTES / 2);
         assert_eq!(tasks.bytes, tasks.all.iter().map(Task::bytes).sum::<usize>());
         for serial in 0..MOST as u64 {
-            assert!(tasks.have_room());
+            assert!(tasks.have_room(now));
             add(&mut tasks, (1000 + serial, &format!("open {serial}"), "working"), 1, &life);
         }
-        assert!(!tasks.have_room());
+        assert!(!tasks.have_room(now));
+        tasks.all[7].life.until = Some(now);
+        assert!(tasks.have_room(now) && tasks.find(b"open 7").is_some(), "its server may keep it longer");
     }
 }

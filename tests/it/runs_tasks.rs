@@ -427,6 +427,15 @@ fn a_task_that_is_not_cancelled_when_its_agent_goes_may_be_what_a_server_asks_fo
     result(&other.answer(&call));
 }
 
+#[test]
+fn tasks_whose_time_has_passed_unseen_make_room() {
+    let (_daemon, mut agent, _other) = start_pair();
+    for _ in 0..256 {
+        agent.request("tools/call", &json!({"name": "s__echo", "arguments": {}, "task": {"ttl": 1}}));
+    }
+    until("there is room", || (!create(&mut agent, "s__echo", &json!({}))["result"].is_null()).then_some(()));
+}
+
 /// Case B22.
 #[test]
 fn the_tasks_of_a_server_that_dies_go_with_it() {

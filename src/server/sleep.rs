@@ -71,7 +71,7 @@ impl ServerTask {
 
     /// When the instance has been idle for long enough, if it may sleep at all.
     pub(super) fn idle_at(&mut self, instance: &Instance) -> Option<Instant> {
-        if !self.may_sleep() || instance.calls() > 0 || instance.has_open_tasks() {
+        if !self.may_sleep() || instance.calls() > 0 || instance.has_open_tasks() || instance.questions.are_open() {
             self.idle_since = None;
             return None;
         }

@@ -557,6 +557,22 @@ fn a_lazy_server_stays_up_for_a_task() {
 }
 
 #[test]
+fn a_lazy_server_stays_up_for_what_it_has_asked() {
+    let lazy = server("s").line("start = \"lazy\"").line("idle_timeout = \"200ms\"").line("sharing = \"session\"");
+    let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");
+    let daemon = Setup::with(lazy).server(clock).start();
+    let mut agent = Agent::able(&daemon, &json!({"sampling": {}}));
+    let asking = json!({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {}});
+    arguments(&agent.call("s__raw", &json!({ "text": format!("{asking}\n") })));
+    let question = agent.expect_request("sampling/createMessage");
+    arguments(&agent.call("clock__echo", &json!({})));
+    daemon.wait_row("clock", "idle", |row| row["state"] == "idle");
+    agent.respond(&question, &json!({"n": 7}));
+    daemon.wait_journal("s", "\"n\":7");
+    agent.expect_quiet();
+}
+
+#[test]
 fn whoever_waits_for_a_result_waits_as_long_as_the_server_says_that_it_is_at_it() {
     let daemon = Setup::with(server("s").line("tool_timeouts = { echo = \"600ms\" }")).start();
     let [mut agent, mut other] = [(); 2].map(|()| Agent::ready(&daemon));

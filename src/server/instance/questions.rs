@@ -78,6 +78,11 @@ impl Questions {
         self.open.iter().map(|open| open.deadline).min()
     }
 
+    /// Whether an agent has any.
+    pub(in crate::server) fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// The server is gone: whoever has any is told so.
     pub(super) fn withdraw_all(&mut self) {
         self.open.clear();

@@ -12,6 +12,8 @@ use crate::jsonrpc::members::{members, text};
 const MOST: usize = 256;
 /// Longest id, in bytes. A longer one is not remembered.
 const LONGEST: usize = 1 << 10;
+/// Largest error of a call that is looked into for ids, in bytes.
+const LARGEST: usize = 64 << 10;
 /// The error of a call that can be made again once the person has been at all of its URLs.
 const URL_ELICITATION_REQUIRED: &[u8] = b"-32042";
 
@@ -43,6 +45,9 @@ impl<T: Clone> Elicitations<T> {
 
     /// A call of a session has failed with this raw error, which may send it to some.
     pub(super) fn add_required(&mut self, error: &Bytes, session: u64, to: &T) {
+        if error.len() > LARGEST {
+            return;
+        }
         let Ok([Some(code), Some(data)]) = members(error, ["code", "data"]) else { return };
         if code[..] != *URL_ELICITATION_REQUIRED {
             return;
@@ -99,6 +104,11 @@ mod tests {
     fn a_bounded_number_is_remembered() {
         let mut known = Elicitations::default();
         known.add(&Bytes::from("x".repeat(LONGEST + 1)), 1, &1);
+        assert!(known.known.is_empty());
+        let elicitation = "x".repeat(LARGEST);
+        let data =
+            format!(r#"{{"elicitations":[{{"elicitationId":"a"}},{{"elicitationId":"b","x":"{elicitation}"}}]}}"#);
+        known.add_required(&Bytes::from(format!(r#"{{"code":-32042,"data":{data}}}"#)), 1, &1);
         assert!(known.known.is_empty());
         for n in 0..3 * MOST {
             known.add(&Bytes::from(n.to_string()), 1, &n);

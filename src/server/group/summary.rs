@@ -68,7 +68,7 @@ impl Group {
             let own = slots.iter().position(|slot| slot.purpose.belongs_to(session));
             own.is_some_and(|index| !published[index].attempted)
         };
-        self.unlisted.retain(|(session, _)| enabled && is_to_come(*session));
+        self.unlisted.retain(|(session, waits)| enabled && !waits.is_closed() && is_to_come(*session));
     }
 }
 

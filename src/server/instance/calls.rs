@@ -19,7 +19,7 @@ pub(super) const MAX_WORDS: usize = 4 << 10;
 
 /// Lines that wait for a server that does not read; no call is taken beyond. Those that were cancelled count too, so that
 /// calling and cancelling without end fills no memory.
-const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
+pub(super) const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct Unanswered {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::{mpsc, oneshot};
 
-use super::calls::MAX_WORDS;
+use super::calls::{MAX_LINES, MAX_WORDS};
 use super::elicitations::Elicitations;
 use super::ownership::Whose;
 use super::{Instance, Owner};
@@ -107,7 +107,8 @@ impl Instance {
     /// A server that asks hears at once that nobody will answer, or that an agent does, whatever becomes of that agent.
     pub(super) fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
         if method[..] == *b"ping" {
-            return self.say(reply::result(id, b"{}"));
+            self.say(reply::result(id, b"{}"));
+            return;
         }
         let passed_on = match Wish::read(method, params) {
             None => {
@@ -131,11 +132,15 @@ impl Instance {
         }
     }
 
-    /// One that does not read loses what it is told rather than filling our memory.
-    pub(super) fn say(&mut self, line: Bytes) {
-        if self.outbox.bytes() <= self.max_message {
+    /// One that does not read loses what it is told rather than filling our memory; what is small has places of its own, for
+    /// it may be that others have sent too much. Whether it is told.
+    pub(super) fn say(&mut self, line: Bytes) -> bool {
+        let has_place = line.len() <= MAX_WORDS && self.outbox.lines() < MAX_LINES;
+        let is_told = has_place || self.outbox.bytes() <= self.max_message;
+        if is_told {
             self.send(line);
         }
+        is_told
     }
 
     /// Hands a request to the agent that it is certainly for. Until that has answered, the calls it is for have their full time.
@@ -226,8 +231,11 @@ impl Instance {
                 self.questions.waits.push(said(number, way).boxed());
             }
             Some(Said::Answer(line)) => {
-                self.questions.open.swap_remove(index);
-                self.say(line);
+                let Open { id, .. } = self.questions.open.swap_remove(index);
+                if !self.say(line) {
+                    let why = "the answer found no room, because the server does not read";
+                    self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
+                }
             }
             // There is always an answer before the end.
             None => {}

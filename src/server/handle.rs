@@ -176,10 +176,18 @@ impl ServerHandle {
         (Attachment { server: self.clone(), session }, listed.map(drop))
     }
 
-    /// Says that an agent is there, or wants something else than before.
-    pub(super) fn introduce(&self, agent: Agent) {
+    /// Says to an instance that has just been started that an agent is there.
+    pub(super) fn introduce_soon(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         self.send_soon(Command::Attach { agent, cwd: None, unlisted });
+    }
+
+    /// Says that an agent is there, or wants something else than before, waiting for the turn of the server's task if there
+    /// has to be: an agent may change its mind without end.
+    pub(super) async fn introduce(&self, agent: Agent) {
+        let (unlisted, _) = oneshot::channel();
+        // A task that is gone has nothing to tell anybody.
+        let _ = self.0.commands.send(Command::Attach { agent, cwd: None, unlisted }).await;
     }
 
     /// Says that it has gone.
@@ -214,9 +222,9 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Says that the agent wants something else than before.
-    pub fn change(&self, agent: Agent) {
-        self.server.introduce(agent);
+    /// Says that the agent wants something else than before, waiting for the turn of the server's task if there has to be.
+    pub async fn change(&self, agent: Agent) {
+        self.server.introduce(agent).await;
     }
 
     /// Says that the roots of the agent have changed, waiting for the turn of the server's task if there has to be.

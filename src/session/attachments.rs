@@ -56,8 +56,10 @@ impl Attachments {
     }
 
     /// Says to the servers that know of the agent that it wants something else than before.
-    pub(super) fn change(&self, agent: &Agent) {
-        self.all.iter().for_each(|one| one.change(agent.clone()));
+    pub(super) async fn change(&self, agent: &Agent) {
+        for one in &self.all {
+            one.change(agent.clone()).await;
+        }
     }
 
     /// Says to them that the roots of the agent have changed.

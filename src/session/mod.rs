@@ -154,6 +154,8 @@ enum Delayed {
     Cancel(ServerHandle, CallKey, Cancellation),
     /// The whole notification.
     RootsChanged(Bytes),
+    /// Servers that know of the agent are to hear of it.
+    LevelChanged,
 }
 
 /// Serves one agent until it leaves, is cut off, or the daemon stops.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Session;
+use super::{Delayed, Session};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::kind::Kind;
@@ -18,8 +18,7 @@ impl Session {
             return self.refuse(Some(id), INVALID_PARAMS, format!("`level` is missing or none of {known}"));
         };
         self.level = Some(level);
-        self.attachments.change(&self.agent());
-        self.attach();
+        self.delayed = Some(Delayed::LevelChanged);
         self.answer(id, b"{}");
     }
 

@@ -178,6 +178,10 @@ impl Session {
             Some(Delayed::Call(server, call)) => server.call(call).await,
             Some(Delayed::Cancel(server, key, words)) => server.cancel(key, Some(words)).await,
             Some(Delayed::RootsChanged(line)) => self.attachments.roots_changed(&line).await,
+            Some(Delayed::LevelChanged) => {
+                self.attachments.change(&self.agent()).await;
+                self.attach();
+            }
         }
     }
 

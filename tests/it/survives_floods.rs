@@ -123,3 +123,17 @@ fn an_agent_that_calls_without_pause_leaves_the_others_their_share() {
     }
     expect_at_most(&daemon, 64);
 }
+
+#[test]
+fn an_agent_that_changes_its_mind_without_end_waits_for_the_servers_that_hear_of_it() {
+    let daemon = started(Server::named("a").flags("--init-never").line("sharing = \"session\""));
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let set = |level: &str| {
+        let params = json!({ "level": level });
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": "x", "method": "logging/setLevel", "params": params}))
+    };
+    agent.send_raw((set("info") + &set("error")).repeat(100_000));
+    (0..200_000).for_each(|_| drop(result(&agent.next()).clone()));
+    expect_at_most(&daemon, 40);
+    arguments(&other.call("good__echo", &json!({})));
+}

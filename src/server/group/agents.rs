@@ -5,9 +5,9 @@ use crate::server::Agent;
 
 impl Group {
     /// Says to the instances for an agent that it is there, or wants something else than before.
-    pub(super) fn introduce(&mut self, agent: Agent) {
+    pub(super) async fn introduce(&mut self, agent: Agent) {
         for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(agent.session)) {
-            slot.running.handle.introduce(agent.clone());
+            slot.running.handle.introduce(agent.clone()).await;
         }
         self.agents.insert(agent.session, agent);
     }

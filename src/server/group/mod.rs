@@ -148,7 +148,7 @@ impl Group {
         let running = super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, whose, shared);
         running.control.vouch(self.wanted.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
-            running.handle.introduce(agent.clone());
+            running.handle.introduce_soon(agent.clone());
         }
         self.slots.push(Slot::new(purpose, running, stays));
         self.publish_instances();
@@ -167,7 +167,7 @@ impl Group {
             Command::Attach { agent, cwd, unlisted } => {
                 self.attach(&agent, cwd);
                 self.unlisted.push((agent.session, unlisted));
-                self.introduce(agent);
+                self.introduce(agent).await;
                 self.gather();
             }
             Command::Detach { session } => {
@@ -176,7 +176,7 @@ impl Group {
             }
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(key.session)) {
-                    slot.running.handle.cancel_soon(key, words.clone());
+                    slot.running.handle.cancel(key, words.clone()).await;
                 }
             }
             Command::Call(call) => self.call(call).await,

@@ -134,6 +134,6 @@ fn an_agent_that_changes_its_mind_without_end_waits_for_the_servers_that_hear_of
     };
     agent.send_raw((set("info") + &set("error")).repeat(100_000));
     (0..200_000).for_each(|_| drop(result(&agent.next()).clone()));
-    expect_at_most(&daemon, 40);
+    expect_at_most(&daemon, 64);
     arguments(&other.call("good__echo", &json!({})));
 }

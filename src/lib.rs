@@ -20,6 +20,7 @@ mod moment;
 pub mod naming;
 mod peer;
 pub mod policy;
+mod progress;
 pub mod server;
 pub mod session;
 pub mod signals;

@@ -15,6 +15,7 @@ mod mcpd {
     pub mod moment;
     pub mod naming;
     pub mod policy;
+    pub mod progress;
 
     /// How a call ended, as an answer says it.
     pub mod calls {
@@ -47,6 +48,13 @@ mod mcpd {
         /// The way to a server, of which no target has one.
         #[derive(Debug, Clone)]
         pub struct ServerHandle;
+
+        /// What servers ask, of which no target has any.
+        pub mod question {
+            /// One such request.
+            #[derive(Debug)]
+            pub struct Question;
+        }
     }
 
     /// What of a session's room does no I/O.
@@ -55,4 +63,4 @@ mod mcpd {
     }
 }
 
-pub use mcpd::{calls, catalog, config, jsonrpc, kind, level, moment, naming, policy, server, session};
+pub use mcpd::{calls, catalog, config, jsonrpc, kind, level, moment, naming, policy, progress, server, session};

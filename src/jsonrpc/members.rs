@@ -5,7 +5,6 @@ use std::fmt;
 use bytes::Bytes;
 use serde::de::{Deserializer, Visitor};
 
-use super::message::is_id;
 use super::scan::{NotJson, Walk};
 
 /// The raw values of `wanted` members of the object `json`, each a slice of `json`.
@@ -65,21 +64,6 @@ pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
         return Some(line.slice_ref(inner));
     }
     serde_json::from_slice::<String>(raw).ok().map(Bytes::from)
-}
-
-/// The progress token, raw, in the raw `_meta` of a request.
-///
-/// Source: MCP 2025-11-25, `basic/utilities/progress`.
-///
-/// # Errors
-/// What is wrong with it, for a person.
-pub fn progress_token(meta: Option<Bytes>) -> Result<Option<Bytes>, &'static str> {
-    let meta = meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| members(&meta, ["progressToken"]));
-    match meta {
-        None => Ok(None),
-        Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => Ok(token),
-        Some(_) => Err("`_meta` or its `progressToken` is malformed"),
-    }
 }
 
 enum Key {

@@ -63,15 +63,6 @@ pub enum Matter {
 /// many copies are out is how busy the instance is.
 pub(super) type Ticket = Arc<ServerHandle>;
 
-/// An agent's `notifications/cancelled`.
-#[derive(Debug, Clone)]
-pub struct Cancellation {
-    /// The whole notification, without its newline.
-    pub line: Bytes,
-    /// The agent's id of the call, raw: a slice of `line`.
-    pub request: Bytes,
-}
-
 /// The debt of one answer. It cannot be lost: one that is dropped unpaid answers that the outcome is unknown.
 #[derive(Debug)]
 pub struct Reply {

@@ -12,7 +12,8 @@ use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::call::{Call, CallKey, Cancellation, Failure};
+use super::call::{Call, CallKey, Failure};
+use super::cancellation::Cancellation;
 use super::lifecycle::State;
 use super::publish::Published;
 use super::stats::{Stats, Totals};

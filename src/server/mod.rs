@@ -15,6 +15,7 @@ mod agents;
 mod audience;
 mod cache;
 pub mod call;
+pub mod cancellation;
 mod checkup;
 mod control;
 mod deadline;
@@ -55,7 +56,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub use self::agents::Agent;
-use self::call::{Call, CallKey, Cancellation};
+use self::call::{Call, CallKey};
+use self::cancellation::Cancellation;
 use self::control::Orders;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub(crate) use self::control::{raise, stop_all};

@@ -13,10 +13,11 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::tasks::{Asker, OfTask, TaskWish};
-use super::call::Cancellation;
+use super::cancellation::Cancellation;
 use super::role::Ability;
-use crate::jsonrpc::members::{members, progress_token, text};
+use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::progress;
 
 /// Progress of one request that the server's task has not taken in. When there is so much, more is dropped.
 const PROGRESS_PLACES: usize = 8;
@@ -54,7 +55,7 @@ impl Wish {
             Ability::Tasks => Some(TaskWish::about(method, task_id.as_ref())?),
             _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| TaskWish::Make),
         };
-        let progress_token = progress_token(meta)?;
+        let progress_token = progress::token(meta)?;
         let ability = match (ability, mode.as_ref().and_then(text).as_deref()) {
             (Ability::Form, Some(b"url")) => Ability::Url,
             (Ability::Form, Some(b"form")) => Ability::Form,

@@ -5,9 +5,10 @@
 use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route};
-use crate::jsonrpc::members::{members, progress_token, text};
+use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
+use crate::progress;
 use crate::server::Subscription;
 use crate::server::call::Matter;
 use crate::server::tasks::{TaskAct, TaskAsk};
@@ -155,7 +156,7 @@ impl Asked {
                 Subject::Task => "`taskId` is missing or not a string",
             });
         };
-        let progress_token = progress_token(meta)?;
+        let progress_token = progress::token(meta)?;
         Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, at })
     }
 

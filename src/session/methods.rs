@@ -21,7 +21,7 @@ use crate::jsonrpc::reply::{
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
 use crate::peer;
-use crate::server::call::Cancellation;
+use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
 use crate::transport::Incoming;
 

@@ -16,6 +16,7 @@ const PURE: &[&str] = &[
     "level",
     "naming",
     "policy",
+    "progress",
     "server/deadline",
     "server/instance/ownership",
     "server/instance/tasks",

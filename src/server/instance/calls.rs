@@ -10,7 +10,8 @@ use crate::calls::Outcome;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Call, CallKey, Cancellation, Failure, Matter, Reply};
+use crate::server::call::{Call, CallKey, Failure, Matter, Reply};
+use crate::server::cancellation::Cancellation;
 use crate::server::deadline::Deadline;
 use crate::server::{MAX_IN_FLIGHT, share};
 

@@ -1,0 +1,14 @@
+//! That a peer wants an answer no more, in its own words.
+
+use bytes::Bytes;
+
+/// A `notifications/cancelled` that is passed on.
+///
+/// Source: MCP 2025-11-25, `basic/utilities/cancellation`.
+#[derive(Debug, Clone)]
+pub struct Cancellation {
+    /// The whole notification, without its newline.
+    pub line: Bytes,
+    /// The sender's id of the request, raw: a slice of `line`.
+    pub request: Bytes,
+}

@@ -16,8 +16,9 @@ use crate::server::question::{Asker, Back, OfTask, Question, TaskWish, Withdrawa
 use crate::server::role::Ability;
 use crate::server::tasks::{TaskState, unknown_task};
 
-/// Requests of all servers that one agent may have unanswered; one more is refused at once with −31003.
-const MOST: usize = 64;
+/// Requests of all servers that one agent may have unanswered, more than one instance may have; one more is refused at once with
+/// −31003.
+const MOST: usize = 128;
 /// Longest progress or status of a task that an agent has passed on, in bytes. More is dropped: it is not refused while the server
 /// does not read.
 const MAX_ASIDE: usize = 64 << 10;

@@ -229,24 +229,6 @@ fn a_server_that_asks_without_end_is_refused_beyond_a_limit_and_holds_up_nobody(
     arguments(&agent.call("s__echo", &json!({})));
 }
 
-#[test]
-fn an_answer_reaches_a_server_that_others_have_sent_more_than_it_reads() {
-    let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"64KiB\"").start();
-    let [mut agent, mut greedy, mut third] = [(); 3].map(|()| able(&daemon));
-    let (call, question) = asked(&mut agent);
-    let mut calls = vec![greedy.start_call("s__stop_reading", &json!({"ms": 4000}))];
-    calls.extend((0..30).map(|_| greedy.start_call("s__echo", &json!({"x": "x".repeat(8_000)}))));
-    let last = calls.pop().expect("a call");
-    assert_eq!(code(&greedy.answer(&last)), -31003);
-    let in_flight = daemon.row("s")["in_flight"].as_u64().expect("a number");
-    let due = third.start_call("s__echo", &json!({"x": "x".repeat(15_000)}));
-    daemon.wait_row("s", "has one call more", |row| row["in_flight"] == in_flight + 1);
-    agent.respond(&question, &json!({"n": 7}));
-    assert_eq!(got(&agent.answer(&call))["result"], json!({"n": 7}));
-    arguments(&third.answer(&due));
-    calls.iter().for_each(|call| drop(greedy.answer(call)));
-}
-
 /// Case B15.
 #[test]
 fn a_question_to_an_agent_that_does_not_read_is_refused_and_not_lost() {

@@ -27,6 +27,7 @@ use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::subtree;
 
@@ -92,11 +93,13 @@ fn run() -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let ignored = std::sync::Arc::default();
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+    // By a handler, which ends with `exec`: a server has them as a fresh process does, though mcpd may run in the background of a
+    // shell or under `nohup`.
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
         signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
     }
     let (child_ended, notify) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, notify)?;
+    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
 
     // Not by `io::stdin`, which has a buffer for life.
     let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);

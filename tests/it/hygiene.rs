@@ -63,7 +63,8 @@ fn its_signals_are_those_of_a_fresh_process() {
     // A Rust program ignores SIGPIPE by itself, so a shell looks first.
     let script = format!("cat /proc/self/status > {}; exec \"$0\" \"$@\"", quoted(&status));
     let server = Server::run_by("a", "sh").arg("-c").arg(script).arg(SCRIPTED);
-    let daemon = Setup::with(server).start_in(&place);
+    // As it is in the background of a shell, and under `nohup`.
+    let daemon = Setup::with(server).after_shell("trap '' HUP INT QUIT").start_in(&place);
     let text = fs::read_to_string(status).expect("written before the server started");
     for set in ["SigBlk:\t", "SigIgn:\t"] {
         let mask = text.lines().find_map(|line| line.strip_prefix(set)).expect("a line");

@@ -88,6 +88,16 @@ fn a_server_is_asked_for_what_it_declares_and_nothing_else() {
 }
 
 #[test]
+fn a_server_of_resources_that_does_not_know_templates_has_none_and_is_well() {
+    let daemon = start(&[("r", r#"{"resources":[{"uri":"test://one","name":"one"}]}"#)]);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(list(&mut agent, "resources/list")["resources"][0]["uri"], "test://one");
+    assert_eq!(list(&mut agent, "resources/templates/list")["resourceTemplates"], json!([]));
+    daemon.wait_journal("r", "resources/templates/list");
+    assert!(daemon.row("r")["last_error"].is_null(), "{}", daemon.row("r"));
+}
+
+#[test]
 fn a_changed_list_is_told_to_those_who_have_it_and_only_that_one() {
     let daemon = start(&[("p", PROMPTS), ("r", SHELF)]);
     let (mut reader, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));

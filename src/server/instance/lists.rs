@@ -7,6 +7,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{Effect, Instance, Owner};
+use crate::calls::Outcome;
+use crate::catalog::List;
+use crate::jsonrpc::reply::METHOD_NOT_FOUND;
 use crate::kind::{Kind, PerKind};
 use crate::server::listing::{Listing, Next, Pace};
 
@@ -78,20 +81,29 @@ impl Instance {
 
     pub(super) fn page(&mut self, listing: Listing, outcome: Result<Bytes, Bytes>) -> Effect {
         let kind = listing.kind();
-        let Ok(result) = outcome else { return self.not_listed(kind, "is an error") };
+        let result = match outcome {
+            Ok(result) => result,
+            // They have no capability of their own: a server of resources need not know of them.
+            Err(error) if kind == Kind::Templates && is_unknown_method(&error) => {
+                return self.listed(kind, List::default());
+            }
+            Err(_) => return self.not_listed(kind, "is an error"),
+        };
         match listing.page(&result) {
             Some(Next::Page(listing, cursor)) => {
                 self.ask_for_page(listing, Some(&cursor));
                 Effect::Nothing
             }
-            Some(Next::Done(list)) => {
-                if let Some(following) = &mut self.following[kind] {
-                    (following.now, following.attempted) = (false, true);
-                }
-                Effect::Listed { kind, list, settled: self.lists_are_settled() }
-            }
+            Some(Next::Done(list)) => self.listed(kind, list),
             None => self.not_listed(kind, "is malformed"),
         }
+    }
+
+    fn listed(&mut self, kind: Kind, list: List) -> Effect {
+        if let Some(following) = &mut self.following[kind] {
+            (following.now, following.attempted) = (false, true);
+        }
+        Effect::Listed { kind, list, settled: self.lists_are_settled() }
     }
 
     /// The list failed; `what` says of the answer why.
@@ -114,6 +126,10 @@ impl Instance {
             following.attempted && !(following.changed && soon)
         })
     }
+}
+
+fn is_unknown_method(error: &Bytes) -> bool {
+    Outcome::of(Err(error)).code() == Some(METHOD_NOT_FOUND.into())
 }
 
 impl Following {

@@ -30,7 +30,8 @@ pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>, page:
     let key = match method {
         "prompts/list" => "prompts",
         "resources/list" => "resources",
-        "resources/templates/list" => "resourceTemplates",
+        // As with many servers, who has none does not know the method.
+        "resources/templates/list" if read(file).get("resourceTemplates").is_some() => "resourceTemplates",
         "logging/setLevel" if read(file).get("logging").is_some() => return Some("{}".to_owned()),
         "resources/subscribe" if refuses(file, params) => return None,
         "prompts/get" | "resources/read" | "resources/subscribe" | "resources/unsubscribe" | "completion/complete" => {

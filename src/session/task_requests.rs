@@ -15,7 +15,6 @@ use super::task_pages::{Item, Page, Told};
 use super::tasks::{Life, Place, Task, cursor};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
-use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::{Message, parse};
@@ -26,6 +25,8 @@ use crate::server::call::{Call, CallError, CallKey, Failure, Matter, Reply};
 use crate::server::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, unknown_task};
 use crate::server::unasked::TaskStatus;
 
+/// What an agent is told of its tasks with, if its version has that.
+const STATUS: &str = "notifications/tasks/status";
 /// Tasks on one page of a list.
 const PAGE: usize = 32;
 /// How long a server may take to tell how a task is that is to be listed; then it is listed as it was last known.
@@ -190,7 +191,7 @@ impl Session {
                     let server = server.name().clone();
                     return Err(CallError { server, failure: Failure::TaskIdTaken, sent: true }.to_object());
                 }
-                if self.hears_of_tasks() {
+                if self.has(STATUS) {
                     early.into_iter().for_each(|line| self.tell_or_keep(None, line));
                 }
             }
@@ -203,15 +204,9 @@ impl Session {
     pub(super) fn tell_status(&mut self, TaskStatus { state, line }: TaskStatus) {
         let may_know = self.tasks.find(&state.id).is_some_and(|task| is_callable(task, &self.setup.view.borrow()));
         self.tasks.note(state);
-        if may_know && self.hears_of_tasks() {
+        if may_know && self.has(STATUS) {
             self.tell_or_keep(None, line);
         }
-    }
-
-    /// Whether its version has that.
-    fn hears_of_tasks(&self) -> bool {
-        let introduction = self.setup.facts.introduction.get();
-        introduction.is_some_and(|one| era::has(one.protocol, "notifications/tasks/status"))
     }
 
     /// Whether the call `key` has made a task that is at work still, and that the agent may know of.

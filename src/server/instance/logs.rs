@@ -49,7 +49,13 @@ impl Instance {
     /// task of it has not ended.
     pub(super) fn owner(&self) -> Option<(u64, Option<ReplySender>)> {
         let Whose::One(session) = self.whose() else { return None };
-        Some((session, self.busy_for().find_map(|(_, to)| to.cloned())))
+        Some((session, self.way_to_owner()))
+    }
+
+    /// The way to whomever all belongs that the server may be at, if a call of theirs is unanswered or a task of theirs has not
+    /// ended.
+    pub(super) fn way_to_owner(&self) -> Option<ReplySender> {
+        self.busy_for().find_map(|(_, to)| to.cloned())
     }
 
     /// To whom all belongs that the server may be at.

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use crate::jsonrpc::pending::minted;
+
 /// Given-up calls that are remembered one by one. Of older ones, which a server that heeds its cancellations never answers,
 /// it is remembered whose they were.
 const MOST: usize = 1024;
@@ -55,10 +57,8 @@ impl GivenUp {
 
     /// The server has answered one that nobody waits for.
     pub(in crate::server) fn answered(&mut self, id: &[u8]) {
-        let number = std::str::from_utf8(id).ok().and_then(|id| id.parse::<u64>().ok());
-        let found = number.and_then(|number| self.known.binary_search_by_key(&number, |(own, _)| *own).ok());
-        // `03` is another id than `3`.
-        if let Some(index) = found.filter(|_| number.is_some_and(|number| number.to_string().as_bytes() == id)) {
+        let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |(own, _)| *own).ok());
+        if let Some(index) = found {
             self.known.remove(index);
         }
     }

@@ -188,11 +188,13 @@ impl Instance {
         if let Role::Of(agent) = &self.role {
             return Ok((agent.session, agent.to.clone()));
         }
-        match (self.whose(), self.owner()) {
-            (_, Some((session, Some(to)))) => Ok((session, to)),
-            (Whose::Several, _) => Err("several agents are using this server, so mcpd cannot know whom this is for"),
-            (Whose::One(_), _) => Err("no agent waits any more for the call that this may be for"),
-            (Whose::Nobody, _) => Err("no agent has a call at this server, so mcpd cannot know whom this is for"),
+        match self.whose() {
+            Whose::One(session) => {
+                let to = self.way_to_owner().ok_or("no agent waits any more for the call that this may be for")?;
+                Ok((session, to))
+            }
+            Whose::Several => Err("several agents are using this server, so mcpd cannot know whom this is for"),
+            Whose::Nobody => Err("no agent has a call at this server, so mcpd cannot know whom this is for"),
         }
     }
 

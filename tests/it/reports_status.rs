@@ -1,12 +1,16 @@
 //! `mcpd status` tells at any time what runs, since when, for whom, and what went wrong.
 
+use std::fs;
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Process, Server, Setup, arguments, children, code, signal, until};
+use crate::support::{
+    Agent, Daemon, Place, Process, SCRIPTED, Server, Setup, arguments, children, code, quoted, signal, until,
+};
 
 /// A setup in which one server works and one never gets through its handshake.
 fn ailing() -> Daemon {
@@ -101,20 +105,16 @@ fn every_field_that_programs_read_is_documented() {
 /// Case A2.
 #[test]
 fn the_last_words_of_a_server_are_shown_however_late_the_daemon_comes_to_read_them() {
-    let sick = Server::named("sick").flags("--exit-at-start 3");
-    let daemon = Setup::with(sick).spawn();
+    let place = Place::new();
+    let gate = place.path("gate");
+    let script = format!("until [ -e {} ]; do sleep 0.01; done; exec \"$0\" \"$@\"", quoted(&gate));
+    let sick = Server::run_by("sick", "sh").arg("-c").arg(script).arg(SCRIPTED).flags("--exit-at-start 3");
+    let daemon = Daemon::spawn(Rc::clone(&place), &Setup::with(sick));
     let guard = until("the daemon starts a guard", || children(daemon.pid()).first().copied());
-    let mut looks = 0;
-    until("its server has come and gone", || {
-        // One that was stopped before it has told the guard what to run is given another moment now and then.
-        match looks % 40 {
-            0 => signal(daemon.pid(), Signal::STOP),
-            39 => signal(daemon.pid(), Signal::CONT),
-            _ => {}
-        }
-        looks += 1;
-        Process::find(guard).is_none().then_some(())
-    });
+    until("its server is there", || (!children(guard).is_empty()).then_some(()));
+    signal(daemon.pid(), Signal::STOP);
+    fs::write(gate, "").expect("the test's own directory is writable");
+    until("its server has gone", || Process::find(guard).is_none().then_some(()));
     signal(daemon.pid(), Signal::CONT);
     let row = daemon.wait_row("sick", "is in backoff", |row| row["state"] == "backoff");
     assert!(row["stderr"].to_string().contains("cannot start: exit code 3"), "{row}");

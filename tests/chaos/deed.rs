@@ -11,6 +11,9 @@ fn large(max_message: usize) -> usize {
     (max_message / 16).min(64 << 10)
 }
 
+/// More bytes than an answer has around its pad: with them it stays under the cap, which is no fault of its server.
+const ENVELOPE: usize = 4 << 10;
+
 /// One call.
 pub(crate) struct Deed {
     pub(crate) server: &'static str,
@@ -48,7 +51,7 @@ impl Deed {
             66..72 => ("progress", json!({"n": rng.u32(1..6), "every": rng.u32(..30)})),
             72..76 => ("echo", json!({"pad": rng.usize(..large(max_message))})),
             76..78 => ("echo", json!({"filler": "x".repeat(rng.usize(..large(max_message)))})),
-            78 if rng.u32(..10) == 0 => ("echo", json!({"pad": rng.usize(..max_message)})),
+            78 if rng.u32(..10) == 0 => ("echo", json!({"pad": rng.usize(..max_message - ENVELOPE)})),
             78 | 79 => ("dribble", json!({})),
             80 => ("echo", json!({"pad": max_message + 1})),
             81 => ("stderr", json!({"bytes": rng.usize(..2 << 20), "lines": rng.bool()})),

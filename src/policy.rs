@@ -22,11 +22,14 @@ pub struct Policy {
     read_only: bool,
 }
 
+/// Those of several policies together are one list after the other: nothing is lost by joining them.
 #[derive(Debug, Clone, Default)]
 struct Rules {
     hidden: bool,
-    allow: Option<GlobSet>,
-    deny: GlobSet,
+    /// Each has to match.
+    allow: Vec<GlobSet>,
+    /// None may match.
+    deny: Vec<GlobSet>,
 }
 
 impl Policy {
@@ -44,8 +47,22 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn with(mut self, kind: Kind, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
         let rules = &mut self.rules[ruling(kind)];
-        (rules.allow, rules.deny) = (allow.map(set).transpose()?, set(deny)?);
+        rules.allow = allow.map(set).transpose()?.into_iter().collect();
+        rules.deny = denied(deny)?;
         Ok(self)
+    }
+
+    /// The policy that exposes what both do.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        for kind in Kind::ALL {
+            let (rules, more) = (&mut self.rules[kind], &other.rules[kind]);
+            rules.hidden |= more.hidden;
+            rules.allow.extend(more.allow.iter().cloned());
+            rules.deny.extend(more.deny.iter().cloned());
+        }
+        self.read_only |= other.read_only;
+        self
     }
 
     /// The same policy with other `deny` patterns on tools.
@@ -54,7 +71,7 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn denying(&self, deny: &[Glob]) -> Result<Self, globset::Error> {
         let mut policy = self.clone();
-        policy.rules[Kind::Tools].deny = set(deny)?;
+        policy.rules[Kind::Tools].deny = denied(deny)?;
         Ok(policy)
     }
 
@@ -79,7 +96,9 @@ impl Policy {
     #[must_use]
     pub fn permits(&self, kind: Kind, key: &str, definition: Option<&Bytes>) -> bool {
         let Rules { hidden, allow, deny } = &self.rules[ruling(kind)];
-        let is_allowed = |key: &str| allow.as_ref().is_none_or(|allow| allow.is_match(key)) && !deny.is_match(key);
+        let is_allowed = |key: &str| {
+            allow.iter().all(|patterns| patterns.is_match(key)) && !deny.iter().any(|patterns| patterns.is_match(key))
+        };
         let is_permitted = match kind {
             Kind::Tools | Kind::Prompts => is_fit_name(key) && is_allowed(key),
             Kind::Resources | Kind::Templates => uri::spellings(key).all(|spelling| is_allowed(&spelling)),
@@ -121,6 +140,10 @@ fn reads_only(definition: &Bytes) -> bool {
 /// If `text` is no glob; the error says what is wrong in it.
 pub fn pattern(text: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(text).literal_separator(false).backslash_escape(true).empty_alternates(true).build()
+}
+
+fn denied(globs: &[Glob]) -> Result<Vec<GlobSet>, globset::Error> {
+    Ok(if globs.is_empty() { Vec::new() } else { vec![set(globs)?] })
 }
 
 fn set(globs: &[Glob]) -> Result<GlobSet, globset::Error> {

@@ -29,6 +29,22 @@ fn allow_narrows_then_deny_wins() {
 }
 
 #[test]
+fn two_policies_together_expose_what_both_do() {
+    let allow: [Option<&[&str]>; 4] = [None, Some(&[]), Some(&["read_*"]), Some(&["*_file"])];
+    let deny: [&[&str]; 3] = [&[], &["write_*"], &["read_secret"]];
+    let all = || allow.iter().flat_map(|allow| deny.iter().map(|deny| policy(Kind::Tools, *allow, deny)));
+    for (a, b) in all().flat_map(|a| all().map(move |b| (a.clone(), b))) {
+        let both = a.clone().and(&b);
+        for tool in ["read_file", "read_secret", "write_file", "list"] {
+            let expected = a.permits(Kind::Tools, tool, None) && b.permits(Kind::Tools, tool, None);
+            assert_eq!(both.permits(Kind::Tools, tool, None), expected, "{tool}: {a:?} and {b:?}");
+        }
+    }
+    let narrow = Policy::default().exposing(&[Kind::Tools]).and(&Policy::default().read_only(true));
+    assert!(!narrow.permits(Kind::Prompts, "x", None) && !narrow.permits(Kind::Tools, "x", None));
+}
+
+#[test]
 fn a_star_crosses_slashes_and_case_counts() {
     check(None, &["fs*"], "fs/write", false);
     check(None, &["write"], "Write", true);

@@ -15,6 +15,7 @@ pub mod interpolate;
 mod json;
 mod load;
 mod read;
+pub(crate) mod secret;
 mod settings;
 pub(crate) mod size;
 mod timeouts;

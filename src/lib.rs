@@ -14,6 +14,7 @@ mod instructions;
 pub mod jsonrpc;
 pub mod kind;
 pub mod level;
+mod likeness;
 pub mod logging;
 pub mod manager;
 mod moment;

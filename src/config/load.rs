@@ -19,7 +19,7 @@ use super::tree::{Node, Parsed, Problem};
 use super::{json, toml};
 
 /// Largest configuration file.
-const MAX_FILE: u64 = 4 << 20;
+pub(super) const MAX_FILE: u64 = 4 << 20;
 
 /// A configuration that holds, and what there is to say about it.
 #[derive(Debug)]

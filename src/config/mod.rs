@@ -1,9 +1,9 @@
 //! What the files say, checked: text in, [`Config`] out.
 //!
 //! Lives here: the two formats (TOML of our own, `mcpServers` JSON of other clients), their checking with a place for
-//! every complaint, and `${…}` interpolation. Knows: [`crate::policy`] and [`crate::naming`] for their types.
+//! every complaint, `${…}` interpolation, and edits of a file's text ([`edit`]). Knows: [`crate::policy`] and [`crate::naming`] for their types.
 //! Must not touch: tokio, processes, sockets. The environment and files are reached through [`interpolate::Sources`]
-//! only, so every rule is tested as a table.
+//! only, so every rule is tested as a table; the one place that writes is `edit/file.rs`.
 //!
 //! ```text
 //! file text ─ toml.rs / json.rs ─► tree::Node (values with spans) ─ read.rs ─► Draft ─ load.rs ─► Config
@@ -11,6 +11,8 @@
 //! ```
 
 pub mod diagnostic;
+#[allow(dead_code, reason = "the commands that edit come next")]
+pub(crate) mod edit;
 pub mod interpolate;
 mod json;
 mod load;

@@ -14,6 +14,7 @@ const PURE: &[&str] = &[
     "instructions",
     "jsonrpc",
     "level",
+    "likeness",
     "naming",
     "policy",
     "progress",

@@ -2,9 +2,7 @@
 
 use super::super::tree::{Entry, MOST_PROBLEMS, Problem};
 use super::Reader;
-
-/// How alike two keys must be (Jaro-Winkler, 0 to 1) for one to be suggested for the other.
-const ALIKE: f64 = 0.8;
+use crate::likeness::nearest;
 
 /// A key of a later version, with what holds instead in this one.
 pub(super) type Later = (&'static str, &'static str);
@@ -57,7 +55,7 @@ impl Reader<'_> {
         for entry in fields.entries.iter().take(MOST_PROBLEMS) {
             let message = format!("unknown key `{}` in {} is ignored", entry.key, fields.table);
             let problem = Problem::new(entry.key_span.clone(), message);
-            self.warn(match alike(&entry.key, &fields.known) {
+            self.warn(match nearest(&entry.key, fields.known.iter().copied()) {
                 Some(name) => problem.help(format!("did you mean `{name}`?")),
                 None => problem.help("remove it if it was meant for mcpd"),
             });
@@ -67,16 +65,10 @@ impl Reader<'_> {
 
 /// What to write instead of `key`.
 pub(super) fn suggestion(key: &str, known: &[&str]) -> String {
-    match alike(key, known) {
+    match nearest(key, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("write one of {}", list(known)),
     }
-}
-
-fn alike<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    let likeness = known.iter().map(|name| (strsim::jaro_winkler(&key.to_lowercase(), name), *name));
-    let (likeness, name) = likeness.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    (likeness >= ALIKE).then_some(name)
 }
 
 /// Names for a message: "`a`, `b` or `c`".

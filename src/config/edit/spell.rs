@@ -1,0 +1,83 @@
+//! A server as we write one by hand.
+
+/// Longest line; what is longer is written over several.
+const WIDTH: usize = 100;
+
+/// A value of a server's table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// A text.
+    Text(String),
+    /// `true` or `false`.
+    Flag(bool),
+    /// A list of texts.
+    List(Vec<String>),
+    /// Texts by their keys, in this order.
+    Table(Vec<(String, String)>),
+}
+
+impl From<&str> for Setting {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// `[servers.NAME]` with its keys, each line ended with `\n`. A table that does not fit on a line is one with a header of
+/// its own, after all the rest.
+pub(super) fn server(name: &str, settings: &[(&str, Setting)]) -> String {
+    let name = key(name);
+    let (mut lines, mut tables) = (format!("[servers.{name}]\n"), String::new());
+    for (of, setting) in settings {
+        let of = key(of);
+        match (setting, line(&of, setting)) {
+            (_, line) if line.len() <= WIDTH => lines.push_str(&line),
+            (Setting::Table(members), _) => {
+                tables.push_str(&format!("\n[servers.{name}.{of}]\n{}", pairs(members, "", "\n")))
+            }
+            (Setting::List(items), _) => {
+                let items: String = items.iter().map(|item| format!("    {},\n", text(item))).collect();
+                lines.push_str(&format!("{of} = [\n{items}]\n"));
+            }
+            (_, line) => lines.push_str(&line),
+        }
+    }
+    lines + &tables
+}
+
+fn line(of: &str, setting: &Setting) -> String {
+    let value = match setting {
+        Setting::Text(value) => text(value),
+        Setting::Flag(value) => value.to_string(),
+        Setting::List(items) => format!("[{}]", items.iter().map(|item| text(item)).collect::<Vec<_>>().join(", ")),
+        Setting::Table(members) if members.is_empty() => "{}".to_owned(),
+        Setting::Table(members) => format!("{{ {} }}", pairs(members, ", ", "")),
+    };
+    format!("{of} = {value}\n")
+}
+
+fn pairs(members: &[(String, String)], between: &str, after: &str) -> String {
+    let each: Vec<_> = members.iter().map(|(name, value)| format!("{} = {}{after}", key(name), text(value))).collect();
+    each.join(between)
+}
+
+/// A key, in quotes where it needs them.
+fn key(name: &str) -> String {
+    let is_bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if is_bare { name.to_owned() } else { text(name) }
+}
+
+/// A text in quotes, on one line whatever is in it.
+fn text(value: &str) -> String {
+    let mut spelt = String::from('"');
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => spelt.extend(['\\', c]),
+            '\n' => spelt.push_str("\\n"),
+            '\r' => spelt.push_str("\\r"),
+            '\t' => spelt.push_str("\\t"),
+            c if c.is_control() => spelt.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => spelt.push(c),
+        }
+    }
+    spelt + "\""
+}

@@ -15,8 +15,8 @@ use super::tree::Problem;
 /// Beyond this a line is not shown: laying it out costs time, and nobody reads it.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Characters of a message that are shown.
-const LONGEST_MESSAGE: usize = 400;
+/// Characters of a message that are shown; those that list every key of a server are the longest of our own.
+const LONGEST_MESSAGE: usize = 800;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use self::sources::{Process, Sources};
-use super::AGENT_CWD;
+use super::{AGENT_CWD, Secrets};
 
 /// Largest file a `${file:…}` or `${cred:…}` takes: more than an argument or a variable can hold.
 const MAX_FILE: u64 = 1 << 20;
@@ -126,8 +126,17 @@ impl Template {
     }
 
     /// The text with every reference filled in.
-    pub(super) fn fill(&self, sources: &dyn Sources) -> Result<String, Undefined> {
-        self.0.iter().map(|piece| piece.fill(sources)).collect()
+    /// What of it comes from `${file:…}` and `${cred:…}` is added to `secrets`.
+    pub(super) fn fill(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, Undefined> {
+        let mut filled = String::new();
+        for piece in &self.0 {
+            let value = piece.fill(sources)?;
+            if matches!(piece, Piece::File(_) | Piece::Credential(_)) {
+                secrets.add(&value);
+            }
+            filled.push_str(&value);
+        }
+        Ok(filled)
     }
 }
 

@@ -73,7 +73,7 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigEr
     if loaded.files.is_empty() {
         loaded.hint = Some(hint(default.as_deref()));
     }
-    loaded.config = layers.into_config();
+    loaded.config = layers.into_config(sources);
     Ok(loaded)
 }
 

@@ -15,6 +15,7 @@ pub mod diagnostic;
 pub(crate) mod edit;
 pub mod interpolate;
 mod json;
+mod launch;
 mod load;
 mod read;
 pub(crate) mod secret;
@@ -24,11 +25,12 @@ mod timeouts;
 mod toml;
 mod tree;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::launch::AGENT_CWD;
+pub use self::launch::{Launch, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::settings::{Limits, OnUnhealthy, Settings, Sharing, Start};
 pub use self::timeouts::{CallLimit, ToolTimeouts};
@@ -89,7 +91,7 @@ impl Default for Keep {
 pub struct ServerConfig {
     /// `[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*`.
     pub name: Arc<str>,
-    /// How it is run, or why it cannot be: an undefined `${…}` fails this server alone.
+    /// How it is run or reached, or why it cannot be: an undefined `${…}` fails this server alone.
     pub launch: Result<Launch, interpolate::Undefined>,
     /// Which of its tools are exposed.
     pub policy: Policy,
@@ -102,17 +104,9 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// A server of this name, run by this command, without policy and with the default [`Settings`].
     pub fn new(name: impl Into<Arc<str>>, command: impl Into<String>) -> Self {
-        let launch = Launch {
-            command: command.into(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            pass_env: Vec::new(),
-            cwd: None,
-            roots: Vec::new(),
-        };
         Self {
             name: name.into(),
-            launch: Ok(launch),
+            launch: Ok(Launch::Program(Program { command: command.into(), ..Program::default() })),
             policy: Policy::default(),
             settings: Settings::default(),
             log_arguments: false,
@@ -122,19 +116,19 @@ impl ServerConfig {
     /// Adds arguments, passed verbatim.
     #[must_use]
     pub fn args(self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.with_launch(|launch| launch.args.extend(args.into_iter().map(Into::into)))
+        self.with_program(|program| program.args.extend(args.into_iter().map(Into::into)))
     }
 
     /// Sets a variable of its environment, beyond the few it gets from this program.
     #[must_use]
     pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.with_launch(|launch| drop(launch.env.insert(name.into(), value.into())))
+        self.with_program(|program| drop(program.env.insert(name.into(), value.into())))
     }
 
     /// Sets its working directory.
     #[must_use]
     pub fn cwd(self, cwd: impl Into<PathBuf>) -> Self {
-        self.with_launch(|launch| launch.cwd = Some(cwd.into()))
+        self.with_program(|program| program.cwd = Some(cwd.into()))
     }
 
     /// Sets which of its tools are exposed.
@@ -169,71 +163,13 @@ impl ServerConfig {
 
     /// What instances that are not one agent's own are told when they ask for roots.
     pub(crate) fn roots(&self) -> &[String] {
-        self.launch.as_ref().map_or(&[], |launch| &launch.roots)
+        self.launch.as_ref().map_or(&[], Launch::roots)
     }
 
-    fn with_launch(mut self, change: impl FnOnce(&mut Launch)) -> Self {
-        if let Ok(launch) = &mut self.launch {
-            change(launch);
+    fn with_program(mut self, change: impl FnOnce(&mut Program)) -> Self {
+        if let Ok(Launch::Program(program)) = &mut self.launch {
+            change(program);
         }
         self
-    }
-}
-
-/// How a server's process is started. `Debug` shows no value that could be a secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Launch {
-    /// Program name or path; without `/` it is looked up on the child's `PATH`.
-    pub command: String,
-    /// Arguments, passed verbatim: no shell.
-    pub args: Vec<String>,
-    /// Variables the configuration gives, on top of the allow-listed ones.
-    pub env: BTreeMap<String, String>,
-    /// Names passed on from the daemon's own environment, beyond the allow-listed ones.
-    pub pass_env: Vec<String>,
-    /// Working directory; if not given, the agent's where an instance is for that, else the user's home directory.
-    pub cwd: Option<PathBuf>,
-    /// What an instance that is not one agent's own is told when it asks for roots: whole paths and `file://` URIs.
-    pub roots: Vec<String>,
-}
-
-/// What stands for an agent's working directory in a text of [`Launch`] until it is known. Nothing else there can hold a
-/// NUL.
-pub(crate) const AGENT_CWD: &str = "\0";
-
-impl Launch {
-    /// Whether it depends on an agent's working directory.
-    #[must_use]
-    pub fn wants_agent_cwd(&self) -> bool {
-        let mut texts = self.args.iter().chain(self.env.values()).chain(&self.roots).chain([&self.command]);
-        texts.any(|text| text.contains(AGENT_CWD))
-            || self.cwd.as_ref().is_some_and(|cwd| lossless(cwd).contains(AGENT_CWD))
-    }
-
-    fn at(&self, agent_cwd: &str) -> Self {
-        let fill = |text: &String| text.replace(AGENT_CWD, agent_cwd);
-        Self {
-            command: fill(&self.command),
-            args: self.args.iter().map(fill).collect(),
-            env: self.env.iter().map(|(name, text)| (name.clone(), fill(text))).collect(),
-            pass_env: self.pass_env.clone(),
-            cwd: Some(self.cwd.as_ref().map_or_else(|| agent_cwd.into(), |cwd| fill(&lossless(cwd)).into())),
-            roots: self.roots.iter().map(fill).collect(),
-        }
-    }
-}
-
-/// It was read from text.
-fn lossless(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
-impl std::fmt::Debug for Launch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Launch")
-            .field("args", &self.args.len())
-            .field("env", &self.env.keys().collect::<Vec<_>>())
-            .field("pass_env", &self.pass_env)
-            .finish_non_exhaustive()
     }
 }

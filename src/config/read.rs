@@ -1,10 +1,11 @@
 //! From a tree to what one file asks for. Every complaint is collected, not just the first.
 //!
 //! `fields` takes a table apart, `values` checks single values, `ours` and `clients` are the two formats, `server` is
-//! what they share, `policy` are the keys that say what is exposed, `timeouts` those that limit calls.
+//! what names one, `launch` how it is run or reached, `policy` are the keys that say what is exposed, `timeouts` those that limit calls.
 
 mod clients;
 mod fields;
+mod launch;
 mod ours;
 mod policy;
 mod server;
@@ -16,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Launch;
-use super::interpolate::{Sources, Undefined};
+use super::interpolate::Sources;
+use super::launch::LaunchDraft;
 use super::settings::SettingsDraft;
 use super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
 use crate::naming::Scheme;
@@ -65,7 +66,7 @@ pub(super) struct DefaultsDraft {
 pub(super) struct ServerDraft {
     pub(super) name: Arc<str>,
     pub(super) name_span: Range<usize>,
-    pub(super) launch: Result<Launch, Undefined>,
+    pub(super) launch: LaunchDraft,
     pub(super) policy: Policy,
     pub(super) settings: SettingsDraft,
     pub(super) log_arguments: bool,

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::listing::{Listing, Next};
 use crate::catalog::Lists;
-use crate::config::{Launch, ServerConfig};
+use crate::config::{Program, ServerConfig};
 use crate::kind::{Kind, PerKind};
 
 /// Largest file that is read: what a list may have, and a little more.
@@ -56,8 +56,8 @@ struct Kept<'a> {
 }
 
 impl Cache {
-    pub(super) fn of(directory: PathBuf, config: &ServerConfig, launch: &Launch) -> Self {
-        Self { directory, file: format!("{}.json", key(config, launch)) }
+    pub(super) fn of(directory: PathBuf, config: &ServerConfig, program: &Program) -> Self {
+        Self { directory, file: format!("{}.json", key(config, program)) }
     }
 
     /// What was last written.
@@ -106,18 +106,19 @@ impl Cache {
     }
 }
 
-/// Of all that decides which tools there are. Values of variables may be secrets, of which not even a hash is kept.
-fn key(config: &ServerConfig, launch: &Launch) -> String {
+/// Of all that decides which tools there are. Of secrets, which values of variables may be too, not even a hash is
+/// kept.
+fn key(config: &ServerConfig, program: &Program) -> String {
     let mut hash = Sha256::new();
-    let cwd = launch.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
-    let names = launch.env.keys().chain(&launch.pass_env);
-    for part in [&*config.name, &launch.command, &cwd].into_iter().chain(names.map(String::as_str)) {
-        hash.update(part);
+    let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
+    let names = program.env.keys().chain(&program.pass_env);
+    for part in [&*config.name, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
+        hash.update(program.secrets.masked(part));
         hash.update([0]);
     }
-    for arg in &launch.args {
+    for arg in &program.args {
         hash.update([1]);
-        hash.update(arg);
+        hash.update(program.secrets.masked(arg));
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -125,6 +126,7 @@ fn key(config: &ServerConfig, launch: &Launch) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Launch;
 
     fn known(kind: Kind, text: &str) -> Known {
         let Some(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
@@ -135,12 +137,16 @@ mod tests {
         Known { lists, instructions: Some("Read\nthis.".into()) }
     }
 
+    fn program(config: &ServerConfig) -> &Program {
+        config.launch.as_ref().ok().and_then(Launch::program).expect("a program")
+    }
+
     #[test]
     fn a_list_is_read_as_it_was_written_and_anything_else_is_none() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let config = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "secret");
-        let launch = config.launch.as_ref().expect("defined");
-        let cache = Cache::of(place.path().join("a/b"), &config, launch);
+        let key_of = |config: &ServerConfig| key(config, program(config));
+        let cache = Cache::of(place.path().join("a/b"), &config, program(&config));
         assert!(cache.read("s").is_none());
         cache
             .write(
@@ -161,8 +167,8 @@ mod tests {
             assert!(cache.read("s").is_none(), "{foreign}");
         }
         let changed = ServerConfig::new("s", "x").args(["b"]).env("TOKEN", "secret");
-        assert_ne!(key(&changed, changed.launch.as_ref().expect("defined")), key(&config, launch));
+        assert_ne!(key_of(&changed), key_of(&config));
         let other_secret = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "other");
-        assert_eq!(key(&other_secret, other_secret.launch.as_ref().expect("defined")), key(&config, launch));
+        assert_eq!(key_of(&other_secret), key_of(&config));
     }
 }

@@ -21,7 +21,7 @@ use self::grouped::Grouped;
 use self::guarded::Guarded;
 use super::guard::Definition;
 use super::{Guard, Inherited, Stop, StopOrder};
-use crate::config::{Launch, Limits, ServerConfig};
+use crate::config::{Limits, Program, ServerConfig};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 const EOF_GRACE: Duration = Duration::from_secs(3);
@@ -225,23 +225,23 @@ impl Process {
 /// Variables every server gets if mcpd has them; those of the locale, `LC_*`, too.
 const PASSED_ENV: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
-/// What the server is started with: the configured launch with its whole environment, chosen from `own`, which is mcpd's.
+/// What the server is started with: the configured program with its whole environment, chosen from `own`, which is mcpd's.
 pub(super) fn definition(
-    launch: &Launch,
+    program: &Program,
     inherited: Inherited,
     own: impl Iterator<Item = (String, String)>,
 ) -> Definition {
     let is_passed = |name: &str| {
-        PASSED_ENV.contains(&name) || name.starts_with("LC_") || launch.pass_env.iter().any(|passed| passed == name)
+        PASSED_ENV.contains(&name) || name.starts_with("LC_") || program.pass_env.iter().any(|passed| passed == name)
     };
     let mut env: BTreeMap<String, String> = own.filter(|(name, _)| is_passed(name)).collect();
-    env.extend(launch.env.clone());
+    env.extend(program.env.clone());
     let home = env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     Definition {
-        command: launch.command.clone(),
-        args: launch.args.clone(),
+        command: program.command.clone(),
+        args: program.args.clone(),
         env,
-        cwd: launch.cwd.clone().unwrap_or(home),
+        cwd: program.cwd.clone().unwrap_or(home),
         umask: inherited.umask,
         open_files: inherited.open_files,
     }
@@ -253,17 +253,15 @@ mod tests {
 
     #[test]
     fn a_server_gets_the_allow_listed_variables_and_its_own_only() {
-        let launch = Launch {
+        let program = Program {
             command: "x".to_owned(),
-            args: Vec::new(),
             env: BTreeMap::from([("TERM".to_owned(), "dumb".to_owned()), ("TOKEN".to_owned(), "t".to_owned())]),
             pass_env: vec!["HTTPS_PROXY".to_owned(), "UNSET".to_owned()],
-            cwd: None,
-            roots: Vec::new(),
+            ..Program::default()
         };
         let own = ["HOME", "LC_TIME", "TERM", "HTTPS_PROXY", "SECRET", "NOTIFY_SOCKET", "XDG_RUNTIME_DIR"];
         let own = own.into_iter().map(|name| (name.to_owned(), format!("/own/{name}")));
-        let definition = definition(&launch, Inherited::default(), own);
+        let definition = definition(&program, Inherited::default(), own);
         assert_eq!(definition.env.keys().collect::<Vec<_>>(), ["HOME", "HTTPS_PROXY", "LC_TIME", "TERM", "TOKEN"]);
         assert_eq!((&*definition.env["TERM"], &*definition.env["HTTPS_PROXY"]), ("dumb", "/own/HTTPS_PROXY"));
         assert_eq!(definition.cwd, PathBuf::from("/own/HOME"));

@@ -12,7 +12,7 @@ use super::control::Wanted;
 use super::instance::Instance;
 use super::lifecycle::Event;
 use super::task::{ServerTask, startable};
-use crate::config::{ServerConfig, Start};
+use crate::config::{Launch, Start};
 
 impl ServerTask {
     /// Waits until an instance is to run again; `false` if none ever is.
@@ -101,8 +101,8 @@ impl ServerTask {
     }
 
     fn cache(&self) -> Option<Cache> {
-        let ServerConfig { launch, .. } = &*self.config;
+        let Ok(Launch::Program(program)) = &self.config.launch else { return None };
         let directory = self.host.cache.clone().filter(|_| self.is_lazy())?;
-        Some(Cache::of(directory, &self.config, launch.as_ref().ok()?))
+        Some(Cache::of(directory, &self.config, program))
     }
 }

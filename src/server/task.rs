@@ -25,7 +25,7 @@ use super::role::Role;
 use super::stderr;
 use super::turn::Turn;
 use super::{Command, Host};
-use crate::config::ServerConfig;
+use crate::config::{Launch, ServerConfig};
 
 /// For what a server that is gone had written to stderr to be taken in.
 const LAST_STDERR: Duration = Duration::from_millis(200);
@@ -91,7 +91,13 @@ pub(super) async fn run(
 }
 
 pub(super) fn startable(config: &ServerConfig) -> Result<(), String> {
-    config.launch.as_ref().map(drop).map_err(ToString::to_string)
+    match &config.launch {
+        Ok(Launch::Program(_)) => Ok(()),
+        Ok(Launch::Remote(_)) => {
+            Err("it has a `url`, and this version of mcpd does not speak HTTP to servers".to_owned())
+        }
+        Err(undefined) => Err(undefined.to_string()),
+    }
 }
 
 impl ServerTask {
@@ -131,12 +137,13 @@ impl ServerTask {
     async fn one_instance(&mut self) -> String {
         let turns = self.host.turns.clone();
         let Some(turn) = self.while_wanted(turns.take()).await else { return self.stopped() };
-        let Ok(launch) = &self.config.launch else { return "cannot be started".to_owned() };
+        let Ok(Launch::Program(program)) = &self.config.launch else { return "cannot be started".to_owned() };
+        let secrets = program.secrets.clone();
         let host = &self.host;
-        let definition = process::definition(launch, host.inherited, own_env());
+        let definition = process::definition(program, host.inherited, own_env());
         let mut spawned = match process::spawn(&host.guard, &definition) {
             Ok(spawned) => spawned,
-            Err(NotStarted::Refused(reason)) => return reason,
+            Err(NotStarted::Refused(reason)) => return secrets.masked(&reason),
             Err(NotStarted::GuardLost) => return "its guard died".to_owned(),
         };
         // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
@@ -161,7 +168,7 @@ impl ServerTask {
                     self.guard_lost();
                 }
                 match not_started {
-                    Some(Ok(Err(NotStarted::Refused(reason)))) => reason,
+                    Some(Ok(Err(NotStarted::Refused(reason)))) => secrets.masked(&reason),
                     Some(Ok(_)) => "its guard died".to_owned(),
                     Some(Err(_)) => "its guard does not answer".to_owned(),
                     None => self.stopped(),

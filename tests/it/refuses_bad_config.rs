@@ -136,6 +136,42 @@ fn an_undefined_variable_fails_its_server_alone() {
 }
 
 #[test]
+fn a_server_at_a_url_fails_alone_and_says_why() {
+    let place = Place::new();
+    let remote = "[servers.far]\nurl = \"http://127.0.0.1:9/canary-1\"\nheaders = { Authorization = \"canary-2\" }\n";
+    let near = Server::named("near").flags("--bare --tool echo");
+    let daemon = Setup::with(near).head(remote).start_in(&place);
+    let row = daemon.row("far");
+    assert_eq!(row["state"], "failed");
+    assert!(row["reason"].to_string().contains("does not speak HTTP to servers"), "{row}");
+    assert_eq!(Agent::ready(&daemon).tools(), ["near__echo"]);
+    assert!(!row.to_string().contains("canary") && !daemon.log().contains("canary"), "{row}");
+}
+
+#[test]
+fn why_a_server_cannot_be_started_shows_no_secret() {
+    let place = Place::new();
+    let secret = place.write("secret", "canary\n");
+    let reference = format!("${{file:{}}}", secret.display());
+    let by_path = Server::run_by("path", format!("/nowhere/{reference}"));
+    let by_name = Server::run_by("name", &reference);
+    let by_cwd = Server::named("cwd").line(format!("cwd = {}", quoted(format!("/nowhere/{reference}"))));
+    let by_search = Server::run_by("search", "no-such-command").env("PATH", &reference);
+    let daemon =
+        Setup::with(by_path).server(by_name).server(by_cwd).server(by_search).option("--log=trace").start_in(&place);
+    for (name, reason) in [
+        ("path", "command `/nowhere/…` does not exist"),
+        ("name", "command `…` not found"),
+        ("cwd", "working directory `/nowhere/…` does not exist"),
+        ("search", "PATH searched: …"),
+    ] {
+        let row = daemon.row(name);
+        assert!(row["reason"].to_string().contains(reason), "{row}");
+    }
+    assert!(!daemon.log().contains("canary"), "{}", daemon.log());
+}
+
+#[test]
 fn without_any_file_the_daemon_is_empty_and_says_where_to_write_one() {
     let daemon = Setup::new().without_config().start();
     assert!(Agent::ready(&daemon).tools().is_empty());

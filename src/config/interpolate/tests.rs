@@ -20,12 +20,13 @@ fn table() -> Table {
 }
 
 fn check(text: &str, expected: &str) {
-    let filled = Template::parse(text).expect("well-formed").fill(&table());
+    let filled = Template::parse(text).expect("well-formed").fill(&table(), &mut Secrets::default());
     assert_eq!(filled.as_deref(), Ok(expected), "{text:?}");
 }
 
 fn check_undefined(text: &str, expected: &str) {
-    let undefined = Template::parse(text).expect("well-formed").fill(&table()).expect_err(text);
+    let undefined =
+        Template::parse(text).expect("well-formed").fill(&table(), &mut Secrets::default()).expect_err(text);
     assert_eq!(undefined.to_string(), expected);
 }
 
@@ -85,7 +86,9 @@ fn what_is_missing_is_named() {
         "cannot read /etc/nul: it holds a NUL character, which no argument or variable can carry",
     );
     let bare = Table::default();
-    let undefined = |text: &str| Template::parse_path(text).expect("well-formed").fill(&bare).expect_err(text);
+    let undefined = |text: &str| {
+        Template::parse_path(text).expect("well-formed").fill(&bare, &mut Secrets::default()).expect_err(text)
+    };
     assert_eq!(undefined("~/x"), Undefined::Home);
     assert_eq!(undefined("${file:~/x}"), Undefined::Home);
     assert_eq!(undefined("${cred:db}"), Undefined::Credential("db".to_owned()));
@@ -93,7 +96,7 @@ fn what_is_missing_is_named() {
 
 #[test]
 fn a_path_may_begin_at_home() {
-    let fill = |text: &str| Template::parse_path(text).expect("well-formed").fill(&table());
+    let fill = |text: &str| Template::parse_path(text).expect("well-formed").fill(&table(), &mut Secrets::default());
     assert_eq!(fill("~/${NAME}/x"), Ok("/home/u/value/x".to_owned()));
     assert_eq!(fill("/a/~/b"), Ok("/a/~/b".to_owned()));
     assert_eq!(fill("~u/b"), Ok("~u/b".to_owned()));

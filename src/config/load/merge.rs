@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
-use super::super::interpolate::Undefined;
+use super::super::interpolate::{Sources, Undefined};
+use super::super::launch::Launch;
 use super::super::read::{DaemonDraft, DefaultsDraft, Draft, ServerDraft};
 use super::super::tree::Problem;
 use super::super::{Config, DaemonConfig, Keep, ServerConfig};
@@ -52,7 +53,7 @@ impl Layers {
     }
 
     /// The configuration, with a default wherever no file says anything.
-    pub(super) fn into_config(self) -> Config {
+    pub(super) fn into_config(self, sources: &dyn Sources) -> Config {
         let Self { daemon, defaults, servers, places: _ } = self;
         let unset = DaemonConfig::default();
         let naming = Naming {
@@ -73,22 +74,21 @@ impl Layers {
                 max_starting: daemon.max_starting.unwrap_or(unset.max_starting),
                 calls,
             },
-            servers: servers.into_iter().map(|server| with_defaults(server, &defaults)).collect(),
+            servers: servers.into_iter().map(|server| settle(server, &defaults, sources)).collect(),
         }
     }
 }
 
-fn with_defaults(server: ServerDraft, defaults: &DefaultsDraft) -> ServerConfig {
-    let launch = server.launch.map(|mut launch| {
-        launch.pass_env.extend(defaults.pass_env.iter().cloned());
-        launch.pass_env.sort_unstable();
-        launch.pass_env.dedup();
-        launch
-    });
+fn settle(server: ServerDraft, defaults: &DefaultsDraft, sources: &dyn Sources) -> ServerConfig {
     let settings = server.settings.or(&defaults.settings).settle();
-    let launch = launch.and_then(|launch| match launch.wants_agent_cwd() && !settings.sharing.is_by_agent() {
-        true => Err(Undefined::AgentCwd),
-        false => Ok(launch),
+    let launch = server.launch.fill(sources).and_then(|mut launch| {
+        if let Launch::Program(program) = &mut launch {
+            program.pass_env.extend(defaults.pass_env.iter().cloned());
+            program.pass_env.sort_unstable();
+            program.pass_env.dedup();
+        }
+        let is_lost = launch.wants_agent_cwd() && !settings.sharing.is_by_agent();
+        if is_lost { Err(Undefined::AgentCwd) } else { Ok(launch) }
     });
     ServerConfig { name: server.name, launch, policy: server.policy, settings, log_arguments: server.log_arguments }
 }

@@ -6,6 +6,7 @@ mod layers;
 mod ours;
 mod printing;
 mod refusals;
+mod remotes;
 mod syntax;
 
 use std::time::Duration;
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 
 use super::super::interpolate::table::Table;
 use super::super::interpolate::{Process, Undefined};
-use super::super::{DaemonConfig, Limits, ServerConfig};
+use super::super::{DaemonConfig, Launch, Limits, Program, ServerConfig};
 use super::*;
 
 fn load_text(path: &str, text: &str) -> Result<Loaded, ConfigError> {
@@ -66,6 +67,10 @@ fn server(text: &str) -> ServerConfig {
     let path = if text.starts_with('{') { "/c.json" } else { "/c.toml" };
     let loaded = load_text(path, text).unwrap_or_else(|error| panic!("{error}"));
     loaded.config.servers.into_iter().next().expect("a server")
+}
+
+fn program(config: &ServerConfig) -> &Program {
+    config.launch.as_ref().ok().and_then(Launch::program).expect("a program that is defined")
 }
 
 const OK: &str = "[servers.a]\ncommand = 'x'\n";

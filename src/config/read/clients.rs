@@ -3,6 +3,7 @@
 use super::super::settings::SettingsDraft;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::Fields;
+use super::launch::LaunchKeys;
 use super::{Draft, Reader, ServerDraft};
 
 const EXAMPLE: &str = r#"write `{ "mcpServers": { "files": { "command": "npx" } } }`"#;
@@ -35,25 +36,23 @@ impl Reader<'_> {
             return None;
         }
         let name = self.server_name(entry);
-        let server = self.server(entry, &mut fields, false);
+        let policy = self.policy(entry, &mut fields);
+        let keys = LaunchKeys::common(&mut fields);
+        let launch = self.launch(entry, &keys);
         self.finish_loosely(fields);
-        let (launch, policy) = server?;
         let name_span = entry.key_span.clone();
         let settings = SettingsDraft::default();
-        Some(ServerDraft { name: name?, name_span, launch, policy, settings, log_arguments: false })
+        Some(ServerDraft { name: name?, name_span, launch: launch?, policy: policy?, settings, log_arguments: false })
     }
 
     fn is_skipped(&mut self, entry: &Entry, fields: &mut Fields<'_>) -> bool {
+        // Whether there is a `command` or a `url` says the same.
+        fields.take("type").and_then(|kind| self.string(&kind.node, "`type`"));
         let disabled = fields.take("disabled").is_some_and(|disabled| self.boolean(disabled));
-        let transport = fields.take("type").and_then(|kind| self.string(&kind.node, "`type`"));
-        let remote = fields.has("url") || transport.is_some_and(|kind| kind != "stdio");
-        let problem = Problem::new(entry.key_span.clone(), format!("server `{}` is skipped", entry.key));
         if disabled {
+            let problem = Problem::new(entry.key_span.clone(), format!("server `{}` is skipped", entry.key));
             self.warn(problem.label("it says `disabled`").help("remove `disabled` to have it run"));
-        } else if remote {
-            let problem = problem.label("it is reached by HTTP, which this version of mcpd does not have");
-            self.warn(problem.help("configure a server that is run, with `command`"));
         }
-        disabled || remote
+        disabled
     }
 }

@@ -26,11 +26,6 @@ impl<'t> Fields<'t> {
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(index))
     }
-
-    /// Whether `key` is still there.
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.entries.iter().any(|entry| entry.key == key)
-    }
 }
 
 impl Reader<'_> {

@@ -6,7 +6,7 @@ use super::super::DaemonConfig;
 use super::super::settings::{OnUnhealthy, Settings, SettingsDraft, Sharing, Start};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::{Fields, Later, suggestion};
-use super::server::with_roots;
+use super::launch::LaunchKeys;
 use super::{DaemonDraft, DefaultsDraft, Draft, Reader, ServerDraft};
 use crate::config::Keep;
 use crate::naming::{MIN_LENGTH, Naming, Scheme};
@@ -23,10 +23,7 @@ const TASKS: RangeInclusive<usize> = 1..=4 << 20;
 /// Calls that are kept in memory.
 const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
-const COMMAND_ONLY: &str = "configure a server that is run, with `command`";
-
 const LATER: &[Later] = &[("profiles", "remove it: `allow` and `deny` of a server hold for all agents")];
-const LATER_SERVER: &[Later] = &[("url", COMMAND_ONLY), ("headers", COMMAND_ONLY)];
 
 impl Reader<'_> {
     pub(super) fn our_file(&mut self, root: &Node) -> Draft {
@@ -87,19 +84,14 @@ impl Reader<'_> {
             return None;
         };
         let mut fields = Fields::new(format!("`[servers.{name}]`"), entries);
-        let pass_env = fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default();
         let settings = self.settings(&mut fields);
-        let roots = fields.take("roots").map(|entry| self.roots(entry)).unwrap_or_default();
         let log_arguments = fields.take("log_arguments").is_some_and(|entry| self.boolean(entry));
-        let remote = fields.has("url");
-        let server = self.server(entry, &mut fields, remote);
-        self.finish(fields, LATER_SERVER);
-        let (launch, policy) = server?;
-        let mut launch = launch.and_then(|launch| with_roots(launch, &roots, self.sources));
-        if let Ok(launch) = &mut launch {
-            launch.pass_env = pass_env;
-        }
-        Some(ServerDraft { name: named?, name_span: entry.key_span.clone(), launch, policy, settings, log_arguments })
+        let policy = self.policy(entry, &mut fields);
+        let keys = LaunchKeys::ours(&mut fields);
+        let launch = self.launch(entry, &keys);
+        self.finish(fields, &[]);
+        let (name, name_span) = (named?, entry.key_span.clone());
+        Some(ServerDraft { name, name_span, launch: launch?, policy: policy?, settings, log_arguments })
     }
 
     fn settings(&mut self, fields: &mut Fields<'_>) -> SettingsDraft {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use globset::Glob;
 
 use super::super::interpolate::{Malformed, Template};
-use super::super::size;
 use super::super::tree::{Entry, Node, Problem, Value};
+use super::super::{Secrets, size};
 use super::Reader;
 use crate::policy;
 
@@ -93,7 +93,7 @@ impl Reader<'_> {
     /// The whole path of a file, filled in.
     pub(super) fn file_path(&mut self, entry: &Entry, example: &str) -> Option<PathBuf> {
         let what = format!("`{}`", entry.key);
-        let filled = match self.path_template(&entry.node, &what)?.fill(self.sources) {
+        let filled = match self.path_template(&entry.node, &what)?.fill(self.sources, &mut Secrets::default()) {
             Ok(text) if Path::new(&text).is_absolute() => return Some(text.into()),
             Ok(_) => format!("{what} must be a whole path"),
             Err(undefined) => format!("{what} cannot be filled in: {undefined}"),

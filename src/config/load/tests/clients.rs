@@ -12,7 +12,7 @@ fn the_format_of_other_clients_is_read() {
             "type": "stdio", "command": "npx", "args": ["-y", "x",], "env": {"A": "${NAME}"}, "cwd": "/tmp", "deny": ["w*"],
           }, }, }"#,
     );
-    let launch = server.launch.expect("defined");
+    let launch = program(&server);
     assert_eq!((launch.command.as_str(), &launch.args[..]), ("npx", &["-y".to_owned(), "x".to_owned()][..]));
     assert_eq!(launch.env["A"], "value");
     assert!(!server.policy.permits(Kind::Tools, "write", None));
@@ -32,16 +32,14 @@ fn what_other_clients_have_beyond_is_ignored_with_a_warning() {
     check_warnings(
         r#"{"mcpServers": {
           "a": {"command": "x", "autoApprove": ["y"], "arg": []},
-          "b": {"url": "http://x"},
-          "c": {"type": "sse"},
+          "b": {"type": "sse", "url": "http://x", "args": 5},
           "d": {"command": "x", "disabled": true, "args": 5},
           "e": {"command": "x", "disabled": false}}}"#,
         &[
             "2:33 unknown key `autoApprove` in `a` is ignored",
             "2:55 unknown key `arg` in `a` is ignored | did you mean `args`?",
-            "3:11 server `b` is skipped",
-            "4:11 server `c` is skipped",
-            "5:11 server `d` is skipped",
+            "3:51 `args` is for a server that mcpd runs, and this one has a `url` | it is ignored",
+            "4:11 server `d` is skipped",
         ],
     );
 }

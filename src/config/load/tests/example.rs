@@ -12,7 +12,7 @@ fn the_example_says_the_defaults() {
     let plain = server(OK);
     let server = &with_server.config.servers[0];
     assert_eq!(server.settings, plain.settings);
-    assert!(server.launch.as_ref().expect("defined").pass_env.is_empty());
+    assert!(program(server).pass_env.is_empty());
 }
 
 #[test]
@@ -40,5 +40,5 @@ fn the_example_shows_every_key() {
             assert!(places.iter().any(|place| EXAMPLE.contains(place)), "{key}");
         }
     }
-    assert_eq!(shown, 8 + 16 + 28 + 1 + 2 + 2);
+    assert_eq!(shown, 8 + 16 + 30 + 1 + 2 + 2);
 }

@@ -62,7 +62,7 @@ fn later_files_replace_scalars_and_add_servers() {
     assert_eq!(loaded.config.servers.iter().map(|server| &*server.name).collect::<Vec<_>>(), ["a", "b", "c"]);
     for server in &loaded.config.servers {
         assert_eq!(server.settings.call_timeout, Duration::from_secs(2));
-        assert_eq!(server.launch.as_ref().expect("defined").pass_env, ["A", "B"]);
+        assert_eq!(program(server).pass_env, ["A", "B"]);
     }
 }
 

@@ -22,7 +22,7 @@ fn every_key_is_read() {
          command = '~/bin/${NAME}'\nargs = ['-y', '$${x}']\nenv = { T = '${TOKEN}', 'A.B' = '' }\n\
          pass_env = ['C', 'A']\ncwd = '~/n'\nroots = ['~/r', 'file:///${NAME}']\nallow = ['read_*']\ndeny = ['read_x']\nhandshake_timeout = '500ms'\n",
     );
-    let launch = server.launch.expect("defined");
+    let launch = program(&server);
     assert_eq!(&*server.name, "my-server");
     assert_eq!(launch.command, "/home/u/bin/value");
     assert_eq!(launch.args, ["-y", "${x}"]);
@@ -164,12 +164,13 @@ fn an_instance_for_a_directory_is_run_there() {
     let text = "[servers.a]\ncommand = 'x'\nargs = ['--root=${agent:cwd}/src', '$${agent:cwd}']\nsharing = 'workspace'";
     let config = server(text);
     let at = |cwd| config.at(cwd).launch;
-    let launch = at(Some("/p")).expect("it is known");
+    let config_there = config.at(Some("/p"));
+    let launch = program(&config_there);
     assert_eq!(launch.args, ["--root=/p/src", "${agent:cwd}"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/p")));
     assert_eq!(at(None).expect_err("it is not known").to_string(), "the working directory of the agent is not known");
     let below = server("[servers.a]\ncommand = 'x'\ncwd = '${agent:cwd}/sub'\nsharing = 'session'");
-    assert_eq!(below.at(Some("/p")).launch.expect("known").cwd.as_deref(), Some(Path::new("/p/sub")));
+    assert_eq!(program(&below.at(Some("/p"))).cwd.as_deref(), Some(Path::new("/p/sub")));
     let shared = server("[servers.a]\ncommand = '${agent:cwd}/x'");
     assert!(shared.launch.expect_err("for whom?").to_string().contains("needs `sharing = \"workspace\"`"));
 }

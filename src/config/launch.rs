@@ -1,0 +1,179 @@
+//! How a server is run, or reached: its texts with every `${…}` filled in. No `Debug` here shows a value.
+
+mod draft;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub(super) use self::draft::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
+
+/// How a server is run, or reached.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Launch {
+    /// By a program that mcpd starts.
+    Program(Program),
+    /// At a URL.
+    Remote(Remote),
+}
+
+/// A program that is a server. `Debug` shows no value that could be a secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Program name or path; without `/` it is looked up on the child's `PATH`.
+    pub command: String,
+    /// Arguments, passed verbatim: no shell.
+    pub args: Vec<String>,
+    /// Variables the configuration gives, on top of the allow-listed ones.
+    pub env: BTreeMap<String, String>,
+    /// Names passed on from the daemon's own environment, beyond the allow-listed ones.
+    pub pass_env: Vec<String>,
+    /// Working directory; if not given, the agent's where an instance is for that, else the user's home directory.
+    pub cwd: Option<PathBuf>,
+    /// What an instance that is not one agent's own is told when it asks for roots: whole paths and `file://` URIs.
+    pub roots: Vec<String>,
+    /// What of all this is never printed.
+    pub secrets: Secrets,
+}
+
+/// A server that runs by itself and is reached by HTTP. `Debug` shows no value that could be a secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Remote {
+    /// Begins with `http://` or `https://`.
+    pub url: String,
+    /// What each request carries beyond what the protocol needs.
+    pub headers: BTreeMap<String, String>,
+    /// As [`Program::roots`].
+    pub roots: Vec<String>,
+    /// What of all this is never printed.
+    pub secrets: Secrets,
+}
+
+/// What `${file:…}` and `${cred:…}` were filled in with. `Debug` shows how many there are.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets(Vec<String>);
+
+/// What stands for an agent's working directory in a text of [`Launch`] until it is known. Nothing else there can hold a
+/// NUL.
+pub(crate) const AGENT_CWD: &str = "\0";
+
+impl Launch {
+    /// The program that is run, if one is.
+    #[must_use]
+    pub fn program(&self) -> Option<&Program> {
+        match self {
+            Self::Program(program) => Some(program),
+            Self::Remote(_) => None,
+        }
+    }
+
+    /// Whether it depends on an agent's working directory.
+    #[must_use]
+    pub fn wants_agent_cwd(&self) -> bool {
+        let waits = |text: &String| text.contains(AGENT_CWD);
+        match self {
+            Self::Program(Program { command, args, env, cwd, roots, .. }) => {
+                args.iter().chain(env.values()).chain(roots).chain([command]).any(waits)
+                    || cwd.as_ref().is_some_and(|cwd| waits(&lossless(cwd)))
+            }
+            Self::Remote(Remote { url, headers, roots, .. }) => headers.values().chain(roots).chain([url]).any(waits),
+        }
+    }
+
+    /// The same for agents that work in `agent_cwd`.
+    pub(super) fn at(&self, agent_cwd: &str) -> Self {
+        let fill = |text: &String| text.replace(AGENT_CWD, agent_cwd);
+        let fill_all = |texts: &[String]| texts.iter().map(fill).collect();
+        let fill_each =
+            |texts: &BTreeMap<String, String>| texts.iter().map(|(name, text)| (name.clone(), fill(text))).collect();
+        match self {
+            Self::Program(program) => Self::Program(Program {
+                command: fill(&program.command),
+                args: fill_all(&program.args),
+                env: fill_each(&program.env),
+                pass_env: program.pass_env.clone(),
+                cwd: Some(program.cwd.as_ref().map_or_else(|| agent_cwd.into(), |cwd| fill(&lossless(cwd)).into())),
+                roots: fill_all(&program.roots),
+                secrets: program.secrets.clone(),
+            }),
+            Self::Remote(remote) => Self::Remote(Remote {
+                url: fill(&remote.url),
+                headers: fill_each(&remote.headers),
+                roots: fill_all(&remote.roots),
+                secrets: remote.secrets.clone(),
+            }),
+        }
+    }
+
+    pub(super) fn roots(&self) -> &[String] {
+        match self {
+            Self::Program(Program { roots, .. }) | Self::Remote(Remote { roots, .. }) => roots,
+        }
+    }
+}
+
+impl Secrets {
+    /// Adds one.
+    pub(super) fn add(&mut self, secret: &str) {
+        if !secret.is_empty() && !self.0.iter().any(|known| known == secret) {
+            self.0.push(secret.to_owned());
+            // One may be a part of another, which would then no longer be found.
+            self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        }
+    }
+
+    /// A text that may hold some of them, as it may be printed.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
+    }
+}
+
+/// It was read from text.
+fn lossless(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(program) => program.fmt(f),
+            Self::Remote(remote) => remote.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program")
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("pass_env", &self.pass_env)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("headers", &self.headers.keys().collect::<Vec<_>>()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secrets").field(&self.0.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_is_masked_wherever_it_stands() {
+        let mut secrets = Secrets::default();
+        ["ab", "abc", "", "ab"].into_iter().for_each(|secret| secrets.add(secret));
+        assert_eq!(secrets.masked("cannot run `/x/abc/ab`, ab"), "cannot run `/x/…/…`, …");
+        assert_eq!(format!("{secrets:?}"), "Secrets(2)");
+    }
+}

@@ -1,0 +1,204 @@
+//! How a server is run (`command` and what goes with it) or reached (`url`, `headers`).
+
+use super::super::interpolate::Template;
+use super::super::launch::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
+use super::super::tree::{Entry, Node, Problem};
+use super::fields::Fields;
+use super::values::{is_variable_name, not_a_variable};
+use super::{Format, Reader};
+
+/// The keys that say it, as far as a table has them.
+#[derive(Default)]
+pub(super) struct LaunchKeys<'t> {
+    pub(super) command: Option<&'t Entry>,
+    pub(super) args: Option<&'t Entry>,
+    pub(super) env: Option<&'t Entry>,
+    pub(super) pass_env: Option<&'t Entry>,
+    pub(super) cwd: Option<&'t Entry>,
+    pub(super) roots: Option<&'t Entry>,
+    pub(super) url: Option<&'t Entry>,
+    pub(super) headers: Option<&'t Entry>,
+}
+
+impl<'t> LaunchKeys<'t> {
+    /// The keys that both formats have.
+    pub(super) fn common(fields: &mut Fields<'t>) -> Self {
+        let mut take = |key| fields.take(key);
+        let (command, args, env, cwd) = (take("command"), take("args"), take("env"), take("cwd"));
+        Self { command, args, env, cwd, url: take("url"), headers: take("headers"), ..Self::default() }
+    }
+
+    /// Those of our own.
+    pub(super) fn ours(fields: &mut Fields<'t>) -> Self {
+        Self { pass_env: fields.take("pass_env"), roots: fields.take("roots"), ..Self::common(fields) }
+    }
+}
+
+impl Reader<'_> {
+    /// How `server` is run or reached, whatever its texts will be filled in with.
+    pub(super) fn launch(&mut self, server: &Entry, keys: &LaunchKeys<'_>) -> Option<LaunchDraft> {
+        match (keys.command, keys.url) {
+            (Some(_), Some(url)) => {
+                let message = format!("server `{}` has both a `command` and a `url`", server.key);
+                let problem = Problem::new(url.key_span.clone(), message);
+                self.error(problem.help("remove one of the two: a server is run by mcpd, or reached by HTTP"));
+                None
+            }
+            (None, Some(url)) => self.remote(url, keys).map(LaunchDraft::Remote),
+            (command, None) => self.program(server, command, keys).map(LaunchDraft::Program),
+        }
+    }
+
+    fn program(&mut self, server: &Entry, command: Option<&Entry>, keys: &LaunchKeys<'_>) -> Option<ProgramDraft> {
+        self.misplaced(keys.headers, "a server that is reached by HTTP, and this one has no `url`");
+        if command.is_none() {
+            self.no_command(server);
+        }
+        let command = command.and_then(|command| self.command(command));
+        let args = keys.args.map(|args| self.args(args)).unwrap_or_default();
+        let env = keys.env.map(|env| self.env(env)).unwrap_or_default();
+        let pass_env = keys.pass_env.map(|names| self.variable_names(names)).unwrap_or_default();
+        let cwd = keys.cwd.and_then(|cwd| self.cwd(cwd));
+        let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
+        Some(ProgramDraft { command: command?, args, env, pass_env, cwd, roots })
+    }
+
+    fn remote(&mut self, url: &Entry, keys: &LaunchKeys<'_>) -> Option<RemoteDraft> {
+        for key in [keys.args, keys.env, keys.pass_env, keys.cwd] {
+            self.misplaced(key, "a server that mcpd runs, and this one has a `url`");
+        }
+        let url = self.url(url);
+        let headers = keys.headers.map(|headers| self.headers(headers)).unwrap_or_default();
+        let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
+        Some(RemoteDraft { url: url?, headers, roots })
+    }
+
+    /// A key that says nothing of such a server.
+    fn misplaced(&mut self, entry: Option<&Entry>, place: &str) {
+        let Some(entry) = entry else { return };
+        let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {place}", entry.key));
+        match self.format {
+            Format::Ours => self.error(problem.help("remove it")),
+            Format::Clients => self.warn(problem.help("it is ignored")),
+        }
+    }
+
+    fn no_command(&mut self, server: &Entry) {
+        let message = format!("server `{}` has no `command`", server.key);
+        let help = self.assignment("command", "\"npx\"");
+        self.error(Problem::new(server.key_span.clone(), message).help(help));
+    }
+
+    fn command(&mut self, entry: &Entry) -> Option<Template> {
+        let template = self.path_template(&entry.node, "`command`")?;
+        if template.as_literal().is_some_and(|command| command.trim().is_empty()) {
+            let help = self.assignment("command", "\"npx\"");
+            self.error(Problem::new(entry.node.span.clone(), "`command` is empty").help(help));
+            return None;
+        }
+        Some(template)
+    }
+
+    fn args(&mut self, entry: &Entry) -> Vec<Template> {
+        let items = self.strings(entry, r#"["-y", "some-package"]"#);
+        items.into_iter().filter_map(|(node, _)| self.template(node, "`args`")).collect()
+    }
+
+    fn env(&mut self, entry: &Entry) -> Vec<(String, Template)> {
+        let mut texts = Vec::new();
+        for (name, key, node) in self.texts_by_name(entry, ("TOKEN", "${file:~/.secrets/token}")) {
+            if !is_variable_name(name) {
+                let help = "write a name without `=`, such as `TOKEN`";
+                self.error(Problem::new(key, not_a_variable(name)).help(help));
+            }
+            if let Some(text) = self.template(node, &format!("variable `{}`", name.escape_debug())) {
+                texts.push((name.to_owned(), text));
+            }
+        }
+        texts
+    }
+
+    fn cwd(&mut self, entry: &Entry) -> Option<Template> {
+        let template = self.path_template(&entry.node, "`cwd`")?;
+        if template.as_literal().is_some_and(|path| !is_whole(path)) {
+            let help = self.assignment("cwd", "\"~/some/directory\"") + ", or begin it with `/`";
+            self.error(Problem::new(entry.node.span.clone(), "`cwd` must be a whole path").help(help));
+            return None;
+        }
+        Some(template)
+    }
+
+    /// Directories and URIs that a server may be told are its roots.
+    fn roots(&mut self, entry: &Entry) -> Vec<Template> {
+        let mut templates = Vec::new();
+        for (node, _) in self.strings(entry, r#"["~/notes"]"#) {
+            let Some(template) = self.path_template(node, "`roots`") else { continue };
+            if template.as_literal().is_some_and(|text| !is_root(text)) {
+                let help = "begin it with `/`, `~/` or `file:///`";
+                self.error(
+                    Problem::new(node.span.clone(), "a root must be a whole path or a `file://` URI").help(help),
+                );
+            }
+            templates.push(template);
+        }
+        templates
+    }
+
+    fn url(&mut self, entry: &Entry) -> Option<Template> {
+        let template = self.template(&entry.node, &format!("`{}`", entry.key))?;
+        if template.as_literal().is_some_and(|url| !is_url(url)) {
+            let message = format!("`{}` must begin with `http://` or `https://`", entry.key);
+            let help = self.assignment(&entry.key, "\"https://example.org/mcp\"");
+            self.error(Problem::new(entry.node.span.clone(), message).help(help));
+            return None;
+        }
+        Some(template)
+    }
+
+    fn headers(&mut self, entry: &Entry) -> Vec<(String, Template)> {
+        let mut texts: Vec<(String, Template)> = Vec::new();
+        for (name, key, node) in self.texts_by_name(entry, ("Authorization", "Bearer ${cred:search}")) {
+            let complaint = if !is_header_name(name) {
+                Some((
+                    format!("`{}` cannot name a header", name.escape_debug()),
+                    "write a name such as `Authorization`",
+                ))
+            } else if texts.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                Some((format!("header `{name}` is there already"), "keep one of the two: case does not count"))
+            } else {
+                None
+            };
+            if let Some((message, help)) = complaint {
+                self.error(Problem::new(key, message).help(help));
+            }
+            let what = format!("header `{}`", name.escape_debug());
+            let Some(text) = self.template(node, &what) else { continue };
+            if text.as_literal().is_some_and(|text| !is_header_value(text)) {
+                let problem = Problem::new(node.span.clone(), format!("{what} holds a control character"));
+                self.error(problem.help("take it out: a header is one line"));
+            }
+            texts.push((name.to_owned(), text));
+        }
+        texts
+    }
+
+    /// The keys of a table of texts, each with its place and its value.
+    fn texts_by_name<'t>(
+        &mut self,
+        entry: &'t Entry,
+        (name, text): (&str, &str),
+    ) -> Vec<(&'t str, std::ops::Range<usize>, &'t Node)> {
+        let example = match self.format {
+            Format::Ours => format!("{{ {name} = \"{text}\" }}"),
+            Format::Clients => format!("{{ \"{name}\": \"{text}\" }}"),
+        };
+        let help = self.assignment(&entry.key, &example);
+        let entries = self.table(&entry.node, &format!("`{}`", entry.key), &help);
+        entries.iter().map(|entry| (entry.key.as_str(), entry.key_span.clone(), &entry.node)).collect()
+    }
+}
+
+/// Source: RFC 9110, 5.6.2, `token`.
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}

@@ -2,6 +2,7 @@
 
 mod error;
 mod merge;
+mod profiles;
 #[cfg(test)]
 mod tests;
 
@@ -48,7 +49,7 @@ pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
 /// defaults of all files hold for the servers of all files.
 ///
 /// # Errors
-/// If a file cannot be read or holds an error, or two files configure the same server. All of it is reported at once.
+/// If a file cannot be read or holds an error, or two files configure the same server or profile. All of it is reported at once.
 pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigError> {
     let mut layers = Layers::default();
     let mut failed = ConfigError::default();
@@ -67,6 +68,7 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigEr
             Err(error) => failed.unreadable.push((path.clone(), error)),
         }
     }
+    failed.diagnostics.extend(layers.check());
     if !failed.is_empty() {
         return Err(failed);
     }

@@ -17,6 +17,7 @@ pub mod interpolate;
 mod json;
 mod launch;
 mod load;
+mod profile;
 mod read;
 pub(crate) mod secret;
 mod settings;
@@ -32,18 +33,29 @@ use std::time::Duration;
 pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};
+pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
 pub use self::settings::{Limits, OnUnhealthy, Settings, Sharing, Start};
 pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::naming::Naming;
 use crate::policy::Policy;
 
 /// Everything the daemon was told, checked as a whole.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Config {
     /// The `[daemon]` table.
     pub daemon: DaemonConfig,
     /// The configured servers, in file order; names are unique.
     pub servers: Vec<ServerConfig>,
+    /// What agents see by which socket: [`Profile::DEFAULT`], which is always there, then the others in file order.
+    pub profiles: Vec<Arc<Profile>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let daemon = DaemonConfig::default();
+        let profiles = vec![Arc::new(Profile::whole(daemon.naming.clone()))];
+        Self { daemon, servers: Vec::new(), profiles }
+    }
 }
 
 /// The `[daemon]` table. Every key has a default.

@@ -1,13 +1,15 @@
 //! From a tree to what one file asks for. Every complaint is collected, not just the first.
 //!
 //! `fields` takes a table apart, `values` checks single values, `ours` and `clients` are the two formats, `server` is
-//! what names one, `launch` how it is run or reached, `policy` are the keys that say what is exposed, `timeouts` those that limit calls.
+//! what names one, `launch` how it is run or reached, `policy` are the keys that say what is exposed, `profiles` those that say by
+//! which socket, `timeouts` those that limit calls.
 
 mod clients;
 mod fields;
 mod launch;
 mod ours;
 mod policy;
+mod profiles;
 mod server;
 mod timeouts;
 mod values;
@@ -17,6 +19,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use self::fields::suggestion;
+pub(super) use self::profiles::ProfileDraft;
 use super::interpolate::Sources;
 use super::launch::LaunchDraft;
 use super::settings::SettingsDraft;
@@ -39,6 +43,9 @@ pub(super) struct Draft {
     pub(super) daemon: DaemonDraft,
     pub(super) defaults: DefaultsDraft,
     pub(super) servers: Vec<ServerDraft>,
+    /// Of all servers that it has a word about, also of those that cannot be read or are skipped.
+    pub(super) server_names: Vec<String>,
+    pub(super) profiles: Vec<ProfileDraft>,
 }
 
 /// The `[daemon]` table of one file.

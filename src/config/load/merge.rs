@@ -9,6 +9,7 @@ use super::super::launch::Launch;
 use super::super::read::{DaemonDraft, DefaultsDraft, Draft, ServerDraft};
 use super::super::tree::Problem;
 use super::super::{Config, DaemonConfig, Keep, ServerConfig};
+use super::profiles::ProfileLayers;
 use crate::naming::Naming;
 
 /// The files added so far, later ones on top.
@@ -19,12 +20,13 @@ pub(super) struct Layers {
     servers: Vec<ServerDraft>,
     /// `FILE:LINE:COLUMN` of each server's name.
     places: HashMap<Arc<str>, String>,
+    profiles: ProfileLayers,
 }
 
 impl Layers {
     /// Puts `draft` on top; what it configures a second time comes back as errors.
     pub(super) fn add(&mut self, file: &Arc<SourceFile>, draft: Draft) -> Vec<Diagnostic> {
-        let Draft { daemon, defaults, servers } = draft;
+        let Draft { daemon, defaults, servers, server_names, profiles } = draft;
         self.daemon.naming = daemon.naming.or(self.daemon.naming);
         self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
         self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);
@@ -35,7 +37,9 @@ impl Layers {
         self.daemon.call_log_max = daemon.call_log_max.or(self.daemon.call_log_max);
         self.defaults.settings = defaults.settings.or(&self.defaults.settings);
         self.defaults.pass_env.extend(defaults.pass_env);
-        servers.into_iter().filter_map(|server| self.add_server(file, server)).collect()
+        let mut wrong = self.profiles.add(file, server_names, profiles);
+        wrong.extend(servers.into_iter().filter_map(|server| self.add_server(file, server)));
+        wrong
     }
 
     fn add_server(&mut self, file: &Arc<SourceFile>, server: ServerDraft) -> Option<Diagnostic> {
@@ -52,9 +56,14 @@ impl Layers {
         None
     }
 
+    /// What does not hold over all files together.
+    pub(super) fn check(&self) -> Vec<Diagnostic> {
+        self.profiles.check()
+    }
+
     /// The configuration, with a default wherever no file says anything.
     pub(super) fn into_config(self, sources: &dyn Sources) -> Config {
-        let Self { daemon, defaults, servers, places: _ } = self;
+        let Self { daemon, defaults, servers, places: _, profiles } = self;
         let unset = DaemonConfig::default();
         let naming = Naming {
             scheme: daemon.naming.unwrap_or(unset.naming.scheme),
@@ -67,6 +76,7 @@ impl Layers {
         };
         let max_message_bytes = daemon.max_message.unwrap_or(unset.max_message_bytes);
         Config {
+            profiles: profiles.settle(&naming),
             daemon: DaemonConfig {
                 naming,
                 max_message_bytes,

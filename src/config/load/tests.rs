@@ -5,6 +5,7 @@ mod example;
 mod layers;
 mod ours;
 mod printing;
+mod profiles;
 mod refusals;
 mod remotes;
 mod syntax;

@@ -21,8 +21,9 @@ impl Reader<'_> {
             return Draft::default();
         };
         let servers = self.table(&servers.node, "`mcpServers`", EXAMPLE);
+        let server_names = servers.iter().map(|server| server.key.clone()).collect();
         let servers = servers.iter().filter_map(|server| self.clients_server(server)).collect();
-        Draft { servers, ..Draft::default() }
+        Draft { servers, server_names, ..Draft::default() }
     }
 
     fn clients_server(&mut self, entry: &Entry) -> Option<ServerDraft> {

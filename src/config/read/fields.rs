@@ -59,7 +59,7 @@ impl Reader<'_> {
 }
 
 /// What to write instead of `key`.
-pub(super) fn suggestion(key: &str, known: &[&str]) -> String {
+pub(in super::super) fn suggestion(key: &str, known: &[&str]) -> String {
     match nearest(key, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("write one of {}", list(known)),

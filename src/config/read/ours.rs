@@ -1,11 +1,11 @@
-//! Our own format: `[daemon]`, `[defaults]` and `[servers.NAME]`, each key strictly.
+//! Our own format: `[daemon]`, `[defaults]`, `[servers.NAME]` and `[profiles.NAME]`, each key strictly.
 
 use std::ops::RangeInclusive;
 
 use super::super::DaemonConfig;
 use super::super::settings::{OnUnhealthy, Settings, SettingsDraft, Sharing, Start};
 use super::super::tree::{Entry, Node, Problem, Value};
-use super::fields::{Fields, Later, suggestion};
+use super::fields::{Fields, suggestion};
 use super::launch::LaunchKeys;
 use super::{DaemonDraft, DefaultsDraft, Draft, Reader, ServerDraft};
 use crate::config::Keep;
@@ -23,8 +23,6 @@ const TASKS: RangeInclusive<usize> = 1..=4 << 20;
 /// Calls that are kept in memory.
 const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
-const LATER: &[Later] = &[("profiles", "remove it: `allow` and `deny` of a server hold for all agents")];
-
 impl Reader<'_> {
     pub(super) fn our_file(&mut self, root: &Node) -> Draft {
         let mut draft = Draft::default();
@@ -37,19 +35,22 @@ impl Reader<'_> {
         }
         if let Some(entry) = fields.take("servers") {
             let servers = self.table(&entry.node, "`servers`", "write `[servers.NAME]` for each server");
+            draft.server_names = servers.iter().map(|server| server.key.clone()).collect();
             draft.servers = servers.iter().filter_map(|server| self.our_server(server)).collect();
         }
-        self.finish(fields, LATER);
+        if let Some(entry) = fields.take("profiles") {
+            draft.profiles = self.profiles(entry);
+        }
+        self.finish(fields, &[]);
         draft
     }
 
     fn daemon(&mut self, entry: &Entry) -> DaemonDraft {
         let mut fields = Fields::new("`[daemon]`", self.table(&entry.node, "`daemon`", "write `[daemon]`"));
+        let (naming, max_name_length) = self.naming(&mut fields);
         let draft = DaemonDraft {
-            naming: fields.take("naming").and_then(|entry| self.one_of(entry, "naming scheme", &Scheme::ALL)),
-            max_name_length: fields
-                .take("max_name_length")
-                .and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, Naming::default().max_length)),
+            naming,
+            max_name_length,
             max_message: fields.take("max_message").and_then(|entry| self.size(entry, SIZES, "16MiB")),
             line_timeout: fields.take("line_timeout").and_then(|entry| self.duration(entry)),
             max_starting: fields
@@ -63,6 +64,14 @@ impl Reader<'_> {
         };
         self.finish(fields, &[]);
         draft
+    }
+
+    /// How exposed names are made.
+    pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> (Option<Scheme>, Option<usize>) {
+        let scheme = fields.take("naming").and_then(|entry| self.one_of(entry, "naming scheme", &Scheme::ALL));
+        let longest = fields.take("max_name_length");
+        let default = Naming::default().max_length;
+        (scheme, longest.and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, default)))
     }
 
     fn defaults(&mut self, entry: &Entry) -> DefaultsDraft {

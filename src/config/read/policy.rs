@@ -28,10 +28,11 @@ impl Reader<'_> {
         if self.format == Format::Clients {
             return policy;
         }
+        let table = format!("servers.{}", server.key);
         let exposed = fields.take("expose").map(|entry| self.exposed(entry));
-        let read_only = fields.take("tools").is_some_and(|entry| self.read_only(server, entry));
-        let prompts = fields.take("prompts").map(|entry| self.patterns_of(server, entry));
-        let resources = fields.take("resources").map(|entry| self.patterns_of(server, entry));
+        let read_only = fields.take("tools").is_some_and(|entry| self.read_only(&table, entry));
+        let prompts = fields.take("prompts").map(|entry| self.patterns_of(&table, entry));
+        let resources = fields.take("resources").map(|entry| self.patterns_of(&table, entry));
         let mut policy = policy?.read_only(read_only);
         if let Some(exposed) = exposed {
             policy = policy.exposing(&exposed);
@@ -56,37 +57,42 @@ impl Reader<'_> {
         match policy.with(kind, patterns.allow.as_deref(), &patterns.deny) {
             Ok(policy) => Some(policy),
             Err(error) => {
-                let problem = Problem::new(patterns.place, format!("these patterns are too large: {error}"));
-                self.error(problem.help("write fewer or shorter patterns"));
+                self.too_large(patterns.place, &error);
                 None
             }
         }
     }
 
-    fn exposed(&mut self, entry: &Entry) -> Vec<Kind> {
+    pub(super) fn too_large(&mut self, place: std::ops::Range<usize>, error: &globset::Error) {
+        let problem = Problem::new(place, format!("these patterns are too large: {error}"));
+        self.error(problem.help("write fewer or shorter patterns"));
+    }
+
+    pub(super) fn exposed(&mut self, entry: &Entry) -> Vec<Kind> {
         let kinds = self.strings(entry, r#"["tools", "resources", "prompts"]"#);
         kinds.into_iter().filter_map(|(node, text)| self.choice(node, text, "kind to `expose`", &EXPOSED)).collect()
     }
 
-    /// `[servers.NAME.tools]`
-    fn read_only(&mut self, server: &Entry, entry: &Entry) -> bool {
-        let mut fields = self.fields_of(server, entry, "read_only = true");
+    /// `[servers.NAME.tools]` and `[profiles.NAME.tools]`
+    pub(super) fn read_only(&mut self, table: &str, entry: &Entry) -> bool {
+        let mut fields = self.fields_of(table, entry, "read_only = true");
         let read_only = fields.take("read_only").is_some_and(|entry| self.boolean(entry));
         self.finish(fields, &[]);
         read_only
     }
 
     /// `[servers.NAME.prompts]` and `[servers.NAME.resources]`
-    fn patterns_of(&mut self, server: &Entry, entry: &Entry) -> Patterns {
-        let mut fields = self.fields_of(server, entry, r#"deny = ["secret*"]"#);
+    fn patterns_of(&mut self, table: &str, entry: &Entry) -> Patterns {
+        let mut fields = self.fields_of(table, entry, r#"deny = ["secret*"]"#);
         let patterns = self.allow_and_deny(&mut fields);
         self.finish(fields, &[]);
         patterns
     }
 
-    fn fields_of<'t>(&mut self, server: &Entry, entry: &'t Entry, example: &str) -> Fields<'t> {
-        let (server, key) = (&server.key, &entry.key);
+    /// Those of the table at `entry`, which is one of the table that is called `table`.
+    pub(super) fn fields_of<'t>(&mut self, table: &str, entry: &'t Entry, example: &str) -> Fields<'t> {
+        let key = &entry.key;
         let help = self.assignment(key, &format!("{{ {example} }}"));
-        Fields::new(format!("`[servers.{server}.{key}]`"), self.table(&entry.node, &format!("`{key}`"), &help))
+        Fields::new(format!("`[{table}.{key}]`"), self.table(&entry.node, &format!("`{key}`"), &help))
     }
 }

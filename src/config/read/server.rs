@@ -14,18 +14,18 @@ impl Reader<'_> {
         let message = format!("`{}` cannot name a server", entry.key.escape_debug());
         let help = format!(
             "write `{}`: a name is letters A to Z, digits and `-`, with single `_` between them",
-            fitted_name(&entry.key)
+            fitted_name(&entry.key, "server")
         );
         self.error(Problem::new(entry.key_span.clone(), message).help(help));
         None
     }
 }
 
-/// A name that follows the grammar and looks like `name`.
-fn fitted_name(name: &str) -> String {
+/// A name that follows the grammar and looks like `name`; `otherwise`, if nothing of that is left.
+pub(super) fn fitted_name(name: &str, otherwise: &str) -> String {
     let fitting = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' });
     let fitted: String = fitting.collect();
     let parts = fitted.split('_').map(|part| part.trim_matches('-')).filter(|part| !part.is_empty());
     let joined = parts.collect::<Vec<_>>().join("_");
-    if joined.is_empty() { "server".to_owned() } else { joined }
+    if joined.is_empty() { otherwise.to_owned() } else { joined }
 }

@@ -16,10 +16,14 @@ fn the_example_says_the_defaults() {
 }
 
 #[test]
-fn the_example_shows_a_server_that_loads() {
-    let shown = EXAMPLE.lines().skip_while(|line| *line != "# [servers.files]").take_while(|line| *line != "#");
-    let text: String = shown.map(|line| line.trim_start_matches("# ").to_owned() + "\n").collect();
-    assert_eq!(load_text("/mcpd.toml", &text).unwrap_or_else(|error| panic!("{error}")).config.servers.len(), 1);
+fn the_example_shows_a_server_and_a_profile_that_load() {
+    let shown = |first: &str| -> String {
+        let lines = EXAMPLE.lines().skip_while(|line| !line.starts_with(first)).take_while(|line| *line != "#");
+        lines.map(|line| line.trim_start_matches("# ").to_owned() + "\n").collect()
+    };
+    let text = shown("# [servers.files]") + &shown("# [profiles.reviewer]");
+    let config = load_text("/mcpd.toml", &text).unwrap_or_else(|error| panic!("{error}")).config;
+    assert_eq!((config.servers.len(), config.profiles.len()), (1, 2));
 }
 
 /// The reader itself says which keys it knows.
@@ -28,7 +32,8 @@ fn the_example_shows_every_key() {
     let error = load_text(
         "/c.toml",
         "[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\nqqq=1\n\
-                tools.qqq=1\nprompts.qqq=1\nresources.qqq=1\n",
+                tools.qqq=1\nprompts.qqq=1\nresources.qqq=1\n\
+                [profiles.p]\nqqq=1\ntools.qqq=1\nprompts.qqq=1\nresources.qqq=1\n",
     )
     .expect_err("bad");
     let mut shown = 0;
@@ -40,5 +45,5 @@ fn the_example_shows_every_key() {
             assert!(places.iter().any(|place| EXAMPLE.contains(place)), "{key}");
         }
     }
-    assert_eq!(shown, 8 + 16 + 30 + 1 + 2 + 2);
+    assert_eq!(shown, 8 + 16 + 30 + 1 + 2 + 2 + 10 + 1 + 2 + 2);
 }

@@ -16,7 +16,7 @@ fn unknown_keys_are_errors_with_a_suggestion() {
         "[daemon]\nxyz = 1",
         &["2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, …`max_message`, …`call_log_max`"],
     );
-    check("'' = 1", &["1:1 unknown key `` in the file | write one of `daemon`, `defaults` or `servers`"]);
+    check("'' = 1", &["1:1 unknown key `` in the file | write one of `daemon`, `defaults`, `servers` or `profiles`"]);
 }
 
 #[test]
@@ -35,11 +35,6 @@ fn rules_of_exposure_are_as_strict_as_the_rest() {
     );
     check(&format!("{ok}tools.read_only = 'yes'"), &["3:19 `read_only` must be true or false | …`read_only = true`"]);
     check(&format!("{ok}resources = []"), &["3:13 `resources` must be a table | write `resources = { deny = […"]);
-}
-
-#[test]
-fn keys_of_later_versions_are_said_to_be_later() {
-    check("[profiles.p]\nservers = ['a']", &["1:2 `profiles` is not available in this version of mcpd | remove it: …"]);
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! What a profile shows of which server, as tables.
+
+use super::*;
+use crate::policy::pattern;
+use bytes::Bytes;
+
+fn scoped(texts: &[&str]) -> Vec<Scoped> {
+    let glob = |text| pattern(text).expect("a glob");
+    let parts = texts.iter().map(|text| text.split_once('/').expect("a pattern of a profile"));
+    parts.map(|(server, key)| Scoped::new(&glob(server), glob(key))).collect()
+}
+
+fn profile(servers: Option<&[&str]>, kind: Kind, allow: Option<&[&str]>, deny: &[&str]) -> Profile {
+    let mut profile = Profile::whole(Naming::default());
+    profile.servers = servers.map(|names| names.iter().map(|name| Arc::from(*name)).collect());
+    profile.narrowing.rules[kind] = ScopedRules { allow: allow.map(scoped), deny: scoped(deny) };
+    profile
+}
+
+fn server(name: &str, deny: &[&str]) -> ServerConfig {
+    let globs: Vec<_> = deny.iter().map(|text| pattern(text).expect("a glob")).collect();
+    ServerConfig::new(name, "x").policy(Policy::new(None, &globs).expect("patterns compile"))
+}
+
+/// Which of these tools of the servers `files`, where `move` is denied, and `git` are seen: `server/tool` each.
+fn check(servers: Option<&[&str]>, allow: Option<&[&str]>, deny: &[&str], expected: &[&str]) {
+    let profile = profile(servers, Kind::Tools, allow, deny);
+    let mut seen = Vec::new();
+    for (server, tools) in
+        [(server("files", &["move"]), ["read", "edit_a", "move"]), (server("git", &[]), ["log", "edit_b", "a/b"])]
+    {
+        let Some(policy) = profile.policy(&server) else { continue };
+        let tools = tools.into_iter().filter(|tool| policy.permits(Kind::Tools, tool, None));
+        seen.extend(tools.map(|tool| format!("{}/{tool}", server.name)));
+    }
+    assert_eq!(seen, expected, "servers {servers:?} allow {allow:?} deny {deny:?}");
+}
+
+#[test]
+fn a_profile_only_narrows() {
+    let all = ["files/read", "files/edit_a", "git/log", "git/edit_b", "git/a/b"];
+    check(None, None, &[], &all);
+    check(Some(&["files", "git"]), None, &[], &all);
+    check(Some(&["files"]), None, &[], &all[..2]);
+    check(Some(&[]), None, &[], &[]);
+    check(None, Some(&["*/*"]), &[], &all);
+    check(None, Some(&["files/*"]), &[], &all[..2]);
+    check(None, Some(&["files/move"]), &[], &[]);
+    check(None, Some(&[]), &[], &[]);
+    check(Some(&["git"]), Some(&["files/*"]), &[], &[]);
+    check(None, None, &["*/edit_*"], &["files/read", "git/log", "git/a/b"]);
+    check(None, None, &["*/*"], &[]);
+    check(None, Some(&["g*/*", "files/read"]), &["*/log"], &["files/read", "git/edit_b", "git/a/b"]);
+}
+
+#[test]
+fn a_pattern_is_of_the_servers_that_its_first_part_matches() {
+    check(None, None, &["git/a/b", "files/log"], &["files/read", "files/edit_a", "git/log", "git/edit_b"]);
+    check(None, None, &["{git,x}/log", "fil?s/r*"], &["files/edit_a", "git/edit_b", "git/a/b"]);
+    check(
+        None,
+        None,
+        &["Git/*", "gi/*", "git?/*"],
+        &["files/read", "files/edit_a", "git/log", "git/edit_b", "git/a/b"],
+    );
+}
+
+#[test]
+fn each_kind_goes_by_its_own_patterns() {
+    let (files, uri) = (server("files", &[]), "file:///secret/a");
+    let denying = profile(None, Kind::Resources, None, &["files/file:///secret/*"]).policy(&files).expect("in it");
+    assert!(!denying.permits(Kind::Resources, uri, None) && !denying.permits(Kind::Templates, uri, None));
+    assert!(denying.permits(Kind::Resources, "file:///pub/a", None) && denying.permits(Kind::Tools, uri, None));
+    assert!(!denying.permits(Kind::Resources, "file:///pub/../secret/a", None), "nor is it led around");
+    let prompts = profile(None, Kind::Prompts, Some(&["git/*"]), &[]).policy(&files).expect("in it");
+    assert!(!prompts.permits(Kind::Prompts, "p", None) && prompts.permits(Kind::Tools, "p", None));
+}
+
+#[test]
+fn kinds_and_annotations_narrow_as_those_of_a_server_do() {
+    let mut profile = Profile::whole(Naming::default());
+    profile.narrowing.expose = Some(vec![Kind::Tools]);
+    profile.narrowing.read_only = true;
+    let policy = profile.policy(&server("files", &[])).expect("in it");
+    let reads = Bytes::from_static(br#"{"name":"a","annotations":{"readOnlyHint":true}}"#);
+    assert!(policy.permits(Kind::Tools, "a", Some(&reads)) && !policy.permits(Kind::Tools, "a", None));
+    assert!(!policy.permits(Kind::Prompts, "a", None) && !policy.permits(Kind::Resources, "a", None));
+    assert!(!profile.is_whole() && Profile::whole(Naming::default()).is_whole());
+}
+
+#[test]
+fn names_follow_those_of_servers_but_for_two() {
+    for (name, good) in [("reviewer", true), ("default", true), ("a-b_c", true), ("mcp", false), ("admin", false)] {
+        assert_eq!(is_profile_name(name), good, "{name}");
+    }
+    for name in ["", "a__b", "../a", "a/b", "a.sock", "_a"] {
+        assert!(!is_profile_name(name), "{name}");
+    }
+}

@@ -27,6 +27,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use self::greet::accept;
+pub(crate) use self::process::cache_directory;
 use self::reload::Reload;
 use self::status::Connected;
 use crate::admin;
@@ -126,7 +127,7 @@ pub async fn run(
     let (max_message, line_timeout) = (config.daemon.max_message_bytes, config.daemon.line_timeout);
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
-    let cache = process::cache_directory();
+    let cache = cache_directory();
     let host =
         Host { inherited, max_message, turns, cgroups, cache, serves_agents: true, ..Host::new(Guard::available()) };
     let agents = lock.listen_or_take(AGENT_SOCKET, &mut activated)?;

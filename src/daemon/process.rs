@@ -20,7 +20,7 @@ pub(super) fn prepare() -> io::Result<Inherited> {
 }
 
 /// Where the daemon keeps what it can do without: `$XDG_CACHE_HOME/mcpd`, or under `~/.cache`.
-pub(super) fn cache_directory() -> Option<PathBuf> {
+pub(crate) fn cache_directory() -> Option<PathBuf> {
     let directory = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
     Some(cache.join("mcpd/tools"))

@@ -1,19 +1,21 @@
-//! The lists and instructions of servers that are started by their first call, as last told: one file each.
+//! The lists and instructions of servers, as last told: one file each. A server that is started by its first call is listed
+//! from it until then, and `mcpd check` holds patterns against it.
 //!
 //! A file is found by a hash of what defines the server, so a changed definition finds none. It is written whole or not at
-//! all; one that cannot be read, or is no such file, is as good as none. Everything here may block: it belongs on
-//! another thread.
+//! all; one that cannot be read, or is no such file, is as good as none. Everything here but [`Cache::keep`] may block: it
+//! belongs on another thread.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use tokio::task::spawn_blocking;
 
 use super::listing::{Listing, Next};
 use crate::catalog::Lists;
@@ -22,6 +24,8 @@ use crate::kind::{Kind, PerKind};
 
 /// Largest file that is read: what a list may have, and a little more.
 const MAX_FILE: u64 = 16 << 20;
+/// Most files; then the one that was written first makes room.
+const MOST_FILES: usize = 1000;
 /// Raised when the file's shape changes.
 const VERSION: u32 = 2;
 
@@ -55,9 +59,17 @@ struct Kept<'a> {
     instructions: Option<String>,
 }
 
+/// What a server of this configuration was last known to offer, if it has ever said so.
+#[must_use]
+pub fn last_known(directory: &Path, config: &ServerConfig) -> Option<Lists> {
+    Cache::of(directory.to_owned(), config)?.read(&config.name).map(|known| known.lists)
+}
+
 impl Cache {
-    pub(super) fn of(directory: PathBuf, config: &ServerConfig, program: &Program) -> Self {
-        Self { directory, file: format!("{}.json", key(config, program)) }
+    /// That of a server which can be run.
+    pub(super) fn of(directory: PathBuf, config: &ServerConfig) -> Option<Self> {
+        let program = config.launch.as_ref().ok()?.program()?;
+        Some(Self { directory, file: format!("{}.json", key(config, program)) })
     }
 
     /// What was last written.
@@ -84,8 +96,17 @@ impl Cache {
         is_whole.then_some(Known { lists, instructions })
     }
 
-    /// Writes it for the next time.
-    pub(super) fn write(&self, server: &str, Known { lists, instructions }: &Known) -> io::Result<()> {
+    /// Has it written soon. What cannot be kept costs no more than a lazy server's start.
+    pub(super) fn keep(self, server: Arc<str>, known: Known) {
+        spawn_blocking(move || {
+            if let Err(error) = self.write(&server, &known) {
+                tracing::warn!(%server, "its lists cannot be kept for the next start: {error}");
+            }
+        });
+    }
+
+    /// Writes it for the next time, unless that is what is there.
+    fn write(&self, server: &str, Known { lists, instructions }: &Known) -> io::Result<()> {
         let raw = |kind: Kind| {
             lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.definition).ok()).collect()
         };
@@ -99,11 +120,34 @@ impl Cache {
             instructions: instructions.as_deref().map(str::to_owned),
         };
         let text = serde_json::to_vec(&kept)?;
+        let path = self.directory.join(&self.file);
+        if is_kept(&path, &text) {
+            return Ok(());
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
         file.write_all(&text)?;
-        file.persist(self.directory.join(&self.file)).map(drop).map_err(|error| error.error)
+        file.persist(path).map_err(|error| error.error)?;
+        make_room(&self.directory)
     }
+}
+
+/// A server may start often and say the same each time.
+fn is_kept(path: &Path, text: &[u8]) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == text.len() as u64)
+        && fs::read(path).is_ok_and(|kept| kept == text)
+}
+
+/// Definitions change, and nobody says so of those that are not used any more.
+fn make_room(directory: &Path) -> io::Result<()> {
+    let files = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
+    if files.len() <= MOST_FILES {
+        return Ok(());
+    }
+    let mut dated: Vec<_> =
+        files.iter().filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file.path()))).collect();
+    dated.sort();
+    dated.iter().take(files.len() - MOST_FILES).try_for_each(|(_, path)| fs::remove_file(path))
 }
 
 /// Of all that decides which tools there are. Of secrets, which values of variables may be too, not even a hash is
@@ -126,7 +170,28 @@ fn key(config: &ServerConfig, program: &Program) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Launch;
+
+    #[test]
+    fn what_is_told_again_is_not_written_again_and_what_was_written_first_makes_room() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let config = ServerConfig::new("s", "x");
+        let cache = Cache::of(place.path().to_owned(), &config).expect("it can be run");
+        let inode =
+            || std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path().join(&cache.file)).expect("kept"));
+        let tools =
+            |name: &str| known(Kind::Tools, &format!(r#"{{"tools":[{{"name":"{name}","inputSchema":{{}}}}]}}"#));
+        cache.write("s", &tools("a")).expect("written");
+        let first = inode();
+        cache.write("s", &tools("a")).expect("nothing to write");
+        assert_eq!(inode(), first);
+        for number in 0..MOST_FILES {
+            fs::write(place.path().join(format!("{number}.json")), "").expect("writable");
+        }
+        cache.write("s", &tools("b")).expect("written");
+        assert_ne!(inode(), first);
+        assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), MOST_FILES);
+        assert_eq!(&*cache.read("s").expect("it was written last").lists[Kind::Tools].items[0].key, "b");
+    }
 
     fn known(kind: Kind, text: &str) -> Known {
         let Some(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
@@ -137,16 +202,12 @@ mod tests {
         Known { lists, instructions: Some("Read\nthis.".into()) }
     }
 
-    fn program(config: &ServerConfig) -> &Program {
-        config.launch.as_ref().ok().and_then(Launch::program).expect("a program")
-    }
-
     #[test]
     fn a_list_is_read_as_it_was_written_and_anything_else_is_none() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let config = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "secret");
-        let key_of = |config: &ServerConfig| key(config, program(config));
-        let cache = Cache::of(place.path().join("a/b"), &config, program(&config));
+        let cache_of = |config: &ServerConfig| Cache::of(place.path().join("a/b"), config).expect("it can be run");
+        let cache = cache_of(&config);
         assert!(cache.read("s").is_none());
         cache
             .write(
@@ -162,13 +223,14 @@ mod tests {
         assert_eq!(&read.lists[Kind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
         assert_eq!(&*read.lists[Kind::Tools].items[1].key, "u");
         assert!(cache.read("other").is_none());
+        assert!(last_known(&place.path().join("a/b"), &config).is_some());
         for foreign in ["", "{}", "[1", r#"{"version":1,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {
             fs::write(place.path().join("a/b").join(&cache.file), foreign).expect("writable");
             assert!(cache.read("s").is_none(), "{foreign}");
         }
         let changed = ServerConfig::new("s", "x").args(["b"]).env("TOKEN", "secret");
-        assert_ne!(key_of(&changed), key_of(&config));
+        assert_ne!(cache_of(&changed).file, cache.file);
         let other_secret = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "other");
-        assert_eq!(key_of(&other_secret), key_of(&config));
+        assert_eq!(cache_of(&other_secret).file, cache.file);
     }
 }

@@ -56,6 +56,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub use self::agents::Agent;
+pub use self::cache::last_known;
 use self::call::{Call, CallKey};
 use self::cancellation::Cancellation;
 use self::control::Orders;
@@ -126,8 +127,8 @@ pub struct Host {
     pub turns: Turns,
     /// Where those with limits are put under them.
     pub cgroups: Cgroups,
-    /// Directory where the tools of servers that are started by their first call are kept. Without one, such a server is
-    /// started once to learn them.
+    /// Directory where what servers offer is kept, as they last told it. Without one, a server that is started by its first
+    /// call is started once to learn it.
     pub cache: Option<PathBuf>,
     /// Whether there are agents that may be asked what servers ask. Without any they are told so.
     pub serves_agents: bool,

@@ -12,7 +12,7 @@ use super::control::Wanted;
 use super::instance::Instance;
 use super::lifecycle::Event;
 use super::task::{ServerTask, startable};
-use crate::config::{Launch, Start};
+use crate::config::Start;
 
 impl ServerTask {
     /// Waits until an instance is to run again; `false` if none ever is.
@@ -80,7 +80,7 @@ impl ServerTask {
 
     /// Takes the lists of a server that may sleep from where they were kept.
     pub(super) async fn recall_lists(&mut self) {
-        let Some(cache) = self.cache() else { return };
+        let Some(cache) = self.cache().filter(|_| self.is_lazy()) else { return };
         let name = Arc::clone(&self.config.name);
         let read = self.holding(spawn_blocking(move || cache.read(&name))).await;
         if let Ok(Some(known)) = read {
@@ -88,21 +88,17 @@ impl ServerTask {
         }
     }
 
-    /// Keeps the lists of a server that may sleep, once they are all told: written one after another, an older state could
-    /// be the last on the disk. What cannot be kept costs no more than the server's start.
+    /// Keeps the lists of the server, once they are all told: written one after another, an older state could be the last on
+    /// the disk.
     pub(super) fn keep_lists_if(&self, settled: bool) {
-        let Some(cache) = self.cache().filter(|_| settled) else { return };
-        let (name, known) = (Arc::clone(&self.config.name), self.publisher.known());
-        spawn_blocking(move || {
-            if let Err(error) = cache.write(&name, &known) {
-                tracing::warn!(server = %name, "its lists cannot be kept for the next start: {error}");
-            }
-        });
+        // Of one for agents its group knows how it is configured, whatever directory this instance is for.
+        let is_kept = self.is_lazy() || !self.config.settings.sharing.is_by_agent();
+        if let Some(cache) = self.cache().filter(|_| settled && is_kept) {
+            cache.keep(Arc::clone(&self.config.name), self.publisher.known());
+        }
     }
 
     fn cache(&self) -> Option<Cache> {
-        let Ok(Launch::Program(program)) = &self.config.launch else { return None };
-        let directory = self.host.cache.clone().filter(|_| self.is_lazy())?;
-        Some(Cache::of(directory, &self.config, program))
+        Cache::of(self.host.cache.clone()?, &self.config)
     }
 }

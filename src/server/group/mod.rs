@@ -21,7 +21,7 @@ use super::control::{Orders, Wanted};
 use super::publish::Publisher;
 use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
-use crate::catalog::Lists;
+use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
 
 /// Until it is looked again whether an instance that had calls is idle now.
@@ -49,6 +49,8 @@ pub(super) struct Group {
     instances: watch::Sender<Arc<[ServerHandle]>>,
     /// As last known.
     lists: Lists,
+    /// Which of them were kept for the next start.
+    kept: Option<Identity>,
     /// Instances started so far.
     started: u64,
     /// Guards lost by instances that are gone.
@@ -78,6 +80,7 @@ impl Group {
             leaving: Vec::new(),
             instances,
             lists: Lists::default(),
+            kept: None,
             started: 0,
             lost_guards: 0,
         }
@@ -243,6 +246,9 @@ impl Group {
 
     fn change(&mut self, wanted: Wanted) {
         let before = std::mem::replace(&mut self.wanted, wanted);
+        if before.revision != self.wanted.revision {
+            self.kept = None;
+        }
         for slot in &mut self.slots {
             if before.revision != self.wanted.revision {
                 slot.due = slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.wanted.config)));

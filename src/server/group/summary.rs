@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::Group;
 use super::slots::Slot;
-use crate::catalog::offer_any;
+use crate::catalog::{identity, offer_any};
+use crate::server::cache::{Cache, Known};
 use crate::server::lifecycle::State;
 use crate::server::{OwnLists, Published, Running};
 
@@ -36,6 +37,9 @@ impl Group {
         let own_lists = self.own_lists(&published);
         let enabled = self.wanted.enabled;
         let settled = self.slots.iter().all(Slot::has_settled).then_some(self.wanted.revision);
+        if let Some(told) = told.filter(|one| one.has_listed && settled.is_some()) {
+            self.keep(told);
+        }
         self.publisher.update(|all| {
             (all.attempted, all.lists, all.lost_guards) = (attempted, lists, lost_guards);
             all.own_lists = own_lists;
@@ -50,6 +54,20 @@ impl Group {
             all.limits = shown.and_then(|one| one.limits.clone());
         });
         self.let_list(&published);
+    }
+
+    /// Keeps what the server offers, if what its instances keep is found by the directories that they are for.
+    fn keep(&mut self, told: &Published) {
+        let now = identity(&told.lists);
+        let config = self.config();
+        if !config.settings.sharing.is_by_agent() || self.kept == Some(now) {
+            return;
+        }
+        if let Some(cache) = self.host.cache.clone().and_then(|directory| Cache::of(directory, config)) {
+            let known = Known { lists: told.lists.clone(), instructions: told.instructions.clone() };
+            cache.keep(Arc::clone(&config.name), known);
+        }
+        self.kept = Some(now);
     }
 
     /// What each agent is offered whose instance has listed.

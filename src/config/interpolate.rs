@@ -13,7 +13,7 @@
 
 mod sources;
 #[cfg(test)]
-pub(super) mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +51,12 @@ pub enum Undefined {
     /// A `${agent:cwd}` for an agent that does not say where it works.
     #[error("the working directory of the agent is not known")]
     UnknownCwd,
+    /// A `${input:ID}` of another client's file, which a person is to answer.
+    #[error("`${{input:{0}}}` is asked for by `mcpd import`")]
+    Input(String),
+    /// A `${…}` of another client's file that only this can fill in.
+    #[error("what `${{{0}}}` stands for only another program knows: write it out")]
+    Foreign(String),
     /// A key that only works with some texts, and was filled in with another.
     #[error("`{key}` {complaint} once its `${{…}}` are filled in")]
     Unfit {

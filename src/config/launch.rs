@@ -80,6 +80,18 @@ impl Launch {
         }
     }
 
+    /// Whether another is the same but for what the servers around it make of it.
+    pub(super) fn does_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Program(this), Self::Program(other)) => {
+                (&this.command, &this.args, &this.env, &this.cwd)
+                    == (&other.command, &other.args, &other.env, &other.cwd)
+            }
+            (Self::Remote(this), Self::Remote(other)) => (&this.url, &this.headers) == (&other.url, &other.headers),
+            _ => false,
+        }
+    }
+
     /// The same for agents that work in `agent_cwd`.
     pub(super) fn at(&self, agent_cwd: &str) -> Self {
         let fill = |text: &String| text.replace(AGENT_CWD, agent_cwd);

@@ -15,7 +15,7 @@ use self::merge::Layers;
 use super::Config;
 use super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::interpolate::Sources;
-use super::read::{Draft, Format, Problems, read};
+use super::read::{Draft, Format, Problems, is_codex, read};
 use super::tree::{Node, Parsed, Problem};
 use super::{json, toml};
 
@@ -81,28 +81,35 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigEr
 
 fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Draft, Problems) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let format = format_of(path, text);
-    let Parsed { root, problems } = match format {
-        Format::Ours => toml::parse(text),
-        Format::Clients => json::parse(text),
-    };
+    let (format, Parsed { root, problems }) = parse(path, text);
     let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
     let file = Arc::new(SourceFile { path: path.to_owned(), text: text.to_owned(), hidden });
-    let (draft, mut found) = root.map(|root| read(&root, format, text, sources)).unwrap_or_default();
+    let (draft, mut found) = root.map(|root| read(&root, format, path, text, sources)).unwrap_or_default();
     found.errors.extend(problems);
     (file, draft, found)
 }
 
 /// The complaints in the order of the text.
-fn located(level: Level, file: &Arc<SourceFile>, mut problems: Vec<Problem>) -> impl Iterator<Item = Diagnostic> {
+pub(super) fn located(
+    level: Level,
+    file: &Arc<SourceFile>,
+    mut problems: Vec<Problem>,
+) -> impl Iterator<Item = Diagnostic> {
     problems.sort_by_key(|problem| problem.span.start);
     problems.into_iter().map(move |problem| Diagnostic::new(level, file, problem))
 }
 
-fn format_of(path: &Path, text: &str) -> Format {
+/// Takes a text apart in the format that its name or its content tells.
+pub(super) fn parse(path: &Path, text: &str) -> (Format, Parsed) {
     let named =
         path.extension().is_some_and(|name| name.eq_ignore_ascii_case("json") || name.eq_ignore_ascii_case("jsonc"));
-    if named || text.trim_start().starts_with('{') { Format::Clients } else { Format::Ours }
+    if named || text.trim_start().starts_with(['{', '/']) {
+        return (Format::Clients, json::parse(text));
+    }
+    let parsed = toml::parse(text);
+    let format =
+        if parsed.root.as_ref().is_some_and(|root| is_codex(path, root)) { Format::Codex } else { Format::Ours };
+    (format, parsed)
 }
 
 fn hint(path: Option<&Path>) -> String {

@@ -13,6 +13,8 @@
 pub mod diagnostic;
 #[allow(dead_code, reason = "the commands that edit come next")]
 pub(crate) mod edit;
+#[allow(dead_code, reason = "the command comes next")]
+pub(crate) mod import;
 pub mod interpolate;
 mod json;
 mod launch;

@@ -14,8 +14,9 @@ mod server;
 mod timeouts;
 mod values;
 
+pub(super) use self::clients::{Translated, has_servers, is_codex, translated};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,13 +29,15 @@ use super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
 use crate::naming::Scheme;
 use crate::policy::Policy;
 
-/// The two formats.
+/// Whose words a file is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// Our own, in TOML.
     Ours,
-    /// `mcpServers`, as other clients have it.
+    /// JSON of other clients.
     Clients,
+    /// TOML of another client.
+    Codex,
 }
 
 /// What one file asks for; `None` where it says nothing.
@@ -87,20 +90,29 @@ pub(super) struct Problems {
 }
 
 /// Reads the tree of one file.
-pub(super) fn read(root: &Node, format: Format, text: &str, sources: &dyn Sources) -> (Draft, Problems) {
-    let mut reader = Reader { format, text, sources, problems: Problems::default() };
+pub(super) fn read(root: &Node, format: Format, path: &Path, text: &str, sources: &dyn Sources) -> (Draft, Problems) {
+    let mut reader = Reader::new(format, path, text, sources);
     let draft = match format {
         Format::Ours => reader.our_file(root),
-        Format::Clients => reader.clients_file(root),
+        Format::Clients | Format::Codex => reader.clients_file(root),
     };
     (draft, reader.problems)
 }
 
 struct Reader<'a> {
     format: Format,
+    /// Where the file is, from the root on if that is known.
+    path: PathBuf,
     text: &'a str,
     sources: &'a dyn Sources,
     problems: Problems,
+}
+
+impl<'a> Reader<'a> {
+    fn new(format: Format, path: &Path, text: &'a str, sources: &'a dyn Sources) -> Self {
+        let path = sources.current_dir().map_or_else(|| path.to_owned(), |directory| directory.join(path));
+        Self { format, path, text, sources, problems: Problems::default() }
+    }
 }
 
 impl Reader<'_> {
@@ -177,7 +189,7 @@ impl Reader<'_> {
     /// How the file's format spells a key with its value.
     fn assignment(&self, key: &str, value: &str) -> String {
         match self.format {
-            Format::Ours => format!("write `{key} = {value}`"),
+            Format::Ours | Format::Codex => format!("write `{key} = {value}`"),
             Format::Clients => format!("write `\"{key}\": {value}`"),
         }
     }
@@ -190,7 +202,7 @@ impl Reader<'_> {
 
     fn word_for_table(&self) -> &'static str {
         match self.format {
-            Format::Ours => "a table",
+            Format::Ours | Format::Codex => "a table",
             Format::Clients => "an object",
         }
     }

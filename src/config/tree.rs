@@ -78,13 +78,55 @@ impl Node {
         found
     }
 
+    /// The entry of a table.
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    /// Those of a table; none of anything else.
+    pub(super) fn entries(&self) -> &[Entry] {
+        if let Value::Table(entries) = &self.value { entries } else { &[] }
+    }
+
+    /// The text that it is.
+    pub(super) fn text(&self) -> Option<&str> {
+        if let Value::String(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// The texts of a list.
+    pub(super) fn texts(&self) -> Vec<&str> {
+        let Value::Array(items) = &self.value else { return Vec::new() };
+        items.iter().filter_map(Self::text).collect()
+    }
+
+    /// Whether another has the same value, wherever it stands. Of numbers that are no integers this is not known.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Table(these), Value::Table(those)) => {
+                let has = |entry: &Entry| {
+                    those.iter().any(|that| that.key == entry.key && entry.node.says_the_same(&that.node))
+                };
+                these.len() == those.len() && these.iter().all(has)
+            }
+            (Value::Array(these), Value::Array(those)) => {
+                these.len() == those.len() && these.iter().zip(those).all(|(this, that)| this.says_the_same(that))
+            }
+            (Value::String(this), Value::String(that)) => this == that,
+            (Value::Integer(this), Value::Integer(that)) => this == that,
+            (Value::Bool(this), Value::Bool(that)) => this == that,
+            (Value::Other(this), Value::Other(that)) => this == that,
+            _ => false,
+        }
+    }
+
     fn find_secrets(&self, key: &str, secret: bool, found: &mut Vec<Range<usize>>) {
         match &self.value {
             Value::String(text) if secret && !text.contains('$') => found.push(self.span.clone()),
             Value::Table(entries) => {
-                let names_servers = matches!(key, "servers" | "mcpServers");
+                let names_servers = matches!(key, "servers" | "mcpServers" | "mcp_servers" | "context_servers");
                 for entry in entries {
-                    let secret = secret || !names_servers && matches!(entry.key.as_str(), "env" | "headers");
+                    let secret =
+                        secret || !names_servers && matches!(entry.key.as_str(), "env" | "headers" | "http_headers");
                     entry.node.find_secrets(&entry.key, secret, found);
                 }
             }

@@ -20,6 +20,9 @@ pub trait Sources {
 
     /// The user's home directory.
     fn home(&self) -> Option<PathBuf>;
+
+    /// Where paths that do not begin with `/` begin.
+    fn current_dir(&self) -> Option<PathBuf>;
 }
 
 /// The environment and the files of this process.
@@ -56,6 +59,10 @@ impl Sources for Process {
 
     fn home(&self) -> Option<PathBuf> {
         std::env::home_dir().filter(|home| home.is_absolute())
+    }
+
+    fn current_dir(&self) -> Option<PathBuf> {
+        std::env::current_dir().ok()
     }
 }
 

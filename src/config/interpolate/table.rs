@@ -6,13 +6,19 @@ use std::path::{Path, PathBuf};
 
 use super::Sources;
 
-/// Variables by their name, files by their whole path, the home directory under `~`.
+/// Variables by their name, files by their whole path, the home directory under `~`, the working directory under `.`.
 #[derive(Default)]
-pub(in crate::config) struct Table(BTreeMap<String, String>);
+pub(crate) struct Table(BTreeMap<String, String>);
 
 impl<const N: usize> From<[(&str, &str); N]> for Table {
     fn from(rows: [(&str, &str); N]) -> Self {
-        Self(rows.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        Self::from_rows(&rows)
+    }
+}
+
+impl Table {
+    pub(crate) fn from_rows(rows: &[(&str, &str)]) -> Self {
+        Self(rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 }
 
@@ -28,5 +34,9 @@ impl Sources for Table {
 
     fn home(&self) -> Option<PathBuf> {
         self.0.get("~").map(PathBuf::from)
+    }
+
+    fn current_dir(&self) -> Option<PathBuf> {
+        self.0.get(".").map(PathBuf::from)
     }
 }

@@ -11,6 +11,8 @@ use super::{AGENT_CWD, Launch, Program, Remote, Secrets};
 pub(in crate::config) enum LaunchDraft {
     Program(ProgramDraft),
     Remote(RemoteDraft),
+    /// Neither, because something has no words here.
+    Impossible(Undefined),
 }
 
 #[derive(Debug)]
@@ -37,6 +39,7 @@ impl LaunchDraft {
         match self {
             Self::Program(draft) => draft.fill(filling).map(Launch::Program),
             Self::Remote(draft) => draft.fill(filling).map(Launch::Remote),
+            Self::Impossible(undefined) => Err(undefined.clone()),
         }
     }
 }

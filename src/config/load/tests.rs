@@ -1,6 +1,7 @@
 //! The whole way, from text to configuration or complaints, as tables.
 
 mod clients;
+mod dialects;
 mod example;
 mod layers;
 mod ours;
@@ -20,7 +21,8 @@ use super::super::{DaemonConfig, Launch, Limits, Program, ServerConfig};
 use super::*;
 
 fn load_text(path: &str, text: &str) -> Result<Loaded, ConfigError> {
-    let sources = Table::from([("~", "/home/u"), ("NAME", "value"), ("TOKEN", "hunter2"), (path, text)]);
+    let sources =
+        Table::from([("~", "/home/u"), ("HOME", "/home/u"), ("NAME", "value"), ("TOKEN", "hunter2"), (path, text)]);
     load(&[PathBuf::from(path)], &sources)
 }
 

@@ -1,59 +1,174 @@
-//! The format of other clients: the objects of `mcpServers`, with our `allow` and `deny` if someone adds them.
+//! The formats of other clients, said in our own words: each server becomes the table that one would write for mcpd, with
+//! the places of the original, and is then read as ours are.
+//!
+//! ```text
+//! their file ─ sections (which servers) ─ names (what they are called here) ─ dialect (which keys, what they say)
+//!                                         variables (`${…}` that mean something else there) ─► a table of ours
+//! ```
+//!
+//! Such a file is another program's: what it has beyond is ignored with a warning, and what cannot be done fails the one
+//! server that needs it.
 
-use super::super::settings::SettingsDraft;
-use super::super::tree::{Entry, Node, Problem, Value};
+mod build;
+mod dialect;
+mod names;
+mod remote;
+mod sections;
+mod variables;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::build::Build;
+use self::sections::Section;
+use super::super::interpolate::{Sources, Undefined};
+use super::super::launch::LaunchDraft;
+use super::super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
 use super::fields::Fields;
-use super::launch::LaunchKeys;
-use super::{Draft, Reader, ServerDraft};
+use super::{Draft, Format, Problems, Reader, ServerDraft};
 
-const EXAMPLE: &str = r#"write `{ "mcpServers": { "files": { "command": "npx" } } }`"#;
+pub(in crate::config) use self::sections::{has_servers, is_codex};
+
 const SERVER_EXAMPLE: &str = r#"write `{ "command": "npx" }`"#;
+
+/// Which keys and references a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    /// JSON as most have it: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf.
+    Json,
+    /// `context_servers`, whose command may be an object.
+    Zed,
+    /// JSON in which `$NAME` stands for a variable too.
+    Gemini,
+    /// TOML in which no text stands for anything but itself.
+    Codex,
+}
+
+/// A server of another client's file, in our words.
+pub(in crate::config) struct Translated {
+    /// What the file calls it.
+    pub(in crate::config) title: String,
+    /// Its name here, with a table of keys that are ours.
+    pub(in crate::config) entry: Entry,
+    /// What of it has no words here, so that it cannot be run as the table reads.
+    pub(in crate::config) missing: Vec<Undefined>,
+}
+
+/// The servers of a client's file that can be read, and what there is to say about the rest.
+pub(in crate::config) fn translated(
+    root: &Node,
+    format: Format,
+    path: &Path,
+    text: &str,
+    sources: &dyn Sources,
+) -> (Vec<Translated>, Problems) {
+    let mut reader = Reader::new(format, path, text, sources);
+    let sections = reader.sections(root);
+    let mut servers = reader.translated(&sections);
+    servers.retain(|server| {
+        let before = reader.problems.errors.len();
+        let is_read = reader.translated_server(server).is_some();
+        is_read && reader.problems.errors.len() == before && before < MOST_PROBLEMS
+    });
+    (servers, reader.problems)
+}
 
 impl Reader<'_> {
     /// Only the servers are read: whatever else is in such a file is another program's business.
     pub(super) fn clients_file(&mut self, root: &Node) -> Draft {
-        let entries = self.table(root, "the file", EXAMPLE);
-        let Some(servers) = entries.iter().find(|entry| entry.key == "mcpServers") else {
-            if matches!(root.value, Value::Table(_)) {
-                let start = root.span.start;
-                self.error(Problem::new(start..start + 1, "there is no `mcpServers` in this file").help(EXAMPLE));
-            }
-            return Draft::default();
-        };
-        let servers = self.table(&servers.node, "`mcpServers`", EXAMPLE);
-        let server_names = servers.iter().map(|server| server.key.clone()).collect();
-        let servers = servers.iter().filter_map(|server| self.clients_server(server)).collect();
+        let sections = self.sections(root);
+        let translated = self.translated(&sections);
+        let servers = translated.iter().filter_map(|server| self.translated_server(server)).collect();
+        // A profile may name a server that is skipped.
+        let titles = sections.iter().flat_map(|section| section.servers).map(|server| &server.key);
+        let server_names = translated.iter().map(|server| &server.entry.key).chain(titles).cloned().collect();
         Draft { servers, server_names, ..Draft::default() }
     }
 
-    fn clients_server(&mut self, entry: &Entry) -> Option<ServerDraft> {
-        let place = format!("`{}`", entry.key);
-        let Value::Table(entries) = &entry.node.value else {
-            self.wrong_type(&entry.node, &place, "an object", SERVER_EXAMPLE.to_owned());
-            return None;
-        };
-        let mut fields = Fields::new(place, entries);
-        if self.is_skipped(entry, &mut fields) {
-            return None;
+    /// Reads a server as if it stood in a file of ours.
+    pub(super) fn translated_server(&mut self, server: &Translated) -> Option<ServerDraft> {
+        let mut draft = self.our_server(&server.entry)?;
+        // One is enough to go and look.
+        if let Some(undefined) = server.missing.first() {
+            draft.launch = LaunchDraft::Impossible(undefined.clone());
         }
-        let name = self.server_name(entry);
-        let policy = self.policy(entry, &mut fields);
-        let keys = LaunchKeys::common(&mut fields);
-        let launch = self.launch(entry, &keys);
-        self.finish_loosely(fields);
-        let name_span = entry.key_span.clone();
-        let settings = SettingsDraft::default();
-        Some(ServerDraft { name: name?, name_span, launch: launch?, policy: policy?, settings, log_arguments: false })
+        Some(draft)
     }
 
-    fn is_skipped(&mut self, entry: &Entry, fields: &mut Fields<'_>) -> bool {
-        // Whether there is a `command` or a `url` says the same.
-        fields.take("type").and_then(|kind| self.string(&kind.node, "`type`"));
-        let disabled = fields.take("disabled").is_some_and(|disabled| self.boolean(disabled));
-        if disabled {
-            let problem = Problem::new(entry.key_span.clone(), format!("server `{}` is skipped", entry.key));
-            self.warn(problem.label("it says `disabled`").help("remove `disabled` to have it run"));
+    /// The servers that the file has for its client, but for those that are switched off or that mcpd cannot have.
+    fn translated(&mut self, sections: &[Section<'_>]) -> Vec<Translated> {
+        let mut found: Vec<(&Section<'_>, &Entry)> = Vec::new();
+        for section in sections {
+            for entry in section.servers {
+                let same = |(_, other): &(_, &Entry)| other.key == entry.key && other.node.says_the_same(&entry.node);
+                if !found.iter().any(same) && !self.is_skipped(section, entry) {
+                    found.push((section, entry));
+                }
+            }
         }
-        disabled
+        let titles: Vec<_> = found.iter().map(|(_, entry)| entry.key.as_str()).collect();
+        let names = names::assigned(&titles);
+        let servers = found.iter().zip(names);
+        servers.filter_map(|((section, entry), name)| self.translate(section, entry, name)).collect()
     }
+
+    fn translate(&mut self, section: &Section<'_>, entry: &Entry, name: Arc<str>) -> Option<Translated> {
+        let Value::Table(entries) = &entry.node.value else {
+            self.wrong_type(&entry.node, &format!("`{}`", entry.key), self.word_for_table(), SERVER_EXAMPLE.to_owned());
+            return None;
+        };
+        if *name != *entry.key {
+            let message = format!("server `{}` is called `{name}` here", entry.key.escape_debug());
+            let help = "a name is letters A to Z, digits and `-`, with single `_` between them, and one server's alone";
+            self.warn(Problem::new(entry.key_span.clone(), message).help(help));
+        }
+        let mut fields = Fields::new(format!("`{}`", entry.key), entries);
+        let mut build = Build::new(section.dialect, &entry.key_span);
+        self.in_our_words(section, &mut fields, &mut build);
+        self.finish_loosely(fields);
+        let (table, missing) = build.finish();
+        let node = Node { span: entry.node.span.clone(), value: Value::Table(table) };
+        let ours = Entry { key: name.to_string(), key_span: entry.key_span.clone(), node };
+        Some(Translated { title: entry.key.clone(), entry: ours, missing })
+    }
+
+    /// Servers that their client does not run, and mcpd itself, which would have itself as a server.
+    fn is_skipped(&mut self, section: &Section<'_>, server: &Entry) -> bool {
+        let Value::Table(entries) = &server.node.value else { return false };
+        let get = |key: &str| entries.iter().find(|entry| entry.key == key);
+        let says = |key: &str, truth: bool| {
+            get(key).is_some_and(|entry| matches!(entry.node.value, Value::Bool(said) if said == truth))
+        };
+        let (label, help) = if says("disabled", true) || says("enabled", false) {
+            ("it is switched off", "switch it on to have it run")
+        } else if section.excluded.contains(&server.key) {
+            ("the file says elsewhere that it is not to run", "take it off that list to have it run")
+        } else if is_mcpd(get("command"), get("args")) {
+            ("it is mcpd itself", "leave it to that client: this is how it reaches mcpd")
+        } else if section.dialect == Dialect::Zed && get("command").is_none() && get("url").is_none() {
+            ("an extension says how it is run", "configure it with the `command` that the extension runs")
+        } else {
+            return false;
+        };
+        let problem = Problem::new(server.key_span.clone(), format!("server `{}` is skipped", server.key));
+        self.warn(problem.label(label).help(help));
+        true
+    }
+}
+
+/// Whether this is how a client is pointed at mcpd.
+fn is_mcpd(command: Option<&Entry>, args: Option<&Entry>) -> bool {
+    let (Some(command), Some(args)) = (command, args) else { return false };
+    let (Value::String(command), Value::Array(args)) = (&command.node.value, &args.node.value) else { return false };
+    let connects = args.iter().any(|arg| matches!(&arg.value, Value::String(arg) if arg == "connect"));
+    Path::new(command).file_name().is_some_and(|name| name == "mcpd") && connects
+}
+
+/// The directory that relative paths of a client's file begin at: the one that the file is in, or above it where that is
+/// the client's own, such as `.vscode`.
+fn base(path: &Path) -> Option<PathBuf> {
+    let directory = path.parent()?;
+    let hidden = directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let base = if hidden { directory.parent()? } else { directory };
+    base.is_absolute().then(|| base.to_owned())
 }

@@ -79,7 +79,7 @@ impl Reader<'_> {
         let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {place}", entry.key));
         match self.format {
             Format::Ours => self.error(problem.help("remove it")),
-            Format::Clients => self.warn(problem.help("it is ignored")),
+            Format::Clients | Format::Codex => self.warn(problem.help("it is ignored")),
         }
     }
 
@@ -189,7 +189,7 @@ impl Reader<'_> {
         (name, text): (&str, &str),
     ) -> Vec<(&'t str, std::ops::Range<usize>, &'t Node)> {
         let example = match self.format {
-            Format::Ours => format!("{{ {name} = \"{text}\" }}"),
+            Format::Ours | Format::Codex => format!("{{ {name} = \"{text}\" }}"),
             Format::Clients => format!("{{ \"{name}\": \"{text}\" }}"),
         };
         let help = self.assignment(&entry.key, &example);

@@ -84,7 +84,7 @@ impl Reader<'_> {
         draft
     }
 
-    fn our_server(&mut self, entry: &Entry) -> Option<ServerDraft> {
+    pub(super) fn our_server(&mut self, entry: &Entry) -> Option<ServerDraft> {
         let name = &entry.key;
         let named = self.server_name(entry);
         let Value::Table(entries) = &entry.node.value else {

@@ -25,7 +25,7 @@ impl Reader<'_> {
     pub(super) fn policy(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Policy> {
         let tools = self.allow_and_deny(fields);
         let policy = self.with_patterns(Policy::default(), Kind::Tools, tools);
-        if self.format == Format::Clients {
+        if self.format != Format::Ours {
             return policy;
         }
         let table = format!("servers.{}", server.key);

@@ -48,7 +48,7 @@ fn what_other_clients_have_beyond_is_ignored_with_a_warning() {
 fn json_errors_have_a_place_and_advice() {
     check_json("", &["1:1 there is no JSON in this file | write `{ \"mcpServers\": {} }`"]);
     check_json("[]", &["1:1 the file must be an object | …mcpServers…"]);
-    check_json("{\"servers\": {}}", &["1:1 there is no `mcpServers` in this file | …"]);
+    check_json("{\"server\": {}}", &["1:1 there is no `mcpServers` in this file | …`context_servers`…"]);
     check_json("{\"mcpServers\": []}", &["1:16 `mcpServers` must be an object | …"]);
     check_json("{\"mcpServers\": {\"a\": 5}}", &["1:22 `a` must be an object | …"]);
     check_json("{\"mcpServers\": {\"a\": {}}}", &["1:17 server `a` has no `command` | write `\"command\": \"npx\"`"]);

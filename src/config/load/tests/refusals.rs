@@ -9,7 +9,7 @@ fn unknown_keys_are_errors_with_a_suggestion() {
         &["2:1 unknown key `comand` in `[servers.a]` | did you mean `command`?"],
     );
     check("[demon]\n", &["1:2 unknown key `demon` in the file | did you mean `daemon`?"]);
-    check("[mcp_servers.a]\ncommand = 'x'", &["1:2 unknown key `mcp_servers` in the file | did you mean `servers`?"]);
+    check("[mcp_server.a]\ncommand = 'x'", &["1:2 unknown key `mcp_server` in the file | did you mean `servers`?"]);
     check("[servers.a]\ncommand='x'\nenvironment = {}", &["3:1 unknown key `environment`… | did you mean `env`?"]);
     check("[servers.a]\ncommand='x'\nCommand='y'", &["3:1 unknown key `Command`… | did you mean `command`?"]);
     check(
@@ -160,5 +160,4 @@ fn server_names_follow_the_grammar() {
         let expected = format!("1:10 `{name}` cannot name a server | write `{fitted}`: {rule}");
         check(&format!("[servers.'{name}']\ncommand = 'x'"), &[&expected]);
     }
-    check_json(r#"{"mcpServers": {"a.b": {"command": "x"}}}"#, &["1:17 `a.b` cannot name a server | write `a-b`…"]);
 }

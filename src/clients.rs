@@ -1,0 +1,154 @@
+//! The clients that mcpd knows, and where on Linux each keeps what servers it has.
+//!
+//! Pure: the environment is reached through [`Sources`] only. What they write is read by `config/read/clients`.
+
+use std::path::PathBuf;
+
+use crate::config::interpolate::Sources;
+
+/// A program that is configured with MCP servers.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// What the command line calls it.
+    pub(crate) word: &'static str,
+    /// What people call it.
+    pub(crate) title: &'static str,
+    /// The first is where a person adds a server for all projects.
+    places: &'static [Place],
+}
+
+/// Where a file is.
+#[derive(Debug)]
+enum Place {
+    /// Under the home directory.
+    Home(&'static str),
+    /// Under `$XDG_CONFIG_HOME`, else `~/.config`.
+    Config(&'static str),
+    /// In the directory that a variable names, else the one under the home directory.
+    Variable { name: &'static str, home: &'static str, file: &'static str },
+    /// Under the working directory.
+    Project(&'static str),
+}
+
+/// All of them, by their words.
+pub(crate) const CLIENTS: [Client; 8] = [
+    Client {
+        word: "claude-code",
+        title: "Claude Code",
+        places: &[
+            Place::Variable { name: "CLAUDE_CONFIG_DIR", home: "", file: ".claude.json" },
+            Place::Project(".mcp.json"),
+        ],
+    },
+    Client {
+        word: "claude-desktop",
+        title: "Claude Desktop",
+        places: &[Place::Config("Claude/claude_desktop_config.json")],
+    },
+    Client {
+        word: "codex",
+        title: "Codex",
+        places: &[
+            Place::Variable { name: "CODEX_HOME", home: ".codex", file: "config.toml" },
+            Place::Project(".codex/config.toml"),
+        ],
+    },
+    Client {
+        word: "cursor",
+        title: "Cursor",
+        places: &[Place::Home(".cursor/mcp.json"), Place::Project(".cursor/mcp.json")],
+    },
+    Client {
+        word: "gemini",
+        title: "Gemini CLI",
+        places: &[Place::Home(".gemini/settings.json"), Place::Project(".gemini/settings.json")],
+    },
+    Client {
+        word: "vscode",
+        title: "VS Code",
+        places: &[
+            Place::Config("Code/User/mcp.json"),
+            Place::Config("Code/User/settings.json"),
+            Place::Project(".vscode/mcp.json"),
+            Place::Project(".vscode/settings.json"),
+        ],
+    },
+    Client {
+        word: "windsurf",
+        title: "Windsurf",
+        places: &[Place::Home(".codeium/windsurf/mcp_config.json"), Place::Home(".codeium/mcp_config.json")],
+    },
+    Client {
+        word: "zed",
+        title: "Zed",
+        places: &[Place::Config("zed/settings.json"), Place::Project(".zed/settings.json")],
+    },
+];
+
+impl Client {
+    /// The one that the command line calls `word`.
+    pub(crate) fn named(word: &str) -> Option<&'static Self> {
+        CLIENTS.iter().find(|client| client.word == word)
+    }
+
+    /// Where it may have servers, whether or not the files are there: the user's first, then those of the working
+    /// directory.
+    pub(crate) fn files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
+        self.places.iter().filter_map(|place| place.path(sources)).collect()
+    }
+
+    /// Where a person adds a server for all projects.
+    pub(crate) fn main_file(&self, sources: &dyn Sources) -> Option<PathBuf> {
+        self.places.first()?.path(sources)
+    }
+}
+
+impl Place {
+    fn path(&self, sources: &dyn Sources) -> Option<PathBuf> {
+        let whole = |name| sources.var(name).map(PathBuf::from).filter(|directory| directory.is_absolute());
+        match self {
+            Self::Home(file) => Some(sources.home()?.join(file)),
+            Self::Config(file) => {
+                Some(whole("XDG_CONFIG_HOME").or_else(|| Some(sources.home()?.join(".config")))?.join(file))
+            }
+            Self::Variable { name, home, file } => {
+                Some(whole(name).or_else(|| Some(sources.home()?.join(home)))?.join(file))
+            }
+            Self::Project(file) => Some(sources.current_dir()?.join(file)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::interpolate::table::Table;
+
+    #[test]
+    fn each_client_has_its_files_where_its_environment_says() {
+        let plain = Table::from([("~", "/h"), (".", "/p")]);
+        let set = Table::from([
+            ("~", "/h"),
+            (".", "/p"),
+            ("XDG_CONFIG_HOME", "/x"),
+            ("CODEX_HOME", "/c"),
+            ("CLAUDE_CONFIG_DIR", "/d"),
+        ]);
+        for (word, plain_files, set_files) in [
+            ("claude-desktop", "/h/.config/Claude/claude_desktop_config.json", "/x/Claude/claude_desktop_config.json"),
+            ("claude-code", "/h/.claude.json /p/.mcp.json", "/d/.claude.json /p/.mcp.json"),
+            ("codex", "/h/.codex/config.toml /p/.codex/config.toml", "/c/config.toml /p/.codex/config.toml"),
+            ("cursor", "/h/.cursor/mcp.json /p/.cursor/mcp.json", "/h/.cursor/mcp.json /p/.cursor/mcp.json"),
+            ("zed", "/h/.config/zed/settings.json /p/.zed/settings.json", "/x/zed/settings.json /p/.zed/settings.json"),
+        ] {
+            let client = Client::named(word).expect("known");
+            for (sources, expected) in [(&plain, plain_files), (&set, set_files)] {
+                let files = client.files(sources);
+                assert_eq!(files, expected.split(' ').map(PathBuf::from).collect::<Vec<_>>());
+                assert_eq!(client.main_file(sources), files.first().cloned());
+            }
+        }
+        assert!(Client::named("notepad").is_none());
+        assert!(CLIENTS.iter().all(|client| client.files(&Table::default()).is_empty()));
+    }
+}

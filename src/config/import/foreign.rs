@@ -1,0 +1,144 @@
+//! A client's file, as servers that could be written into ours.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::diagnostic::{Diagnostic, Level, SourceFile};
+use super::super::edit::Setting;
+use super::super::interpolate::{Sources, Undefined};
+use super::super::load::{located, parse};
+use super::super::read::{Format, Problems, Translated, has_servers, translated};
+use super::super::tree::{Node, Parsed, Value};
+use super::Settings;
+
+/// The order in which settings are written.
+const ORDER: [&str; 12] = [
+    "command",
+    "args",
+    "url",
+    "headers",
+    "env",
+    "pass_env",
+    "cwd",
+    "allow",
+    "deny",
+    "sharing",
+    "handshake_timeout",
+    "call_timeout",
+];
+
+/// What a client's file has.
+#[derive(Default)]
+pub(crate) struct Foreign {
+    /// In file order.
+    pub(crate) servers: Vec<ForeignServer>,
+    /// What is ignored, and which servers are skipped.
+    pub(crate) warnings: Vec<Diagnostic>,
+    /// What is wrong with the file, or with servers that are left out for it.
+    pub(crate) errors: Vec<Diagnostic>,
+    /// Whether it is a file in which a client has servers, if only none at present.
+    pub(crate) is_about_servers: bool,
+}
+
+/// A server as it could be written into a configuration of ours.
+pub(crate) struct ForeignServer {
+    /// A name that fits.
+    pub(crate) name: String,
+    /// What the file calls it.
+    pub(crate) title: String,
+    /// Where it is: `FILE:LINE:COLUMN`.
+    pub(crate) place: String,
+    /// Texts are in our words; an `${input:ID}` stands there as `$${input:ID}`.
+    pub(super) settings: Settings,
+    /// Why it cannot be written down.
+    pub(super) impossible: Option<Undefined>,
+    /// What a person is asked for.
+    pub(super) prompts: Vec<Prompt>,
+}
+
+/// A question for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prompt {
+    /// What the file calls it.
+    pub(crate) id: String,
+    /// What is asked for.
+    pub(crate) text: String,
+    /// Whether nobody is to see the answer.
+    pub(crate) hidden: bool,
+    /// What there is to choose from; nothing: any text.
+    pub(crate) options: Vec<String>,
+    /// What an empty answer means.
+    pub(crate) default: Option<String>,
+}
+
+/// Reads the `text` of a client's file.
+pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (format, Parsed { root, problems }) = parse(path, text);
+    let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
+    let file = Arc::new(SourceFile { path: path.to_owned(), text: text.to_owned(), hidden });
+    let mut found = Problems { errors: problems, warnings: Vec::new() };
+    let mut servers = Vec::new();
+    let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Ours && has_servers(root));
+    if let Some(root) = root.filter(|_| is_about_servers) {
+        let (read, more) = translated(&root, format, path, text, sources);
+        servers = read.iter().map(|server| described(server, &root, &file)).collect();
+        found.errors.extend(more.errors);
+        found.warnings.extend(more.warnings);
+    }
+    let warnings = located(Level::Warning, &file, found.warnings).collect();
+    Foreign { servers, warnings, errors: located(Level::Error, &file, found.errors).collect(), is_about_servers }
+}
+
+fn described(server: &Translated, root: &Node, file: &Arc<SourceFile>) -> ForeignServer {
+    let keys = ORDER.iter().filter_map(|key| server.entry.node.get(key));
+    let settings = keys.filter_map(|entry| Some((entry.key.clone(), setting(&entry.node)?))).collect();
+    let mut prompts: Vec<Prompt> = Vec::new();
+    let mut impossible = None;
+    for undefined in &server.missing {
+        match undefined {
+            Undefined::Input(id) if !prompts.iter().any(|prompt| prompt.id == *id) => prompts.push(prompt(root, id)),
+            Undefined::Input(_) => {}
+            other => impossible = impossible.or_else(|| Some(other.clone())),
+        }
+    }
+    ForeignServer {
+        name: server.entry.key.clone(),
+        title: server.title.clone(),
+        place: file.address(server.entry.key_span.start),
+        settings,
+        impossible,
+        prompts,
+    }
+}
+
+/// How `node` is written in our format; what no key of a server takes is not.
+fn setting(node: &Node) -> Option<Setting> {
+    match &node.value {
+        Value::String(text) => Some(Setting::Text(text.clone())),
+        Value::Bool(truth) => Some(Setting::Flag(*truth)),
+        Value::Array(_) => Some(Setting::List(node.texts().into_iter().map(str::to_owned).collect())),
+        Value::Table(entries) => {
+            let members = entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.node.text()?.to_owned())));
+            Some(Setting::Table(members.collect()))
+        }
+        _ => None,
+    }
+}
+
+/// What the file says of `${input:ID}`.
+fn prompt(root: &Node, id: &str) -> Prompt {
+    let list = root.get("inputs").or_else(|| root.get("mcp")?.node.get("inputs"));
+    let items = if let Some(Value::Array(items)) = list.map(|list| &list.node.value) { &items[..] } else { &[] };
+    let input = items.iter().find(|input| input.get("id").and_then(|entry| entry.node.text()) == Some(id));
+    let get = |key| input.and_then(|input| input.get(key)).map(|entry| &entry.node);
+    let text = |key| get(key).and_then(Node::text).map(str::to_owned);
+    Prompt {
+        id: id.to_owned(),
+        text: text("description").unwrap_or_else(|| id.to_owned()),
+        // Where nothing is said of it, it may be a secret.
+        hidden: input.is_none() || matches!(get("password"), Some(Node { value: Value::Bool(true), .. })),
+        options: get("options").map(|node| node.texts().into_iter().map(str::to_owned).collect()).unwrap_or_default(),
+        default: text("default").filter(|default| !default.is_empty()),
+    }
+}

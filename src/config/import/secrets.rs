@@ -1,0 +1,187 @@
+//! What is secret in a server's settings, moved into files that only their owner can read.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::super::edit::Setting;
+use super::super::interpolate::{Sources, Template};
+use super::super::secret;
+use super::{ForeignServer, Prompt, Settings};
+
+/// Largest file that is looked into to see whether it holds the same.
+const MAX_FILE: u64 = 1 << 20;
+/// Longest name of a file, in bytes; file systems take 255.
+const LONGEST_NAME: usize = 200;
+
+/// A file to be written for its owner alone, before the configuration that refers to it.
+#[derive(Debug)]
+pub(crate) struct SecretFile {
+    /// A whole path.
+    pub(crate) path: PathBuf,
+    /// Whose it is, such as `github: GITHUB_TOKEN`.
+    pub(crate) of: String,
+    /// What it is to hold.
+    pub(crate) content: Content,
+}
+
+/// What a file is to hold. `Debug` does not show it.
+pub(crate) enum Content {
+    /// This.
+    Known(String),
+    /// What a person answers.
+    Asked(Prompt),
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Known(_) => "Known(…)",
+            Self::Asked(_) => "Asked(…)",
+        })
+    }
+}
+
+/// Names files, and knows those it has named.
+pub(super) struct Mover<'a> {
+    directory: PathBuf,
+    sources: &'a dyn Sources,
+    pub(super) files: Vec<SecretFile>,
+}
+
+/// One server on its way.
+struct Moving<'m> {
+    mover: &'m Mover<'m>,
+    name: &'m str,
+    files: Vec<SecretFile>,
+}
+
+impl<'a> Mover<'a> {
+    pub(super) fn new(directory: &Path, sources: &'a dyn Sources) -> Self {
+        Self { directory: directory.to_owned(), sources, files: Vec::new() }
+    }
+
+    /// The settings with every `${input:ID}` as the file that holds the answer.
+    pub(super) fn with_inputs(&self, name: &str, server: &ForeignServer) -> Settings {
+        let filled = |text: &str| {
+            server.prompts.iter().fold(text.to_owned(), |text, prompt| {
+                text.replace(&format!("$${{input:{}}}", prompt.id), &self.reference(&self.path(name, &prompt.id)))
+            })
+        };
+        server.settings.iter().map(|(key, setting)| (key.clone(), each_text(setting, filled))).collect()
+    }
+
+    /// The same with what looks like a secret as the file that will hold it, and those files.
+    pub(super) fn moved(&self, name: &str, server: &ForeignServer) -> (Settings, Vec<SecretFile>) {
+        let mut settings = self.with_inputs(name, server);
+        let asked = server.prompts.iter().map(|prompt| SecretFile {
+            path: self.path(name, &prompt.id),
+            of: format!("{name}: {}", prompt.id),
+            content: Content::Asked(prompt.clone()),
+        });
+        // One that is there has been answered.
+        let files = asked.filter(|file| !self.is_there(&file.path)).collect();
+        let mut moving = Moving { mover: self, name, files };
+        for (key, setting) in &mut settings {
+            match (key.as_str(), setting) {
+                ("env" | "headers", Setting::Table(members)) => {
+                    members.iter_mut().for_each(|(key, text)| moving.member(key, text));
+                }
+                ("args", Setting::List(args)) => moving.args(args),
+                _ => {}
+            }
+        }
+        (settings, moving.files)
+    }
+
+    pub(super) fn keep(&mut self, files: Vec<SecretFile>) {
+        self.files.extend(files);
+    }
+
+    fn path(&self, name: &str, key: &str) -> PathBuf {
+        let fitting = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
+        let key: String = key.chars().map(fitting).collect();
+        let mut file = format!("{name}.{}", key.trim_start_matches('-'));
+        file.truncate(LONGEST_NAME);
+        self.directory.join(file)
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.sources.read(path, MAX_FILE).is_ok() || self.files.iter().any(|file| file.path == path)
+    }
+
+    /// How a text refers to the file.
+    fn reference(&self, path: &Path) -> String {
+        let home = self.sources.home();
+        match home.and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned())) {
+            Some(rest) => format!("${{file:~/{}}}", rest.display()),
+            None => format!("${{file:{}}}", path.display()),
+        }
+    }
+}
+
+impl Moving<'_> {
+    fn member(&mut self, key: &str, text: &mut String) {
+        if let Some(value) = literal(text).filter(|value| secret::is_secret(key, value)) {
+            *text = self.put(key, &value);
+        }
+    }
+
+    /// `--token VALUE`, `--token=VALUE`, and values that are secrets whatever is before them.
+    fn args(&mut self, args: &mut [String]) {
+        let mut before = String::new();
+        for arg in args {
+            let option = std::mem::replace(&mut before, arg.clone());
+            let Some(value) = literal(arg) else { continue };
+            match value.split_once('=').filter(|(option, _)| option.starts_with('-')) {
+                Some((option, value)) if secret::is_secret(option, value) => {
+                    *arg = format!("{option}={}", self.put(option, value));
+                }
+                None if is_secret_option(&option) && secret::is_secret(&option, &value) => {
+                    *arg = self.put(&option, &value);
+                }
+                None if secret::is_secret_value(&value) => *arg = self.put("arg", &value),
+                _ => {}
+            }
+        }
+    }
+
+    /// The reference to a file that holds `value`: one that does already, or one that is not there.
+    fn put(&mut self, key: &str, value: &str) -> String {
+        let content = format!("{value}\n");
+        let first = self.mover.path(self.name, key);
+        let numbered = (2..).map(|number| first.with_file_name(format!("{}-{number}", file_name(&first))));
+        let holds_it = |path: &Path| self.mover.sources.read(path, MAX_FILE).is_ok_and(|held| held == content);
+        let is_new = |path: &Path| !self.mover.is_there(path) && !self.files.iter().any(|file| file.path == path);
+        let mut candidates = std::iter::once(first.clone()).chain(numbered);
+        let path = candidates.find(|path| holds_it(path) || is_new(path)).unwrap_or_else(|| first.clone());
+        if !holds_it(&path) {
+            let of = format!("{}: {key}", self.name);
+            self.files.push(SecretFile { path: path.clone(), of, content: Content::Known(content) });
+        }
+        self.mover.reference(&path)
+    }
+}
+
+fn is_secret_option(arg: &str) -> bool {
+    arg.starts_with('-') && secret::is_secret_name(arg)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What a text stands for, if it refers to nothing.
+fn literal(text: &str) -> Option<String> {
+    Template::parse(text).ok()?.as_literal().map(str::to_owned)
+}
+
+fn each_text(setting: &Setting, with: impl Fn(&str) -> String) -> Setting {
+    match setting {
+        Setting::Text(text) => Setting::Text(with(text)),
+        Setting::Flag(truth) => Setting::Flag(*truth),
+        Setting::List(items) => Setting::List(items.iter().map(|item| with(item)).collect()),
+        Setting::Table(members) => {
+            Setting::Table(members.iter().map(|(key, text)| (key.clone(), with(text))).collect())
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What an import would write, as tables.
+
+use super::*;
+use crate::config::interpolate::table::Table;
+use crate::config::load;
+
+/// What importing `files` into the configuration of a person makes of it: its text, its files, and what became of each server.
+fn import(
+    config: &str,
+    rest: &[(&str, &str)],
+    files: &[(&str, &str)],
+    rename: bool,
+) -> (String, Vec<String>, Vec<Outcome>) {
+    let mut rows = vec![("~", "/h"), ("HOME", "/h"), ("/h/.config/mcpd/config.toml", config)];
+    rows.extend(rest);
+    let sources = Table::from_rows(&rows);
+    let configured = load(&[], &sources).unwrap_or_else(|error| panic!("{error}")).config.servers;
+    let mut plan = Plan::new(config, &configured, Path::new("/h/.config/mcpd/secrets"), &sources);
+    let mut outcomes = Vec::new();
+    for (path, text) in files {
+        let found = foreign(Path::new(path), text, &sources);
+        outcomes.extend(found.servers.iter().map(|server| plan.add(server, rename)));
+    }
+    let (text, files) = plan.finish();
+    let shown = |file: &SecretFile| match &file.content {
+        Content::Known(content) => format!("{} = {content:?}", file.path.display()),
+        Content::Asked(prompt) => format!("{} ? {}", file.path.display(), prompt.text),
+    };
+    (text, files.iter().map(shown).collect(), outcomes)
+}
+
+fn added(name: &str) -> Outcome {
+    Outcome::Added(name.to_owned())
+}
+
+fn known(name: &str) -> Outcome {
+    Outcome::Known(name.to_owned())
+}
+
+#[test]
+fn a_server_is_added_at_the_end_and_nothing_else_changes() {
+    let config = "# mine\n[servers.a]\ncommand = 'x' # first\n";
+    let json =
+        r#"{"mcpServers": {"b c": {"command": "npx", "args": ["-y", "p"], "env": {"A": "1"}, "timeout": 5000}}}"#;
+    let (text, files, outcomes) = import(config, &[], &[("/c.json", json)], false);
+    assert_eq!(outcomes, [added("b-c")]);
+    assert!(files.is_empty());
+    let expected =
+        "\n[servers.b-c]\ncommand = \"npx\"\nargs = [\"-y\", \"p\"]\nenv = { A = \"1\" }\ncall_timeout = \"5s\"\n";
+    assert_eq!(text, format!("{config}{expected}"));
+}
+
+#[test]
+fn what_is_there_is_not_added_again() {
+    let config = "[servers.a]\ncommand = 'x'\ndeny = ['w*']\n[servers.b]\ncommand = 'y'\nenv = { T = '${file:~/t}' }\n";
+    let json = r#"{"mcpServers": {"a": {"command": "x"}, "other": {"command": "x"}, "b": {"command": "y", "env": {"T": "ghs"}}}}"#;
+    let (text, _, outcomes) = import(config, &[("/h/t", "ghs\n")], &[("/c.json", json)], false);
+    assert_eq!(outcomes, [known("a"), known("a"), known("b")]);
+    assert_eq!(text, config);
+    let new = r#"{"mcpServers": {"n": {"command": "z"}, "m": {"command": "z"}}}"#;
+    let (_, _, outcomes) = import("", &[], &[("/c.json", new), ("/d.json", new)], false);
+    assert_eq!(outcomes, [added("n"), known("n"), known("n"), known("n")]);
+}
+
+#[test]
+fn another_definition_of_a_name_stays_as_it_is() {
+    let config = "[servers.a]\ncommand = 'x'\n";
+    let json = r#"{"mcpServers": {"a": {"command": "y"}}}"#;
+    let (text, _, outcomes) = import(config, &[], &[("/c.json", json)], false);
+    assert_eq!(outcomes, [Outcome::Differs { name: "a".into(), free: "a-2".into() }]);
+    assert_eq!(text, config);
+    let (text, _, outcomes) = import(config, &[], &[("/c.json", json)], true);
+    assert_eq!(outcomes, [added("a-2")]);
+    assert_eq!(text, format!("{config}\n[servers.a-2]\ncommand = \"y\"\n"));
+    assert_eq!(import(&text, &[], &[("/c.json", json)], true).2, [known("a-2")]);
+}
+
+#[test]
+fn secrets_are_moved_out() {
+    let json = r#"{"mcpServers": {
+        "a": {"command": "x", "env": {"GITHUB_TOKEN": "hunter22", "REF": "${TOKEN}", "MODE": "fast"},
+              "args": ["--api-key", "s3cret99", "--token=s3cret98", "--verbose", "postgres://u:hunter2@db/x"]},
+        "b": {"url": "https://x", "headers": {"Authorization": "Bearer abcdefgh1234", "X-Mode": "fast"}}}}"#;
+    let (text, files, outcomes) = import("", &[], &[("/c.json", json)], false);
+    assert_eq!(outcomes, [added("a"), added("b")]);
+    let directory = "/h/.config/mcpd/secrets";
+    assert_eq!(
+        files,
+        [
+            format!("{directory}/a.api-key = \"s3cret99\\n\""),
+            format!("{directory}/a.token = \"s3cret98\\n\""),
+            format!("{directory}/a.arg = \"postgres://u:hunter2@db/x\\n\""),
+            format!("{directory}/a.GITHUB_TOKEN = \"hunter22\\n\""),
+            format!("{directory}/b.Authorization = \"Bearer abcdefgh1234\\n\""),
+        ]
+    );
+    for secret in ["hunter2", "s3cret", "abcdefgh"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    for part in [
+        "GITHUB_TOKEN = \"${file:~/.config/mcpd/secrets/a.GITHUB_TOKEN}\"",
+        "REF = \"${TOKEN}\"",
+        "MODE = \"fast\"",
+        "\"--token=${file:~/.config/mcpd/secrets/a.token}\"",
+        "X-Mode = \"fast\"",
+    ] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    // With the files there, the same import finds nothing to do.
+    let rows: Vec<_> = files.iter().map(|file| file.split_once(" = ").expect("a file")).collect();
+    let rows: Vec<_> = rows.iter().map(|(path, text)| (*path, text.trim_matches('"').replace("\\n", "\n"))).collect();
+    let rows: Vec<_> = rows.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let (again, files, outcomes) = import(&text, &rows, &[("/c.json", json)], false);
+    assert_eq!((again, files), (text, Vec::new()));
+    assert_eq!(outcomes, [known("a"), known("b")]);
+}
+
+#[test]
+fn no_file_is_written_over() {
+    let json = r#"{"mcpServers": {"a": {"command": "x", "env": {"TOKEN": "hunter22"}}}}"#;
+    let path = "/h/.config/mcpd/secrets/a.TOKEN";
+    let (text, files, _) = import("", &[(path, "older\n")], &[("/c.json", json)], false);
+    assert_eq!(files, [format!("{path}-2 = \"hunter22\\n\"")]);
+    assert!(text.contains("a.TOKEN-2}"), "{text}");
+    let (text, files, _) = import("", &[(path, "hunter22\n")], &[("/c.json", json)], false);
+    assert!(files.is_empty() && text.contains("a.TOKEN}"), "{text}");
+}
+
+#[test]
+fn inputs_become_files_that_hold_the_answers() {
+    let json = r#"{"inputs": [{"type": "promptString", "id": "api key", "description": "Your key", "password": true}],
+        "servers": {"a": {"command": "x", "env": {"KEY": "${input:api key}", "B": "b ${input:other} ${userHome}"}}}}"#;
+    let files = [("/p/.vscode/mcp.json", json)];
+    let (text, asked, outcomes) = import("", &[], &files, false);
+    assert_eq!(outcomes, [added("a")]);
+    let directory = "/h/.config/mcpd/secrets";
+    assert_eq!(asked, [format!("{directory}/a.api-key ? Your key"), format!("{directory}/a.other ? other")]);
+    assert!(text.contains("KEY = \"${file:~/.config/mcpd/secrets/a.api-key}\""), "{text}");
+    assert!(text.contains("B = \"b ${file:~/.config/mcpd/secrets/a.other} ${HOME}\""), "{text}");
+    assert_eq!(import(&text, &[], &files, false).2, [known("a")], "not answered yet");
+    let answers = [("/h/.config/mcpd/secrets/a.api-key", "1\n"), ("/h/.config/mcpd/secrets/a.other", "2\n")];
+    assert_eq!(import(&text, &answers, &files, false).2, [known("a")], "answered");
+}
+
+#[test]
+fn what_cannot_be_said_is_left_out_and_the_rest_is_not() {
+    let json = r#"{"mcpServers": {"a": {"command": "x", "args": ["${command:pick}"]}, "b": {"command": 5}, "c": {"command": "z"}}}"#;
+    let (text, _, outcomes) = import("", &[], &[("/c.json", json)], false);
+    let [Outcome::Impossible(reason), Outcome::Added(name)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(reason.contains("${command:pick}") && name == "c");
+    assert_eq!(text, "[servers.c]\ncommand = \"z\"\n");
+    let found = foreign(Path::new("/c.json"), json, &Table::default());
+    assert_eq!((found.servers.len(), found.errors.len()), (2, 1));
+    for (text, is_about_servers, errors) in
+        [("{", false, 1), ("{\"theme\": 1}", false, 0), ("{\"mcpServers\": {}}", true, 0)]
+    {
+        let found = foreign(Path::new("/c.json"), text, &Table::default());
+        assert_eq!((found.is_about_servers, found.errors.len()), (is_about_servers, errors), "{text}");
+    }
+}
+
+#[test]
+fn what_is_written_means_what_was_meant() {
+    let codex = "[mcp_servers.a]\ncommand = 'x'\nargs = ['${LITERAL} $${B}', \"q\\\"\\\\ \\n\"]\nenv_vars = ['P']\ncwd = '/w'\n\
+                 enabled_tools = ['r', 'a*b']\nstartup_timeout_sec = 1.5\n[mcp_servers.a.env]\nA = '${X}'\n";
+    let (text, _, _) = import("", &[], &[("/c.toml", codex)], false);
+    let sources = Table::from([("/ours.toml", text.as_str()), ("/c.toml", codex), ("~", "/h")]);
+    let [ours, theirs] = ["/ours.toml", "/c.toml"].map(|path| {
+        let mut loaded = load(&[path.into()], &sources).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        loaded.config.servers.remove(0)
+    });
+    assert_eq!(ours.launch, theirs.launch);
+    assert_eq!(ours.settings, theirs.settings);
+    assert_eq!(format!("{:?}", ours.policy), format!("{:?}", theirs.policy));
+}

@@ -1,0 +1,122 @@
+//! The table of ours that a client's server becomes.
+
+use std::ops::Range;
+
+use super::super::super::interpolate::Undefined;
+use super::super::super::tree::{Entry, Node, Value};
+use super::Dialect;
+use super::variables::translated;
+
+/// What stands in our texts for the directory of an agent.
+const AGENT_CWD: &str = "${agent:cwd}";
+
+/// A table that grows key by key.
+pub(super) struct Build {
+    pub(super) dialect: Dialect,
+    /// The place of what the file does not say in so many words.
+    server: Range<usize>,
+    entries: Vec<Entry>,
+    missing: Vec<Undefined>,
+    wants_agent_cwd: bool,
+}
+
+impl Build {
+    pub(super) fn new(dialect: Dialect, server: &Range<usize>) -> Self {
+        Self { dialect, server: server.clone(), entries: Vec::new(), missing: Vec::new(), wants_agent_cwd: false }
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// Whether an instance is for the agents of one directory.
+    pub(super) fn wants_agent_cwd(&self) -> bool {
+        self.wants_agent_cwd
+    }
+
+    /// Adds a key of ours; `span` is where the file says it.
+    pub(super) fn put(&mut self, key: &str, span: &Range<usize>, node: Node) {
+        self.entries.push(Entry { key: key.to_owned(), key_span: span.clone(), node });
+    }
+
+    /// Adds a key with the value that the file has, its texts in our words.
+    pub(super) fn put_texts(&mut self, key: &str, entry: &Entry) {
+        let node = self.node(&entry.node);
+        self.put(key, &entry.key_span, node);
+    }
+
+    /// Adds a text of ours that the file implies.
+    pub(super) fn put_here(&mut self, key: &str, text: String) {
+        let span = self.server.clone();
+        self.put(key, &span, Node { span: span.clone(), value: Value::String(text) });
+    }
+
+    /// Has a text of ours say something else.
+    pub(super) fn replace(&mut self, key: &str, with: impl FnOnce(&str) -> Option<String>) {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) else { return };
+        if let Some(text) = entry.node.text().and_then(with) {
+            entry.node.value = Value::String(text);
+        }
+    }
+
+    /// Adds items to a list.
+    pub(super) fn extend(&mut self, key: &str, entry: &Entry, more: Vec<Node>) {
+        match self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node.value) {
+            Some(Value::Array(items)) => items.extend(more),
+            Some(_) => {}
+            None => {
+                let node = Node { span: entry.node.span.clone(), value: Value::Array(more) };
+                self.put(key, &entry.key_span, node);
+            }
+        }
+    }
+
+    /// Adds entries to a table.
+    pub(super) fn extend_table(&mut self, key: &str, entry: &Entry, more: Vec<Entry>) {
+        match self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node.value) {
+            Some(Value::Table(entries)) => entries.extend(more),
+            Some(_) => {}
+            None => {
+                let node = Node { span: entry.node.span.clone(), value: Value::Table(more) };
+                self.put(key, &entry.key_span, node);
+            }
+        }
+    }
+
+    /// `node` with its texts in our words.
+    pub(super) fn node(&mut self, node: &Node) -> Node {
+        let value = match &node.value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.node(item)).collect()),
+            Value::Table(entries) => Value::Table(entries.iter().map(|entry| self.entry(entry)).collect()),
+            Value::Integer(number) => Value::Integer(*number),
+            Value::Float => Value::Float,
+            Value::Bool(truth) => Value::Bool(*truth),
+            Value::Other(name) => Value::Other(name),
+        };
+        Node { span: node.span.clone(), value }
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Entry {
+        Entry { key: entry.key.clone(), key_span: entry.key_span.clone(), node: self.node(&entry.node) }
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let words = translated(text, self.dialect, &mut self.missing);
+        self.wants_agent_cwd |= words.contains(AGENT_CWD);
+        words
+    }
+
+    /// The table, and why it cannot be run, if it cannot. A server that depends on the agent's directory has an instance for
+    /// each: where nobody could say so, that is what was meant.
+    pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<Undefined>) {
+        if self.wants_agent_cwd && !self.has("sharing") {
+            self.put_here("sharing", "workspace".to_owned());
+        }
+        (self.entries, self.missing)
+    }
+}

@@ -1,0 +1,201 @@
+//! What the keys of other clients say, key by key.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::super::super::tree::{Entry, Node, Problem, Value};
+use super::super::Reader;
+use super::super::fields::Fields;
+use super::Dialect;
+use super::build::Build;
+use super::sections::Section;
+
+/// Keys that narrow what a server may do and that mcpd has no equal for: its user may think that they hold.
+const NOT_KEPT: [(&str, &str); 4] = [
+    ("envFile", "write its variables under `env`"),
+    ("sandboxEnabled", "mcpd runs servers as they are: put the sandbox into `command`"),
+    ("sandbox", "mcpd runs servers as they are: put the sandbox into `command`"),
+    ("headersHelper", "write the headers under `headers`, with `${file:…}` for what is secret"),
+];
+
+/// Lists of the tools that are offered, and of those that are not, by name.
+const ONLY_TOOLS: [&str; 4] = ["includeTools", "enabled_tools", "enabledTools", "tools"];
+const NO_TOOLS: [&str; 3] = ["excludeTools", "disabledTools", "disabled_tools"];
+
+impl Reader<'_> {
+    pub(super) fn in_our_words(&mut self, section: &Section<'_>, fields: &mut Fields<'_>, build: &mut Build) {
+        for known in ["disabled", "enabled", "source"] {
+            fields.take(known);
+        }
+        self.not_kept(fields);
+        self.how_it_is_run(fields, build);
+        self.how_it_is_reached(fields, build);
+        for key in ["cwd", "sharing"] {
+            if let Some(entry) = fields.take(key) {
+                build.put_texts(key, entry);
+            }
+        }
+        self.tools(fields, build);
+        self.timeouts(fields, build);
+        if let Some(base) = &section.base {
+            at(base, build);
+        }
+    }
+
+    fn how_it_is_run(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        match fields.take("command") {
+            // The older of two forms that one client has.
+            Some(Entry { node: Node { value: Value::Table(entries), .. }, .. }) if build.dialect == Dialect::Zed => {
+                let mut inner = Fields::new("`command`", entries);
+                if let Some(path) = inner.take("path") {
+                    build.put_texts("command", path);
+                }
+                self.args_and_env(&mut inner, build);
+                self.finish_loosely(inner);
+                fields.take("settings");
+            }
+            Some(command) => build.put_texts("command", command),
+            None => {}
+        }
+        self.args_and_env(fields, build);
+        if build.dialect == Dialect::Codex
+            && let Some(names) = fields.take("env_vars")
+        {
+            self.passed_variables(names, build);
+        }
+    }
+
+    fn args_and_env(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        if let Some(args) = fields.take("args") {
+            build.put_texts("args", args);
+        }
+        let Some(env) = fields.take("env") else { return };
+        let Value::Table(variables) = &env.node.value else { return build.put_texts("env", env) };
+        let mut texts = Vec::new();
+        for variable in variables {
+            let node = match &variable.node.value {
+                // Clients that run on JavaScript make a text of them.
+                Value::Integer(_) | Value::Float | Value::Bool(_) => {
+                    let text = self.source(&variable.node, "").to_owned();
+                    Node { span: variable.node.span.clone(), value: Value::String(text) }
+                }
+                Value::Other("null") => continue,
+                _ => build.node(&variable.node),
+            };
+            texts.push(Entry { key: variable.key.clone(), key_span: variable.key_span.clone(), node });
+        }
+        build.extend_table("env", env, texts);
+    }
+
+    /// Names of variables, some of them with where they come from.
+    fn passed_variables(&mut self, entry: &Entry, build: &mut Build) {
+        let Value::Array(items) = &entry.node.value else { return build.put_texts("pass_env", entry) };
+        let mut names = Vec::new();
+        for item in items {
+            let name = item.get("name").map_or(item, |name| &name.node);
+            let elsewhere = item.get("source").is_some_and(|source| source.node.text() != Some("local"));
+            if elsewhere {
+                let message = "a variable of another machine is ignored";
+                self.warn(Problem::new(item.span.clone(), message).help("mcpd runs servers on this machine only"));
+            } else {
+                names.push(build.node(name));
+            }
+        }
+        build.extend("pass_env", entry, names);
+    }
+
+    fn tools(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        for key in ["allow", "deny"] {
+            if let Some(entry) = fields.take(key) {
+                build.put_texts(key, entry);
+            }
+        }
+        for (keys, ours) in [(&ONLY_TOOLS[..], "allow"), (&NO_TOOLS[..], "deny")] {
+            for key in keys {
+                if let Some(entry) = fields.take(key) {
+                    let names = self.strings(entry, r#"["read_file"]"#);
+                    let patterns = names.into_iter().map(|(node, name)| literal_pattern(&node.span, name)).collect();
+                    build.extend(ours, entry, patterns);
+                }
+            }
+        }
+    }
+
+    fn timeouts(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        // Zed has had two units for one key.
+        let keys: &[(&str, &str, f64)] = match build.dialect {
+            Dialect::Codex => &[
+                ("startup_timeout_sec", "handshake_timeout", 1.0),
+                ("startup_timeout_ms", "handshake_timeout", 0.001),
+                ("tool_timeout_sec", "call_timeout", 1.0),
+            ],
+            Dialect::Json | Dialect::Gemini => &[("timeout", "call_timeout", 0.001)],
+            Dialect::Zed => &[],
+        };
+        for (key, ours, unit) in keys {
+            let Some(entry) = fields.take(key).filter(|_| !build.has(ours)) else { continue };
+            match self.number(&entry.node).map(|number| number * unit).filter(|seconds| *seconds >= 0.001) {
+                Some(seconds) => build.put(ours, &entry.key_span, duration(&entry.node.span, seconds)),
+                None => self.warn(Problem::new(entry.node.span.clone(), format!("`{key}` is ignored: it is no time"))),
+            }
+        }
+    }
+
+    fn number(&self, node: &Node) -> Option<f64> {
+        match node.value {
+            Value::Integer(_) | Value::Float => self.source(node, "").replace('_', "").parse().ok(),
+            _ => None,
+        }
+    }
+
+    fn not_kept(&mut self, fields: &mut Fields<'_>) {
+        for (key, help) in NOT_KEPT {
+            let Some(entry) = fields.take(key) else { continue };
+            if !matches!(entry.node.value, Value::Bool(false)) {
+                let message = format!("`{key}` is ignored");
+                self.warn(Problem::new(entry.key_span.clone(), message).help(help));
+            }
+        }
+    }
+}
+
+/// Paths that are not whole begin where the file is, as its client has them begin where the project is.
+fn at(base: &Path, build: &mut Build) {
+    let relative = |text: &str| !text.starts_with(['/', '~', '$']);
+    build.replace("command", |command| (relative(command) && command.contains('/')).then(|| joined(base, command)));
+    build.replace("cwd", |cwd| relative(cwd).then(|| joined(base, cwd)));
+    let args = build.get("args").map(Node::texts).unwrap_or_default();
+    let points_there = args.iter().any(|arg| arg.starts_with("./") || arg.starts_with("../"));
+    if points_there && !build.has("cwd") && !build.wants_agent_cwd() {
+        build.put_here("cwd", joined(base, ""));
+    }
+}
+
+fn joined(base: &Path, path: &str) -> String {
+    let base = super::variables::literal(&base.to_string_lossy());
+    let path = path.trim_start_matches("./").trim_end_matches("/.");
+    match path {
+        "" | "." => base,
+        _ => format!("{}/{path}", base.trim_end_matches('/')),
+    }
+}
+
+/// The pattern that matches `name` alone; `*` alone is how some clients say all.
+fn literal_pattern(span: &Range<usize>, name: &str) -> Node {
+    let mut pattern = String::new();
+    for c in name.chars() {
+        if name != "*" && matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | ',') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    Node { span: span.clone(), value: Value::String(pattern) }
+}
+
+fn duration(span: &Range<usize>, seconds: f64) -> Node {
+    let text = match seconds {
+        whole if whole.fract() == 0.0 => format!("{whole}s"),
+        parts => format!("{:.0}ms", parts * 1000.0),
+    };
+    Node { span: span.clone(), value: Value::String(text) }
+}

@@ -1,0 +1,34 @@
+//! What servers are called that other clients may call anything.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::super::server::fitted_name;
+use crate::naming::is_server_name;
+
+/// A name of ours for each title. A title that is one already keeps it, unless an earlier one has it; any other gets what
+/// it looks like, with a number if that is taken.
+pub(super) fn assigned(titles: &[&str]) -> Vec<Arc<str>> {
+    let mut taken: HashSet<Arc<str>> = HashSet::new();
+    let mut names: Vec<Option<Arc<str>>> = Vec::new();
+    for title in titles {
+        let kept = is_server_name(title).then(|| Arc::from(*title)).filter(|name| !taken.contains(name));
+        taken.extend(kept.clone());
+        names.push(kept);
+    }
+    let fill = |(kept, title): (Option<Arc<str>>, &&str)| {
+        kept.unwrap_or_else(|| {
+            let name = free(&fitted_name(title, "server"), &taken);
+            taken.insert(Arc::clone(&name));
+            name
+        })
+    };
+    names.into_iter().zip(titles).map(fill).collect()
+}
+
+/// `name`, or `name-2` and so on.
+fn free(name: &str, taken: &HashSet<Arc<str>>) -> Arc<str> {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+    candidates.find(|candidate| !taken.contains(candidate.as_str())).unwrap_or_default().into()
+}

@@ -1,0 +1,62 @@
+//! Servers that are reached by HTTP, as other clients write them.
+
+use super::super::super::tree::{Entry, Node, Problem, Value};
+use super::super::Reader;
+use super::super::fields::Fields;
+use super::Dialect;
+use super::build::Build;
+
+/// What clients call the transports that a server's other keys tell apart. `sse` is the older one over HTTP.
+const TRANSPORTS: [&str; 7] = ["stdio", "local", "http", "streamable-http", "streamableHttp", "sse", "remote"];
+
+impl Reader<'_> {
+    pub(super) fn how_it_is_reached(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        for key in ["type", "transport"] {
+            let Some(kind) = fields.take(key) else { continue };
+            if kind.node.text().is_none_or(|kind| !TRANSPORTS.contains(&kind)) {
+                let problem = Problem::new(kind.node.span.clone(), format!("`{key}` is ignored: it is no transport"));
+                self.warn(problem.help("write `\"stdio\"` or `\"http\"`"));
+            }
+        }
+        // One client says two things by two of them; where there are both, the newer transport is meant.
+        for key in ["httpUrl", "serverUrl", "url"] {
+            let Some(url) = fields.take(key) else { continue };
+            if !build.has("url") {
+                build.put_texts("url", url);
+            }
+        }
+        if let Some(headers) = fields.take("headers") {
+            build.put_texts("headers", headers);
+        }
+        if build.dialect == Dialect::Codex {
+            self.codex_headers(fields, build);
+        }
+    }
+
+    fn codex_headers(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        if let Some(headers) = fields.take("http_headers") {
+            build.put_texts("headers", headers);
+        }
+        if let Some(variables) = fields.take("env_http_headers") {
+            let help = "write `env_http_headers = { NAME = \"VARIABLE\" }`";
+            let names = self.table(&variables.node, "`env_http_headers`", help);
+            let headers = names.iter().filter_map(|header| {
+                let name = self.string(&header.node, &format!("`{}`", header.key))?;
+                Some(header_of(header, &header.key, format!("${{{name}}}")))
+            });
+            let headers = headers.collect();
+            build.extend_table("headers", variables, headers);
+        }
+        if let Some(variable) = fields.take("bearer_token_env_var")
+            && let Some(name) = self.string(&variable.node, "`bearer_token_env_var`")
+        {
+            let header = header_of(variable, "Authorization", format!("Bearer ${{{name}}}"));
+            build.extend_table("headers", variable, vec![header]);
+        }
+    }
+}
+
+fn header_of(from: &Entry, name: &str, text: String) -> Entry {
+    let node = Node { span: from.node.span.clone(), value: Value::String(text) };
+    Entry { key: name.to_owned(), key_span: from.key_span.clone(), node }
+}

@@ -1,0 +1,99 @@
+//! Which parts of a client's file define servers.
+
+use std::path::{Path, PathBuf};
+
+use super::super::super::tree::{Entry, Node, Problem, Value};
+use super::{Dialect, Format, Reader, base};
+
+const EXAMPLE: &str = r#"write `{ "mcpServers": { "files": { "command": "npx" } } }`"#;
+
+/// A table of servers.
+pub(super) struct Section<'t> {
+    pub(super) servers: &'t [Entry],
+    pub(super) dialect: Dialect,
+    /// Where relative paths begin.
+    pub(super) base: Option<PathBuf>,
+    /// Servers that are not to run.
+    pub(super) excluded: Vec<String>,
+}
+
+/// Whether TOML is that of Codex: it has its table of servers, and none of ours.
+pub(in crate::config) fn is_codex(path: &Path, root: &Node) -> bool {
+    let has = |key: &str| root.get(key).is_some();
+    let ours = ["servers", "daemon", "defaults", "include"];
+    let named = path.parent().and_then(Path::file_name).is_some_and(|name| name == ".codex");
+    (has("mcp_servers") || named) && !ours.into_iter().any(has)
+}
+
+/// Whether a file has a place for servers.
+pub(in crate::config) fn has_servers(root: &Node) -> bool {
+    let keys = ["mcpServers", "servers", "mcp.servers", "context_servers", "mcp_servers"];
+    let in_settings = root.get("mcp").is_some_and(|mcp| mcp.node.get("servers").is_some());
+    let projects = root.get("projects").map_or(&[][..], |projects| projects.node.entries());
+    let in_projects = projects.iter().any(|project| project.node.get("mcpServers").is_some());
+    in_settings || in_projects || keys.into_iter().any(|key| root.get(key).is_some())
+}
+
+impl Reader<'_> {
+    pub(super) fn sections<'t>(&mut self, root: &'t Node) -> Vec<Section<'t>> {
+        let base = base(&self.path);
+        let dialect = self.dialect();
+        let mut found = Vec::new();
+        let mut add = |reader: &mut Self, entry: Option<&'t Entry>, dialect, base: Option<PathBuf>| {
+            let Some(entry) = entry else { return };
+            let servers = reader.table(&entry.node, &format!("`{}`", entry.key), EXAMPLE);
+            found.push(Section { servers, dialect, base, excluded: excluded(root, servers) });
+        };
+        let key = if dialect == Dialect::Codex { "mcp_servers" } else { "mcpServers" };
+        add(self, root.get(key), dialect, base.clone());
+        if dialect != Dialect::Codex {
+            let in_settings = root.get("mcp").and_then(|mcp| mcp.node.get("servers"));
+            for servers in [root.get("servers"), in_settings, root.get("mcp.servers")] {
+                add(self, servers, dialect, base.clone());
+            }
+            add(self, root.get("context_servers"), Dialect::Zed, base);
+        }
+        let projects = root.get("projects").filter(|_| dialect == Dialect::Json);
+        for project in projects.map_or(&[][..], |projects| projects.node.entries()) {
+            let directory = Some(PathBuf::from(&project.key)).filter(|directory| directory.is_absolute());
+            add(self, project.node.get("mcpServers"), dialect, directory);
+        }
+        if found.is_empty() && projects.is_none() {
+            self.no_servers(root);
+        }
+        found
+    }
+
+    /// Bare `$NAME` is a reference in one client's file alone, which is known by where it is.
+    fn dialect(&self) -> Dialect {
+        let named = self.path.parent().and_then(Path::file_name).is_some_and(|name| name == ".gemini");
+        match self.format {
+            Format::Codex => Dialect::Codex,
+            _ if named => Dialect::Gemini,
+            _ => Dialect::Json,
+        }
+    }
+
+    fn no_servers(&mut self, root: &Node) {
+        if !matches!(root.value, Value::Table(_)) {
+            self.table(root, "the file", EXAMPLE);
+        } else if self.format == Format::Codex {
+            let help = "write `[mcp_servers.NAME]` for each server";
+            self.error(Problem::new(0..0, "there is no `mcp_servers` in this file").help(help));
+        } else {
+            let start = root.span.start;
+            let problem = Problem::new(start..start + 1, "there is no `mcpServers` in this file");
+            self.error(problem.help(format!("{EXAMPLE}; `servers` and `context_servers` are taken, too")));
+        }
+    }
+}
+
+/// Those of `servers` that Gemini CLI has in `mcp.excluded`, or not in its `mcp.allowed`.
+fn excluded(root: &Node, servers: &[Entry]) -> Vec<String> {
+    let list = |key| root.get("mcp").and_then(|mcp| mcp.node.get(key)).map(|entry| entry.node.texts());
+    let (allowed, excluded) = (list("allowed"), list("excluded").unwrap_or_default());
+    let is_out = |name: &str| {
+        excluded.contains(&name) || allowed.as_ref().is_some_and(|allowed: &Vec<&str>| !allowed.contains(&name))
+    };
+    servers.iter().map(|server| server.key.clone()).filter(|name| is_out(name)).collect()
+}

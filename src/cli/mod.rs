@@ -157,6 +157,8 @@ enum Command {
         /// A level, or parts such as `info,mcpd::session=debug`
         filter: Option<String>,
     },
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
     /// Join standard input and output to the daemon, for agents that can only launch commands
     Connect,
     /// Show what mcpd does, with a built-in server and nothing configured
@@ -200,6 +202,7 @@ pub fn main() -> ExitCode {
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
+        Command::Schema => say(crate::config::SCHEMA),
         Command::Connect => with(directory(), |directory| connect::run(&directory)),
     }
 }

@@ -41,6 +41,9 @@ pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::naming::Naming;
 use crate::policy::Policy;
 
+/// A JSON Schema of our own format, for editors.
+pub const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.schema.json"));
+
 /// Everything the daemon was told, checked as a whole.
 #[derive(Debug)]
 pub struct Config {

@@ -4,6 +4,7 @@ mod support;
 
 mod asks_agents;
 mod asks_for_tasks;
+mod checks_config;
 mod checks_health;
 mod cli;
 mod closes_its_sockets;

@@ -9,6 +9,7 @@ mod printing;
 mod profiles;
 mod refusals;
 mod remotes;
+mod schema;
 mod syntax;
 
 use std::time::Duration;

@@ -1,8 +1,10 @@
 //! The example configuration says what the reader knows.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 
-const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.toml"));
+pub(super) const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.toml"));
 
 #[test]
 fn the_example_says_the_defaults() {
@@ -15,35 +17,46 @@ fn the_example_says_the_defaults() {
     assert!(program(server).pass_env.is_empty());
 }
 
-#[test]
-fn the_example_shows_a_server_and_a_profile_that_load() {
+/// The server and the profile that are shown in comments.
+pub(super) fn shown() -> String {
     let shown = |first: &str| -> String {
         let lines = EXAMPLE.lines().skip_while(|line| !line.starts_with(first)).take_while(|line| *line != "#");
         lines.map(|line| line.trim_start_matches("# ").to_owned() + "\n").collect()
     };
-    let text = shown("# [servers.files]") + &shown("# [profiles.reviewer]");
-    let config = load_text("/mcpd.toml", &text).unwrap_or_else(|error| panic!("{error}")).config;
+    shown("# [servers.files]") + &shown("# [profiles.reviewer]")
+}
+
+#[test]
+fn the_example_shows_a_server_and_a_profile_that_load() {
+    let config = load_text("/mcpd.toml", &shown()).unwrap_or_else(|error| panic!("{error}")).config;
     assert_eq!((config.servers.len(), config.profiles.len()), (1, 2));
 }
 
-/// The reader itself says which keys it knows.
 #[test]
 fn the_example_shows_every_key() {
+    for key in known_keys().values().flatten() {
+        let places = [format!("\n{key} = "), format!("\n# {key} = "), format!("{{ {key} = "), format!(", {key} = ")];
+        let is_table = EXAMPLE.contains(&format!("\n[{key}]")) || EXAMPLE.contains(&format!("\n# [{key}."));
+        assert!(is_table || places.iter().any(|place| EXAMPLE.contains(place)), "{key}");
+    }
+}
+
+/// The keys of each table, by its name as a complaint has it: the reader itself says which keys it knows.
+pub(super) fn known_keys() -> BTreeMap<String, BTreeSet<String>> {
     let error = load_text(
         "/c.toml",
-        "[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\nqqq=1\n\
+        "qqq=1\n[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\nqqq=1\n\
                 tools.qqq=1\nprompts.qqq=1\nresources.qqq=1\n\
                 [profiles.p]\nqqq=1\ntools.qqq=1\nprompts.qqq=1\nresources.qqq=1\n",
     )
     .expect_err("bad");
-    let mut shown = 0;
-    for help in error.diagnostics().iter().filter_map(|diagnostic| diagnostic.help.as_deref()) {
-        for key in help.strip_prefix("write one of ").into_iter().flat_map(|keys| keys.split('`').skip(1).step_by(2)) {
-            shown += 1;
-            let places =
-                [format!("\n{key} = "), format!("\n# {key} = "), format!("{{ {key} = "), format!(", {key} = ")];
-            assert!(places.iter().any(|place| EXAMPLE.contains(place)), "{key}");
-        }
-    }
-    assert_eq!(shown, 8 + 16 + 30 + 1 + 2 + 2 + 10 + 1 + 2 + 2);
+    let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+    let table = |diagnostic: &Diagnostic| {
+        let name = diagnostic.message.strip_prefix("unknown key `qqq` in ")?;
+        let keys = diagnostic.help.as_deref()?.strip_prefix("write one of ")?;
+        Some((name.trim_matches('`').to_owned(), quoted(keys)))
+    };
+    let tables: BTreeMap<_, _> = error.diagnostics().iter().filter_map(table).collect();
+    assert_eq!(tables.len(), error.diagnostics().iter().filter(|found| found.message.contains("qqq")).count());
+    tables
 }

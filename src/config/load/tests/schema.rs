@@ -1,0 +1,280 @@
+//! The JSON Schema says what the reader does: the same keys, the same defaults, the same ranges.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jsonschema::Validator;
+use serde_json::{Map, Value as Json, json};
+
+use super::example::{EXAMPLE, known_keys, shown};
+use super::*;
+use crate::config::SCHEMA;
+use crate::config::tree::Value;
+
+fn schema() -> Json {
+    serde_json::from_str(SCHEMA).expect("JSON")
+}
+
+fn validator() -> Validator {
+    jsonschema::validator_for(&schema()).expect("a schema")
+}
+
+/// What stands in for a number that is not whole; none of the format's is.
+const HALF: f64 = 0.5;
+
+fn json_of(value: &Value) -> Json {
+    match value {
+        Value::Table(entries) => {
+            entries.iter().map(|entry| (entry.key.clone(), json_of(&entry.node.value))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(|item| json_of(&item.value)).collect(),
+        Value::String(text) => text.as_str().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Float => HALF.into(),
+        Value::Bool(truth) => (*truth).into(),
+        Value::Other(_) => Json::Null,
+    }
+}
+
+/// What the schema is asked about a file.
+fn instance(text: &str) -> Json {
+    json_of(&toml::parse(text).root.unwrap_or_else(|| panic!("a syntax error: {text}")).value)
+}
+
+/// What `value` is once its references into the schema are followed, its own members first.
+fn resolved(schema: &Json, value: &Json) -> Map<String, Json> {
+    let mut members = value.as_object().expect("an object").clone();
+    while let Some(reference) = members.remove("$ref") {
+        let to = reference.as_str().and_then(|text| text.strip_prefix('#')).expect("a reference into the schema");
+        for (key, member) in schema.pointer(to).expect(to).as_object().expect("an object") {
+            members.entry(key).or_insert_with(|| member.clone());
+        }
+    }
+    members
+}
+
+/// The table of the schema that a complaint calls `name`, such as `[servers.a.tools]`.
+fn table(schema: &Json, name: &str) -> Map<String, Json> {
+    let path: Vec<_> = match name {
+        "the file" => Vec::new(),
+        _ => name.trim_matches(['[', ']']).split('.').collect(),
+    };
+    path.iter().fold(resolved(schema, schema), |table, key| {
+        let property = table.get("properties").and_then(|properties| properties.get(key));
+        resolved(schema, property.unwrap_or_else(|| &table["additionalProperties"]))
+    })
+}
+
+/// The keys of a table with what the schema says of each.
+fn properties(schema: &Json, name: &str) -> Vec<(String, Map<String, Json>)> {
+    let table = table(schema, name);
+    let properties = table["properties"].as_object().expect("an object");
+    properties.iter().map(|(key, property)| (key.clone(), resolved(schema, property))).collect()
+}
+
+/// A value as TOML: JSON, but for its objects.
+fn toml_of(value: &Json) -> String {
+    match value {
+        Json::Object(members) => {
+            let members: Vec<_> = members.iter().map(|(key, value)| format!("{key:?} = {}", toml_of(value))).collect();
+            format!("{{ {} }}", members.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn it_is_a_schema_of_the_draft_that_it_names() {
+    jsonschema::meta::validate(&schema()).expect("a schema");
+    assert_eq!(schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
+}
+
+#[test]
+fn it_has_the_keys_that_the_reader_knows_and_no_others() {
+    let schema = schema();
+    for (name, known) in known_keys() {
+        let said: BTreeSet<_> = properties(&schema, &name).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(said, known, "{name}");
+        assert_eq!(table(&schema, &name)["additionalProperties"], (name == "`servers`"), "{name}");
+        for (key, property) in properties(&schema, &name) {
+            assert!(
+                property["description"].as_str().is_some_and(|text| text.ends_with(['.', '`', ']'])),
+                "{name} {key}"
+            );
+        }
+    }
+}
+
+/// Keys for which leaving them out says what no value does.
+const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
+    ("[daemon]", &["call_log"]),
+    ("[defaults]", &["memory_max", "tasks_max"]),
+    ("[profiles.p.prompts]", &["allow"]),
+    ("[profiles.p.resources]", &["allow"]),
+    ("[profiles.p]", &["allow", "max_name_length", "naming", "servers"]),
+    ("[servers.a.prompts]", &["allow"]),
+    ("[servers.a.resources]", &["allow"]),
+    ("[servers.a]", &["allow", "command", "cwd", "memory_max", "tasks_max", "url"]),
+];
+
+#[test]
+fn its_defaults_are_those_of_the_reader() {
+    let schema = schema();
+    let mut without = BTreeMap::new();
+    for name in known_keys().into_keys() {
+        let keys = properties(&schema, &name).into_iter().filter(|(_, property)| !property.contains_key("default"));
+        without.insert(name, keys.map(|(key, _)| key).collect::<BTreeSet<_>>());
+    }
+    without.retain(|_, keys| !keys.is_empty());
+    let expected = WITHOUT_DEFAULT
+        .iter()
+        .map(|(name, keys)| ((*name).to_owned(), keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>()));
+    assert_eq!(without, expected.collect());
+    let said = |table: &str| {
+        let all = properties(&schema, table).into_iter();
+        let all = all.filter_map(|(key, property)| Some(format!("{key} = {}\n", toml_of(property.get("default")?))));
+        all.collect::<String>()
+    };
+    let text = format!("[daemon]\n{}[defaults]\n{}", said("[daemon]"), said("[defaults]"));
+    let loaded = load_text("/c.toml", &format!("{text}{OK}")).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    assert_eq!(loaded.config.daemon, DaemonConfig::default());
+    let plain = server(OK);
+    assert_eq!(loaded.config.servers[0].settings, plain.settings);
+    let own = said("[servers.a]").replace("headers = {  }\n", "");
+    let own = server(&format!("{OK}{own}"));
+    assert_eq!(own.settings, plain.settings);
+    assert!(own.launch == plain.launch);
+    assert_eq!(format!("{:?}", own.policy), format!("{:?}", plain.policy.clone().exposing(&crate::kind::Kind::ALL)));
+    assert_eq!(own.log_arguments, plain.log_arguments);
+}
+
+#[test]
+fn its_ranges_are_those_of_the_reader() {
+    let (schema, validator) = (schema(), validator());
+    let holds = |name: &str, key: &str, value: i64| {
+        let text = format!("{name}\n{key} = {value}\n");
+        let by_reader = load_text("/c.toml", &text).is_ok();
+        assert_eq!(validator.is_valid(&instance(&text)), by_reader, "{text}");
+        by_reader
+    };
+    let mut ranges = 0;
+    for name in ["[daemon]", "[defaults]"] {
+        for (key, property) in properties(&schema, name) {
+            let number = property.get("anyOf").map_or(json!(property), |ways| ways[0].clone());
+            let (Some(least), Some(most)) = (number["minimum"].as_i64(), number["maximum"].as_i64()) else { continue };
+            ranges += 1;
+            assert!(holds(name, &key, least) && holds(name, &key, most), "{name} {key}");
+            assert!(!holds(name, &key, least - 1) && !holds(name, &key, most + 1), "{name} {key}");
+        }
+    }
+    assert_eq!(ranges, 8);
+}
+
+/// What stands in a page between a line "```toml" and the next "```".
+fn blocks(page: &str) -> impl Iterator<Item = &str> {
+    page.split("\n```toml\n").skip(1).filter_map(|rest| rest.split("\n```").next())
+}
+
+#[test]
+fn every_example_of_the_documentation_follows_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = std::fs::read_dir(root.join("docs")).expect("a directory").map(|page| page.expect("a page").path());
+    let mut texts = vec![EXAMPLE.to_owned(), shown()];
+    for page in pages.chain([root.join("README.md")]) {
+        let page = std::fs::read_to_string(page).expect("text");
+        texts.extend(blocks(&page).filter(|text| !text.contains("[dependencies]")).map(str::to_owned));
+    }
+    assert!(texts.len() > 3);
+    let validator = validator();
+    for text in texts {
+        load_text("/c.toml", &text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        if let Err(error) = validator.validate(&instance(&text)) {
+            panic!("{text}\n{error} at {}", error.instance_path());
+        }
+    }
+}
+
+#[test]
+fn it_refuses_what_the_reader_refuses() {
+    let validator = validator();
+    let server = |line: &str| format!("[servers.a]\ncommand = 'x'\n{line}");
+    let texts = [
+        "qqq = 1",
+        "servers = []",
+        "[servers]\na = 'x'",
+        "[servers.a]",
+        "[servers.a]\ncommand = 7",
+        "[servers.a]\ncommand = ''",
+        "[servers.a__b]\ncommand = 'x'",
+        "[servers.'a b']\ncommand = 'x'",
+        "[daemon]\nnamming = '{tool}'",
+        "[daemon]\nnaming = '{tool}_{server}'",
+        "[daemon]\nmax_message = 'much'",
+        "[daemon]\nmax_message = 1.5",
+        "[daemon]\nmax_message = true",
+        "[daemon]\ncall_log = 'x'",
+        "[daemon]\nline_timeout = 30",
+        "[defaults]\nsharing = 'all'",
+        "[defaults]\nstart = true",
+        "[defaults]\ncall_timeout = 'soon'",
+        "[defaults]\ncall_timeout = '30'",
+        "[defaults]\ncall_timeout = ''",
+        "[defaults]\ntool_timeouts = { a = 1 }",
+        "[defaults]\npass_env = ['A=1']",
+        "[defaults]\npass_env = ['']",
+        "[defaults]\ntasks_max = '1'",
+        "[defaults]\ncommand = 'x'",
+        "[servers.a]\nurl = 'example.org'",
+        "[servers.a]\nurl = 'https://x'\nargs = []",
+        "[servers.a]\nurl = 'https://x'\nheaders = { 'a b' = 'x' }",
+        "[profiles.mcp]",
+        "[profiles.a__b]",
+        "[profiles.p]\nservers = 'a'",
+        "[profiles.p]\nallow = ['read_*']",
+        "[profiles.p]\ndeny = ['a/']",
+        "[profiles.p]\nallow_uids = [-1]",
+        "[profiles.p]\nallow_uids = [65534]",
+    ];
+    let of_server = [
+        "args = '-y'",
+        "args = ['-y', 7]",
+        "env = { A = 1 }",
+        "env = { 'A=B' = 'x' }",
+        "env = { '' = 'x' }",
+        "env = []",
+        "cwd = 'notes'",
+        "roots = ['notes']",
+        "deny = 'write_*'",
+        "deny = [1]",
+        "expose = ['tool']",
+        "tools = { qqq = 1 }",
+        "tools = { read_only = 'yes' }",
+        "prompts = { denny = [] }",
+        "resources = ['x']",
+        "log_arguments = 1",
+        "naming = '{tool}'",
+        "headers = {}",
+        "url = 'https://x'",
+    ];
+    for text in texts.map(str::to_owned).into_iter().chain(of_server.map(server)) {
+        assert!(load_text("/c.toml", &text).is_err(), "the reader takes {text}");
+        assert!(!validator.is_valid(&instance(&text)), "the schema takes {text}");
+    }
+}
+
+#[test]
+fn it_takes_what_the_reader_takes() {
+    let validator = validator();
+    let daemon =
+        ["max_message = '1 MiB'", "max_message = ' 65536 B'", "line_timeout = '1h 5m30s'", "call_log = '${HOME}/x'"];
+    let server =
+        ["cwd = '${HOME}/x'", "roots = ['~/x', 'file:///x']", "env = { 'A.B-c' = '' }", "call_timeout = '2 days'"];
+    let texts = daemon.map(|line| format!("[daemon]\n{line}")).into_iter();
+    let texts = texts.chain(["[servers.a]\nurl = '${HOME}/x'\nheaders = { A = 'x' }\nroots = ['/']".to_owned()]);
+    let texts =
+        texts.chain(["[profiles.p]\ndeny = ['*/x', 'a/file:///x']\nnaming = '{tool}'\nallow_uids = [0]".to_owned()]);
+    for text in texts.chain(server.map(|line| format!("[servers.a_b-1]\ncommand = 'x'\n{line}"))) {
+        let sources = Table::from([("~", "/home/u"), ("HOME", "/home/u"), ("/c.toml", &text)]);
+        load(&[PathBuf::from("/c.toml")], &sources).unwrap_or_else(|error| panic!("{error}"));
+        assert!(validator.is_valid(&instance(&text)), "{text}");
+    }
+}

@@ -8,6 +8,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use mcpd::kind::Kind;
+use mcpd::manager::Toggle;
 use mcpd::{Manager, demo_server};
 
 fn main() -> ExitCode {
@@ -28,9 +29,9 @@ async fn example() -> Result<(), Box<dyn Error>> {
     list.wait_for(|view| view.catalog.route(Kind::Tools, b"second__echo").is_some()).await?;
     show("two set", &manager).await;
 
-    manager.toggle("first", false).await?;
+    manager.toggle("first", Toggle::Disable).await?;
     show("the first disabled", &manager).await;
-    manager.toggle("first", true).await?;
+    manager.toggle("first", Toggle::Enable).await?;
     manager.disconnect("second").await?;
     show("the second disconnected", &manager).await;
     manager.close().await;

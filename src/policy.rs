@@ -4,6 +4,9 @@
 
 mod uri;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -20,6 +23,8 @@ pub struct Policy {
     rules: PerKind<Rules>,
     /// Only tools that are annotated as reading only.
     read_only: bool,
+    /// Tools that are switched off, by their own names.
+    off: BTreeSet<Arc<str>>,
 }
 
 /// Those of several policies together are one list after the other: nothing is lost by joining them.
@@ -62,7 +67,20 @@ impl Policy {
             rules.deny.extend(more.deny.iter().cloned());
         }
         self.read_only |= other.read_only;
+        self.off.extend(other.off.iter().cloned());
         self
+    }
+
+    /// The same policy, which hides also these tools, and no others that were switched off before.
+    #[must_use]
+    pub(crate) fn without(mut self, tools: BTreeSet<Arc<str>>) -> Self {
+        self.off = tools;
+        self
+    }
+
+    /// The tools that are switched off, by their own names.
+    pub(crate) fn switched_off(&self) -> &BTreeSet<Arc<str>> {
+        &self.off
     }
 
     /// The same policy with other `deny` patterns on tools.
@@ -104,7 +122,8 @@ impl Policy {
             Kind::Resources | Kind::Templates => uri::spellings(key).all(|spelling| is_allowed(&spelling)),
         };
         let may_write = || !definition.is_some_and(reads_only);
-        !hidden && is_permitted && !(self.read_only && kind == Kind::Tools && may_write())
+        let is_off = || self.off.contains(key) || self.read_only && may_write();
+        !hidden && is_permitted && !(kind == Kind::Tools && is_off())
     }
 }
 

@@ -14,6 +14,7 @@ use super::report::{ReloadReport, Report, ServerTold};
 use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
 use super::{CallsTold, CallsWanted, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response, Told};
 use crate::jsonrpc::reply::INVALID_PARAMS;
+use crate::manager::Toggle;
 use crate::server::Vouched;
 
 /// A daemon answers within milliseconds; one that takes this long is stuck.
@@ -64,14 +65,12 @@ pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AskE
 }
 
 /// What can be done with a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// Ends its instances, after their calls, and starts others.
     Restart,
-    /// Lets it run again.
-    Enable,
-    /// Ends its instances until it is enabled again, or the daemon started.
-    Disable,
+    /// Switches it, or one of its tools, off or on; until it is switched again, or the daemon started.
+    Toggle(Toggle),
     /// Takes this for how it is, whatever it answers when it is asked.
     Vouch(Vouched),
 }
@@ -81,13 +80,25 @@ pub enum Order {
 /// # Errors
 /// See [`AskError`].
 pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold, AskError> {
-    let (method, vouched) = match order {
-        Order::Restart => (RESTART, None),
-        Order::Enable => (ENABLE, None),
-        Order::Disable => (DISABLE, None),
-        Order::Vouch(vouched) => (HEALTH, Some(vouched)),
+    let mut params = Params { server: Some(server.to_owned()), ..Params::default() };
+    let method = match order {
+        Order::Restart => RESTART,
+        Order::Toggle(wanted) => {
+            let (method, tool, stop) = match wanted {
+                Toggle::Enable => (ENABLE, None, false),
+                Toggle::EnableTool(tool) => (ENABLE, Some(tool), false),
+                Toggle::Disable => (DISABLE, None, false),
+                Toggle::Stop => (DISABLE, None, true),
+                Toggle::DisableTool(tool) => (DISABLE, Some(tool), false),
+            };
+            (params.tool, params.stop) = (tool, stop);
+            method
+        }
+        Order::Vouch(vouched) => {
+            params.vouched = Some(vouched);
+            HEALTH
+        }
     };
-    let params = Params { server: Some(server.to_owned()), vouched, ..Params::default() };
     Asked::ask(path, method, params).await?.late_response().await
 }
 

@@ -10,7 +10,9 @@
 //! | `log_level` | `filter`, if it is to be changed | the filter in force |
 //! | `calls` | [`CallsWanted`] | a notification `call` for each entry, then [`CallsTold`]; then more of them, if followed |
 //! | `logs` | [`LogsWanted`] | a notification `line` for each line, then [`LogsTold`]; then more of them, if followed |
-//! | `restart`, `enable`, `disable` | `server` | a notification `waiting`, then [`report::ServerTold`] |
+//! | `restart` | `server` | a notification `waiting`, then [`report::ServerTold`] |
+//! | `enable` | `server`, `tool`, if it is about one | as above |
+//! | `disable` | the same; `stop`, if its process is to end | as above |
 //! | `health` | `server`, `vouched` | as above |
 //! | `reload` | | a notification `waiting`, then [`report::ReloadReport`] |
 
@@ -59,6 +61,12 @@ struct Params {
     /// With what is about one server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
+    /// With `disable`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    stop: bool,
+    /// With `enable` and `disable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
     /// With `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vouched: Option<Vouched>,

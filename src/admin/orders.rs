@@ -11,7 +11,7 @@ use super::report::{ReloadReport, ServerTold};
 use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
 use super::{Answer, DISABLE, ENABLE, HEALTH, Params, Told};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
-use crate::manager::{ManagerError, Settled};
+use crate::manager::{ManagerError, Settled, Toggle};
 
 /// For the configuration to be read: it may be on a disk that has gone away.
 const RELOAD: Duration = Duration::from_secs(30);
@@ -37,19 +37,30 @@ pub(super) async fn answer(
     let limit = manager.patience(server).unwrap_or_default();
     let obeyed = async {
         match order {
-            ENABLE => manager.toggle_and_wait(server, true).await,
-            DISABLE => manager.toggle_and_wait(server, false).await,
+            ENABLE | DISABLE => manager.toggle_and_wait(server, toggle(order, params)).await,
             HEALTH => manager.vouch_and_wait(server, params.vouched.unwrap_or_default()).await,
             _ => manager.restart_and_wait(server).await,
         }
     };
     match waiting(operator, limit, obeyed).await? {
-        Ok(Settled { state, reason, done }) => {
-            let told = ServerTold { state: state.to_owned(), reason, done };
+        Ok(Settled { tool, state, reason, done }) => {
+            let tool = tool.map(|tool| tool.to_string());
+            let told = ServerTold { tool, state: state.to_owned(), reason, done };
             respond(operator, Some(id), Answer::Server(told)).await
         }
         Err(ManagerError::Closed) => refuse(operator, Some(id), stopping()).await,
         Err(error) => refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, error.to_string())).await,
+    }
+}
+
+/// What `enable` or `disable` asks for. A tool has no process that could be stopped.
+fn toggle(order: &str, Params { tool, stop, .. }: &Params) -> Toggle {
+    match (order, tool.clone()) {
+        (ENABLE, None) => Toggle::Enable,
+        (ENABLE, Some(tool)) => Toggle::EnableTool(tool),
+        (_, Some(tool)) => Toggle::DisableTool(tool),
+        (_, None) if *stop => Toggle::Stop,
+        (_, None) => Toggle::Disable,
     }
 }
 

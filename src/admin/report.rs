@@ -88,7 +88,11 @@ pub struct LineReport {
 /// What has become of a server that was to be restarted, enabled, disabled, or whose health a person has said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerTold {
-    /// As in [`ServerReport`], or that of its instance that is worst off; `disabled`; `removed`, if it is not configured any more.
+    /// The one of its tools that this is about, as the server names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// As in [`ServerReport`], or that of its instance that is worst off; `disabled`; `removed`, if it is not configured any
+    /// more. Of a tool `enabled` or `disabled`.
     pub state: String,
     /// Why it is not what it was to be, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]

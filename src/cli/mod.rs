@@ -31,6 +31,7 @@ use clap::{Parser, Subcommand};
 use self::health::Health;
 use crate::admin::{AskError, CallsWanted, LogsWanted, Order};
 use crate::logging::Format;
+use crate::manager::Toggle;
 use crate::server::Cgroups;
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -132,15 +133,20 @@ enum Command {
         /// Its name, as `mcpd status` prints it
         server: String,
     },
-    /// Stop a server and hide its tools until it is enabled again or the daemon is started again
+    /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
     Disable {
-        /// Its name, as `mcpd status` prints it
-        server: String,
+        /// The server, as `mcpd status` prints it, or one of its tools
+        #[arg(value_name = "SERVER[/TOOL]")]
+        what: String,
+        /// Stop the server, too
+        #[arg(long)]
+        stop: bool,
     },
-    /// Let a disabled server run again, and wait until it is ready or has failed
+    /// Show again what was disabled; a server that was stopped is started and waited for
     Enable {
-        /// Its name, as `mcpd status` prints it
-        server: String,
+        /// The server, as `mcpd status` prints it, or one of its tools
+        #[arg(value_name = "SERVER[/TOOL]")]
+        what: String,
     },
     /// Say how a server is, whatever it answers when it is asked
     Health {
@@ -195,8 +201,18 @@ pub fn main() -> ExitCode {
             with(directory(), |directory| block_on(logs::run(&directory, wanted, json)))
         }
         Command::Restart { server } => order(directory(), Order::Restart, &server),
-        Command::Disable { server } => order(directory(), Order::Disable, &server),
-        Command::Enable { server } => order(directory(), Order::Enable, &server),
+        Command::Disable { what, stop: true } if what.contains('/') => {
+            fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own")
+        }
+        Command::Disable { what, stop } => {
+            let (wanted, server) =
+                order::switch(&what, if stop { Toggle::Stop } else { Toggle::Disable }, Toggle::DisableTool);
+            order(directory(), wanted, server)
+        }
+        Command::Enable { what } => {
+            let (wanted, server) = order::switch(&what, Toggle::Enable, Toggle::EnableTool);
+            order(directory(), wanted, server)
+        }
         Command::Health { server, health } => order(directory(), Order::Vouch(health.into()), &server),
         Command::Reload => with(directory(), |directory| block_on(reload::run(&directory))),
         Command::LogLevel { filter } => {

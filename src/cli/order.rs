@@ -6,13 +6,23 @@ use super::text::{marked, one_line};
 use super::{FAILED, fail, refused, say};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
+use crate::manager::Toggle;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
+/// What `enable` or `disable` asks for, and of which server: `SERVER`, or `SERVER/TOOL`.
+pub(super) fn switch(what: &str, of_server: Toggle, of_tool: fn(String) -> Toggle) -> (Order, &str) {
+    match what.split_once('/') {
+        None => (Order::Toggle(of_server), what),
+        Some((server, tool)) => (Order::Toggle(of_tool(tool.to_owned())), server),
+    }
+}
+
 pub(super) async fn run(directory: &RuntimeDir, order: Order, server: &str) -> ExitCode {
+    let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
     match admin::order(&directory.socket(ADMIN_SOCKET), order, server).await {
-        Ok(ServerTold { state, done: true, .. }) => {
-            let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
-            say(format!("{server}: {}\n", marked(&state, vouched)))
+        Ok(ServerTold { tool, state, done: true, .. }) => {
+            let tool = tool.map(|tool| format!("/{}", one_line(&tool))).unwrap_or_default();
+            say(format!("{server}{tool}: {}\n", marked(&state, vouched)))
         }
         Ok(ServerTold { state, reason, .. }) => {
             let reason = reason.map(|reason| format!(": {}", one_line(&reason))).unwrap_or_default();

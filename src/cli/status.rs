@@ -92,7 +92,7 @@ fn row(server: &ServerReport) -> [String; 10] {
 }
 
 fn shown_state(server: &ServerReport) -> String {
-    let state = if server.disabled && server.state == "stopped" { "disabled" } else { &server.state };
+    let state = if server.disabled && server.state != "stopping" { "disabled" } else { &server.state };
     marked(state, server.vouched.as_deref())
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::alarm::Alarm;
-use crate::manager::View;
+use crate::manager::{Presence, View};
 use crate::server::{Stop, StopOrder};
 
 /// Between two lines at least.
@@ -93,10 +93,8 @@ impl Facts {
         let (mut states, changes) = (Vec::new(), FuturesUnordered::new());
         for server in &view.servers {
             let mut published = server.handle.watch();
-            let word = match published.borrow_and_update().word() {
-                "stopped" if !server.enabled => "disabled",
-                word => word,
-            };
+            let word = published.borrow_and_update().word();
+            let word = if server.presence == Presence::Shown || word == "stopping" { word } else { "disabled" };
             states.push((&**server.handle.name(), word));
             changes.push(changed(published).boxed());
         }

@@ -29,6 +29,24 @@ pub enum ManagerError {
         /// The name that was asked for.
         tool: String,
     },
+    /// A server that is known to offer other tools, and none of this name.
+    #[error("server `{server}` offers no tool `{tool}`{}", nearest.as_ref().map(|nearest| format!(": did you mean `{nearest}`?")).unwrap_or_default())]
+    NoSuchTool {
+        /// The configured name.
+        server: String,
+        /// The name that was asked for.
+        tool: String,
+        /// One that is spelt much alike.
+        nearest: Option<String>,
+    },
+    /// A server of which so many tools are switched off that no other can be.
+    #[error("server `{server}` has {most} tools that are switched off: deny them in its configuration")]
+    TooManyToolsOff {
+        /// The configured name.
+        server: String,
+        /// How many there can be.
+        most: usize,
+    },
     /// A pattern that is no glob.
     #[error("server `{server}`: {reason}")]
     BadPattern {

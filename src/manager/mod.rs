@@ -34,6 +34,7 @@ pub mod report;
 mod resources;
 mod settle;
 mod strays;
+mod switches;
 mod task;
 mod tools;
 
@@ -50,6 +51,8 @@ use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub(crate) use self::settle::Settled;
 pub use self::strays::Strays;
+use self::switches::Switched;
+pub use self::switches::{Presence, Toggle};
 pub(crate) use self::task::FIRST_LISTS;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
@@ -83,9 +86,9 @@ pub struct Member {
     pub handle: ServerHandle,
     /// As it is to be run.
     pub config: Arc<ServerConfig>,
-    /// Whether it is to run at all.
-    pub enabled: bool,
-    /// What it offers those who see this, as last listed; nothing, if it is not to run.
+    /// Whether it is there for agents at all.
+    pub presence: Presence,
+    /// What it offers those who see this, as last listed; nothing, if it is not there for agents.
     pub lists: Lists,
     /// What a person says of how it is.
     pub vouched: Vouched,
@@ -205,21 +208,31 @@ impl Manager {
         self.order(|done| Order::Deny(server.to_owned(), globs, done)).await
     }
 
-    /// Ends a server and hides its tools until it is enabled again. Returns when its process is gone, or when its tools
-    /// are known or its start has failed.
+    /// Switches a server, or one of its tools, off or on. Holds for lists and calls from the moment this returns; of a
+    /// server that is to run or to end it returns when its tools are known or its start has failed, or its process is gone.
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`].
-    pub async fn toggle(&self, server: &str, enabled: bool) -> Result<(), ManagerError> {
-        let handle = self.order(|done| Order::Enable(server.to_owned(), enabled, done)).await?;
+    /// [`ManagerError::UnknownServer`], [`ManagerError::NoSuchTool`], [`ManagerError::TooManyToolsOff`]; then nothing has
+    /// changed.
+    pub async fn toggle(&self, server: &str, wanted: Toggle) -> Result<(), ManagerError> {
+        self.switch(server, wanted).await.map(drop)
+    }
+
+    /// As [`Manager::toggle`]. Returns the tool that was switched, as its server names it.
+    pub(crate) async fn switch(&self, server: &str, wanted: Toggle) -> Result<Option<Arc<str>>, ManagerError> {
+        let of_process = matches!(wanted, Toggle::Enable | Toggle::Stop).then_some(wanted == Toggle::Enable);
+        let Switched { handle, tool } = self.order(|done| Order::Toggle(server.to_owned(), wanted, done)).await?;
         let is_down = |state: &State| matches!(state, State::Stopping | State::Stopped);
-        if enabled {
-            let is_up = |published: &Published| published.asleep || !is_down(&published.state);
-            handle.wait_for(|published| is_up(published) && published.attempted).await;
-        } else {
-            handle.wait_for(|published| published.state == State::Stopped).await;
+        match of_process {
+            None => return Ok(tool),
+            Some(true) => {
+                let is_up = |published: &Published| published.asleep || !is_down(&published.state);
+                handle.wait_for(|published| is_up(published) && published.attempted).await;
+            }
+            Some(false) => drop(handle.wait_for(|published| published.state == State::Stopped).await),
         }
-        self.order(Order::Refresh).await
+        self.order(Order::Refresh).await?;
+        Ok(tool)
     }
 
     /// Says how a server is, whatever it answers when it is asked: one that is [`Vouched::Down`] gets no calls, one that is

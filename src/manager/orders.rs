@@ -9,6 +9,7 @@ use std::sync::Arc;
 use globset::Glob;
 use tokio::sync::{oneshot, watch};
 
+use super::switches::{Presence, Switched, Toggle};
 use super::task::{Entry, ManagerTask};
 use super::{ManagerError, View};
 use crate::config::ServerConfig;
@@ -29,8 +30,8 @@ pub(super) enum Order {
     SetServers(Vec<ServerConfig>, Done<Changes>),
     /// Other denied tools.
     Deny(String, Vec<Glob>, Done<()>),
-    /// An instance, or none.
-    Enable(String, bool, Done<ServerHandle>),
+    /// Something switched on or off.
+    Toggle(String, Toggle, Done<Switched>),
     /// What a person says of how it is.
     Vouch(String, Vouched, Done<()>),
     /// Another instance.
@@ -60,7 +61,7 @@ impl ManagerTask {
             Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
             Order::SetServers(configs, done) => drop(done.send(self.set_servers(configs))),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
-            Order::Enable(name, enabled, done) => drop(done.send(self.enable(&name, enabled))),
+            Order::Toggle(name, wanted, done) => drop(done.send(self.toggle(&name, &wanted))),
             Order::Vouch(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
             Order::Follow(session, done) => drop(done.send(Ok(self.follow(session)))),
@@ -71,14 +72,14 @@ impl ManagerTask {
         }
     }
 
-    fn find(&mut self, name: &str) -> Result<&mut Entry, ManagerError> {
+    pub(super) fn find(&mut self, name: &str) -> Result<&mut Entry, ManagerError> {
         let unknown = || ManagerError::UnknownServer { server: name.to_owned() };
         self.servers.iter_mut().find(|entry| *entry.config.name == *name).ok_or_else(unknown)
     }
 
     fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
         check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
-        let entry = self.start_one(config, true);
+        let entry = self.start_one(config, Presence::Shown);
         let handle = entry.running.handle.clone();
         self.servers.push(entry);
         self.publish_anew();
@@ -101,7 +102,7 @@ impl ManagerTask {
             let entry = match before.iter().position(|entry| entry.config.name == config.name) {
                 None => {
                     changes.added.push(Arc::clone(&config.name));
-                    self.start_one(config, true)
+                    self.start_one(config, Presence::Shown)
                 }
                 Some(index) => {
                     let entry = before.remove(index);
@@ -120,10 +121,11 @@ impl ManagerTask {
         Ok(changes)
     }
 
-    /// Has a server run as `config` says, by the same instance if that is `same`; one that is disabled stays so.
-    fn take_over(&mut self, mut entry: Entry, config: ServerConfig, same: bool) -> Entry {
+    /// Has a server run as `config` says, by the same instance if that is `same`; what was switched off stays so.
+    fn take_over(&mut self, mut entry: Entry, mut config: ServerConfig, same: bool) -> Entry {
+        config.policy = config.policy.without(entry.config.policy.switched_off().clone());
         if entry.config.settings.sharing != config.settings.sharing {
-            let other = self.start_one(config, entry.enabled);
+            let other = self.start_one(config, entry.presence);
             other.running.control.vouch(entry.running.control.vouched());
             self.leaving.push(leave(entry));
             return other;
@@ -143,15 +145,6 @@ impl ManagerTask {
         entry.config = Arc::new(ServerConfig { policy, ..(*entry.config).clone() });
         self.publish_anew();
         Ok(())
-    }
-
-    fn enable(&mut self, name: &str, enabled: bool) -> Result<ServerHandle, ManagerError> {
-        let entry = self.find(name)?;
-        entry.enabled = enabled;
-        entry.running.control.enable(enabled);
-        let handle = entry.running.handle.clone();
-        self.publish_anew();
-        Ok(handle)
     }
 
     fn vouch(&mut self, name: &str, vouched: Vouched) -> Result<(), ManagerError> {

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::View;
 use super::orders::Order;
+use super::switches::Presence;
 use super::task::ManagerTask;
 use crate::catalog::{Identity, Lists, identity, is_same};
 use crate::server::OwnLists;
@@ -87,7 +88,7 @@ impl ManagerTask {
 
 /// The servers, by their indices, that offer agents something of their own.
 fn own_lists(profile: &View) -> Vec<(usize, Arc<OwnLists>)> {
-    let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.enabled);
+    let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.presence == Presence::Shown);
     let own = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().own_lists)));
     own.filter(|(_, own)| !own.is_empty()).collect()
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Member, View};
+use super::{Member, Presence, View};
 use crate::catalog::Exposure;
 use crate::config::Limits;
 use crate::kind::{Kind, PerKind};
@@ -26,9 +26,9 @@ pub struct ServerReport {
     /// Its configured name.
     pub name: String,
     /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`; `idle` if nobody needs an instance. A
-    /// disabled server is `stopped` once its process is gone.
+    /// disabled server is what its process is.
     pub state: String,
-    /// It is not to run until it is enabled again.
+    /// Agents see nothing of it until it is enabled again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
     /// `up` or `down`, if a person says so, whatever it answers.
@@ -69,6 +69,9 @@ pub struct ServerReport {
     pub tools_exposed: usize,
     /// Tools that policy hides.
     pub tools_denied: usize,
+    /// The server's own names of tools that are switched off, which count as hidden if they are listed; sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools_off: Vec<String>,
     /// The tool list was cut at a limit or by a cursor that never ends.
     #[serde(default)]
     pub tools_truncated: bool,
@@ -213,14 +216,14 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
-    let Member { handle, config, enabled, vouched, .. } = member;
+    let Member { handle, config, presence, vouched, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
     let resources = |count: fn(Exposure) -> usize| count(exposure[Kind::Resources]) + count(exposure[Kind::Templates]);
     ServerReport {
         name: handle.name().to_string(),
         state: published.word().to_owned(),
-        disabled: !enabled,
+        disabled: *presence != Presence::Shown,
         vouched: vouched.word().map(str::to_owned),
         reason,
         retry_in_ms,
@@ -234,6 +237,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         software: published.software.clone(),
         tools_exposed: exposure[Kind::Tools].exposed,
         tools_denied: exposure[Kind::Tools].denied,
+        tools_off: config.policy.switched_off().iter().map(ToString::to_string).collect(),
         tools_truncated: published.lists[Kind::Tools].truncated,
         prompts_exposed: exposure[Kind::Prompts].exposed,
         prompts_denied: exposure[Kind::Prompts].denied,

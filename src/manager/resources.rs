@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Manager, ManagerError, Member};
+use super::{Manager, ManagerError, Member, Presence};
 use crate::catalog::Item;
 use crate::client::{ClientError, ToolResult, connected, request};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, RESOURCE_NOT_FOUND};
@@ -130,9 +130,9 @@ struct Contents<'a> {
 
 /// What was read, as embedded resources (MCP 2025-11-25, `server/tools`, "Embedded Resources").
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
-    let Member { handle, config, .. } = members(manager, Some(server))?.remove(0);
+    let Member { handle, config, presence, .. } = members(manager, Some(server))?.remove(0);
     connected(&handle)?;
-    if !config.policy.permits(Kind::Resources, uri, None) {
+    if presence != Presence::Shown || !config.policy.permits(Kind::Resources, uri, None) {
         let error = ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found");
         return Err(ClientError::Refused { server: Arc::clone(handle.name()), error }.into());
     }

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::orders::Order;
-use super::{Manager, ManagerError, Member, View};
+use super::{Manager, ManagerError, Member, Presence, Toggle, View};
 use crate::server::lifecycle::State;
 use crate::server::{Published, ServerHandle, Vouched};
 
@@ -17,7 +17,10 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// What has become of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// The word for its state, or for that of its instance that is worst off; `disabled`, or `removed`.
+    /// The one of its tools that this is about, as it names it.
+    pub(crate) tool: Option<Arc<str>>,
+    /// The word for its state, or for that of its instance that is worst off; `disabled`, or `removed`. Of a tool `enabled`
+    /// or `disabled`.
     pub(crate) state: &'static str,
     /// Why it is not what it was to be, on one line.
     pub(crate) reason: Option<String>,
@@ -41,7 +44,7 @@ impl Manager {
         let mut view = self.view();
         let has_settled =
             handle.wait_for(|published| published.revision >= revision && (published.attempted || published.asleep));
-        let is_wanted = |view: &View| find(view, server).is_some_and(|member| member.enabled);
+        let is_wanted = |view: &View| find(view, server).is_some_and(|member| member.presence.runs());
         let waited = timeout(limit, async {
             tokio::select! {
                 _ = has_settled => {}
@@ -54,11 +57,15 @@ impl Manager {
     }
 
     /// As [`Manager::toggle`], for a bounded time.
-    pub(crate) async fn toggle_and_wait(&self, server: &str, enabled: bool) -> Result<Settled, ManagerError> {
-        let toggled = timeout(self.patience(server)?, self.toggle(server, enabled)).await;
+    pub(crate) async fn toggle_and_wait(&self, server: &str, wanted: Toggle) -> Result<Settled, ManagerError> {
+        let is_on = matches!(wanted, Toggle::Enable | Toggle::EnableTool(_));
+        let toggled = timeout(self.patience(server)?, self.switch(server, wanted)).await;
         let in_time = toggled.is_ok();
-        toggled.unwrap_or(Ok(()))?;
-        Ok(self.became(server, enabled, in_time))
+        if let Some(tool) = toggled.unwrap_or(Ok(None))? {
+            let state = if is_on { "enabled" } else { "disabled" };
+            return Ok(Settled { tool: Some(tool), state, reason: None, done: true });
+        }
+        Ok(self.became(server, is_on, in_time))
     }
 
     /// As [`Manager::vouch`], and waits until every instance that runs goes by it.
@@ -79,9 +86,10 @@ impl Manager {
     fn became(&self, server: &str, wanted: bool, in_time: bool) -> Settled {
         let view = self.view.borrow();
         let Some(member) = find(&view, server) else {
-            return Settled { state: "removed", reason: None, done: false };
+            return Settled { tool: None, state: "removed", reason: None, done: false };
         };
-        let (state, mut reason) = state(member);
+        let is_hidden = !wanted && member.presence == Presence::Hidden;
+        let (state, mut reason) = if is_hidden { ("disabled", None) } else { state(member) };
         let good: &[&str] = if wanted { &["ready", "idle"] } else { &["disabled"] };
         let done = good.contains(&state);
         if !done && reason.is_none() {
@@ -91,7 +99,7 @@ impl Manager {
                 _ => None,
             };
         }
-        Settled { state, reason, done }
+        Settled { tool: None, state, reason, done }
     }
 }
 
@@ -118,7 +126,7 @@ fn state(member: &Member) -> (&'static str, Option<String>) {
         Some((published.word(), Some(format!("{purpose}: {reason}"))))
     });
     let published = member.handle.published();
-    if !member.enabled && published.state == State::Stopped {
+    if !member.presence.runs() && published.state == State::Stopped {
         return ("disabled", None);
     }
     trouble.unwrap_or_else(|| (published.word(), reason(&published.state).map(str::to_owned)))

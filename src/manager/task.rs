@@ -12,10 +12,11 @@ use tokio::time::sleep_until;
 
 use super::orders::Order;
 use super::own::Followers;
+use super::switches::Presence;
 use super::{Member, Setup, View};
 use crate::catalog::{Catalog, Lists, Names, Source, is_same};
 use crate::config::ServerConfig;
-use crate::naming::Scheme;
+use crate::naming::{Naming, Scheme};
 use crate::server::{self, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.
@@ -25,7 +26,7 @@ pub(crate) const FIRST_LISTS: Duration = Duration::from_secs(5);
 pub(super) struct Entry {
     pub(super) running: Running,
     pub(super) config: Arc<ServerConfig>,
-    pub(super) enabled: bool,
+    pub(super) presence: Presence,
 }
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(super) struct ManagerTask {
     pub(super) leaving: Vec<Running>,
     changed: Arc<Notify>,
     names: Names,
-    /// The lists of a server that is disabled.
+    /// The lists of a server that agents do not see.
     nothing: Lists,
     /// The lists that the current catalog was built from; `None` once more than lists has changed.
     built_from: Option<Vec<Lists>>,
@@ -62,16 +63,16 @@ impl ManagerTask {
             view,
             followers: Followers::default(),
         };
-        task.servers = servers.into_iter().map(|config| task.start_one(config, true)).collect();
+        task.servers = servers.into_iter().map(|config| task.start_one(config, Presence::Shown)).collect();
         task.publish(false);
         (task, receiver)
     }
 
-    pub(super) fn start_one(&self, config: ServerConfig, enabled: bool) -> Entry {
+    pub(super) fn start_one(&self, config: ServerConfig, presence: Presence) -> Entry {
         let config = Arc::new(config);
         let (host, changed) = (self.setup.host.clone(), Arc::clone(&self.changed));
-        let running = server::start(Arc::clone(&config), enabled, host, changed);
-        Entry { running, config, enabled }
+        let running = server::start(Arc::clone(&config), presence.runs(), host, changed);
+        Entry { running, config, presence }
     }
 
     /// Obeys orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.
@@ -157,7 +158,14 @@ impl ManagerTask {
     }
 
     fn lists(&self, entry: &Entry) -> Lists {
-        if entry.enabled { entry.running.handle.published().lists.clone() } else { self.nothing.clone() }
+        match entry.presence {
+            Presence::Shown => entry.running.handle.published().lists.clone(),
+            Presence::Hidden | Presence::Stopped => self.nothing.clone(),
+        }
+    }
+
+    pub(super) fn naming(&self) -> &Naming {
+        &self.setup.naming
     }
 
     pub(super) fn build(&mut self, servers: &[Member]) -> Catalog {
@@ -174,7 +182,7 @@ impl Entry {
     fn member(&self, lists: &Lists) -> Member {
         let (handle, vouched) = (self.running.handle.clone(), self.running.control.vouched());
         let (config, lists) = (Arc::clone(&self.config), lists.clone());
-        Member { handle, config, enabled: self.enabled, vouched, lists }
+        Member { handle, config, presence: self.presence, vouched, lists }
     }
 }
 

@@ -45,6 +45,22 @@ fn two_policies_together_expose_what_both_do() {
 }
 
 #[test]
+fn a_tool_that_is_switched_off_is_hidden_by_its_very_name_whatever_else_holds() {
+    let off = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+    let denying = policy(Kind::Tools, None, &["write_*"]).without(off(&["read*", "list"]));
+    for (tool, permitted) in
+        [("list", false), ("lists", true), ("read_file", true), ("read*", false), ("write_a", false)]
+    {
+        assert_eq!(denying.permits(Kind::Tools, tool, None), permitted, "{tool}");
+    }
+    assert!(denying.permits(Kind::Prompts, "list", None) && denying.permits(Kind::Resources, "list", None));
+    let both = Policy::default().and(&denying).denying(&[]).expect("patterns compile");
+    assert!(!both.permits(Kind::Tools, "list", None) && both.permits(Kind::Tools, "write_a", None));
+    let other = both.without(off(&["write_a"]));
+    assert!(other.permits(Kind::Tools, "list", None) && !other.permits(Kind::Tools, "write_a", None));
+}
+
+#[test]
 fn a_star_crosses_slashes_and_case_counts() {
     check(None, &["fs*"], "fs/write", false);
     check(None, &["write"], "Write", true);

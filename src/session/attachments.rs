@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{Rare, Setup};
 use crate::catalog::is_same;
 use crate::config::Settings;
-use crate::manager::{FIRST_LISTS, Member, OwnViews, View};
+use crate::manager::{FIRST_LISTS, Member, OwnViews, Presence, View};
 use crate::server::{Agent, Attachment, ServerHandle};
 
 /// Those of one agent.
@@ -46,7 +46,7 @@ impl Attachments {
             if !std::mem::replace(&mut self.has_own_views, true) {
                 waits.push(own(setup.own_views.clone(), agent.session).boxed());
             }
-            if member.enabled {
+            if member.presence == Presence::Shown {
                 self.unlisted += 1;
                 let in_view = in_view(listed, member.handle.clone(), setup.own_views.clone(), agent.session);
                 waits.push(timeout(FIRST_LISTS, in_view).map(|view| Rare::Listed(view.ok().flatten())).boxed());
@@ -109,7 +109,8 @@ async fn in_view(
     listed.await;
     let mut view = views.of(session).await?;
     let has_them = |view: &Arc<View>| {
-        let member = view.servers.iter().find(|member| member.enabled && member.handle.is_same(&server));
+        let member =
+            view.servers.iter().find(|member| member.presence == Presence::Shown && member.handle.is_same(&server));
         member.is_none_or(|member| server.published().own_lists(session).is_none_or(|own| is_same(own, &member.lists)))
     };
     // One that nobody publishes any more is as it will stay.

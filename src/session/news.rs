@@ -7,6 +7,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::kind::Kind;
 use crate::level::Level;
+use crate::manager::{Member, Presence};
 use crate::server::unasked::{Unasked, Updated};
 
 impl Session {
@@ -43,7 +44,7 @@ impl Session {
     fn may_know(&self, Updated { server, uri, .. }: &Updated) -> bool {
         let Ok(uri) = str::from_utf8(uri) else { return false };
         let view = self.setup.view.borrow();
-        let member = view.servers.iter().find(|member| member.handle.name() == server && member.enabled);
-        member.is_some_and(|member| member.config.policy.permits(Kind::Resources, uri, None))
+        let is_it = |member: &&Member| member.handle.name() == server && member.presence == Presence::Shown;
+        view.servers.iter().find(is_it).is_some_and(|member| member.config.policy.permits(Kind::Resources, uri, None))
     }
 }

@@ -39,8 +39,8 @@ enum Step {
     Crash { server: usize },
     /// The operator restarts it.
     Restart { server: usize },
-    /// The operator disables or enables it.
-    Toggle { server: usize },
+    /// The operator disables or enables it; to disable it may stop it, too.
+    Toggle { server: usize, stop: bool },
     /// It offers other things, by the bits, and says so.
     Offer { server: usize, bits: u8 },
     /// The configuration has other rules for it.
@@ -58,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => agent.prop_map(|agent| Step::Cancel { agent }),
         1 => server.clone().prop_map(|server| Step::Crash { server }),
         1 => server.clone().prop_map(|server| Step::Restart { server }),
-        1 => server.clone().prop_map(|server| Step::Toggle { server }),
+        2 => (server.clone(), any::<bool>()).prop_map(|(server, stop)| Step::Toggle { server, stop }),
         5 => (server.clone(), any::<u8>()).prop_map(|(server, bits)| Step::Offer { server, bits }),
         5 => (server.clone(), 0..RULES.len()).prop_map(|(server, rule)| Step::Rule { server, rule }),
         1 => server.prop_map(|server| Step::Configure { server }),

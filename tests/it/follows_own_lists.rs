@@ -78,13 +78,13 @@ fn servers_come_go_and_change_while_agents_have_lists_of_their_own() {
 }
 
 #[test]
-fn a_server_that_is_disabled_offers_nobody_anything_until_it_is_enabled() {
+fn a_server_that_is_stopped_offers_nobody_anything_until_it_is_enabled() {
     let (daemon, _place) = changing("", &[own("s")]);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
     change(&mut agent, "s__mutate_tools", &json!({ "add": ["own"] }));
     agent.expect_notification(CHANGED);
-    daemon.client(&["disable", "s"]).expect_code(0);
+    daemon.client(&["disable", "--stop", "s"]).expect_code(0);
     agent.expect_notification(CHANGED);
     assert_eq!(agent.tools(), [""; 0]);
     assert_eq!(code(&agent.call("s__own", &json!({}))), -32602);

@@ -65,6 +65,7 @@ mod survives_noise;
 mod survives_scarcity;
 mod survives_signals;
 mod survives_starts;
+mod switches_off;
 mod takes_batches;
 mod tells_subscribers;
 mod tells_why;

@@ -90,11 +90,11 @@ fn all_instances_of_a_server_are_restarted_and_one_that_sleeps_sleeps_on() {
 }
 
 #[test]
-fn a_disabled_server_is_gone_until_it_is_enabled_again_and_is_no_reason_to_worry() {
+fn a_stopped_server_is_gone_until_it_is_enabled_again_and_is_no_reason_to_worry() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut agent = Agent::ready(&daemon);
     agent.tools();
-    let ran = daemon.client(&["disable", "a"]).expect_code(0);
+    let ran = daemon.client(&["disable", "--stop", "a"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("a: disabled\n", ""));
     agent.expect_notification("notifications/tools/list_changed");
     assert!(!agent.tools().contains(&"a__echo".to_owned()));
@@ -124,9 +124,9 @@ fn a_server_that_fails_may_be_disabled_and_its_failure_counts_no_more() {
 }
 
 #[test]
-fn a_disabled_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon() {
+fn a_stopped_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon() {
     let (mut daemon, place) = changing(&[Server::named("a"), Server::named("b")]);
-    daemon.client(&["disable", "a"]).expect_code(0);
+    daemon.client(&["disable", "--stop", "a"]).expect_code(0);
     for changed in [Server::named("a"), Server::named("a").env("X", "1"), Server::named("a").line("sharing = \"pool\"")]
     {
         place.write("changing.toml", text(&[changed, Server::named("b")], &place));

@@ -62,11 +62,18 @@ pub(super) struct Member {
     pub(super) rule: usize,
     pub(super) configured: bool,
     pub(super) enabled: bool,
+    /// Its process has ended, too, when it was disabled.
+    pub(super) stopped: bool,
 }
 
 impl Member {
     pub(super) fn is_up(&self) -> bool {
         self.configured && self.enabled
+    }
+
+    /// It cannot be told that it offers something else: nobody reaches it, and it does not look again by itself.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.configured && !self.enabled && !self.stopped
     }
 
     /// Its own names of what it offers.
@@ -99,7 +106,14 @@ pub(super) struct Model(pub(super) [Member; SERVERS.len()]);
 
 impl Model {
     pub(super) fn new() -> Self {
-        Self(SERVERS.map(|_| Member { bits: 0xff, version: 0, rule: 0, configured: true, enabled: true }))
+        Self(SERVERS.map(|_| Member {
+            bits: 0xff,
+            version: 0,
+            rule: 0,
+            configured: true,
+            enabled: true,
+            stopped: false,
+        }))
     }
 
     pub(super) fn listed(&self, kind: Kind) -> Vec<Listed> {

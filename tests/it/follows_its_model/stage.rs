@@ -53,12 +53,18 @@ impl Stage {
             Step::Restart { server } if self.model.0[server].is_up() && self.is_idle(server) => {
                 self.daemon.client(&["restart", SERVERS[server]]).expect_code(0);
             }
-            Step::Toggle { server } if self.model.0[server].configured && self.is_idle(server) => {
+            Step::Toggle { server, stop } if self.model.0[server].configured && !(stop && !self.is_idle(server)) => {
                 let enabled = !self.model.0[server].enabled;
-                self.model.0[server].enabled = enabled;
-                self.daemon.client(&[if enabled { "enable" } else { "disable" }, SERVERS[server]]).expect_code(0);
+                (self.model.0[server].enabled, self.model.0[server].stopped) = (enabled, stop && !enabled);
+                let order = match (enabled, stop) {
+                    (true, _) => &["enable"][..],
+                    (false, false) => &["disable"],
+                    (false, true) => &["disable", "--stop"],
+                };
+                self.daemon.client(&[order, &[SERVERS[server]]].concat()).expect_code(0);
             }
             Step::Restart { .. } | Step::Toggle { .. } => {}
+            Step::Offer { server, .. } if self.model.0[server].is_hidden() => {}
             Step::Offer { server, bits } => self.offer(server, bits),
             Step::Rule { server, rule } => {
                 self.model.0[server].rule = rule;
@@ -68,7 +74,7 @@ impl Stage {
                 if self.is_idle(server) {
                     let member = &mut self.model.0[server];
                     // What was disabled is not, once it was taken out.
-                    (member.configured, member.enabled) = (!member.configured, true);
+                    (member.configured, member.enabled, member.stopped) = (!member.configured, true, false);
                     self.reload();
                 }
             }

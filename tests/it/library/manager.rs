@@ -1,7 +1,7 @@
 //! Several servers owned by a Rust program.
 
 use mcpd::kind::Kind;
-use mcpd::manager::Setup;
+use mcpd::manager::{Setup, Toggle};
 use mcpd::policy::{Policy, pattern};
 use mcpd::server::Vouched;
 use mcpd::{ClientError, Guard, Manager, ManagerError, ResourceTool, ServerConfig};
@@ -74,7 +74,7 @@ fn each_misuse_of_a_manager_has_an_error_that_says_what_is_wrong() {
         let bad_name = ServerConfig::new("a__b", "true");
         for (found, expected) in [
             (manager.disconnect("no").await, "there is no server `no`"),
-            (manager.toggle("no", true).await, "there is no server `no`"),
+            (manager.toggle("no", Toggle::Enable).await, "there is no server `no`"),
             (manager.restart("no").await, "there is no server `no`"),
             (manager.vouch("no", Vouched::Up).await, "there is no server `no`"),
             (manager.set_denied_tools("no", &[]).await, "there is no server `no`"),
@@ -148,20 +148,46 @@ fn a_new_set_of_servers_disturbs_only_what_differs() {
 }
 
 #[test]
-fn a_disabled_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
+fn a_stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.demo("s")]);
         echo(&manager, "s").await.expect("enabled");
-        manager.toggle("s", false).await.expect("there is such a server");
+        manager.toggle("s", Toggle::Stop).await.expect("there is such a server");
         owned.place.expect_no_process(PATIENCE);
         assert!(names(&manager).await.is_empty());
         assert!(matches!(echo(&manager, "s").await, Err(ManagerError::UnknownTool { .. })));
         let report = &manager.servers()[0];
         assert_eq!((&*report.state, report.disabled), ("stopped", true));
-        manager.toggle("s", false).await.expect("it may be said twice");
-        manager.toggle("s", true).await.expect("there is such a server");
+        manager.toggle("s", Toggle::Stop).await.expect("it may be said twice");
+        manager.toggle("s", Toggle::Enable).await.expect("there is such a server");
         assert_eq!(manager.servers()[0].state, "ready");
+        echo(&manager, "s").await.expect("enabled");
+        manager.close().await;
+    });
+}
+
+#[test]
+fn what_is_switched_off_keeps_its_process_and_can_neither_be_found_nor_called() {
+    let owned = Owned::new();
+    run(async {
+        let manager = start([owned.demo("s")]);
+        let listed = names(&manager).await;
+        let before = (pid(&manager, "s"), listed);
+        for wanted in [Toggle::Disable, Toggle::DisableTool("s__echo".to_owned())] {
+            manager.toggle("s", wanted.clone()).await.expect("there is such a server");
+            assert!(!names(&manager).await.contains(&"s__echo".to_owned()), "{wanted:?}");
+            let refused = echo(&manager, "s").await.expect_err("it cannot be called");
+            let is_tool = matches!(wanted, Toggle::DisableTool(_));
+            assert_eq!(matches!(refused, ManagerError::Client(ClientError::ToolDenied { .. })), is_tool, "{refused}");
+            assert_eq!(manager.servers()[0].disabled, !is_tool);
+            manager.toggle("s", Toggle::Enable).await.expect("there is such a server");
+        }
+        assert_eq!(manager.servers()[0].tools_off, ["echo"]);
+        let none = manager.toggle("s", Toggle::DisableTool("ecko".to_owned())).await.expect_err("there is none");
+        assert_eq!(none.to_string(), "server `s` offers no tool `ecko`: did you mean `echo`?");
+        manager.toggle("s", Toggle::EnableTool("echo".to_owned())).await.expect("there is such a tool");
+        assert_eq!((pid(&manager, "s"), names(&manager).await), before);
         echo(&manager, "s").await.expect("enabled");
         manager.close().await;
     });

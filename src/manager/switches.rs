@@ -1,0 +1,158 @@
+//! What an owner switches off and on: a server for its agents, its process as well, or one of its tools.
+//!
+//! A tool that is switched off is denied by the server's policy, as any other that is not to be listed; a server that is
+//! hidden offers nothing. So neither can be called, and both come back as they were.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::ManagerError;
+use super::task::{Entry, ManagerTask};
+use crate::config::ServerConfig;
+use crate::kind::Kind;
+use crate::likeness::nearest;
+use crate::naming::Naming;
+use crate::policy::is_fit_name;
+use crate::server::{Published, ServerHandle};
+
+/// Tools of one server that may be switched off at once. One more is refused.
+const MOST_OFF: usize = 1000;
+
+/// What is wanted of a server, or of one of its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Toggle {
+    /// It runs, and agents see what it offers.
+    Enable,
+    /// Agents see nothing of it; its process stays as it is, and calls in flight end as they would.
+    Disable,
+    /// The same, and its process ends.
+    Stop,
+    /// This tool is listed and can be called, as far as policy permits. Named as the server or as agents name it.
+    EnableTool(String),
+    /// This tool is neither listed nor can it be called. A server that has listed nothing yet takes any name, for the tool
+    /// to be hidden when it comes.
+    DisableTool(String),
+}
+
+/// Whether a server is there for agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// They see what it offers.
+    Shown,
+    /// They see nothing of it, and it runs.
+    Hidden,
+    /// There is no process of it.
+    Stopped,
+}
+
+impl Presence {
+    /// Whether it is to run.
+    pub(super) fn runs(self) -> bool {
+        self != Self::Stopped
+    }
+}
+
+/// What has been switched.
+#[derive(Debug)]
+pub(super) struct Switched {
+    pub(super) handle: ServerHandle,
+    /// The tool, as its server names it.
+    pub(super) tool: Option<Arc<str>>,
+}
+
+impl ManagerTask {
+    pub(super) fn toggle(&mut self, name: &str, wanted: &Toggle) -> Result<Switched, ManagerError> {
+        let naming = self.naming().clone();
+        let entry = self.find(name)?;
+        let tool = match wanted {
+            Toggle::Enable => entry.be(Presence::Shown),
+            Toggle::Disable if entry.presence == Presence::Stopped => None,
+            Toggle::Disable => entry.be(Presence::Hidden),
+            Toggle::Stop => entry.be(Presence::Stopped),
+            Toggle::EnableTool(tool) => Some(entry.switch(&naming, tool, true)?),
+            Toggle::DisableTool(tool) => Some(entry.switch(&naming, tool, false)?),
+        };
+        let handle = entry.running.handle.clone();
+        self.publish_anew();
+        Ok(Switched { handle, tool })
+    }
+}
+
+impl Entry {
+    fn be<T>(&mut self, presence: Presence) -> Option<T> {
+        self.presence = presence;
+        self.running.control.enable(presence.runs());
+        None
+    }
+
+    fn switch(&mut self, naming: &Naming, tool: &str, on: bool) -> Result<Arc<str>, ManagerError> {
+        let mut off = self.config.policy.switched_off().clone();
+        let server = Arc::clone(&self.config.name);
+        let tool = resolve(&server, &known(&self.running.handle.published(), &off), naming, (tool, on))?;
+        if on {
+            off.remove(&tool);
+        } else {
+            off.insert(Arc::clone(&tool));
+        }
+        if off.len() > MOST_OFF {
+            return Err(ManagerError::TooManyToolsOff { server: server.to_string(), most: MOST_OFF });
+        }
+        let policy = self.config.policy.clone().without(off);
+        self.config = Arc::new(ServerConfig { policy, ..(*self.config).clone() });
+        Ok(tool)
+    }
+}
+
+/// The server's own names of the tools that it is known to offer anybody, and of those that are switched off.
+fn known(published: &Published, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+    let lists = published.own_lists.values().chain([&published.lists]);
+    let offered = lists.flat_map(|lists| lists[Kind::Tools].items.iter().map(|item| Arc::clone(&item.key)));
+    offered.chain(off.iter().cloned()).collect()
+}
+
+/// The tool that somebody calls `tool`, by its own name or by one it may be exposed under.
+fn resolve(
+    server: &str,
+    known: &BTreeSet<Arc<str>>,
+    naming: &Naming,
+    (tool, on): (&str, bool),
+) -> Result<Arc<str>, ManagerError> {
+    let is_exposed_so = |own: &&Arc<str>| naming.candidates(server, own).any(|name| name == tool);
+    if let Some(own) = known.get(tool).or_else(|| known.iter().find(is_exposed_so)) {
+        return Ok(Arc::clone(own));
+    }
+    if known.is_empty() && !on && !tool.is_empty() && is_fit_name(tool) {
+        return Ok(tool.into());
+    }
+    let nearest = nearest(tool, known.iter().map(|own| &**own)).map(str::to_owned);
+    Err(ManagerError::NoSuchTool { server: server.to_owned(), tool: tool.to_owned(), nearest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_found_by_its_own_name_first_and_by_what_agents_call_it() {
+        let known: BTreeSet<Arc<str>> = ["read", "write", "s__read", "a b"].map(Arc::from).into();
+        let found = |tool: &str| resolve("s", &known, &Naming::default(), (tool, false)).map(|own| own.to_string());
+        let no_such = |tool: &str, nearest: Option<&str>| {
+            let (server, tool) = ("s".to_owned(), tool.to_owned());
+            Err(ManagerError::NoSuchTool { server, tool, nearest: nearest.map(str::to_owned) })
+        };
+        assert_eq!(found("read"), Ok("read".to_owned()));
+        assert_eq!(found("s__read"), Ok("s__read".to_owned()));
+        assert_eq!(found("s__write"), Ok("write".to_owned()));
+        assert_eq!(found(&Naming::default().candidates("s", "a b").next().expect("a name")), Ok("a b".to_owned()));
+        assert_eq!(found("wirte"), no_such("wirte", Some("write")));
+        assert_eq!(found(""), no_such("", None));
+    }
+
+    #[test]
+    fn what_nothing_is_known_of_takes_any_fit_name_to_be_off() {
+        let none = BTreeSet::new();
+        let found = |tool: &str, on| resolve("s", &none, &Naming::default(), (tool, on)).is_ok();
+        assert!(found("any", false));
+        assert!(!found("any", true) && !found("", false) && !found("a\u{202e}", false));
+    }
+}

@@ -32,7 +32,7 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::kind::Kind;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
-use crate::server::{self, Guard, Host, Running, ServerHandle, Stop};
+use crate::server::{self, Guard, Host, Record, Running, ServerHandle, Stop};
 
 /// A server process of this program's own. Dropping it ends the process and everything it started, at once;
 /// [`Client::close`] is the polite way.
@@ -139,7 +139,8 @@ impl Client {
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
         let host = Host { restarts: false, ..Host::new(guard) };
         let (policy, settings) = (server.policy.clone(), server.settings.clone());
-        let running = server::start(Arc::new(server), true, host, Arc::default());
+        let record = Record::new(Arc::clone(&server.name));
+        let running = server::start((Arc::new(server), true), host, Arc::default(), record);
         Self { running, policy, settings, initialized: AtomicBool::new(false) }
     }
 

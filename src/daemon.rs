@@ -28,7 +28,7 @@ use tokio::time::timeout;
 
 use self::greet::accept;
 pub(crate) use self::process::cache_directory;
-use self::reload::Reload;
+use self::reload::{Refused, Reload};
 use self::status::Connected;
 use crate::admin;
 use crate::calls;
@@ -99,6 +99,8 @@ struct Daemon {
     operator: admin::Access,
     calls: calls::Log,
     log: logging::Control,
+    /// The configuration that was read last, if it does not hold.
+    refused: watch::Receiver<Option<Refused>>,
 }
 
 /// What operators want.
@@ -136,8 +138,11 @@ pub async fn run(
     let mut presence = Presence::new(lock)?;
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
-    let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone() };
-    let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), Logs { calls, reader, log });
+    let refused = watch::Sender::new(None);
+    let last_refused = refused.subscribe();
+    let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone(), refused };
+    let logs = Logs { calls, reader, log };
+    let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), logs, last_refused);
     tracing::info!(socket = daemon.agent_socket, "serving");
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
@@ -159,6 +164,7 @@ impl Daemon {
         manager: Manager,
         (max_message, line_timeout): (usize, Duration),
         logs: Logs,
+        refused: watch::Receiver<Option<Refused>>,
     ) -> (Self, Asked) {
         let (queries, queries_asked) = mpsc::channel(MAX_OPERATORS);
         let (reloads, reloads_asked) = mpsc::channel(RELOAD_PLACES);
@@ -189,6 +195,7 @@ impl Daemon {
             operator,
             calls: logs.calls,
             log: logs.log,
+            refused,
         };
         (daemon, Asked { queries: queries_asked, reloads: reloads_asked })
     }

@@ -1,6 +1,7 @@
 //! What an operator has the daemon do: the order is given at once, and its end waited for in a bounded time.
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -13,8 +14,10 @@ use super::{Answer, DISABLE, ENABLE, HEALTH, Params, Told};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::manager::{ManagerError, Settled, Toggle};
 
-/// For the configuration to be read: it may be on a disk that has gone away.
-const RELOAD: Duration = Duration::from_secs(30);
+/// For a reload in all: servers are waited for as long as their handshakes may take.
+const RELOAD: Duration = Duration::from_secs(900);
+/// How often an operator is told that a reload goes on.
+const STILL: Duration = Duration::from_secs(10);
 
 /// The answer to an operator's wish that the configuration is read again: what has become of the servers, or why nothing has
 /// changed.
@@ -67,14 +70,13 @@ fn toggle(order: &str, Params { tool, stop, .. }: &Params) -> Toggle {
 /// Has the configuration read again, for the question `id`.
 pub(super) async fn reload(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
     let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
-    let reloaded = timeout(RELOAD, ask(&access.reloads));
-    let error = match waiting(operator, RELOAD, reloaded).await? {
+    let error = match while_told(operator, timeout(RELOAD, ask(&access.reloads))).await? {
         Ok(Some(Ok(report))) => return respond(operator, Some(id), Answer::Reload(report)).await,
         Ok(Some(Err(reason))) => {
             ErrorObject::new(INVALID_PARAMS, format!("not reloaded, nothing has changed:\n{reason}"))
         }
         Ok(None) => stopping(),
-        Err(_) => ErrorObject::new(INTERNAL_ERROR, "the configuration cannot be read in time".to_owned()),
+        Err(_) => ErrorObject::new(INTERNAL_ERROR, "it takes too long, and goes on".to_owned()),
     };
     refuse(operator, Some(id), error).await
 }
@@ -83,6 +85,17 @@ async fn ask(reloads: &mpsc::Sender<ReloadAsked>) -> Option<Result<ReloadReport,
     let (sender, receiver) = oneshot::channel();
     reloads.send(sender).await.ok()?;
     receiver.await.ok()
+}
+
+/// Waits for what takes nobody knows how long, and says again and again to the operator that it goes on; an error if that leaves
+/// first.
+async fn while_told<T>(operator: &mut Operator, end: impl Future<Output = T>) -> io::Result<T> {
+    let mut end = pin!(end);
+    loop {
+        if let Ok(ended) = waiting(operator, STILL, timeout(STILL, &mut end)).await? {
+            return Ok(ended);
+        }
+    }
 }
 
 /// Waits for what takes `limit` at most, and says so to the operator; an error if that leaves first.

@@ -17,6 +17,9 @@ pub struct Report {
     pub uptime_ms: u64,
     /// `true` once every first start attempt has ended or the first-list deadline has passed.
     pub settled: bool,
+    /// The configuration that was read last and does not hold; absent once one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload_refused: Option<ReloadRefused>,
     /// Configured servers, in file order.
     pub servers: Vec<ServerReport>,
     /// Agents connected now, oldest first.
@@ -106,13 +109,39 @@ pub struct ServerTold {
 pub struct ReloadReport {
     /// To be run as they were: none of their processes was disturbed.
     pub kept: Vec<String>,
-    /// New.
+    /// New, and ready or asleep.
     pub added: Vec<String>,
-    /// To be run differently: started again, if they run.
+    /// Run as they are now to be. What is disabled will be, once it is enabled.
     pub changed: Vec<String>,
     /// Configured no more: being ended.
     pub removed: Vec<String>,
+    /// New or to be run differently, and not ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<ReloadFailed>,
     /// What was ignored, or holds only after the next start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// A server that is not ready as a reload has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadFailed {
+    /// Its configured name.
+    pub name: String,
+    /// Why, on one line.
+    pub reason: String,
+    /// The instance that ran before goes on as it was. Otherwise the new one is tried again.
+    pub runs_on: bool,
+    /// What the new instance wrote to stderr last, oldest line first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stderr: Vec<String>,
+}
+
+/// A configuration that was read and does not hold: nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadRefused {
+    /// When it was read: RFC 3339, in UTC, to the millisecond.
+    pub time: String,
+    /// What is wrong, for a person, on several lines.
+    pub reason: String,
 }

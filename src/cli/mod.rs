@@ -157,7 +157,14 @@ enum Command {
         health: Health,
     },
     /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
-    Reload,
+    ///
+    /// What is new or changed is started beside what runs, which goes on if that fails. Exits with 1 if a server failed, with 2
+    /// if the configuration does not hold: then nothing has changed.
+    Reload {
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what the running daemon logs, or change it until it ends
     LogLevel {
         /// A level, or parts such as `info,mcpd::session=debug`
@@ -214,7 +221,7 @@ pub fn main() -> ExitCode {
             order(directory(), wanted, server)
         }
         Command::Health { server, health } => order(directory(), Order::Vouch(health.into()), &server),
-        Command::Reload => with(directory(), |directory| block_on(reload::run(&directory))),
+        Command::Reload { json } => with(directory(), |directory| block_on(reload::run(&directory, json))),
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }

@@ -2,25 +2,36 @@
 
 use std::process::ExitCode;
 
-use super::{refused, say};
-use crate::admin;
-use crate::admin::report::ReloadReport;
+use super::text::one_line;
+use super::{FAILED, USAGE, fail, refused, say};
+use crate::admin::report::{ReloadFailed, ReloadReport};
+use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
-    match admin::reload(&directory.socket(ADMIN_SOCKET)).await {
-        Ok(report) => {
-            report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
-            say(shown(&report))
-        }
-        Err(error) => refused(&error),
-    }
+pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
+    let report = match admin::reload(&directory.socket(ADMIN_SOCKET)).await {
+        Ok(report) => report,
+        Err(error @ AskError::Refused(_)) => return fail(USAGE, error),
+        Err(error) => return refused(&error),
+    };
+    report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    let said = match serde_json::to_string_pretty(&report) {
+        Ok(text) if json => say(text + "\n"),
+        Err(error) if json => fail(FAILED, error),
+        _ => say(shown(&report)),
+    };
+    if report.failed.is_empty() { said } else { ExitCode::from(FAILED) }
 }
 
-fn shown(ReloadReport { kept, added, changed, removed, .. }: &ReloadReport) -> String {
+fn shown(ReloadReport { kept, added, changed, removed, failed, .. }: &ReloadReport) -> String {
     let lines = [("kept", kept), ("added", added), ("changed", changed), ("removed", removed)];
-    let said: String = (lines.iter().filter(|(_, names)| !names.is_empty()))
+    let mut said: String = (lines.iter().filter(|(_, names)| !names.is_empty()))
         .map(|(what, names)| format!("{what:9}{}\n", names.join(", ")))
         .collect();
+    for ReloadFailed { name, reason, runs_on, stderr } in failed {
+        let then = if *runs_on { "; it goes on as it was" } else { "" };
+        said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(reason));
+        stderr.iter().for_each(|line| said += &format!("    {line}\n"));
+    }
     if said.is_empty() { "no server is configured\n".to_owned() } else { said }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::text::{marked, one_line, table};
 use super::{FAILED, NOT_RUNNING, fail, say};
-use crate::admin::report::{AgentReport, InstanceReport, Report, ServerReport};
+use crate::admin::report::{AgentReport, InstanceReport, ReloadRefused, Report, ServerReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -50,6 +50,11 @@ fn is_down(server: &ServerReport) -> bool {
 pub(super) fn render(report: &Report) -> String {
     let up = duration(report.uptime_ms);
     let mut text = format!("mcpd {} · pid {} · up {up}\n\n", report.version, report.pid);
+    if let Some(ReloadRefused { time, reason }) = &report.reload_refused {
+        text += &format!("the configuration was read again at {time} and does not hold, so nothing has changed:\n");
+        reason.lines().for_each(|line| text += &format!("    {line}\n"));
+        text += "\n";
+    }
     if report.servers.is_empty() {
         text += "no servers are configured: see `mcpd serve --help`\n";
     } else {

@@ -36,7 +36,7 @@ pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
-pub use self::settings::{Limits, OnUnhealthy, Settings, Sharing, Start};
+pub use self::settings::{Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::naming::Naming;
 use crate::policy::Policy;
@@ -159,6 +159,13 @@ impl ServerConfig {
     /// other instance.
     pub(crate) fn runs_like(&self, other: &Self) -> bool {
         self.launch == other.launch && self.settings.runs_like(&other.settings)
+    }
+
+    /// The same for its instance, with what `other` says of that which needs no other one: policy, limits of calls, what is
+    /// kept of them.
+    pub(crate) fn as_told_by(&self, other: &Self) -> Self {
+        let (name, launch) = (Arc::clone(&self.name), self.launch.clone());
+        Self { name, launch, settings: self.settings.as_told_by(&other.settings), ..other.clone() }
     }
 
     /// Sets how it is kept.

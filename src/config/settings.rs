@@ -35,6 +35,8 @@ pub struct Settings {
     pub backoff_reset: Duration,
     /// What each instance may use of the machine.
     pub limits: Limits,
+    /// How another instance takes the place of one that is to be run differently.
+    pub replace: Replace,
 }
 
 /// What one instance with all its descendants may use; without a number, as much as it can get.
@@ -63,6 +65,7 @@ impl Default for Settings {
             on_unhealthy: OnUnhealthy::Restart,
             backoff_reset: Duration::from_secs(10),
             limits: Limits::default(),
+            replace: Replace::StartFirst,
         }
     }
 }
@@ -84,10 +87,16 @@ impl Settings {
         CallLimit { silence: silence.min(self.call_timeout_max), total: self.call_timeout_max }
     }
 
-    /// Whether an instance is kept the same way; a call brings its own limit.
+    /// Whether an instance is kept the same way.
     pub(super) fn runs_like(&self, other: &Self) -> bool {
-        let Self { call_timeout, call_timeout_max, tool_timeouts, .. } = other.clone();
-        Self { call_timeout, call_timeout_max, tool_timeouts, ..self.clone() } == *other
+        self.as_told_by(other) == *other
+    }
+
+    /// The same for its instance, with what `other` says of that which needs no other one: a call brings its own limit, and
+    /// an instance that makes way is not asked how.
+    pub(super) fn as_told_by(&self, other: &Self) -> Self {
+        let Self { call_timeout, call_timeout_max, tool_timeouts, replace, .. } = other.clone();
+        Self { call_timeout, call_timeout_max, tool_timeouts, replace, ..self.clone() }
     }
 }
 
@@ -130,6 +139,20 @@ impl Start {
     pub const ALL: [(&'static str, Self); 2] = [("eager", Self::Eager), ("lazy", Self::Lazy)];
 }
 
+/// How another instance takes the place of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replace {
+    /// It is started and has listed before the one that runs ends; if it fails, that one goes on.
+    StartFirst,
+    /// It is started when the one that runs has ended.
+    StopFirst,
+}
+
+impl Replace {
+    /// Each with the text that selects it in a configuration.
+    pub const ALL: [(&'static str, Self); 2] = [("start_first", Self::StartFirst), ("stop_first", Self::StopFirst)];
+}
+
 /// What becomes of an instance that does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnhealthy {
@@ -163,6 +186,7 @@ pub(super) struct SettingsDraft {
     pub(super) backoff_reset: Option<Duration>,
     pub(super) memory_max: Option<usize>,
     pub(super) tasks_max: Option<usize>,
+    pub(super) replace: Option<Replace>,
 }
 
 /// What it says of calls.
@@ -194,6 +218,7 @@ impl SettingsDraft {
             backoff_reset: self.backoff_reset.or(other.backoff_reset),
             memory_max: self.memory_max.or(other.memory_max),
             tasks_max: self.tasks_max.or(other.tasks_max),
+            replace: self.replace.or(other.replace),
         }
     }
 
@@ -219,6 +244,7 @@ impl SettingsDraft {
             on_unhealthy: self.on_unhealthy.unwrap_or(unset.on_unhealthy),
             backoff_reset: self.backoff_reset.unwrap_or(unset.backoff_reset),
             limits: Limits { memory_max: self.memory_max, tasks_max: self.tasks_max },
+            replace: self.replace.unwrap_or(unset.replace),
         }
     }
 }

@@ -1,19 +1,35 @@
 //! Taking over a changed configuration while the daemon runs.
 //!
-//! It is read and checked as a whole first; one that does not hold changes nothing. What the `[daemon]` table says holds
-//! from the next start on.
+//! It is read and checked as a whole first; one that does not hold changes nothing, and is remembered until one does. What the
+//! `[daemon]` table says holds from the next start on. Configurations are read one after another, and waited for together:
+//! while servers start that one has brought, the next may come.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{Notify, mpsc};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use crate::admin::ReloadAsked;
-use crate::admin::report::ReloadReport;
+use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::config::interpolate::Process;
 use crate::config::{self, DaemonConfig, Loaded};
-use crate::manager::{Changes, Manager};
+use crate::manager::{Changes, Failed, Manager, ManagerError};
+use crate::moment::Moment;
+
+/// Configurations whose servers are waited for at once. While there are so many, the next is not read yet: it is the latest
+/// when it is.
+const MOST: usize = 32;
+
+/// A configuration that does not hold, which was the last to be read.
+#[derive(Debug, Clone)]
+pub(super) struct Refused {
+    pub(super) at: Moment,
+    /// For a person, on several lines.
+    pub(super) reason: String,
+}
 
 /// What a reload compares with, and whom it tells.
 pub(super) struct Reload {
@@ -22,37 +38,45 @@ pub(super) struct Reload {
     /// As it was at start.
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
+    pub(super) refused: watch::Sender<Option<Refused>>,
+}
+
+/// A set of servers that is not in force yet.
+struct Ordered {
+    warnings: Vec<String>,
+    done: oneshot::Receiver<Result<Changes, ManagerError>>,
 }
 
 impl Reload {
     /// Reloads once for any number of `signals` and of operators who `asked` that came meanwhile: the last one finds the latest
     /// files.
     pub(super) async fn on(self, signals: Arc<Notify>, mut asked: mpsc::Receiver<ReloadAsked>) {
+        let mut ordered = FuturesUnordered::new();
         loop {
             let mut waiting = Vec::new();
+            let has_room = ordered.len() < MOST;
             tokio::select! {
-                () = signals.notified() => {}
-                Some(first) = asked.recv() => waiting.push(first),
+                Some(()) = ordered.next() => continue,
+                () = signals.notified(), if has_room => {}
+                Some(first) = asked.recv(), if has_room => waiting.push(first),
             }
             waiting.extend(std::iter::from_fn(|| asked.try_recv().ok()));
-            let reloaded = self.once().await;
-            for answer in waiting {
-                // Whoever asked may have gone.
-                let _ = answer.send(reloaded.clone());
+            match self.read().await {
+                Ok(order) => {
+                    self.refused.send_replace(None);
+                    ordered.push(in_force(order, waiting));
+                }
+                Err(reason) => {
+                    tracing::error!("not reloaded, nothing has changed: {reason}");
+                    self.refused.send_replace(Some(Refused { at: Moment::now(), reason: reason.clone() }));
+                    answer(waiting, &Err(reason));
+                }
             }
         }
     }
 
-    async fn once(&self) -> Result<ReloadReport, String> {
-        let reloaded = self.take_over().await;
-        match &reloaded {
-            Ok((changes, _)) => tracing::info!("reloaded: {}", summary(changes)),
-            Err(reason) => tracing::error!("not reloaded, nothing has changed: {reason}"),
-        }
-        reloaded.map(|(_, report)| report)
-    }
-
-    async fn take_over(&self) -> Result<(Changes, ReloadReport), String> {
+    /// Reads the configuration and has the manager take it over, unless it does not hold.
+    async fn read(&self) -> Result<Ordered, String> {
         let files = self.files.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &Process)).await.map_err(|error| error.to_string())?;
@@ -61,24 +85,56 @@ impl Reload {
         if config.daemon != self.daemon {
             warnings.push("what has changed in [daemon] holds when mcpd is started the next time".to_owned());
         }
-        let names: Vec<_> = config.servers.iter().map(|server| Arc::clone(&server.name)).collect();
-        let changes = self.manager.set_servers(config.servers).await.map_err(|error| error.to_string())?;
+        let done = self.manager.want(config.servers).await.map_err(|error| error.to_string())?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let report = report(&names, &changes, warnings);
-        Ok((changes, report))
+        Ok(Ordered { warnings, done })
     }
 }
 
-fn report(names: &[Arc<str>], changes: &Changes, warnings: Vec<String>) -> ReloadReport {
-    let Changes { added, removed, restarted } = changes;
-    let texts = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
-    let is_kept = |name: &&Arc<str>| !added.contains(name) && !restarted.contains(name);
-    let kept = names.iter().filter(is_kept).map(ToString::to_string).collect();
-    ReloadReport { kept, added: texts(added), changed: texts(restarted), removed: texts(removed), warnings }
+/// Says to everybody what has become of a set, when that is known.
+async fn in_force(Ordered { warnings, done }: Ordered, waiting: Vec<ReloadAsked>) {
+    // A manager that is gone has been stopped.
+    match done.await.unwrap_or(Err(ManagerError::Closed)) {
+        Ok(changes) => {
+            let said = summary(&changes);
+            if changes.failed.is_empty() {
+                tracing::info!("reloaded: {said}");
+            } else {
+                tracing::warn!("reloaded: {said}");
+            }
+            answer(waiting, &Ok(report(changes, warnings)));
+        }
+        Err(error) => answer(waiting, &Err(error.to_string())),
+    }
+}
+
+fn answer(waiting: Vec<ReloadAsked>, reloaded: &Result<ReloadReport, String>) {
+    for one in waiting {
+        // Whoever asked may have gone.
+        let _ = one.send(reloaded.clone());
+    }
+}
+
+fn report(Changes { kept, added, changed, removed, failed }: Changes, warnings: Vec<String>) -> ReloadReport {
+    let texts = |names: Vec<Arc<str>>| names.iter().map(ToString::to_string).collect();
+    let failure = |Failed { name, reason, runs_on, stderr }: Failed| {
+        let name = name.to_string();
+        ReloadFailed { name, reason, runs_on, stderr }
+    };
+    ReloadReport {
+        kept: texts(kept),
+        added: texts(added),
+        changed: texts(changed),
+        removed: texts(removed),
+        failed: failed.into_iter().map(failure).collect(),
+        warnings,
+    }
 }
 
 fn summary(changes: &Changes) -> String {
-    let said = [("added", &changes.added), ("restarted", &changes.restarted), ("removed", &changes.removed)];
+    let failed: Vec<_> = changes.failed.iter().map(|one| Arc::clone(&one.name)).collect();
+    let said =
+        [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed), ("failed", &failed)];
     let said = said.into_iter().filter(|(_, names)| !names.is_empty());
     let said: Vec<_> = said.map(|(what, names)| format!("{what} {}", names.join(", "))).collect();
     if said.is_empty() { "no server is to be run differently".to_owned() } else { said.join("; ") }
@@ -94,9 +150,10 @@ mod tests {
         let check = |changes: Changes, expected| assert_eq!(summary(&changes), expected);
         check(Changes::default(), "no server is to be run differently");
         check(
-            Changes { added: names(&["a", "b"]), removed: names(&["c"]), ..Changes::default() },
+            Changes { added: names(&["a", "b"]), removed: names(&["c"]), kept: names(&["k"]), ..Changes::default() },
             "added a, b; removed c",
         );
-        check(Changes { restarted: names(&["d"]), ..Changes::default() }, "restarted d");
+        let failed = Failed { name: "e".into(), reason: "exited".to_owned(), runs_on: true, stderr: Vec::new() };
+        check(Changes { changed: names(&["d"]), failed: vec![failed], ..Changes::default() }, "changed d; failed e");
     }
 }

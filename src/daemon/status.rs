@@ -6,11 +6,16 @@ use std::time::Instant;
 use tokio::net::unix::UCred;
 
 use super::Daemon;
-use crate::admin::report::{AgentReport, ProfileReport, Report};
+use super::reload::Refused;
+use crate::admin::report::{AgentReport, ProfileReport, ReloadRefused, Report};
 use crate::kind::Kind;
 use crate::manager;
 use crate::manager::report::millis;
+use crate::moment::Anchor;
 use crate::session::Facts;
+
+/// Bytes of what is told of a configuration that does not hold: a report has to fit into one message.
+const MOST_REASON: usize = 32 << 10;
 
 /// One connected agent.
 pub(super) struct Connected {
@@ -30,6 +35,7 @@ impl Daemon {
             pid: std::process::id(),
             uptime_ms: millis(self.started.elapsed()),
             settled: view.settled,
+            reload_refused: self.refused.borrow().as_ref().map(refused),
             servers: manager::report::servers(&view),
             agents,
             profiles: vec![ProfileReport {
@@ -39,6 +45,12 @@ impl Daemon {
             }],
         }
     }
+}
+
+fn refused(Refused { at, reason }: &Refused) -> ReloadRefused {
+    let time = humantime::format_rfc3339_millis(Anchor::now().time_of(*at)).to_string();
+    let end = (0..=reason.len().min(MOST_REASON)).rev().find(|end| reason.is_char_boundary(*end));
+    ReloadRefused { time, reason: reason[..end.unwrap_or_default()].to_owned() }
 }
 
 fn agent(connected: &Connected) -> AgentReport {

@@ -25,6 +25,8 @@
 //! # }
 //! ```
 
+mod change;
+mod changes;
 mod check;
 mod error;
 mod instructions;
@@ -34,6 +36,7 @@ pub mod report;
 mod resources;
 mod settle;
 mod strays;
+mod successor;
 mod switches;
 mod task;
 mod tools;
@@ -43,8 +46,9 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use self::change::Wanted;
+pub use self::changes::{Changes, Failed};
 pub use self::error::ManagerError;
-pub use self::orders::Changes;
 use self::orders::{Done, Order, check_names};
 pub use self::own::OwnViews;
 use self::report::ServerReport;
@@ -92,6 +96,8 @@ pub struct Member {
     pub lists: Lists,
     /// What a person says of how it is.
     pub vouched: Vouched,
+    /// Why it is run as it was before it was changed last, if the change failed.
+    pub refused: Option<Arc<str>>,
 }
 
 /// What a manager is started with, beside its servers.
@@ -186,14 +192,29 @@ impl Manager {
         Ok(())
     }
 
-    /// Makes these the servers, in this order: new ones are started, others removed, those that are to be run
-    /// differently started again, and all the rest goes on undisturbed. Waits for none of them.
+    /// Makes these the servers, in this order. All that differs from what runs is started beside it first; what runs ends,
+    /// after its calls, when that is ready, and goes on if that fails ([`Replace`](crate::config::Replace) says otherwise). The
+    /// rest goes on undisturbed, and a changed policy or limit of calls costs no process.
+    ///
+    /// Returns when every server is as it was to be, or has failed: after twice the longest `handshake_timeout` of those that
+    /// were started and 10 s at most, and 2 s more for each of them. A set that is overtaken by another one returns, too.
     ///
     /// # Errors
-    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then nothing has changed.
+    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then nothing has changed. That a server fails is
+    /// no error, but in [`Changes::failed`].
     pub async fn set_servers(&self, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Changes, ManagerError> {
-        let servers = servers.into_iter().collect();
-        self.order(|done| Order::SetServers(servers, done)).await
+        self.want(servers.into_iter().collect()).await?.await.map_err(|_| ManagerError::Closed)?
+    }
+
+    /// The same, in two steps: it is ordered when this returns, and done when what it returns is told.
+    pub(crate) async fn want(
+        &self,
+        servers: Vec<ServerConfig>,
+    ) -> Result<oneshot::Receiver<Result<Changes, ManagerError>>, ManagerError> {
+        let (done, answer) = oneshot::channel();
+        let order = Order::Want(Wanted { servers }, done);
+        self.orders.send(order).await.map_err(|_| ManagerError::Closed)?;
+        Ok(answer)
     }
 
     /// Hides the tools of a server whose own names match one of these globs, instead of those hidden so far. Holds for

@@ -1,7 +1,7 @@
 //! What an owner can ask of its manager, and how it is done.
 //!
 //! Each order is carried out whole or not at all, without waiting: a server that is to end is told so and set aside, and
-//! whoever wants to see the end waits for it.
+//! whoever wants to see the end waits for it. A new set of servers is a matter of its own ([`super::change`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,12 +9,14 @@ use std::sync::Arc;
 use globset::Glob;
 use tokio::sync::{oneshot, watch};
 
+use super::change::Wanted;
+use super::changes::Changes;
 use super::switches::{Presence, Switched, Toggle};
 use super::task::{Entry, ManagerTask};
 use super::{ManagerError, View};
 use crate::config::ServerConfig;
 use crate::naming::is_server_name;
-use crate::server::{Running, ServerHandle, Stop, Vouched};
+use crate::server::{ServerHandle, Stop, Vouched};
 
 /// The answer to an order.
 pub(super) type Done<T> = oneshot::Sender<Result<T, ManagerError>>;
@@ -26,8 +28,8 @@ pub(super) enum Order {
     Connect(Box<ServerConfig>, Done<ServerHandle>),
     /// One server less.
     Disconnect(String, Done<ServerHandle>),
-    /// These servers and no others.
-    SetServers(Vec<ServerConfig>, Done<Changes>),
+    /// All of this and nothing else.
+    Want(Wanted, Done<Changes>),
     /// Other denied tools.
     Deny(String, Vec<Glob>, Done<()>),
     /// Something switched on or off.
@@ -42,24 +44,16 @@ pub(super) enum Order {
     Refresh(Done<()>),
 }
 
-/// What a new set of servers made of the old one; names in the order of the sets.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Started.
-    pub added: Vec<Arc<str>>,
-    /// Being ended.
-    pub removed: Vec<Arc<str>>,
-    /// To be run differently: started again.
-    pub restarted: Vec<Arc<str>>,
-}
-
 impl ManagerTask {
     pub(super) fn obey(&mut self, order: Order) {
+        if !matches!(order, Order::Want(..) | Order::Follow(..) | Order::Refresh(_)) {
+            self.hurry();
+        }
         // Whoever asked may have gone meanwhile.
         match order {
             Order::Connect(config, done) => drop(done.send(self.connect(*config))),
             Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
-            Order::SetServers(configs, done) => drop(done.send(self.set_servers(configs))),
+            Order::Want(wanted, done) => self.want(wanted, done),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
             Order::Toggle(name, wanted, done) => drop(done.send(self.toggle(&name, &wanted))),
             Order::Vouch(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
@@ -79,7 +73,7 @@ impl ManagerTask {
 
     fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
         check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
-        let entry = self.start_one(config, Presence::Shown);
+        let entry = self.start_one(Arc::new(config), Presence::Shown);
         let handle = entry.running.handle.clone();
         self.servers.push(entry);
         self.publish_anew();
@@ -88,53 +82,12 @@ impl ManagerTask {
 
     fn disconnect(&mut self, name: &str) -> Result<ServerHandle, ManagerError> {
         let handle = self.find(name)?.running.handle.clone();
+        self.give_up_successor(name);
         let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
-        self.leaving.extend(gone.map(leave));
+        self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Stop)));
         self.publish_anew();
+        self.dismiss();
         Ok(handle)
-    }
-
-    fn set_servers(&mut self, configs: Vec<ServerConfig>) -> Result<Changes, ManagerError> {
-        check_names(configs.iter().map(|config| &config.name))?;
-        let mut changes = Changes::default();
-        let mut before = std::mem::take(&mut self.servers);
-        for config in configs {
-            let entry = match before.iter().position(|entry| entry.config.name == config.name) {
-                None => {
-                    changes.added.push(Arc::clone(&config.name));
-                    self.start_one(config, Presence::Shown)
-                }
-                Some(index) => {
-                    let entry = before.remove(index);
-                    let same = entry.config.runs_like(&config);
-                    if !same {
-                        changes.restarted.push(Arc::clone(&config.name));
-                    }
-                    self.take_over(entry, config, same)
-                }
-            };
-            self.servers.push(entry);
-        }
-        changes.removed = before.iter().map(|entry| Arc::clone(&entry.config.name)).collect();
-        self.leaving.extend(before.into_iter().map(leave));
-        self.publish_anew();
-        Ok(changes)
-    }
-
-    /// Has a server run as `config` says, by the same instance if that is `same`; what was switched off stays so.
-    fn take_over(&mut self, mut entry: Entry, mut config: ServerConfig, same: bool) -> Entry {
-        config.policy = config.policy.without(entry.config.policy.switched_off().clone());
-        if entry.config.settings.sharing != config.settings.sharing {
-            let other = self.start_one(config, entry.presence);
-            other.running.control.vouch(entry.running.control.vouched());
-            self.leaving.push(leave(entry));
-            return other;
-        }
-        entry.config = Arc::new(config);
-        if !same {
-            entry.running.control.reconfigure(Arc::clone(&entry.config));
-        }
-        entry
     }
 
     fn deny(&mut self, name: &str, deny: &[Glob]) -> Result<(), ManagerError> {
@@ -149,6 +102,9 @@ impl ManagerTask {
 
     fn vouch(&mut self, name: &str, vouched: Vouched) -> Result<(), ManagerError> {
         self.find(name)?.running.control.vouch(vouched);
+        for one in self.changing.successors.iter().filter(|one| *one.config.name == *name) {
+            one.running.control.vouch(vouched);
+        }
         self.publish_anew();
         Ok(())
     }
@@ -157,11 +113,6 @@ impl ManagerTask {
         let running = &self.find(name)?.running;
         Ok((running.handle.clone(), running.control.restart()))
     }
-}
-
-fn leave(entry: Entry) -> Running {
-    entry.running.control.stop(Stop::Stop);
-    entry.running
 }
 
 pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Result<(), ManagerError> {

@@ -111,6 +111,9 @@ pub struct ServerReport {
     /// What each of its instances may use, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsReport>,
+    /// Why it is run as it was before it was changed last, if that change failed; until it is changed again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_failed: Option<String>,
     /// The latest failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -216,7 +219,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
-    let Member { handle, config, presence, vouched, .. } = member;
+    let Member { handle, config, presence, vouched, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
     let resources = |count: fn(Exposure) -> usize| count(exposure[Kind::Resources]) + count(exposure[Kind::Templates]);
@@ -253,6 +256,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
         limits: limits(config.settings.limits, published.limits.as_ref()),
+        change_failed: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.clone(),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
         stderr: if uptime_ms.is_some() {

@@ -63,6 +63,10 @@ pub(super) struct Switched {
 impl ManagerTask {
     pub(super) fn toggle(&mut self, name: &str, wanted: &Toggle) -> Result<Switched, ManagerError> {
         let naming = self.naming().clone();
+        self.find(name)?;
+        if *wanted == Toggle::Stop {
+            self.give_up_successor(name);
+        }
         let entry = self.find(name)?;
         let tool = match wanted {
             Toggle::Enable => entry.be(Presence::Shown),
@@ -74,6 +78,7 @@ impl ManagerTask {
         };
         let handle = entry.running.handle.clone();
         self.publish_anew();
+        self.dismiss();
         Ok(Switched { handle, tool })
     }
 }
@@ -81,7 +86,7 @@ impl ManagerTask {
 impl Entry {
     fn be<T>(&mut self, presence: Presence) -> Option<T> {
         self.presence = presence;
-        self.running.control.enable(presence.runs());
+        self.running.control.enable(presence.runs() && self.follows.is_none());
         None
     }
 

@@ -4,12 +4,14 @@
 //! is gone will not find it in the next list.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinError;
 use tokio::time::sleep_until;
 
+use super::change::Changing;
+use super::changes::Failed;
 use super::orders::Order;
 use super::own::Followers;
 use super::switches::Presence;
@@ -17,7 +19,7 @@ use super::{Member, Setup, View};
 use crate::catalog::{Catalog, Lists, Names, Source, is_same};
 use crate::config::ServerConfig;
 use crate::naming::{Naming, Scheme};
-use crate::server::{self, Running, ServerHandle, Stop, StopOrder};
+use crate::server::{self, Record, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.
 pub(crate) const FIRST_LISTS: Duration = Duration::from_secs(5);
@@ -25,8 +27,15 @@ pub(crate) const FIRST_LISTS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) running: Running,
+    /// As it runs.
     pub(super) config: Arc<ServerConfig>,
     pub(super) presence: Presence,
+    /// The revision that it has to have.
+    pub(super) due: u64,
+    /// How it was to be run instead, and why it is not.
+    pub(super) refused: Option<(Arc<ServerConfig>, Failed)>,
+    /// What has to end before it may start.
+    pub(super) follows: Option<ServerHandle>,
 }
 
 #[derive(Debug)]
@@ -34,8 +43,9 @@ pub(super) struct ManagerTask {
     setup: Setup,
     /// In the order of the set.
     pub(super) servers: Vec<Entry>,
-    /// Removed and not ended yet.
+    /// Removed or replaced, and not ended yet.
     pub(super) leaving: Vec<Running>,
+    pub(super) changing: Changing,
     changed: Arc<Notify>,
     names: Names,
     /// The lists of a server that agents do not see.
@@ -56,6 +66,7 @@ impl ManagerTask {
             setup,
             servers: Vec::new(),
             leaving: Vec::new(),
+            changing: Changing::default(),
             changed: Arc::default(),
             names: Names::default(),
             nothing: Lists::default(),
@@ -63,16 +74,19 @@ impl ManagerTask {
             view,
             followers: Followers::default(),
         };
-        task.servers = servers.into_iter().map(|config| task.start_one(config, Presence::Shown)).collect();
+        task.servers = servers.into_iter().map(|config| task.start_one(Arc::new(config), Presence::Shown)).collect();
         task.publish(false);
         (task, receiver)
     }
 
-    pub(super) fn start_one(&self, config: ServerConfig, presence: Presence) -> Entry {
-        let config = Arc::new(config);
-        let (host, changed) = (self.setup.host.clone(), Arc::clone(&self.changed));
-        let running = server::start(Arc::clone(&config), presence.runs(), host, changed);
-        Entry { running, config, presence }
+    pub(super) fn start_one(&self, config: Arc<ServerConfig>, presence: Presence) -> Entry {
+        let record = Record::new(Arc::clone(&config.name));
+        let running = self.start_running((Arc::clone(&config), presence.runs()), record);
+        Entry::new(running, config, presence)
+    }
+
+    pub(super) fn start_running(&self, wanted: (Arc<ServerConfig>, bool), record: Record) -> Running {
+        server::start(wanted, self.setup.host.clone(), Arc::clone(&self.changed), record)
     }
 
     /// Obeys orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.
@@ -85,12 +99,15 @@ impl ManagerTask {
         let changed = Arc::clone(&self.changed);
         loop {
             let settled = self.view.borrow().settled;
+            let due = self.changing.due();
             tokio::select! {
                 () = changed.notified() => {
-                    self.leaving.retain(|running| !running.handle.has_ended());
+                    self.look();
                     self.publish(false);
                     self.after_lost_guards().await;
+                    self.leaving.retain(|running| !running.handle.has_ended());
                 }
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.look(),
                 Some(order) = orders.recv() => self.obey(order),
                 () = sleep_until(deadline), if !settled => self.publish(true),
                 () = stop.at_least(Stop::Stop) => break,
@@ -109,7 +126,8 @@ impl ManagerTask {
     /// Every server that may have processes.
     fn handles(&self) -> Vec<ServerHandle> {
         let staying = self.servers.iter().map(|entry| &entry.running);
-        staying.chain(&self.leaving).map(|running| running.handle.clone()).collect()
+        let coming = self.changing.successors.iter().map(|one| &one.running);
+        staying.chain(coming).chain(&self.leaving).map(|running| running.handle.clone()).collect()
     }
 
     async fn after_lost_guards(&mut self) {
@@ -122,6 +140,7 @@ impl ManagerTask {
     /// Tells if a server's task ended with a panic rather than in order.
     async fn stop_all(&mut self, stop: StopOrder) -> Option<JoinError> {
         self.leaving.extend(self.servers.drain(..).map(|entry| entry.running));
+        self.leaving.extend(self.changing.successors.drain(..).map(|one| one.running));
         server::stop_all(&mut self.leaving, stop).await
     }
 
@@ -179,10 +198,15 @@ fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
 }
 
 impl Entry {
+    pub(super) fn new(running: Running, config: Arc<ServerConfig>, presence: Presence) -> Self {
+        Self { running, config, presence, due: 0, refused: None, follows: None }
+    }
+
     fn member(&self, lists: &Lists) -> Member {
         let (handle, vouched) = (self.running.handle.clone(), self.running.control.vouched());
         let (config, lists) = (Arc::clone(&self.config), lists.clone());
-        Member { handle, config, presence: self.presence, vouched, lists }
+        let refused = self.refused.as_ref().map(|(_, failed)| failed.reason.as_str().into());
+        Member { handle, config, presence: self.presence, vouched, lists, refused }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::call::ReplySender;
 use super::role::Abilities;
-use super::subscriptions::Subscriptions;
+use super::subscriptions::{Subscription, Subscriptions};
 use crate::level::Level;
 
 /// One that is there.
@@ -61,6 +61,17 @@ impl Agents {
             self.know(session, to);
         }
         joined
+    }
+
+    /// One goes on with what it had from another task of the server; `false` if others have that from this one.
+    pub(super) fn take_up(&mut self, agent: Agent, Subscription { uri, raw, .. }: Subscription) -> bool {
+        let session = agent.session;
+        self.attach(agent);
+        let is_new = !self.subscriptions.join(&uri, session);
+        if is_new {
+            self.subscriptions.insert(uri, raw, [session]);
+        }
+        is_new
     }
 
     /// The level that a server has to log from so that each has what it wants, if any has said so.

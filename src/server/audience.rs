@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
-use super::Agent;
 use super::call::{Call, Matter, ReplySender, ToAgent};
 use super::instance::{Accepted, Instance, level_of};
 use super::task::ServerTask;
 use super::unasked::{Unasked, Updated};
+use super::{Agent, Subscription};
 use crate::config::{Settings, Sharing};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::splice;
@@ -45,6 +45,14 @@ impl ServerTask {
         instance.want_level(self.agents.level());
         for (uri, raw) in self.agents.subscriptions.iter() {
             instance.renew(uri, raw);
+        }
+    }
+
+    /// An agent goes on with a subscription that it had from another task of the server.
+    pub(super) fn take_up(&mut self, agent: Agent, subscription: Subscription, instance: &mut Instance) {
+        let (uri, raw) = (subscription.uri.clone(), subscription.raw.clone());
+        if self.agents.take_up(agent, subscription) {
+            instance.renew(&uri, &raw);
         }
     }
 

@@ -18,6 +18,8 @@ use crate::config::ServerConfig;
 pub enum Stop {
     /// Not at all.
     Run,
+    /// Let it take what waits for it and finish its calls, then end it: another stands in its place, so no more will come.
+    Finish,
     /// Let it finish its calls, then end it.
     Stop,
     /// End it at once.
@@ -218,7 +220,7 @@ impl Orders {
         tokio::select! {
             // An owner that is gone stops everything by that.
             Ok(_) = replaced => {}
-            () = self.stop.at_least(Stop::Stop) => {}
+            () = self.stop.at_least(Stop::Finish) => {}
         }
     }
 
@@ -227,7 +229,7 @@ impl Orders {
         let enabled = self.wanted.wait_for(|wanted| wanted.enabled);
         tokio::select! {
             biased;
-            () = self.stop.at_least(Stop::Stop) => None,
+            () = self.stop.at_least(Stop::Finish) => None,
             wanted = enabled => wanted.ok().map(|wanted| wanted.clone()),
         }
     }

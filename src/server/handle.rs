@@ -18,7 +18,7 @@ use super::lifecycle::State;
 use super::publish::Published;
 use super::stats::{Stats, Totals};
 use super::stderr::Log;
-use super::{Agent, Command};
+use super::{Agent, Command, Subscription};
 
 /// The way to one server; cheap to clone.
 #[derive(Debug, Clone)]
@@ -189,6 +189,11 @@ impl ServerHandle {
         let (unlisted, _) = oneshot::channel();
         // A task that is gone has nothing to tell anybody.
         let _ = self.0.commands.send(Command::Attach { agent, cwd: None, unlisted }).await;
+    }
+
+    /// Has an agent go on with a subscription that it had before another task stood in this one's place.
+    pub(crate) fn renew(&self, agent: Agent, subscription: Box<Subscription>) {
+        self.send_soon(Command::Renew { agent, subscription });
     }
 
     /// Says that it has gone.

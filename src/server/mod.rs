@@ -37,6 +37,7 @@ pub mod role;
 mod serve;
 mod share;
 mod sleep;
+mod start;
 mod stats;
 pub mod stderr;
 mod subscriptions;
@@ -52,28 +53,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 pub use self::agents::Agent;
 pub use self::cache::last_known;
 use self::call::{Call, CallKey};
 use self::cancellation::Cancellation;
-use self::control::Orders;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub(crate) use self::control::{raise, stop_all};
-use self::handle::Way;
 pub use self::handle::{Attachment, ServerHandle};
 pub use self::process::cgroup::{Cgroups, Enforcement};
-use self::publish::Publisher;
 pub use self::publish::{Changed, OwnLists, Published};
 use self::role::Role;
+pub use self::start::{Record, Running, start};
 pub use self::stats::{Counter, Stats, Totals};
 pub use self::subscriptions::Subscription;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
-use self::told::Told;
 pub use self::turn::Turns;
-use crate::config::{DaemonConfig, ServerConfig, Sharing};
+use crate::config::DaemonConfig;
 
 /// Calls one instance may have unanswered. When there are so many, one more is refused with −31003, unless its agent has
 /// less than its equal part of them ([`share`]). The same holds for the bytes of those that it has not read yet, of which
@@ -175,6 +172,13 @@ pub enum Command {
         /// Number of its connection.
         session: u64,
     },
+    /// An agent goes on with what it has subscribed to when another task stood in this one's place.
+    Renew {
+        /// Which one.
+        agent: Agent,
+        /// To what.
+        subscription: Box<Subscription>,
+    },
     /// The roots of an agent have changed.
     RootsChanged {
         /// Number of its connection.
@@ -200,80 +204,4 @@ pub enum Command {
         /// The agent's own words, if it did not just leave.
         words: Option<Cancellation>,
     },
-}
-
-/// A server's task, as its owner holds it.
-#[derive(Debug)]
-pub struct Running {
-    /// The way to it.
-    pub handle: ServerHandle,
-    /// Tells it what it is to do.
-    pub control: Control,
-    /// Ends when no process of the server is left.
-    pub task: JoinHandle<()>,
-}
-
-/// Starts the task of one server, and the server itself once it is enabled. `changed` is notified whenever what it publishes
-/// has changed.
-#[must_use]
-pub fn start(config: Arc<ServerConfig>, enabled: bool, host: Host, changed: Changed) -> Running {
-    let stderr = stderr::Writer::new(Arc::clone(&config.name));
-    if config.settings.sharing == Sharing::Shared {
-        let role = host.role();
-        return start_instance((config, enabled), host, changed, (None, role), (stderr, Told::default()));
-    }
-    let shared = (&stderr, Told::default());
-    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, shared);
-    let (instances, receiver) = watch::channel(Arc::from([]));
-    way.instances = Some(receiver);
-    let task = tokio::spawn(group::Group::new((host, stderr), orders, commands, publisher, instances).run());
-    Running { handle: ServerHandle(Arc::new(way)), control, task }
-}
-
-/// Starts the task of one instance; one that is not the only one of its server has a purpose, may be one agent's, and shares
-/// the last argument with the others.
-fn start_instance(
-    wanted: (Arc<ServerConfig>, bool),
-    host: Host,
-    changed: Changed,
-    (purpose, role): (Option<Arc<str>>, Role),
-    (stderr, told): (stderr::Writer, Told),
-) -> Running {
-    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new(wanted, changed, (&stderr, told));
-    way.purpose.clone_from(&purpose);
-    let task = tokio::spawn(task::run(host, orders, commands, publisher, stderr, (purpose, role)));
-    Running { handle: ServerHandle(Arc::new(way)), control, task }
-}
-
-/// Both ends of all that is between a task and the rest.
-struct Wiring {
-    way: Way,
-    control: Control,
-    orders: Orders,
-    commands: mpsc::Receiver<Command>,
-    publisher: Publisher,
-}
-
-impl Wiring {
-    fn new(
-        (config, enabled): (Arc<ServerConfig>, bool),
-        changed: Changed,
-        (stderr, told): (&stderr::Writer, Told),
-    ) -> Self {
-        let name = Arc::clone(&config.name);
-        let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
-        let (control, orders) = control::channel(config, enabled);
-        let (publisher, published) = publish::channel(changed, enabled, told);
-        let way = Way {
-            name,
-            commands: command_sender,
-            published,
-            stderr: stderr.log(),
-            stats: Arc::clone(&publisher.stats),
-            own_requests: Default::default(),
-            instances: None,
-            purpose: None,
-        };
-        Self { way, control, orders, commands, publisher }
-    }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
+use super::Record;
 use super::cache::Known;
 use super::lifecycle::State;
 use super::process::cgroup::Enforcement;
@@ -85,7 +86,7 @@ pub(super) struct Publisher {
     pub(super) stats: Arc<Stats>,
 }
 
-pub(super) fn channel(changed: Changed, enabled: bool, told: Told) -> (Publisher, watch::Receiver<Published>) {
+pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publisher, watch::Receiver<Published>) {
     let first = Published {
         state: if enabled { State::Starting } else { State::Stopped },
         attempted: false,
@@ -105,7 +106,8 @@ pub(super) fn channel(changed: Changed, enabled: bool, told: Told) -> (Publisher
         lost_guards: 0,
     };
     let (published, receiver) = watch::channel(first);
-    (Publisher { published, changed, told, stats: Arc::default() }, receiver)
+    let (told, stats) = (record.told.clone(), Arc::clone(&record.stats));
+    (Publisher { published, changed, told, stats }, receiver)
 }
 
 /// Whoever watches learns that the task has ended.

@@ -120,7 +120,8 @@ impl ServerTask {
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        if is_due(idle_at) || is_due(drained_by) || (drained_by.is_some() && instance.calls() == 0) {
+        let is_drained = drained_by.is_some() && instance.calls() == 0 && self.commands.is_empty();
+        if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
         let relist_at = instance.relist();
@@ -219,7 +220,8 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.join(agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Call(_) if stopping => self.hold(command),
+            Command::Renew { agent, subscription } => self.take_up(agent, *subscription, instance),
+            Command::Call(_) if stopping && self.orders.stop.now() != Stop::Finish => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 if self.marked_down() {

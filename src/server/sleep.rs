@@ -57,7 +57,7 @@ impl ServerTask {
         self.publisher.update(|published| (published.asleep, published.attempted) = (true, true));
         let (mut orders, revision) = (self.orders.clone(), self.revision);
         let called = loop {
-            if !self.held.is_empty() {
+            if !self.held.is_empty() || !self.may_sleep() {
                 break true;
             }
             tokio::select! {

@@ -1,4 +1,5 @@
-//! What a server counts. Pure: one task writes, and readers never wait for it.
+//! What a server counts. Pure: its tasks write, and readers never wait for them. There are two for as long as one makes way for
+//! the other, so whatever is written is a difference.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,6 +36,19 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// What has been counted since these were `before`; of what is counted now only, what it was.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            calls: self.calls - before.calls,
+            in_flight: self.in_flight,
+            errors: self.errors - before.errors,
+            restarts: self.restarts - before.restarts,
+            skipped_lines: self.skipped_lines - before.skipped_lines,
+            stray_responses: self.stray_responses - before.stray_responses,
+            stray_notifications: self.stray_notifications - before.stray_notifications,
+        }
+    }
+
     /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -76,12 +90,12 @@ impl Stats {
             (&self.stray_notifications, other.stray_notifications),
         ];
         for (counter, count) in pairs {
-            counter.set(counter.get() + count);
+            counter.add(count);
         }
     }
 }
 
-/// A number that one task writes and any reads.
+/// A number that any task reads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -100,7 +114,8 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
+    /// What was counted as `before` is `now`.
+    pub(crate) fn change(&self, before: u64, now: u64) {
+        self.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 }

@@ -43,7 +43,10 @@ impl Session {
                 if !self.notices.is_empty() {
                     self.end_notices(key);
                 }
-                self.subscriptions.end(key, matches!(outcome, Outcome::Ok | Outcome::ToolError));
+                if self.subscriptions.end(key, matches!(outcome, Outcome::Ok | Outcome::ToolError)) {
+                    // Its server may have made way for another meanwhile.
+                    self.renew_subscriptions(&self.agent());
+                }
                 self.take_answer(key, line, outcome, task);
             }
             ToAgent::Progress { key, line } => self.tell_or_keep(Some(key), line),

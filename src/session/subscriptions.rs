@@ -6,7 +6,10 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use serde_json::Value;
 
+use crate::kind::Kind;
+use crate::manager::{Member, View};
 use crate::server::call::CallKey;
 use crate::server::{ServerHandle, Subscription};
 
@@ -39,12 +42,12 @@ impl Subscriptions {
         self.asked.push((key, wanted, server.clone()));
     }
 
-    /// A call has ended, which may be one of those; `accepted` if the server has done what it asks.
-    pub(super) fn end(&mut self, key: CallKey, accepted: bool) {
-        let Some(index) = self.asked.iter().position(|(own, ..)| *own == key) else { return };
+    /// A call has ended, which may be one of those; `accepted` if the server has done what it asks. Whether one has begun.
+    pub(super) fn end(&mut self, key: CallKey, accepted: bool) -> bool {
+        let Some(index) = self.asked.iter().position(|(own, ..)| *own == key) else { return false };
         let (_, Subscription { uri, begins, .. }, server) = self.asked.swap_remove(index);
         if !accepted {
-            return;
+            return false;
         }
         let length = uri.len();
         if !begins {
@@ -52,6 +55,26 @@ impl Subscriptions {
         } else if self.all.insert(uri, server).is_none() {
             self.bytes += length;
         }
+        begins
+    }
+
+    /// Those whose server is another by now: from now on the agent has them from that one. What is denied by now goes on nowhere.
+    pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, Subscription)> {
+        let mut moved = Vec::new();
+        for (uri, server) in &mut self.all {
+            let is_there = |member: &Member| member.handle.is_same(server);
+            let of_that_name = |member: &&Member| member.handle.name() == server.name();
+            let Some(other) = view.servers.iter().find(of_that_name).filter(|member| !is_there(member)) else {
+                continue;
+            };
+            let Ok(text) = str::from_utf8(uri) else { continue };
+            *server = other.handle.clone();
+            if other.config.policy.permits(Kind::Resources, text, None) {
+                let raw = Bytes::from(Value::from(text).to_string());
+                moved.push((server.clone(), Subscription { uri: uri.clone(), raw, begins: true }));
+            }
+        }
+        moved
     }
 
     /// Where the agent has subscribed to a resource, or is about to.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::Session;
 use super::events::changed;
 use crate::manager::View;
+use crate::server::Agent;
 
 impl Session {
     /// Says to the servers for which that matters that the agent is there.
@@ -16,6 +17,16 @@ impl Session {
         if self.setup.facts.introduction.get().is_some() {
             let agent = self.agent();
             self.waits.extend(self.attachments.update(&self.setup, &agent));
+            self.renew_subscriptions(&agent);
+        }
+    }
+
+    /// Has those servers go on with the agent's subscriptions that stand in the place of others.
+    pub(super) fn renew_subscriptions(&mut self, agent: &Agent) {
+        let view = self.setup.view.borrow().clone();
+        for (server, subscription) in self.subscriptions.moved(&view) {
+            self.attachments.ensure(&server, agent.clone());
+            server.renew(agent.clone(), Box::new(subscription));
         }
     }
 

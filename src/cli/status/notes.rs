@@ -10,6 +10,9 @@ const TOOLS: usize = 10;
 /// A sentence for each thing, below the table. What policy hides is in the table.
 pub(super) fn notes(server: &ServerReport) -> String {
     let mut text = String::new();
+    if let Some(reason) = &server.change_failed {
+        text += &format!("\n{}: goes on as it was before it was changed, for that failed: {reason}\n", server.name);
+    }
     if !server.tools_off.is_empty() {
         let tools: Vec<_> = server.tools_off.iter().take(TOOLS).map(|tool| one_line(tool)).collect();
         let more = if server.tools_off.len() > TOOLS { ", …" } else { "" };

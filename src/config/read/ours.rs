@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::super::DaemonConfig;
-use super::super::settings::{OnUnhealthy, Settings, SettingsDraft, Sharing, Start};
+use super::super::settings::{OnUnhealthy, Replace, Settings, SettingsDraft, Sharing, Start};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::{Fields, suggestion};
 use super::launch::LaunchKeys;
@@ -122,6 +122,7 @@ impl Reader<'_> {
             backoff_reset: fields.take("backoff_reset").and_then(|entry| self.duration(entry)),
             memory_max: fields.take("memory_max").and_then(|entry| self.size(entry, MEMORY, "1GiB")),
             tasks_max: fields.take("tasks_max").and_then(|entry| self.integer(entry, TASKS, 256)),
+            replace: fields.take("replace").and_then(|entry| self.one_of(entry, "way to `replace`", &Replace::ALL)),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Who is there, for the instances that serve them: what an instance is to tell an agent unasked, it has to know the agent for.
 
 use super::Group;
-use crate::server::Agent;
+use crate::config::Sharing;
+use crate::server::{Agent, Subscription};
 
 impl Group {
     /// Says to the instances for an agent that it is there, or wants something else than before.
@@ -17,6 +18,19 @@ impl Group {
         self.agents.remove(&session);
         for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(session)) {
             slot.running.handle.take_leave(session);
+        }
+    }
+
+    /// Has one go on with a subscription at the instance that would be asked for it.
+    pub(super) fn renew(&self, agent: Agent, subscription: Box<Subscription>) {
+        let index = match self.config().settings.sharing {
+            Sharing::Shared | Sharing::Pool => self.first(),
+            Sharing::Session | Sharing::Workspace => {
+                self.slots.iter().position(|slot| slot.purpose.belongs_to(agent.session))
+            }
+        };
+        if let Some(slot) = index.and_then(|index| self.slots.get(index)) {
+            slot.running.handle.renew(agent, subscription);
         }
     }
 

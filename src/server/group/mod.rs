@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::slots::{Purpose, Slot};
+use self::summary::Counted;
 use super::call::{Call, Failure, Matter};
 use super::control::{Orders, Wanted};
 use super::publish::Publisher;
-use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
+use super::start::start_instance;
+use super::{Agent, Changed, Command, Host, Record, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
 use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
@@ -102,7 +104,7 @@ impl Group {
                 () = changed.notified() => self.gather(),
                 wanted = orders.changed() => self.change(wanted),
                 () = rings(alarm.as_ref().ok()) => self.retire_idle(Instant::now()),
-                () = stop.at_least(Stop::Stop) => break,
+                () = stop.at_least(Stop::Finish) => break,
             }
         }
         self.end().await;
@@ -110,8 +112,14 @@ impl Group {
 
     /// Ends every instance; calls that come meanwhile are refused.
     async fn end(mut self) {
+        if self.orders.stop.now() == Stop::Finish {
+            while let Ok(command) = self.commands.try_recv() {
+                self.take(command).await;
+            }
+        }
         let slots = self.slots.drain(..).map(|slot| slot.running);
         let mut all: Vec<Running> = slots.chain(self.leaving.drain(..)).collect();
+        let counted = Counted::of(&all, Arc::clone(&self.publisher.stats));
         let stop = self.orders.stop.clone();
         let mut ended = std::pin::pin!(stop_all(&mut all, stop));
         let panicked = loop {
@@ -124,6 +132,7 @@ impl Group {
         while let Ok(command) = self.commands.try_recv() {
             refuse(command);
         }
+        counted.rest();
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic.into_panic());
         }
@@ -146,9 +155,10 @@ impl Group {
         self.started += 1;
         let config = Arc::new(purpose.config(self.config()));
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
-        let shared = (self.stderr.for_purpose(Arc::clone(&label)), self.publisher.told.clone());
+        let stderr = self.stderr.for_purpose(Arc::clone(&label));
+        let record = Record { stderr, told: self.publisher.told.clone(), stats: Arc::default() };
         let whose = (Some(label), purpose.role().unwrap_or_else(|| self.host.role()));
-        let running = super::start_instance((config, self.wanted.enabled), self.host.clone(), changed, whose, shared);
+        let running = start_instance((config, self.wanted.enabled), self.host.clone(), changed, whose, record);
         running.control.vouch(self.wanted.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
             running.handle.introduce_soon(agent.clone());
@@ -177,6 +187,7 @@ impl Group {
                 self.take_leave(session);
                 self.detach(session);
             }
+            Command::Renew { agent, subscription } => self.renew(agent, subscription),
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(key.session)) {
                     slot.running.handle.cancel(key, words.clone()).await;

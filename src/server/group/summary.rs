@@ -7,7 +7,7 @@ use super::slots::Slot;
 use crate::catalog::{identity, offer_any};
 use crate::server::cache::{Cache, Known};
 use crate::server::lifecycle::State;
-use crate::server::{OwnLists, Published, Running};
+use crate::server::{OwnLists, Published, Running, ServerHandle, Stats, Totals};
 
 impl Group {
     /// Takes in what the instances publish, and lets go of those that have ended.
@@ -87,6 +87,27 @@ impl Group {
             own.is_some_and(|index| !published[index].attempted)
         };
         self.unlisted.retain(|(session, waits)| enabled && !waits.is_closed() && is_to_come(*session));
+    }
+}
+
+/// What instances that are being ended have counted: whoever stands in the place of their group goes on from there, so it is
+/// added at once what is known, and the rest when they have ended.
+pub(super) struct Counted {
+    before: Vec<(ServerHandle, Totals)>,
+    stats: Arc<Stats>,
+}
+
+impl Counted {
+    pub(super) fn of(all: &[Running], stats: Arc<Stats>) -> Self {
+        let before: Vec<_> = all.iter().map(|one| (one.handle.clone(), one.handle.totals())).collect();
+        before.iter().for_each(|(_, totals)| stats.take_over(*totals));
+        Self { before, stats }
+    }
+
+    pub(super) fn rest(self) {
+        for (handle, before) in self.before {
+            self.stats.take_over(handle.totals().since(before));
+        }
     }
 }
 

@@ -98,8 +98,8 @@ impl Instance {
     }
 
     fn count_calls(&mut self, calls: usize) {
-        self.calls = calls;
-        self.stats.in_flight.set(calls as u64);
+        let before = std::mem::replace(&mut self.calls, calls);
+        self.stats.in_flight.change(before as u64, calls as u64);
     }
 
     /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.

@@ -68,13 +68,24 @@ impl Log {
     /// The last lines, oldest first, each cut to `longest` bytes and all together not more than `most`.
     #[must_use]
     pub fn last(&self, count: usize, longest: usize, most: usize) -> Vec<String> {
+        self.last_where(|_, _| true, (count, longest, most))
+    }
+
+    /// The same of the lines that are wanted, each with its number.
+    pub(crate) fn last_where(
+        &self,
+        is_wanted: impl Fn(u64, &Line) -> bool,
+        (count, longest, most): (usize, usize, usize),
+    ) -> Vec<String> {
         let ring = self.0.borrow();
         let mut room = most;
         let fits = |text: &&str| {
             room = room.saturating_sub(text.len());
             room > 0
         };
-        let newest_first = ring.lines.iter().rev().take(count).map(|line| beginning(&line.text, longest));
+        let numbered = (ring.forgotten..).zip(&ring.lines).filter(|(number, line)| is_wanted(*number, line));
+        let wanted: Vec<_> = numbered.map(|(_, line)| line).collect();
+        let newest_first = wanted.into_iter().rev().take(count).map(|line| beginning(&line.text, longest));
         let mut last: Vec<_> = newest_first.take_while(fits).map(str::to_owned).collect();
         last.reverse();
         last

@@ -131,18 +131,18 @@ fn a_new_set_of_servers_disturbs_only_what_differs() {
         let changes = manager.set_servers(set).await.expect("good names");
         let names = |names: &[std::sync::Arc<str>]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(&changes.added), ["new"]);
-        assert_eq!(names(&changes.restarted), ["changed"]);
+        assert_eq!(names(&changes.changed), ["changed"]);
         assert_eq!(names(&changes.removed), ["gone"]);
         let order: Vec<_> = manager.servers().into_iter().map(|report| report.name).collect();
         assert_eq!(order, ["new", "changed", "same"]);
-        // A call to one that is being replaced waits for the next instance.
         let given = manager.call_tool("changed__variables", &json!({})).await.expect("called").value();
         assert!(given["content"][0]["text"].as_str().expect("text").split(' ').any(|name| name == "X"), "{given}");
         assert!(matches!(echo(&manager, "gone").await, Err(ManagerError::UnknownTool { .. })));
         assert_eq!(pid(&manager, "same"), before.0);
         assert_ne!(pid(&manager, "changed"), before.1);
         let again = [owned.demo("new"), owned.demo("changed").env("X", "1"), owned.demo("same")];
-        assert_eq!(manager.set_servers(again).await, Ok(mcpd::manager::Changes::default()));
+        let kept = ["new", "changed", "same"].map(std::sync::Arc::from).to_vec();
+        assert_eq!(manager.set_servers(again).await, Ok(mcpd::manager::Changes { kept, ..Default::default() }));
         manager.close().await;
     });
 }

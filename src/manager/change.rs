@@ -1,0 +1,252 @@
+//! A new set of servers, taken over as a whole: the only way in which servers come, go and change together.
+//!
+//! What is new or to be run differently is started first, beside what runs ([`super::successor`]). When all of that is ready,
+//! has failed, or has had [`STAGE`], the set is in force: order, policy, limits of calls, what is new, what has gone, and every
+//! successor that is ready, in one step, so that agents are told once. A successor that needs longer takes its place when it is
+//! ready. One that fails is dropped: what ran before goes on, and is known to have refused.
+//!
+//! ```text
+//! set ─► successors started ─► all ready, or STAGE over ─► in force ─► the last successors ─► told to whoever asked
+//!            another set: those that it wants as well go on, the others are dropped ┘
+//! ```
+//!
+//! - A server of which nothing is up (asleep, disabled, failed, between two attempts, still starting), and one with
+//!   `replace = "stop_first"`, is taken over in place: its task ends what it has and starts what is wanted.
+//! - A server with instances for agents is replaced as a whole. Its successor is ready when its listing instance is, or at once
+//!   if there is none; its agents get new instances then, while the old ones finish their calls.
+//! - A set that comes while another is not in force takes its place, and does not put off when that is. Any other order puts
+//!   what was wanted last in force first.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::changes::{Asked, Changes};
+use super::orders::{Done, check_names};
+use super::successor::{Successor, patience};
+use super::switches::Presence;
+use super::task::{Entry, ManagerTask};
+use crate::config::ServerConfig;
+use crate::server::{Running, Stop};
+
+/// How long a set waits for what it starts before it is in force.
+const STAGE: Duration = Duration::from_secs(5);
+
+/// All that is wanted of a manager.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) servers: Vec<ServerConfig>,
+}
+
+/// What is wanted and not in force yet.
+#[derive(Debug)]
+struct Staged {
+    servers: Vec<Arc<ServerConfig>>,
+    until: Instant,
+}
+
+/// What a manager is about to be.
+#[derive(Debug, Default)]
+pub(super) struct Changing {
+    staged: Option<Staged>,
+    /// In the order of the set; one for each server at most.
+    pub(super) successors: Vec<Successor>,
+    pub(super) asked: Vec<Asked>,
+    /// What is to be ended once nobody is led to it any more.
+    pub(super) gone: Vec<(Running, Stop)>,
+}
+
+impl Changing {
+    /// When it is to be looked at, if nothing happens before.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let staged = self.staged.iter().map(|staged| staged.until);
+        let asked = self.asked.iter().map(|asked| asked.until);
+        staged.chain(asked).chain(self.successors.iter().filter_map(Successor::until)).min()
+    }
+
+    fn take(&mut self, name: &str) -> Option<Successor> {
+        let index = self.successors.iter().position(|one| *one.config.name == *name)?;
+        Some(self.successors.remove(index))
+    }
+}
+
+impl ManagerTask {
+    /// Has everything be as `wanted` says, and tells `done` when it is.
+    pub(super) fn want(&mut self, wanted: Wanted, done: Done<Changes>) {
+        if let Err(error) = check_names(wanted.servers.iter().map(|config| &config.name)) {
+            // Whoever asked may have gone.
+            return drop(done.send(Err(error)));
+        }
+        let servers: Vec<_> = wanted.servers.into_iter().map(Arc::new).collect();
+        let (changes, awaited) = self.compare(&servers);
+        let mut before = std::mem::take(&mut self.changing.successors);
+        for config in &awaited {
+            let entry = self.servers.iter().find(|entry| entry.config.name == config.name);
+            if entry.is_none_or(|entry| entry.makes_way(config)) {
+                let started = before.iter().position(|one| one.config.name == config.name && one.is_like(config));
+                let one = match started.map(|index| before.swap_remove(index)) {
+                    Some(one) => one.told(config),
+                    None => self.start_successor(config, awaited.len()),
+                };
+                self.changing.successors.push(one);
+            }
+        }
+        self.changing.gone.extend(before.into_iter().map(|one| (one.running, Stop::Stop)));
+        self.dismiss();
+        let now = Instant::now();
+        let until = now + awaited.iter().map(|config| patience(config, awaited.len())).max().unwrap_or_default();
+        self.changing.asked.push(Asked { done, changes, awaited, until });
+        let until = self.changing.staged.take().map_or(now + STAGE, |staged| staged.until);
+        self.changing.staged = Some(Staged { servers, until });
+        self.look();
+    }
+
+    /// What a set would make of what there is, and what of it has to come up.
+    fn compare(&mut self, servers: &[Arc<ServerConfig>]) -> (Changes, Vec<Arc<ServerConfig>>) {
+        let (mut changes, mut awaited) = (Changes::default(), Vec::new());
+        for config in servers {
+            let name = Arc::clone(&config.name);
+            match self.servers.iter().find(|entry| entry.config.name == config.name) {
+                Some(entry) if entry.config.runs_like(config) => {
+                    changes.kept.push(name);
+                    continue;
+                }
+                Some(_) => changes.changed.push(name),
+                None => changes.added.push(name),
+            }
+            awaited.push(Arc::clone(config));
+        }
+        let names = self.servers.iter().map(|entry| &entry.config.name);
+        let is_gone = |name: &&Arc<str>| !servers.iter().any(|config| config.name == **name);
+        changes.removed = names.filter(is_gone).cloned().collect();
+        (changes, awaited)
+    }
+
+    /// Does what has become due, or possible.
+    pub(super) fn look(&mut self) {
+        let now = Instant::now();
+        for entry in &mut self.servers {
+            entry.start_after();
+        }
+        match &self.changing.staged {
+            Some(staged) => {
+                let are_proved = self.changing.successors.iter().all(|one| one.proved(now).is_some());
+                if are_proved || staged.until <= now {
+                    self.put_in_force(now);
+                }
+            }
+            None => self.settle_proved(now),
+        }
+        if self.changing.staged.is_none() {
+            self.tell(now);
+        }
+    }
+
+    /// Puts what is wanted in force, if it is not.
+    pub(super) fn hurry(&mut self) {
+        if self.changing.staged.is_some() {
+            let now = Instant::now();
+            self.put_in_force(now);
+            self.tell(now);
+        }
+    }
+
+    fn put_in_force(&mut self, now: Instant) {
+        let Some(Staged { servers, .. }) = self.changing.staged.take() else { return };
+        let mut before = std::mem::take(&mut self.servers);
+        let mut successors = std::mem::take(&mut self.changing.successors);
+        for config in servers {
+            let mut take = || successors.extract_if(.., |one| one.config.name == config.name).next();
+            let index = before.iter().position(|entry| entry.config.name == config.name);
+            let entry = index.map(|index| before.remove(index));
+            let config = entry.as_ref().map_or_else(|| Arc::clone(&config), |entry| entry.with_switches(&config));
+            let entry = match (entry, take()) {
+                (None, Some(one)) => Entry::new(one.running, config, Presence::Shown),
+                (None, None) => self.start_one(config, Presence::Shown),
+                (Some(mut entry), Some(one)) => {
+                    (entry.config, entry.refused) = (Arc::new(entry.config.as_told_by(&config)), None);
+                    self.settle(&mut entry, one, now);
+                    entry
+                }
+                (Some(entry), None) => entry.taking_over(config),
+            };
+            self.servers.push(entry);
+        }
+        self.changing.gone.extend(before.into_iter().map(|entry| (entry.running, Stop::Stop)));
+        self.publish_anew();
+        self.dismiss();
+    }
+
+    /// Has each successor take its place that can.
+    fn settle_proved(&mut self, now: Instant) {
+        let proved: Vec<_> = self.changing.successors.extract_if(.., |one| one.proved(now).is_some()).collect();
+        if proved.is_empty() {
+            return;
+        }
+        for one in proved {
+            self.settle_named(one, now);
+        }
+        self.publish_anew();
+        self.dismiss();
+    }
+
+    fn settle_named(&mut self, one: Successor, now: Instant) {
+        match self.servers.iter().position(|entry| entry.config.name == one.config.name) {
+            Some(index) => {
+                let mut entry = self.servers.remove(index);
+                self.settle(&mut entry, one, now);
+                self.servers.insert(index, entry);
+            }
+            None => self.changing.gone.push((one.running, Stop::Stop)),
+        }
+    }
+
+    /// What has been started for a server that is not to run, or not to be there: its own task takes over how it is to be.
+    pub(super) fn give_up_successor(&mut self, name: &str) {
+        let Some(one) = self.changing.take(name) else { return };
+        if let Some(index) = self.servers.iter().position(|entry| *entry.config.name == *name) {
+            let mut entry = self.servers.remove(index);
+            if entry.config.settings.sharing != one.config.settings.sharing {
+                let old = entry.replace(one);
+                self.changing.gone.push((old, Stop::Finish));
+                return self.servers.insert(index, entry);
+            }
+            let config = Arc::new(one.config.as_told_by(&entry.config));
+            self.servers.insert(index, entry.taking_over(config));
+        }
+        self.changing.gone.push((one.running, Stop::Stop));
+    }
+
+    /// Ends what nobody is led to any more.
+    pub(super) fn dismiss(&mut self) {
+        for (running, stop) in self.changing.gone.drain(..) {
+            running.control.stop(stop);
+            self.leaving.push(running);
+        }
+    }
+}
+
+impl Entry {
+    /// What of the server was switched off stays so.
+    fn with_switches(&self, config: &Arc<ServerConfig>) -> Arc<ServerConfig> {
+        let policy = config.policy.clone().without(self.config.policy.switched_off().clone());
+        Arc::new(ServerConfig { policy, ..(**config).clone() })
+    }
+
+    /// The same server as `config` says, by the same task.
+    fn taking_over(mut self, config: Arc<ServerConfig>) -> Self {
+        let same = self.config.runs_like(&config);
+        (self.config, self.refused) = (config, None);
+        if !same {
+            self.due = self.running.control.reconfigure(Arc::clone(&self.config));
+        }
+        self
+    }
+
+    /// Lets it run once the one before it, beside which it may not, has ended.
+    fn start_after(&mut self) {
+        if self.follows.as_ref().is_some_and(crate::server::ServerHandle::has_ended) {
+            self.follows = None;
+            self.running.control.enable(self.presence.runs());
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A new instance that is started beside the one whose place it is to take.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::changes::{Failed, outcome};
+use super::task::{Entry, ManagerTask};
+use crate::config::{Replace, ServerConfig};
+use crate::server::lifecycle::State;
+use crate::server::{Record, Running, Stop};
+
+/// For the lists of a server beyond what its handshake may take, and for the end of the instance before.
+const MARGIN: Duration = Duration::from_secs(10);
+/// For the turn of a server that starts with others.
+const TURN: Duration = Duration::from_secs(2);
+
+/// What is started, and as what.
+#[derive(Debug)]
+pub(super) struct Successor {
+    pub(super) running: Running,
+    pub(super) config: Arc<ServerConfig>,
+    enabled: bool,
+    /// No instance runs that could go on in its place.
+    is_alone: bool,
+    until: Instant,
+    /// What it may have written to stderr begins with this line.
+    first_line: u64,
+}
+
+/// How long it takes at most until `count` servers are ready of which this is one.
+pub(super) fn patience(config: &ServerConfig, count: usize) -> Duration {
+    let turns = TURN.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    // Its lists have as long as its handshake.
+    config.settings.handshake_timeout.saturating_mul(2).saturating_add(MARGIN).saturating_add(turns)
+}
+
+impl Successor {
+    /// The same, as told by a later set.
+    pub(super) fn told(self, config: &Arc<ServerConfig>) -> Self {
+        Self { config: Arc::clone(config), ..self }
+    }
+
+    /// Whether it is run as `config` says.
+    pub(super) fn is_like(&self, config: &ServerConfig) -> bool {
+        self.config.runs_like(config)
+    }
+
+    /// Whether it can take its place, with the reason if it cannot; `None` if that is not known yet.
+    pub(super) fn proved(&self, now: Instant) -> Option<Result<(), String>> {
+        if !self.enabled {
+            return Some(Ok(()));
+        }
+        let late = || (now >= self.until).then(|| Err("is not ready in time".to_owned()));
+        let proved = outcome(&self.running.handle).or_else(late)?;
+        // One that cannot list is ready, and of no use.
+        Some(proved.and_then(|()| self.running.handle.published().last_error.clone().map_or(Ok(()), Err)))
+    }
+
+    /// When it is waited for no longer.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.enabled.then_some(self.until)
+    }
+}
+
+impl Entry {
+    fn is_up(&self) -> bool {
+        let published = self.running.handle.published();
+        self.presence.runs() && matches!(published.state, State::Ready { .. } | State::Unresponsive { .. })
+    }
+
+    /// Whether what runs makes way for another task, rather than its task for another instance: that is so if it is up and
+    /// may run beside its successor, or if the task itself has to be another.
+    pub(super) fn makes_way(&self, config: &ServerConfig) -> bool {
+        let settings = &config.settings;
+        let is_other_task = self.config.settings.sharing != settings.sharing;
+        is_other_task || (self.is_up() && settings.replace == Replace::StartFirst)
+    }
+}
+
+impl ManagerTask {
+    /// Starts what is to stand in the place of the server of that name, or is new; one of `count`.
+    pub(super) fn start_successor(&self, config: &Arc<ServerConfig>, count: usize) -> Successor {
+        let before = self.servers.iter().find(|entry| entry.config.name == config.name);
+        let waits = before.is_some_and(|entry| entry.is_up() && config.settings.replace == Replace::StopFirst);
+        let enabled = before.is_none_or(|entry| entry.presence.runs()) && !waits;
+        let record = before.map_or_else(|| Record::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
+        let running = self.start_running((Arc::clone(config), enabled), record);
+        if let Some(entry) = before {
+            running.control.vouch(entry.running.control.vouched());
+        }
+        let first_line = running.handle.stderr().reader(0).place();
+        let is_alone = !enabled || !before.is_some_and(Entry::is_up);
+        let until = Instant::now() + patience(config, count);
+        Successor { running, config: Arc::clone(config), enabled, is_alone, until, first_line }
+    }
+
+    /// Has a successor take its place in `entry` if it can; one of which that is not known yet is kept for later.
+    pub(super) fn settle(&mut self, entry: &mut Entry, one: Successor, now: Instant) {
+        match one.proved(now) {
+            None if !one.is_alone => self.changing.successors.push(one),
+            Some(Err(reason)) if !one.is_alone => {
+                let failed = Failed::beside(&entry.running.handle, &one.running.handle, one.first_line, reason);
+                tracing::warn!(server = %failed.name, "goes on as it was, for the new instance failed: {}", failed.reason);
+                entry.refused = Some((one.config, failed));
+                self.changing.gone.push((one.running, Stop::Stop));
+            }
+            _ => {
+                let old = entry.replace(one);
+                self.changing.gone.push((old, Stop::Finish));
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Puts `one` in the place of what is given back. What needs no other instance is as it was last said of the server.
+    pub(super) fn replace(&mut self, one: Successor) -> Running {
+        self.config = Arc::new(one.config.as_told_by(&self.config));
+        let old = std::mem::replace(&mut self.running, one.running);
+        (self.due, self.refused) = (0, None);
+        if self.presence.runs() && !one.enabled {
+            self.follows = Some(old.handle.clone());
+        }
+        self.running.record.stats().restarts.add_one();
+        old
+    }
+}

@@ -43,6 +43,7 @@ mod refuses_bad_config;
 mod refuses_bad_directories;
 mod refuses_tricks;
 mod reloads;
+mod replaces_servers;
 mod reports_status;
 mod routes_calls;
 mod runs_as_a_unit;

@@ -7,30 +7,30 @@ use serde_json::json;
 
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, until};
 
-fn start(servers: &[Server]) -> Daemon {
+pub(crate) fn start(servers: &[Server]) -> Daemon {
     let place = Place::new();
     let file = place.write("changing.toml", text(servers, &place));
     Setup::new().config(file).start_in(&place)
 }
 
-fn text(servers: &[Server], place: &Place) -> String {
+pub(crate) fn text(servers: &[Server], place: &Place) -> String {
     servers.iter().map(|server| server.toml(place)).collect()
 }
 
 /// A file that is read while it is written would be another one.
-fn replace(place: &Place, text: impl AsRef<[u8]>) {
+pub(crate) fn replace(place: &Place, text: impl AsRef<[u8]>) {
     let new = place.write("new.toml", text);
     fs::rename(new, place.path("changing.toml")).expect("the test's own");
 }
 
-fn change(daemon: &mut Daemon, text: impl AsRef<[u8]>, said: &str) {
+pub(crate) fn change(daemon: &mut Daemon, text: impl AsRef<[u8]>, said: &str) {
     replace(daemon.place(), text);
     let before = daemon.log().matches(said).count();
     daemon.signal(Signal::HUP);
     until("the reload is said", || (daemon.log().matches(said).count() > before).then_some(()));
 }
 
-fn pids(daemon: &Daemon) -> Vec<(String, u64)> {
+pub(crate) fn pids(daemon: &Daemon) -> Vec<(String, u64)> {
     let status = daemon.status();
     let servers = status["servers"].as_array().expect("servers").iter();
     servers.map(|server| (server["name"].to_string(), server["pid"].as_u64().unwrap_or_default())).collect()

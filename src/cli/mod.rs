@@ -5,16 +5,19 @@
 
 #![expect(clippy::print_stderr, reason = "printing is what this room is for")]
 
+mod add;
 mod agent;
 mod call;
 mod calls;
 mod connect;
 mod demo;
+mod edited;
 mod health;
 mod log_level;
 mod logs;
 mod order;
 mod reload;
+mod remove;
 mod serve;
 mod status;
 mod text;
@@ -156,6 +159,10 @@ enum Command {
         #[arg(value_enum)]
         health: Health,
     },
+    /// Add a server to the configuration, and leave all else in it as it is
+    Add(add::Add),
+    /// Take a server out of the configuration, and leave all else in it as it is
+    Remove(remove::Remove),
     /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
     ///
     /// What is new or changed is started beside what runs, which goes on if that fails. Exits with 1 if a server failed, with 2
@@ -221,6 +228,8 @@ pub fn main() -> ExitCode {
             order(directory(), wanted, server)
         }
         Command::Health { server, health } => order(directory(), Order::Vouch(health.into()), &server),
+        Command::Add(add) => add::run(&add, directory().ok()),
+        Command::Remove(remove) => remove::run(&remove, directory().ok()),
         Command::Reload { json } => with(directory(), |directory| block_on(reload::run(&directory, json))),
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))

@@ -4,11 +4,14 @@
 //! around a server stays as it is, line ends and a missing last one included. What [`add`] has added, [`remove`] takes
 //! out so that not a byte is left.
 //!
-//! `spell` writes values, `lines` cuts whole lines, `members` cuts out of an inline table, `file` reads and writes files.
+//! `spell` writes values, `lines` cuts whole lines, `members` cuts out of an inline table, `file` reads and writes files;
+//! `moved` are secrets in files of their own, and `proposed` is the world as it would be after an edit, to be checked first.
 
 pub(crate) mod file;
 mod lines;
 mod members;
+mod moved;
+mod proposed;
 mod spell;
 #[cfg(test)]
 mod tests;
@@ -16,9 +19,11 @@ mod tests;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+pub(crate) use self::moved::{Moved, left_of};
+pub(crate) use self::proposed::Proposed;
 pub(crate) use self::spell::Setting;
-use super::toml;
 use super::tree::{Entry, Node, Value};
+use super::{json, toml};
 use crate::likeness::nearest;
 
 /// Why a text is not edited.
@@ -48,6 +53,18 @@ pub(crate) enum EditError {
 pub(crate) fn names(text: &str) -> Result<Vec<String>, EditError> {
     let root = parse(without_mark(text).1)?;
     Ok(servers(&root).iter().map(|server| server.key.clone()).collect())
+}
+
+/// Whether `text`, in whatever format, configures the server `name`.
+pub(crate) fn configures(text: &str, name: &str) -> bool {
+    let text = without_mark(text).1;
+    let root = if text.trim_start().starts_with('{') { json::parse(text).root } else { parse(text).ok() };
+    let Some(Node { value: Value::Table(entries), .. }) = root else { return false };
+    let tables = entries.iter().filter_map(|entry| match &entry.node.value {
+        Value::Table(servers) => Some(servers),
+        _ => None,
+    });
+    tables.flatten().any(|server| server.key == name)
 }
 
 /// `text` with a table `[servers.NAME]` of these keys at its end.

@@ -1,7 +1,8 @@
 //! What the files say, checked: text in, [`Config`] out.
 //!
 //! Lives here: the two formats (TOML of our own, `mcpServers` JSON of other clients), their checking with a place for
-//! every complaint, `${…}` interpolation, and edits of a file's text ([`edit`]). Knows: [`crate::policy`] and [`crate::naming`] for their types.
+//! every complaint, `${…}` interpolation, and edits of a file's text ([`edit`]). Knows: [`crate::policy`] and
+//! [`crate::naming`] for their types.
 //! Must not touch: tokio, processes, sockets. The environment and files are reached through [`interpolate::Sources`]
 //! only, so every rule is tested as a table; the one place that writes is `edit/file.rs`.
 //!
@@ -11,7 +12,6 @@
 //! ```
 
 pub mod diagnostic;
-#[allow(dead_code, reason = "the commands that edit come next")]
 pub(crate) mod edit;
 #[allow(dead_code, reason = "the command comes next")]
 pub(crate) mod import;
@@ -36,6 +36,7 @@ pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
+pub(crate) use self::read::fitted_name;
 pub use self::settings::{Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::naming::Naming;

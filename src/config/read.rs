@@ -15,6 +15,8 @@ mod timeouts;
 mod values;
 
 pub(super) use self::clients::{Translated, has_servers, is_codex, translated};
+pub(crate) use self::server::fitted_name;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

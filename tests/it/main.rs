@@ -12,6 +12,7 @@ mod connect;
 mod declares_to_servers;
 mod demo;
 mod denies_tools;
+mod edits_config;
 mod ends_calls;
 mod ends_long_calls;
 mod ends_questions;

@@ -20,6 +20,15 @@ pub(crate) struct ConfigFile {
     was: Option<String>,
 }
 
+/// Who may do what with a file that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Those who could before; of a new file its owner only.
+    Kept,
+    /// Its owner only.
+    Private,
+}
+
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
@@ -58,8 +67,20 @@ impl ConfigFile {
     /// # Errors
     /// If it does not hold what it did when it was read, or cannot be written.
     pub(crate) fn write(self, text: &str) -> Result<(), WriteError> {
+        self.put(text, Mode::Kept)
+    }
+
+    /// The same for what nobody else may read, whatever mode the file has.
+    ///
+    /// # Errors
+    /// As [`ConfigFile::write`].
+    pub(super) fn write_private(self, text: &str) -> Result<(), WriteError> {
+        self.put(text, Mode::Private)
+    }
+
+    fn put(self, text: &str, mode: Mode) -> Result<(), WriteError> {
         let Self { path, was } = self;
-        match replace(&path, was.as_deref(), text) {
+        match replace(&path, was.as_deref(), text, mode) {
             Ok(true) => Ok(()),
             Ok(false) => Err(WriteError::Changed(path)),
             Err(source) => Err(WriteError::Io { path, source }),
@@ -68,7 +89,7 @@ impl ConfigFile {
 }
 
 /// Where a chain of symbolic links ends, whether or not something is there.
-fn target(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
@@ -91,13 +112,14 @@ fn read(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Whether the file held what it `was`; then it holds `text` now.
-fn replace(path: &Path, was: Option<&str>, text: &str) -> io::Result<bool> {
+fn replace(path: &Path, was: Option<&str>, text: &str, mode: Mode) -> io::Result<bool> {
     let directory = directory(path);
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut beside = tempfile::Builder::new().prefix(".mcpd-").tempfile_in(directory)?;
     beside.write_all(text.as_bytes())?;
     match fs::metadata(path) {
-        Ok(other) => resemble(beside.as_file(), &other)?,
+        Ok(other) if mode == Mode::Kept => resemble(beside.as_file(), &other)?,
+        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }

@@ -22,7 +22,7 @@ impl Reader<'_> {
 }
 
 /// A name that follows the grammar and looks like `name`; `otherwise`, if nothing of that is left.
-pub(super) fn fitted_name(name: &str, otherwise: &str) -> String {
+pub(crate) fn fitted_name(name: &str, otherwise: &str) -> String {
     let fitting = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' });
     let fitted: String = fitting.collect();
     let parts = fitted.split('_').map(|part| part.trim_matches('-')).filter(|part| !part.is_empty());

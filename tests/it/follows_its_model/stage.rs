@@ -53,7 +53,7 @@ impl Stage {
             Step::Restart { server } if self.model.0[server].is_up() && self.is_idle(server) => {
                 self.daemon.client(&["restart", SERVERS[server]]).expect_code(0);
             }
-            Step::Toggle { server, stop } if self.model.0[server].configured && !(stop && !self.is_idle(server)) => {
+            Step::Toggle { server, stop } if self.model.0[server].configured && (!stop || self.is_idle(server)) => {
                 let enabled = !self.model.0[server].enabled;
                 (self.model.0[server].enabled, self.model.0[server].stopped) = (enabled, stop && !enabled);
                 let order = match (enabled, stop) {

@@ -1,0 +1,195 @@
+//! `mcpd add` and `mcpd remove` change what they are to change in a person's file, and not a byte more.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::support::{Agent, MCPD, Place, SCRIPTED, Server, Setup, arguments, run};
+
+const MINE: &str = "\
+# What I use.
+[daemon]
+max_starting = 2   # enough
+
+[servers.files] # mine
+command = 'true'
+# args = []
+
+# the end";
+
+fn config(place: &Place) -> PathBuf {
+    place.path("xdg-config/mcpd/config.toml")
+}
+
+/// A place whose user has this configuration.
+fn with(text: &str) -> (Rc<Place>, PathBuf) {
+    let place = Place::new();
+    let path = config(&place);
+    fs::create_dir(path.parent().expect("a directory")).expect("a fresh directory");
+    fs::write(&path, text).expect("the test's own");
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the test's own");
+    (place, path)
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).expect("text")
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+}
+
+#[test]
+fn a_server_is_added_to_a_file_that_was_not_there_and_serves() {
+    let place = Place::new();
+    let journal = place.path("journal");
+    let added = place.mcpd(&[
+        "add",
+        "notes",
+        "--env",
+        "GREETING=${HOME}",
+        "--cwd",
+        ".",
+        "--lazy",
+        "--",
+        SCRIPTED,
+        "--journal",
+        journal.to_str().expect("text"),
+        "--tool",
+        "a b; $(touch x) 'c' \"d\" `e` \\ * \u{e9}",
+    ]);
+    let path = config(&place);
+    let added = added.expect_code(0);
+    assert_eq!((&*added.stdout, &*added.stderr), (&*format!("added notes to {}\n", path.display()), ""));
+    assert_eq!((mode(&path), mode(path.parent().expect("a directory"))), (0o600, 0o700));
+    assert!(read(&path).starts_with("[servers.notes]\ncommand = \""), "{}", read(&path));
+    let cwd = place.path("home").parent().expect("the place").display().to_string();
+    assert!(read(&path).contains(&format!("cwd = \"{cwd}\"\nstart = \"lazy\"\n")), "{}", read(&path));
+    let daemon = Setup::new().config(path.clone()).start_in(&place);
+    arguments(&Agent::ready(&daemon).call("notes__echo", &serde_json::json!({})));
+    let said = place.client(&["remove", "notes"]).expect_code(0);
+    assert_eq!(said.stderr, "mcpd: the running daemon takes it over with `mcpd reload`\n");
+    let run_dir = place.runtime_dir();
+    let run_dir = run_dir.to_str().expect("text");
+    let reloaded = place.mcpd(&["--runtime-dir", run_dir, "add", "other", "--reload", "--", "true"]).expect_code(0);
+    assert!(reloaded.stdout.contains("added    other\nremoved  notes\n"), "{reloaded}");
+}
+
+#[test]
+fn what_is_added_and_removed_leaves_the_file_byte_for_byte_as_it_was() {
+    for text in ["", "\n", MINE, &MINE.replace('\n', "\r\n"), &format!("{MINE}\n"), &format!("\u{feff}{MINE}")] {
+        let (place, path) = with(text);
+        place.mcpd(&["add", "x", "--env", "A=1", "--", "true", "-v"]).expect_code(0);
+        assert!(read(&path).starts_with(text) && read(&path).contains("[servers.x]"), "{}", read(&path));
+        place.mcpd(&["remove", "x"]).expect_code(0);
+        assert_eq!(read(&path), text);
+    }
+}
+
+#[test]
+fn a_secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server() {
+    let (place, path) = with("");
+    let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let env = format!("GITHUB_TOKEN={secret}");
+    let journal = place.path("s.journal");
+    let args =
+        ["add", "s", "--env", &env, "--env", "PLAIN=x", "--", SCRIPTED, "--journal", journal.to_str().expect("text")];
+    let added = place.mcpd(&args).expect_code(0);
+    let file = path.with_file_name("secrets").join("s.GITHUB_TOKEN");
+    assert_eq!(added.stderr, format!("mcpd: a secret was moved to {}\n", file.display()));
+    assert_eq!((mode(&file), mode(file.parent().expect("a directory"))), (0o600, 0o700));
+    assert!(!read(&path).contains(secret) && read(&path).contains("PLAIN = \"x\""), "{}", read(&path));
+    let daemon = Setup::new().config(path.clone()).start_in(&place);
+    let seen = Agent::ready(&daemon).call("s__env", &serde_json::json!({"name": "GITHUB_TOKEN"}));
+    assert!(seen.to_string().contains(secret), "{seen}");
+    let removed = place.mcpd(&["remove", "s"]).expect_code(0);
+    assert!(removed.stderr.contains(&format!("a secret of it is left in {}", file.display())), "{removed}");
+}
+
+#[test]
+fn what_would_not_load_is_not_written() {
+    let (place, path) = with(MINE);
+    let other = path.with_file_name("other.json");
+    fs::write(&other, r#"{"mcpServers": {}}"#).expect("the test's own");
+    let other = other.to_str().expect("text");
+    for (args, said) in [
+        (&["add", "my files", "--", "true"][..], "write `my-files`"),
+        (&["add", "files", "--", "true"], "there is a server `files` already"),
+        (&["add", "x", "--env", "A=1", "--env", "A=2", "--", "true"], "`--env A` is given twice"),
+        (&["add", "x", "--env", "A", "--", "true"], "NAME=VALUE"),
+        (&["add", "x", "--env", "=1", "--", "true"], "NAME=VALUE"),
+        (&["add", "x", "--", "a\u{1}${file:"], "not added: the configuration would not hold"),
+        (&["add", "x"], "COMMAND"),
+        (&["add", "x", "--file", other, "--", "true"], "other clients"),
+        (&["remove", "file"], "did you mean `files`?"),
+        (&["remove", "zzz"], "there is no server `zzz`\n"),
+    ] {
+        let ran = place.mcpd(args).expect_code(2);
+        assert!(ran.stderr.contains(said) && ran.stdout.is_empty(), "{args:?}: {ran}");
+        assert_eq!(read(&path), MINE);
+    }
+    fs::write(&path, "[servers.x\n").expect("the test's own");
+    let ran = place.mcpd(&["add", "y", "--", "true"]).expect_code(2);
+    assert!(ran.stderr.contains("no TOML that can be read"), "{ran}");
+    assert_eq!(read(&path), "[servers.x\n");
+}
+
+#[test]
+fn a_file_behind_a_link_is_edited_where_it_is_with_the_mode_it_has() {
+    let (place, path) = with("");
+    let real = place.write("dotfiles.toml", MINE);
+    fs::set_permissions(&real, Permissions::from_mode(0o640)).expect("the test's own");
+    fs::remove_file(&path).expect("it is there");
+    symlink("../../dotfiles.toml", &path).expect("a link");
+    place.mcpd(&["add", "x", "--", "true"]).expect_code(0);
+    assert!(path.is_symlink() && read(&real).contains("[servers.x]"));
+    assert_eq!(mode(&real), 0o640);
+    assert!(
+        fs::read_dir(place.path("xdg-config/mcpd")).expect("a directory").count() == 1,
+        "nothing is left beside it"
+    );
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_the_file_as_it_was() {
+    let (place, path) = with(MINE);
+    let mut command = place.command("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" add x -- true", MCPD]);
+    let ran = run(&mut command).expect_code(1);
+    assert!(ran.stderr.contains("cannot write") && ran.stdout.is_empty(), "{ran}");
+    assert_eq!(read(&path), MINE);
+    assert_eq!(fs::read_dir(path.parent().expect("a directory")).expect("a directory").count(), 1);
+}
+
+#[test]
+fn two_who_edit_at_once_lose_nothing() {
+    let (place, path) = with("");
+    let adding: Vec<_> = (0..12)
+        .map(|n| {
+            let mut command = place.command(MCPD);
+            command.args(["add", &format!("s{n}"), "--", "true"]);
+            command.stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+            (n, command.spawn().expect("spawn"))
+        })
+        .collect();
+    for (n, mut child) in adding {
+        let added = child.wait().expect("one's own child").success();
+        assert_eq!(read(&path).contains(&format!("[servers.s{n}]\n")), added, "{n}");
+    }
+    place.mcpd(&["add", "last", "--", "true"]).expect_code(0);
+}
+
+#[test]
+fn a_server_is_removed_from_the_file_that_it_stands_in() {
+    let (place, path) = with(MINE);
+    let more = path.with_file_name("config.d");
+    fs::create_dir(&more).expect("a fresh directory");
+    let file = more.join("work.toml");
+    fs::write(&file, Server::named("work").toml(&place)).expect("the test's own");
+    let removed = place.mcpd(&["remove", "work"]).expect_code(0);
+    assert_eq!(removed.stdout, format!("removed work from {}\n", file.display()));
+    assert_eq!((&*read(&file), &*read(&path)), ("", MINE));
+    let unknown = place.mcpd(&["remove", "work"]).expect_code(2);
+    assert!(unknown.stderr.contains("there is no server `work`"), "{unknown}");
+}

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::edited::{next_step, our_file};
+use super::edited::{next_step, our_file, secrets_of};
 use super::{FAILED, USAGE, fail, say};
 use crate::config::edit::file::ConfigFile;
-use crate::config::edit::{self, Moved, Proposed, Setting};
-use crate::config::interpolate::{Process, Sources};
-use crate::config::secret::is_secret;
+use crate::config::edit::{self, Proposed, Setting};
+use crate::config::import::{Content, Plan, SecretFile};
+use crate::config::interpolate::Process;
 use crate::config::{self, fitted_name};
 use crate::naming::is_server_name;
 use crate::sockets::RuntimeDir;
@@ -60,27 +60,29 @@ fn added(add: &Add) -> Result<PathBuf, (u8, String)> {
     let path = our_file(file.as_deref()).map_err(|error| (USAGE, error))?;
     let unreadable = |error| (USAGE, format!("cannot read {}: {error}", path.display()));
     let found = ConfigFile::open(&path).map_err(unreadable)?;
-    let mut moved = Vec::new();
-    let settings = settings(add, &path, &mut moved).map_err(|error| (USAGE, error))?;
-    let text = edit::add(found.text(), name, &settings).map_err(|error| refused(&path, &error))?;
-    check(&path, file.is_some(), (&found, &text), &moved).map_err(|error| (USAGE, error))?;
-    for one in moved {
-        let at = one.path().to_owned();
-        one.write().map_err(|error| (FAILED, error.to_string()))?;
-        eprintln!("mcpd: a secret was moved to {}", at.display());
+    let mut plan = Plan::new(found.text(), &[], &secrets_of(&path), &Process);
+    let settings = settings(add).map_err(|error| (USAGE, error))?;
+    plan.put(name, settings).map_err(|error| refused(&path, &error))?;
+    let (text, secrets) = plan.finish();
+    check(&path, file.is_some(), (&found, &text), &secrets).map_err(|error| (USAGE, error))?;
+    for SecretFile { path, content, .. } in &secrets {
+        let Content::Known(content) = content else { continue };
+        write(path, content).map_err(|error| (FAILED, error))?;
+        eprintln!("mcpd: a secret was moved to {}", path.display());
     }
     found.write(&text).map_err(|error| (FAILED, error.to_string()))?;
     Ok(path)
 }
 
-fn settings<'k>(add: &Add, path: &Path, moved: &mut Vec<Moved>) -> Result<Vec<(&'k str, Setting)>, String> {
+fn write(path: &Path, content: &str) -> Result<(), String> {
+    let file = ConfigFile::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    file.write(content).map_err(|error| error.to_string())
+}
+
+fn settings(add: &Add) -> Result<Vec<(String, Setting)>, String> {
     let Some((command, args)) = add.command.split_first() else { return Err("a command is missing".to_owned()) };
-    let mut settings =
-        vec![("command", Setting::Text(if command.contains('/') { whole(command) } else { command.clone() }))];
-    if !args.is_empty() {
-        settings.push(("args", Setting::List(args.to_vec())));
-    }
-    let mut env = Vec::new();
+    let command = if command.contains('/') { whole(command) } else { command.clone() };
+    let mut env: Vec<(String, String)> = Vec::new();
     for pair in &add.env {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
             return Err(format!("`--env {}` is not of the form NAME=VALUE", pair.escape_debug()));
@@ -88,30 +90,16 @@ fn settings<'k>(add: &Add, path: &Path, moved: &mut Vec<Moved>) -> Result<Vec<(&
         if env.iter().any(|(known, _)| known == key) {
             return Err(format!("`--env {key}` is given twice"));
         }
-        env.push((key.to_owned(), own_file(path, &add.name, (key, value), moved)?));
+        env.push((key.to_owned(), value.to_owned()));
     }
-    if !env.is_empty() {
-        settings.push(("env", Setting::Table(env)));
-    }
-    if let Some(cwd) = &add.cwd {
-        settings.push(("cwd", Setting::Text(whole(cwd))));
-    }
-    if add.lazy {
-        settings.push(("start", Setting::from("lazy")));
-    }
-    Ok(settings)
-}
-
-/// A value as it is to stand in the configuration: a secret is moved out of it.
-fn own_file(path: &Path, server: &str, (key, value): (&str, &str), moved: &mut Vec<Moved>) -> Result<String, String> {
-    if value.contains("${") || !is_secret(key, value) || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-        return Ok(value.to_owned());
-    }
-    let one = Moved::out_of(path, Process.home().as_deref(), server, (key, value));
-    let Some(one) = one.map_err(|error| format!("{key}: {error}"))? else { return Ok(value.to_owned()) };
-    let reference = one.reference.clone();
-    moved.push(one);
-    Ok(reference)
+    let settings = [
+        Some(("command", Setting::Text(command))),
+        (!args.is_empty()).then(|| ("args", Setting::List(args.to_vec()))),
+        (!env.is_empty()).then_some(("env", Setting::Table(env))),
+        add.cwd.as_deref().map(|cwd| ("cwd", Setting::Text(whole(cwd)))),
+        add.lazy.then(|| ("start", Setting::from("lazy"))),
+    ];
+    Ok(settings.into_iter().flatten().map(|(key, setting)| (key.to_owned(), setting)).collect())
 }
 
 /// A path from here on is one for a daemon that is started elsewhere.
@@ -122,9 +110,12 @@ fn whole(path: &str) -> String {
 }
 
 /// What is not written does not load.
-fn check(path: &Path, alone: bool, (found, text): (&ConfigFile, &str), moved: &[Moved]) -> Result<(), String> {
+fn check(path: &Path, alone: bool, (found, text): (&ConfigFile, &str), secrets: &[SecretFile]) -> Result<(), String> {
     let proposed = Proposed::new(&Process).with(found.path(), text);
-    let proposed = moved.iter().fold(proposed, |proposed, one| proposed.with(one.path(), one.text()));
+    let proposed = secrets.iter().fold(proposed, |proposed, secret| match &secret.content {
+        Content::Known(content) => proposed.with(&secret.path, content),
+        Content::Asked(_) => proposed,
+    });
     let files: &[PathBuf] = if alone { &[path.to_owned()] } else { &[] };
     match config::load(files, &proposed) {
         Ok(_) => Ok(()),

@@ -25,6 +25,12 @@ pub(super) fn our_file(named: Option<&Path>) -> Result<PathBuf, String> {
     }
 }
 
+/// The directory of secrets that are moved out of the configuration at `path`: beside it as it is named, wherever a symbolic
+/// link leads, since what that leads to may be published.
+pub(super) fn secrets_of(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).with_file_name("secrets")
+}
+
 /// Has a running daemon take over what was edited, if that is wanted; else says how.
 pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool) -> ExitCode {
     let running = directory.filter(|directory| UnixStream::connect(directory.socket(ADMIN_SOCKET)).is_ok());

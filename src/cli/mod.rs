@@ -16,6 +16,7 @@ mod health;
 mod log_level;
 mod logs;
 mod order;
+mod outcome;
 mod reload;
 mod remove;
 mod serve;
@@ -24,7 +25,6 @@ mod text;
 mod tools;
 
 use std::future::Future;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -32,18 +32,12 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use self::health::Health;
-use crate::admin::{AskError, CallsWanted, LogsWanted, Order};
+use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
+use crate::admin::{CallsWanted, LogsWanted, Order};
 use crate::logging::Format;
 use crate::manager::Toggle;
 use crate::server::Cgroups;
 use crate::sockets::{RuntimeDir, SocketError};
-
-/// Something failed: a server, or a call.
-const FAILED: u8 = 1;
-/// Wrong usage or configuration.
-const USAGE: u8 = 2;
-/// No daemon answers.
-const NOT_RUNNING: u8 = 3;
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
 ///
@@ -261,36 +255,4 @@ fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
         Ok(runtime) => runtime.block_on(future),
         Err(error) => fail(FAILED, error),
     }
-}
-
-/// Prints `text`. A reader that has seen enough is no failure.
-fn say(text: impl AsRef<[u8]>) -> ExitCode {
-    put(text).err().unwrap_or(ExitCode::SUCCESS)
-}
-
-/// Prints `text`, or tells with which code to end: a reader that has seen enough is no failure.
-fn put(text: impl AsRef<[u8]>) -> Result<(), ExitCode> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        _ => fail(FAILED, error),
-    })
-}
-
-/// Says why the daemon did not do what it was asked.
-fn refused(error: &AskError) -> ExitCode {
-    fail(if matches!(error, AskError::NotRunning(_)) { NOT_RUNNING } else { FAILED }, error)
-}
-
-/// Why the socket `path` cannot be used: nobody serves there, or something else.
-fn no_connection(path: PathBuf, error: &io::Error) -> ExitCode {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => fail(NOT_RUNNING, AskError::NotRunning(path)),
-        _ => fail(FAILED, format!("{}: {error}", path.display())),
-    }
-}
-
-fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {
-    eprintln!("mcpd: {error}");
-    ExitCode::from(code)
 }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::edited::{next_step, our_file};
+use super::edited::{next_step, our_file, secrets_of};
 use super::{FAILED, USAGE, fail, say};
 use crate::config::edit::file::ConfigFile;
-use crate::config::edit::{self, EditError, Proposed, left_of};
+use crate::config::edit::{self, EditError, Proposed};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
 use crate::likeness::nearest;
@@ -71,6 +71,16 @@ fn ours(path: PathBuf) -> Vec<PathBuf> {
     let mut more: Vec<_> = entries.map(|entry| entry.path()).filter(is_one).collect();
     more.sort();
     std::iter::once(path).chain(more).collect()
+}
+
+/// The files that secrets of a server were moved to.
+fn left_of(config: &Path, server: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(secrets_of(config)).into_iter().flatten().flatten();
+    let of_server = |name: &str| name.strip_prefix(server).is_some_and(|rest| rest.starts_with('.'));
+    let mut left: Vec<_> =
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(of_server)).map(|entry| entry.path()).collect();
+    left.sort();
+    left
 }
 
 /// It stands in no file of ours: perhaps in another that the configuration is made of, or under another name.

@@ -5,12 +5,11 @@
 //! out so that not a byte is left.
 //!
 //! `spell` writes values, `lines` cuts whole lines, `members` cuts out of an inline table, `file` reads and writes files;
-//! `moved` are secrets in files of their own, and `proposed` is the world as it would be after an edit, to be checked first.
+//! `proposed` is the world as it would be after an edit, to be checked first.
 
 pub(crate) mod file;
 mod lines;
 mod members;
-mod moved;
 mod proposed;
 mod spell;
 #[cfg(test)]
@@ -19,7 +18,6 @@ mod tests;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-pub(crate) use self::moved::{Moved, left_of};
 pub(crate) use self::proposed::Proposed;
 pub(crate) use self::spell::Setting;
 use super::tree::{Entry, Node, Value};

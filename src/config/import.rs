@@ -13,7 +13,7 @@ use std::path::Path;
 pub(crate) use self::foreign::{Foreign, ForeignServer, Prompt, foreign};
 use self::secrets::Mover;
 pub(crate) use self::secrets::{Content, SecretFile};
-use super::edit::{self, Setting};
+use super::edit::{self, EditError, Setting};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;
 use super::{ServerConfig, read, toml};
@@ -84,6 +84,18 @@ impl<'a> Plan<'a> {
             }
             Err(error) => Outcome::Impossible(error.to_string()),
         }
+    }
+
+    /// Adds a server of these settings, whatever others there are elsewhere.
+    ///
+    /// # Errors
+    /// As [`edit::add`].
+    pub(crate) fn put(&mut self, name: &str, settings: Settings) -> Result<(), EditError> {
+        let (settings, files) = self.mover.moved(name, &ForeignServer::new(name, settings));
+        let settings: Vec<_> = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone())).collect();
+        self.text = edit::add(&self.text, name, &settings)?;
+        self.mover.keep(files);
+        Ok(())
     }
 
     /// The text of the configuration, and the files it refers to that are to be written first.

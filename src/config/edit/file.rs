@@ -20,15 +20,6 @@ pub(crate) struct ConfigFile {
     was: Option<String>,
 }
 
-/// Who may do what with a file that is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Those who could before; of a new file its owner only.
-    Kept,
-    /// Its owner only.
-    Private,
-}
-
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
@@ -67,20 +58,8 @@ impl ConfigFile {
     /// # Errors
     /// If it does not hold what it did when it was read, or cannot be written.
     pub(crate) fn write(self, text: &str) -> Result<(), WriteError> {
-        self.put(text, Mode::Kept)
-    }
-
-    /// The same for what nobody else may read, whatever mode the file has.
-    ///
-    /// # Errors
-    /// As [`ConfigFile::write`].
-    pub(super) fn write_private(self, text: &str) -> Result<(), WriteError> {
-        self.put(text, Mode::Private)
-    }
-
-    fn put(self, text: &str, mode: Mode) -> Result<(), WriteError> {
         let Self { path, was } = self;
-        match replace(&path, was.as_deref(), text, mode) {
+        match replace(&path, was.as_deref(), text) {
             Ok(true) => Ok(()),
             Ok(false) => Err(WriteError::Changed(path)),
             Err(source) => Err(WriteError::Io { path, source }),
@@ -112,14 +91,13 @@ fn read(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Whether the file held what it `was`; then it holds `text` now.
-fn replace(path: &Path, was: Option<&str>, text: &str, mode: Mode) -> io::Result<bool> {
+fn replace(path: &Path, was: Option<&str>, text: &str) -> io::Result<bool> {
     let directory = directory(path);
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut beside = tempfile::Builder::new().prefix(".mcpd-").tempfile_in(directory)?;
     beside.write_all(text.as_bytes())?;
     match fs::metadata(path) {
-        Ok(other) if mode == Mode::Kept => resemble(beside.as_file(), &other)?,
-        Ok(_) => {}
+        Ok(other) => resemble(beside.as_file(), &other)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }

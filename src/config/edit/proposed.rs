@@ -43,11 +43,11 @@ impl Sources for Proposed<'_> {
         }
     }
 
-    fn home(&self) -> Option<PathBuf> {
-        self.under.home()
-    }
-
     fn current_dir(&self) -> Option<PathBuf> {
         self.under.current_dir()
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        self.under.home()
     }
 }

@@ -9,7 +9,6 @@ pub(crate) enum Setting {
     /// A text.
     Text(String),
     /// `true` or `false`.
-    #[allow(dead_code, reason = "what other clients say of a server will be written with it")]
     Flag(bool),
     /// A list of texts.
     List(Vec<String>),

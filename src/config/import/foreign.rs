@@ -56,6 +56,14 @@ pub(crate) struct ForeignServer {
     pub(super) prompts: Vec<Prompt>,
 }
 
+impl ForeignServer {
+    /// One that a person has described, in our words.
+    pub(super) fn new(name: &str, settings: Settings) -> Self {
+        let (place, prompts) = (String::new(), Vec::new());
+        Self { name: name.to_owned(), title: name.to_owned(), place, settings, impossible: None, prompts }
+    }
+}
+
 /// A question for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompt {

@@ -6,7 +6,6 @@ pub mod calls;
 pub mod catalog;
 pub mod cli;
 pub mod client;
-#[allow(dead_code, reason = "the commands that need them come next")]
 mod clients;
 pub mod config;
 pub mod daemon;

@@ -13,6 +13,7 @@ mod connect;
 mod demo;
 mod edited;
 mod health;
+mod import;
 mod log_level;
 mod logs;
 mod order;
@@ -157,6 +158,8 @@ enum Command {
     Add(add::Add),
     /// Take a server out of the configuration, and leave all else in it as it is
     Remove(remove::Remove),
+    /// Add the servers of other clients on this machine to the configuration, and leave all else in it as it is
+    Import(import::Import),
     /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
     ///
     /// What is new or changed is started beside what runs, which goes on if that fails. Exits with 1 if a server failed, with 2
@@ -224,6 +227,7 @@ pub fn main() -> ExitCode {
         Command::Health { server, health } => order(directory(), Order::Vouch(health.into()), &server),
         Command::Add(add) => add::run(&add, directory().ok()),
         Command::Remove(remove) => remove::run(&remove, directory().ok()),
+        Command::Import(import) => import::run(&import, directory().ok()),
         Command::Reload { json } => with(directory(), |directory| block_on(reload::run(&directory, json))),
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))

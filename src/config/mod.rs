@@ -13,7 +13,6 @@
 
 pub mod diagnostic;
 pub(crate) mod edit;
-#[allow(dead_code, reason = "the command comes next")]
 pub(crate) mod import;
 pub mod interpolate;
 mod json;

@@ -69,6 +69,15 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     is_secret_value(value) || is_secret_name(name) && is_plausible(value)
 }
 
+/// Whether an argument that follows `before` is a secret that somebody has written down, or has one behind a `=`.
+pub(crate) fn is_secret_arg(before: &str, arg: &str) -> bool {
+    let is_option = |text: &str| text.starts_with('-');
+    match arg.split_once('=').filter(|(option, _)| is_option(option)) {
+        Some((option, value)) => is_secret(option, value),
+        None => is_secret_value(arg) || is_option(before) && !is_option(arg) && is_secret(before, arg),
+    }
+}
+
 /// Whether a text is a secret whatever it is called: a token of a well-known service, a credential of HTTP, a password within
 /// a URL, a private key, or a long text of random characters.
 pub(crate) fn is_secret_value(value: &str) -> bool {

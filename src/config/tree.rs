@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::secret;
+
 /// Deepest nesting that is taken; the configuration itself needs four levels.
 pub(super) const MAX_DEPTH: usize = 64;
 
@@ -69,7 +71,8 @@ impl Value {
 }
 
 impl Node {
-    /// The places of texts that are likely secrets: literal values under `env` and `headers`.
+    /// The places of texts that are likely secrets: literal values under `env` and `headers`, and what looks like one
+    /// elsewhere.
     ///
     /// A value with a `$` in it is shown: it names where the secret is, and its spelling is what a complaint is about.
     pub(super) fn secrets(&self) -> Vec<Range<usize>> {
@@ -99,14 +102,12 @@ impl Node {
         items.iter().filter_map(Self::text).collect()
     }
 
-    /// Whether another has the same value, wherever it stands. Of numbers that are no integers this is not known.
+    /// Whether another has the same value, with its keys in the same order, wherever it stands. Of numbers that are no integers this is not known.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
             (Value::Table(these), Value::Table(those)) => {
-                let has = |entry: &Entry| {
-                    those.iter().any(|that| that.key == entry.key && entry.node.says_the_same(&that.node))
-                };
-                these.len() == those.len() && these.iter().all(has)
+                let same = |(this, that): (&Entry, &Entry)| this.key == that.key && this.node.says_the_same(&that.node);
+                these.len() == those.len() && these.iter().zip(those).all(same)
             }
             (Value::Array(these), Value::Array(those)) => {
                 these.len() == those.len() && these.iter().zip(those).all(|(this, that)| this.says_the_same(that))
@@ -121,7 +122,9 @@ impl Node {
 
     fn find_secrets(&self, key: &str, secret: bool, found: &mut Vec<Range<usize>>) {
         match &self.value {
-            Value::String(text) if secret && !text.contains('$') => found.push(self.span.clone()),
+            Value::String(text) if secret && !text.contains('$') || secret::is_secret_value(text) => {
+                found.push(self.span.clone());
+            }
             Value::Table(entries) => {
                 let names_servers = matches!(key, "servers" | "mcpServers" | "mcp_servers" | "context_servers");
                 for entry in entries {
@@ -129,6 +132,12 @@ impl Node {
                         secret || !names_servers && matches!(entry.key.as_str(), "env" | "headers" | "http_headers");
                     entry.node.find_secrets(&entry.key, secret, found);
                 }
+            }
+            Value::Array(items) if key == "args" => {
+                let before = std::iter::once("").chain(items.iter().map(|item| item.text().unwrap_or_default()));
+                let is_secret =
+                    |(before, item): &(&str, &Self)| item.text().is_some_and(|arg| secret::is_secret_arg(before, arg));
+                found.extend(before.zip(items).filter(is_secret).map(|(_, item)| item.span.clone()));
             }
             Value::Array(items) => items.iter().for_each(|item| item.find_secrets(key, secret, found)),
             _ => {}

@@ -23,6 +23,7 @@ mod follows_its_model;
 mod follows_own_lists;
 mod harness;
 mod hygiene;
+mod imports;
 mod isolates_agents;
 mod keeps_agents_apart;
 mod keeps_to_versions;

@@ -27,6 +27,9 @@ const ORDER: [&str; 12] = [
     "call_timeout",
 ];
 
+/// Servers of one file that are looked at; nobody has so many.
+const MOST_SERVERS: usize = 500;
+
 /// What a client's file has.
 #[derive(Default)]
 pub(crate) struct Foreign {
@@ -36,6 +39,8 @@ pub(crate) struct Foreign {
     pub(crate) warnings: Vec<Diagnostic>,
     /// What is wrong with the file, or with servers that are left out for it.
     pub(crate) errors: Vec<Diagnostic>,
+    /// Servers beyond the most that are looked at.
+    pub(crate) left_out: usize,
     /// Whether it is a file in which a client has servers, if only none at present.
     pub(crate) is_about_servers: bool,
 }
@@ -46,8 +51,6 @@ pub(crate) struct ForeignServer {
     pub(crate) name: String,
     /// What the file calls it.
     pub(crate) title: String,
-    /// Where it is: `FILE:LINE:COLUMN`.
-    pub(crate) place: String,
     /// Texts are in our words; an `${input:ID}` stands there as `$${input:ID}`.
     pub(super) settings: Settings,
     /// Why it cannot be written down.
@@ -59,8 +62,7 @@ pub(crate) struct ForeignServer {
 impl ForeignServer {
     /// One that a person has described, in our words.
     pub(super) fn new(name: &str, settings: Settings) -> Self {
-        let (place, prompts) = (String::new(), Vec::new());
-        Self { name: name.to_owned(), title: name.to_owned(), place, settings, impossible: None, prompts }
+        Self { name: name.to_owned(), title: name.to_owned(), settings, impossible: None, prompts: Vec::new() }
     }
 }
 
@@ -86,19 +88,21 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
     let file = Arc::new(SourceFile { path: path.to_owned(), text: text.to_owned(), hidden });
     let mut found = Problems { errors: problems, warnings: Vec::new() };
-    let mut servers = Vec::new();
+    let (mut servers, mut left_out) = (Vec::new(), 0);
     let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Ours && has_servers(root));
     if let Some(root) = root.filter(|_| is_about_servers) {
         let (read, more) = translated(&root, format, path, text, sources);
-        servers = read.iter().map(|server| described(server, &root, &file)).collect();
+        left_out = read.len().saturating_sub(MOST_SERVERS);
+        servers = read.iter().take(MOST_SERVERS).map(|server| described(server, &root)).collect();
         found.errors.extend(more.errors);
         found.warnings.extend(more.warnings);
     }
     let warnings = located(Level::Warning, &file, found.warnings).collect();
-    Foreign { servers, warnings, errors: located(Level::Error, &file, found.errors).collect(), is_about_servers }
+    let errors = located(Level::Error, &file, found.errors).collect();
+    Foreign { servers, warnings, errors, left_out, is_about_servers }
 }
 
-fn described(server: &Translated, root: &Node, file: &Arc<SourceFile>) -> ForeignServer {
+fn described(server: &Translated, root: &Node) -> ForeignServer {
     let keys = ORDER.iter().filter_map(|key| server.entry.node.get(key));
     let settings = keys.filter_map(|entry| Some((entry.key.clone(), setting(&entry.node)?))).collect();
     let mut prompts: Vec<Prompt> = Vec::new();
@@ -110,14 +114,7 @@ fn described(server: &Translated, root: &Node, file: &Arc<SourceFile>) -> Foreig
             other => impossible = impossible.or_else(|| Some(other.clone())),
         }
     }
-    ForeignServer {
-        name: server.entry.key.clone(),
-        title: server.title.clone(),
-        place: file.address(server.entry.key_span.start),
-        settings,
-        impossible,
-        prompts,
-    }
+    ForeignServer { name: server.entry.key.clone(), title: server.title.clone(), settings, impossible, prompts }
 }
 
 /// How `node` is written in our format; what no key of a server takes is not.

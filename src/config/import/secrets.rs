@@ -87,6 +87,7 @@ impl<'a> Mover<'a> {
                     members.iter_mut().for_each(|(key, text)| moving.member(key, text));
                 }
                 ("args", Setting::List(args)) => moving.args(args),
+                ("url", Setting::Text(url)) => moving.member("url", url),
                 _ => {}
             }
         }
@@ -131,17 +132,12 @@ impl Moving<'_> {
         let mut before = String::new();
         for arg in args {
             let option = std::mem::replace(&mut before, arg.clone());
-            let Some(value) = literal(arg) else { continue };
-            match value.split_once('=').filter(|(option, _)| option.starts_with('-')) {
-                Some((option, value)) if secret::is_secret(option, value) => {
-                    *arg = format!("{option}={}", self.put(option, value));
-                }
-                None if is_secret_option(&option) && secret::is_secret(&option, &value) => {
-                    *arg = self.put(&option, &value);
-                }
-                None if secret::is_secret_value(&value) => *arg = self.put("arg", &value),
-                _ => {}
-            }
+            let Some(value) = literal(arg).filter(|value| secret::is_secret_arg(&option, value)) else { continue };
+            *arg = match value.split_once('=').filter(|(option, _)| option.starts_with('-')) {
+                Some((option, value)) => format!("{option}={}", self.put(option, value)),
+                None if secret::is_secret_name(&option) => self.put(&option, &value),
+                None => self.put("arg", &value),
+            };
         }
     }
 
@@ -160,10 +156,6 @@ impl Moving<'_> {
         }
         self.mover.reference(&path)
     }
-}
-
-fn is_secret_option(arg: &str) -> bool {
-    arg.starts_with('-') && secret::is_secret_name(arg)
 }
 
 fn file_name(path: &Path) -> String {

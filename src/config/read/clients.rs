@@ -16,6 +16,7 @@ mod remote;
 mod sections;
 mod variables;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -98,10 +99,12 @@ impl Reader<'_> {
     /// The servers that the file has for its client, but for those that are switched off or that mcpd cannot have.
     fn translated(&mut self, sections: &[Section<'_>]) -> Vec<Translated> {
         let mut found: Vec<(&Section<'_>, &Entry)> = Vec::new();
+        let mut known: HashMap<&str, Vec<&Node>> = HashMap::new();
         for section in sections {
             for entry in section.servers {
-                let same = |(_, other): &(_, &Entry)| other.key == entry.key && other.node.says_the_same(&entry.node);
-                if !found.iter().any(same) && !self.is_skipped(section, entry) {
+                let same = known.entry(&entry.key).or_default();
+                if !same.iter().any(|other| other.says_the_same(&entry.node)) && !self.is_skipped(section, entry) {
+                    same.push(&entry.node);
                     found.push((section, entry));
                 }
             }

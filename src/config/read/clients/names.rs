@@ -1,6 +1,6 @@
 //! What servers are called that other clients may call anything.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::server::fitted_name;
@@ -16,9 +16,11 @@ pub(super) fn assigned(titles: &[&str]) -> Vec<Arc<str>> {
         taken.extend(kept.clone());
         names.push(kept);
     }
+    let mut numbers = HashMap::new();
     let fill = |(kept, title): (Option<Arc<str>>, &&str)| {
         kept.unwrap_or_else(|| {
-            let name = free(&fitted_name(title, "server"), &taken);
+            let fitted = fitted_name(title, "server");
+            let name = free(&fitted, numbers.entry(fitted.clone()).or_insert(1), &taken);
             taken.insert(Arc::clone(&name));
             name
         })
@@ -26,9 +28,13 @@ pub(super) fn assigned(titles: &[&str]) -> Vec<Arc<str>> {
     names.into_iter().zip(titles).map(fill).collect()
 }
 
-/// `name`, or `name-2` and so on.
-fn free(name: &str, taken: &HashSet<Arc<str>>) -> Arc<str> {
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
-    candidates.find(|candidate| !taken.contains(candidate.as_str())).unwrap_or_default().into()
+/// `name`, or `name-2` and so on; `number` is the last that was looked at.
+fn free(name: &str, number: &mut usize, taken: &HashSet<Arc<str>>) -> Arc<str> {
+    loop {
+        let candidate = if *number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        *number += 1;
+        if !taken.contains(candidate.as_str()) {
+            return candidate.into();
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Which parts of a client's file define servers.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::super::super::tree::{Entry, Node, Problem, Value};
@@ -14,7 +15,7 @@ pub(super) struct Section<'t> {
     /// Where relative paths begin.
     pub(super) base: Option<PathBuf>,
     /// Servers that are not to run.
-    pub(super) excluded: Vec<String>,
+    pub(super) excluded: HashSet<String>,
 }
 
 /// Whether TOML is that of Codex: it has its table of servers, and none of ours.
@@ -89,11 +90,13 @@ impl Reader<'_> {
 }
 
 /// Those of `servers` that Gemini CLI has in `mcp.excluded`, or not in its `mcp.allowed`.
-fn excluded(root: &Node, servers: &[Entry]) -> Vec<String> {
-    let list = |key| root.get("mcp").and_then(|mcp| mcp.node.get(key)).map(|entry| entry.node.texts());
-    let (allowed, excluded) = (list("allowed"), list("excluded").unwrap_or_default());
-    let is_out = |name: &str| {
-        excluded.contains(&name) || allowed.as_ref().is_some_and(|allowed: &Vec<&str>| !allowed.contains(&name))
+fn excluded(root: &Node, servers: &[Entry]) -> HashSet<String> {
+    let list = |key| {
+        let texts = root.get("mcp").and_then(|mcp| mcp.node.get(key)).map(|entry| entry.node.texts());
+        texts.map(HashSet::<&str>::from_iter)
     };
+    let (allowed, excluded) = (list("allowed"), list("excluded").unwrap_or_default());
+    let is_out =
+        |name: &str| excluded.contains(name) || allowed.as_ref().is_some_and(|allowed| !allowed.contains(name));
     servers.iter().map(|server| server.key.clone()).filter(|name| is_out(name)).collect()
 }

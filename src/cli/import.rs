@@ -1,0 +1,171 @@
+//! `mcpd import`: servers of other clients, taken over into our configuration.
+//!
+//! What would be written is a diff on stdout and nothing else is, so that it can be piped; what became of each server is said
+//! on stderr. `found` reads the clients' files, `diff` draws, `ask` asks, `write` writes.
+
+mod ask;
+mod diff;
+mod found;
+mod write;
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stderr, stdin, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use self::found::Found;
+use super::edited::{next_step, our_file};
+use super::text::one_line;
+use super::{FAILED, USAGE, fail, put};
+use crate::config::edit::file::ConfigFile;
+use crate::config::import::{Outcome, Plan, SecretFile};
+use crate::config::interpolate::Process;
+use crate::config::{self, ServerConfig};
+use crate::sockets::RuntimeDir;
+
+/// Where secrets go, beside the configuration.
+const SECRETS: &str = "secrets";
+
+/// What is to be imported, and how.
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// Import from this client or file only; repeatable [default: every client that is configured here]
+    #[arg(long, value_name = "CLIENT|FILE")]
+    from: Vec<String>,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write without asking first
+    #[arg(short, long)]
+    yes: bool,
+    /// Add a server whose name another has under a name with a number
+    #[arg(long)]
+    rename: bool,
+    /// The configuration to add them to [default: ~/.config/mcpd/config.toml]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Have the running daemon take the configuration over
+    #[arg(long)]
+    reload: bool,
+}
+
+pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> ExitCode {
+    imported(import, directory).unwrap_or_else(|code| code)
+}
+
+fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
+    let found = Found::look(&import.from, &Process).map_err(|error| fail(USAGE, error))?;
+    let path = our_file(import.file.as_deref()).map_err(|error| fail(USAGE, error))?;
+    let path = std::path::absolute(&path).map_err(|error| fail(USAGE, error))?;
+    let unreadable = |error| fail(USAGE, format!("cannot read {}: {error}", path.display()));
+    let file = ConfigFile::open(&path).map_err(unreadable)?;
+    let configured = configured(import.file.as_deref())?;
+    let secrets = secrets_directory(&path).map_err(|error| fail(USAGE, error))?;
+    let mut plan = Plan::new(file.text(), &configured, &secrets, &Process);
+    let added = take(&found, &mut plan, import.rename);
+    let (text, mut files) = plan.finish();
+    let outcome = if found.has_errors() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
+    if added == 0 {
+        eprintln!("mcpd: there is nothing to add to {}", path.display());
+        return Ok(outcome);
+    }
+    put(diff::unified(file.text(), &text, &path, stdout().is_terminal()))?;
+    eprint!("{}", told(&files));
+    if import.dry_run {
+        eprintln!("mcpd: nothing is written");
+        return Ok(outcome);
+    }
+    let is_terminal = stdin().is_terminal() && stderr().is_terminal();
+    if !import.yes && !is_terminal {
+        return Err(fail(USAGE, "nothing is written: say `--yes`, or run it on a terminal to be asked"));
+    }
+    if !import.yes && !ask::agrees(added, &path).map_err(|error| fail(FAILED, error))? {
+        eprintln!("mcpd: nothing is written");
+        return Ok(outcome);
+    }
+    if is_terminal {
+        ask::for_answers(&mut files).map_err(|error| fail(FAILED, error))?;
+    }
+    let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
+    eprint!("{}", written(added, &path, &unanswered));
+    let next = next_step(directory, import.reload);
+    Ok(if next == ExitCode::SUCCESS { outcome } else { next })
+}
+
+/// The servers that are configured already.
+fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
+    let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
+    if files.iter().any(|file| !file.exists()) {
+        return Ok(Vec::new());
+    }
+    config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
+        eprintln!("{}", error.render(stderr().is_terminal()));
+        fail(USAGE, "nothing is imported into a configuration with errors")
+    })
+}
+
+/// Beside the configuration. A path with a brace in it could not be referred to.
+fn secrets_directory(config: &Path) -> Result<PathBuf, String> {
+    let directory = config.with_file_name(SECRETS);
+    match directory.to_str().filter(|path| !path.contains(['{', '}', '$', '\n'])) {
+        Some(_) => Ok(directory),
+        None => Err(format!("no text of a configuration can refer to files in {}", directory.display())),
+    }
+}
+
+/// Plans every server that was found, says what becomes of each, and how many are added.
+fn take(found: &Found, plan: &mut Plan<'_>, rename: bool) -> usize {
+    let mut added = 0;
+    let colour = stderr().is_terminal();
+    for file in &found.files {
+        eprintln!("{} ({})", one_line(&file.path.display().to_string()), file.title);
+        for complaint in file.complaints(colour) {
+            eprintln!("{complaint}");
+        }
+        for server in file.servers() {
+            let outcome = plan.add(server, rename);
+            added += usize::from(matches!(outcome, Outcome::Added(_)));
+            eprintln!("  {}", one_line(&line(&server.title, &outcome)));
+        }
+    }
+    added
+}
+
+fn line(title: &str, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Added(name) if name == title => format!("+ {title}"),
+        Outcome::Added(name) => format!("+ {title}, as `{name}`"),
+        Outcome::Known(name) if name == title => format!("= {title} is there already"),
+        Outcome::Known(name) => format!("= {title} is there already, as `{name}`"),
+        Outcome::Differs { name, free } => format!(
+            "! {title} is not added: there is another `{name}`, which stays as it is; `--rename` adds this one as `{free}`"
+        ),
+        Outcome::Impossible(reason) => format!("! {title} is not added: {reason}"),
+    }
+}
+
+/// Which secrets go where.
+fn told(files: &[SecretFile]) -> String {
+    files.iter().fold(String::new(), |mut text, file| {
+        let _ = writeln!(text, "secret {} goes to {}", one_line(&file.of), one_line(&file.path.display().to_string()));
+        text
+    })
+}
+
+fn written(added: usize, path: &Path, unanswered: &[SecretFile]) -> String {
+    let servers = if added == 1 { "server is" } else { "servers are" };
+    let mut text = format!("mcpd: {added} {servers} added to {}\n", path.display());
+    for file in unanswered {
+        let _ = writeln!(
+            text,
+            "mcpd: until you write it to {}, for yourself only, its server fails: {}",
+            one_line(&file.path.display().to_string()),
+            one_line(&file.of)
+        );
+    }
+    text + "\
+next: `mcpd check` looks the configuration over, `mcpd connect --print CLIENT` has the entry that points a client at
+mcpd; with that in place, take the servers out of the client's own configuration, which import leaves as it is\n"
+}

@@ -1,0 +1,115 @@
+//! The files of other clients, read.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::clients::{CLIENTS, Client};
+use crate::config::import::{Foreign, ForeignServer, foreign};
+use crate::config::interpolate::Sources;
+
+/// Largest file that is read; one client keeps its history beside its servers.
+const MAX_FILE: u64 = 32 << 20;
+
+/// What there is to import from.
+pub(super) struct Found {
+    /// In the order of the clients, the user's files first.
+    pub(super) files: Vec<FoundFile>,
+}
+
+/// A file with servers, or one that cannot be read.
+pub(super) struct FoundFile {
+    pub(super) path: PathBuf,
+    /// Whose it is.
+    pub(super) title: &'static str,
+    read: Result<Foreign, io::Error>,
+}
+
+impl Found {
+    /// Looks where `from` says, clients by their words or files by their paths; nowhere in particular: at every client.
+    ///
+    /// # Errors
+    /// If one is neither a client nor a file.
+    pub(super) fn look(from: &[String], sources: &dyn Sources) -> Result<Self, String> {
+        let all = CLIENTS.iter().flat_map(|client| files_of(client, sources));
+        let mut wanted: Vec<Wanted> = if from.is_empty() { all.collect() } else { Vec::new() };
+        for from in from {
+            match Client::named(from) {
+                Some(client) => wanted.extend(files_of(client, sources)),
+                None if Path::new(from).exists() => wanted.push(Wanted::named(from, sources)),
+                None => return Err(unknown(from)),
+            }
+        }
+        let mut seen = HashSet::new();
+        wanted.retain(|wanted| seen.insert(wanted.path.clone()));
+        let files: Vec<_> = wanted.into_iter().filter_map(|wanted| wanted.read(sources)).collect();
+        if files.is_empty() {
+            eprintln!("mcpd: no configuration with MCP servers is found");
+        }
+        Ok(Self { files })
+    }
+
+    /// Whether something could not be read.
+    pub(super) fn has_errors(&self) -> bool {
+        self.files
+            .iter()
+            .any(|file| file.read.as_ref().map_or(true, |read| !read.errors.is_empty() || read.left_out > 0))
+    }
+}
+
+impl FoundFile {
+    /// What there is to say of it, as it is printed.
+    pub(super) fn complaints(&self, colour: bool) -> Vec<String> {
+        match &self.read {
+            Ok(read) if read.errors.is_empty() && !read.is_about_servers => {
+                vec!["  there are no MCP servers in this file, or it is one of mcpd's own".to_owned()]
+            }
+            Ok(read) => {
+                let complaints = read.errors.iter().chain(&read.warnings).map(|complaint| complaint.render(colour));
+                let more = (read.left_out > 0).then(|| format!("  {} further servers are left out", read.left_out));
+                complaints.chain(more).collect()
+            }
+            Err(error) => vec![format!("  cannot be read: {error}")],
+        }
+    }
+
+    pub(super) fn servers(&self) -> &[ForeignServer] {
+        self.read.as_ref().map_or(&[], |read| &read.servers)
+    }
+}
+
+/// A file that is to be read.
+struct Wanted {
+    path: PathBuf,
+    title: &'static str,
+    /// Whether it was asked for by its path: then it has to be there, with servers in it.
+    is_named: bool,
+}
+
+impl Wanted {
+    fn named(path: &str, sources: &dyn Sources) -> Self {
+        let path = sources.current_dir().map_or_else(|| PathBuf::from(path), |directory| directory.join(path));
+        let owner = CLIENTS.iter().find(|client| client.files(sources).contains(&path));
+        Self { path, title: owner.map_or("a file", |client| client.title), is_named: true }
+    }
+
+    /// Nothing, if it was only looked for, and has no servers.
+    fn read(self, sources: &dyn Sources) -> Option<FoundFile> {
+        let Self { path, title, is_named } = self;
+        let read = sources.read(&path, MAX_FILE).map(|text| foreign(&path, &text, sources));
+        let is_wanted = match &read {
+            Ok(read) => read.is_about_servers || !read.errors.is_empty(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        };
+        (is_named || is_wanted).then_some(FoundFile { path, title, read })
+    }
+}
+
+fn files_of(client: &'static Client, sources: &dyn Sources) -> impl Iterator<Item = Wanted> {
+    client.files(sources).into_iter().map(|path| Wanted { path, title: client.title, is_named: false })
+}
+
+fn unknown(from: &str) -> String {
+    let words: Vec<_> = CLIENTS.iter().map(|client| client.word).collect();
+    format!("`{}` is neither a file nor a client: the clients are {}", from.escape_debug(), words.join(", "))
+}

@@ -1,0 +1,47 @@
+//! What was agreed to, written: secrets first, so that the configuration never refers to what is not there.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::config::edit::file::ConfigFile;
+use crate::config::import::{Content, SecretFile};
+
+/// Writes the secrets that are known and the `text` of the configuration; those that nobody has answered come back. If the
+/// configuration cannot be written, no secret stays.
+///
+/// # Errors
+/// As a sentence.
+pub(super) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>) -> Result<Vec<SecretFile>, String> {
+    let (known, unanswered): (Vec<_>, Vec<_>) =
+        secrets.into_iter().partition(|secret| matches!(secret.content, Content::Known(_)));
+    let mut written = Vec::new();
+    let outcome = known.iter().try_for_each(|secret| {
+        let Content::Known(content) = &secret.content else { return Ok(()) };
+        one(&secret.path, content)?;
+        written.push(&secret.path);
+        Ok(())
+    });
+    let outcome = outcome.and_then(|()| file.write(text).map_err(|error| error.to_string()));
+    match outcome {
+        Ok(()) => Ok(unanswered),
+        Err(error) => {
+            written.iter().for_each(|path| drop(fs::remove_file(path)));
+            Err(error)
+        }
+    }
+}
+
+/// A new file is for its owner only from its first moment on.
+fn one(path: &Path, content: &str) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    ConfigFile::open(path).map_err(cannot)?.write(content).map_err(|error| error.to_string())?;
+    private(path.parent().unwrap_or(path)).map_err(cannot)
+}
+
+/// A directory that was there may be open to others.
+fn private(directory: &Path) -> io::Result<()> {
+    let mode = fs::metadata(directory)?.permissions().mode();
+    if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
+}

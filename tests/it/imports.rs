@@ -1,0 +1,136 @@
+//! Configurations that people already have: eight clients' files are served as they are, and imported into ours.
+
+mod fixtures;
+mod refusals;
+mod secrets;
+
+use std::fs;
+
+use serde_json::json;
+
+use self::fixtures::{FILES, Fixture, Shims, everything, place_of};
+use crate::support::{Agent, Daemon, Place, Setup};
+
+/// Fails unless every server in `fixture` that can run here does, with the tools that its file leaves.
+fn expect_work(daemon: &Daemon, fixture: &Fixture) {
+    for server in fixture.local {
+        daemon.wait_row(server, "is ready", |row| row["state"] == "ready");
+    }
+    let mut agent = Agent::working_in(daemon, &daemon.place().path("work"));
+    let tools = agent.tools();
+    for server in fixture.local.iter().chain(fixture.by_workspace) {
+        let shown: Vec<_> = tools.iter().filter(|tool| tool.starts_with(&format!("{server}__"))).collect();
+        let expected = if fixture.only_echo { 1 } else { 2 };
+        assert_eq!(shown.len(), expected, "{server}: {tools:?}");
+        let answer = agent.call(&format!("{server}__echo"), &json!({"n": 1}));
+        assert!(answer["result"].is_object(), "{server}: {answer}");
+    }
+    for server in fixture.remote {
+        assert_eq!(daemon.row(server)["state"], "failed", "{server}");
+    }
+}
+
+#[test]
+fn the_files_of_eight_clients_are_served_as_they_are() {
+    let place = Place::new();
+    let shims = Shims::new(&place);
+    let files = everything(&place);
+    let setup = files.into_iter().fold(Setup::new(), Setup::config);
+    let daemon = shims.on_path(setup).start_in(&place);
+    for fixture in FILES {
+        expect_work(&daemon, fixture);
+    }
+    let maps = daemon.row("maps");
+    assert!(maps.to_string().contains("`${input:maps-key}` is asked for by `mcpd import`"), "{maps}");
+    assert_eq!(shims.seen("ledger-server", "LEDGER_YEAR").as_deref(), Some("2026"));
+    assert_eq!(shims.seen("charts-server", "CHARTS_HOME"), place.path("home").to_str().map(str::to_owned));
+    assert!(shims.arguments("ledger-server").contains("${literally}"));
+    let root = place.path("work").display().to_string();
+    assert!(shims.arguments("code-server").contains(&root), "{}", shims.arguments("code-server"));
+}
+
+#[test]
+fn each_client_is_imported_by_its_word_and_its_servers_work() {
+    for fixture in FILES {
+        let place = Place::new();
+        let shims = Shims::new(&place);
+        let from = fixture.put(&place);
+        let before = fs::read(&from).expect("a file");
+        let ran = place.mcpd(&["import", "--from", fixture.word, "--yes"]).expect_code(0);
+        assert!(ran.stdout.contains(&format!("+[servers.{}]", fixture.any())), "{}: {ran}", fixture.file);
+        assert_eq!(fs::read(&from).expect("a file"), before, "the client's own file stays as it is");
+        let daemon = shims.on_path(Setup::new().without_config()).start_in(&place);
+        expect_work(&daemon, fixture);
+        let again = place.mcpd(&["import", "--from", fixture.word, "--yes"]).expect_code(0);
+        assert!(again.stdout.is_empty() && again.stderr.contains("nothing to add"), "{}: {again}", fixture.file);
+    }
+}
+
+#[test]
+fn everything_on_this_machine_is_imported_at_once_and_only_once() {
+    let place = Place::new();
+    everything(&place);
+    let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
+    let config = fs::read_to_string(place_of(&place)).expect("a configuration");
+    for fixture in FILES {
+        for server in fixture.local.iter().chain(fixture.by_workspace).chain(fixture.remote) {
+            assert_eq!(config.matches(&format!("[servers.{server}]\n")).count(), 1, "{server}: {ran}\n{config}");
+        }
+    }
+    assert!(!config.contains("asleep") && !config.contains("unwanted") && !config.contains("extension"), "{config}");
+    assert!(ran.stderr.contains("mcpd check") && ran.stderr.contains("mcpd connect"), "{ran}");
+    let again = place.mcpd(&["import", "--yes"]).expect_code(0);
+    assert!(again.stdout.is_empty() && again.stderr.contains("= weather is there already"), "{again}");
+    assert_eq!(fs::read_to_string(place_of(&place)).expect("a configuration"), config);
+}
+
+#[test]
+fn one_server_in_two_clients_is_added_once_and_another_of_its_name_only_if_asked_for() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("home/.cursor")).expect("a directory");
+    place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}"#);
+    place.write("home/.cursor/mcp.json", r#"{"mcpServers": {"c": {"command": "x"}, "b": {"command": "z"}}}"#);
+    let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
+    for line in ["+ a", "+ b", "= c is there already, as `a`", "! b is not added: there is another `b`", "as `b-2`"] {
+        assert!(ran.stderr.contains(line), "no {line}: {ran}");
+    }
+    let ran = place.mcpd(&["import", "--yes", "--rename"]).expect_code(0);
+    assert!(ran.stderr.contains("+ b, as `b-2`"), "{ran}");
+    let config = fs::read_to_string(place_of(&place)).expect("a configuration");
+    let expected = "[servers.a]\ncommand = \"x\"\n\n[servers.b]\ncommand = \"y\"\n\n[servers.b-2]\ncommand = \"z\"\n";
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn a_file_of_ours_keeps_every_byte_its_mode_and_its_link() {
+    let place = Place::new();
+    let text = "\u{feff}# mine\r\n[daemon] # all of it\r\nmax_name_length   =  40\r\n\r\n[servers.z]\r\ncommand = 'z'";
+    let real = place.write("dotfiles.toml", text);
+    fs::create_dir_all(place.path("xdg-config/mcpd")).expect("a directory");
+    std::os::unix::fs::symlink(&real, place_of(&place)).expect("a link");
+    std::os::unix::fs::chown(&real, None, None).expect("one's own file");
+    fs::set_permissions(&real, std::os::unix::fs::PermissionsExt::from_mode(0o640)).expect("one's own file");
+    place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#);
+    place.mcpd(&["import", "--yes"]).expect_code(0);
+    let expected = format!("{text}\r\n\r\n[servers.a]\r\ncommand = \"x\"\r\nargs = [\"y\"]");
+    assert_eq!(fs::read_to_string(&real).expect("a file"), expected);
+    assert!(fs::symlink_metadata(place_of(&place)).expect("a link").is_symlink());
+    assert_eq!(secrets::mode(&real), 0o640);
+    assert!(!place.path("xdg-config/mcpd/secrets").exists(), "there is no secret");
+}
+
+#[test]
+fn a_running_daemon_takes_the_servers_over_when_it_is_told() {
+    let place = Place::new();
+    let shims = Shims::new(&place);
+    let daemon = shims.on_path(Setup::new().without_config()).start_in(&place);
+    place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "npx", "args": ["a-server"]}}}"#);
+    let ran = place.client(&["import", "--yes"]).expect_code(0);
+    assert!(ran.stderr.contains("mcpd reload"), "{ran}");
+    place.write(".mcp.json", r#"{"mcpServers": {"b": {"command": "npx", "args": ["b-server"]}}}"#);
+    let ran = place.client(&["import", "--yes", "--reload"]).expect_code(0);
+    assert!(ran.stdout.contains("added    a, b"), "{ran}");
+    for server in ["a", "b"] {
+        daemon.wait_row(server, "is ready", |row| row["state"] == "ready");
+    }
+}

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::edited::{next_step, our_file, secrets_of};
+use super::edited::{check, next_step, our_file, secrets_of, write_secret};
 use super::{FAILED, USAGE, fail, say};
 use crate::config::edit::file::ConfigFile;
-use crate::config::edit::{self, Proposed, Setting};
+use crate::config::edit::{self, Setting};
+use crate::config::fitted_name;
 use crate::config::import::{Content, Plan, SecretFile};
 use crate::config::interpolate::Process;
-use crate::config::{self, fitted_name};
 use crate::naming::is_server_name;
 use crate::sockets::RuntimeDir;
 
@@ -60,23 +60,19 @@ fn added(add: &Add) -> Result<PathBuf, (u8, String)> {
     let path = our_file(file.as_deref()).map_err(|error| (USAGE, error))?;
     let unreadable = |error| (USAGE, format!("cannot read {}: {error}", path.display()));
     let found = ConfigFile::open(&path).map_err(unreadable)?;
-    let mut plan = Plan::new(found.text(), &[], &secrets_of(&path), &Process);
+    let secrets = secrets_of(&path).map_err(|error| (USAGE, error))?;
+    let mut plan = Plan::new(found.text(), &[], &secrets, &Process);
     let settings = settings(add).map_err(|error| (USAGE, error))?;
     plan.put(name, settings).map_err(|error| refused(&path, &error))?;
     let (text, secrets) = plan.finish();
-    check(&path, file.is_some(), (&found, &text), &secrets).map_err(|error| (USAGE, error))?;
+    check(file.as_deref(), &found, &text, &secrets).map_err(|error| (USAGE, error))?;
     for SecretFile { path, content, .. } in &secrets {
         let Content::Known(content) = content else { continue };
-        write(path, content).map_err(|error| (FAILED, error))?;
+        write_secret(path, content).map_err(|error| (FAILED, error))?;
         eprintln!("mcpd: a secret was moved to {}", path.display());
     }
     found.write(&text).map_err(|error| (FAILED, error.to_string()))?;
     Ok(path)
-}
-
-fn write(path: &Path, content: &str) -> Result<(), String> {
-    let file = ConfigFile::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    file.write(content).map_err(|error| error.to_string())
 }
 
 fn settings(add: &Add) -> Result<Vec<(String, Setting)>, String> {
@@ -107,20 +103,6 @@ fn whole(path: &str) -> String {
     let is_template = path.starts_with('~') || path.starts_with("${");
     let whole = absolute(path).ok().filter(|_| !is_template);
     whole.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
-}
-
-/// What is not written does not load.
-fn check(path: &Path, alone: bool, (found, text): (&ConfigFile, &str), secrets: &[SecretFile]) -> Result<(), String> {
-    let proposed = Proposed::new(&Process).with(found.path(), text);
-    let proposed = secrets.iter().fold(proposed, |proposed, secret| match &secret.content {
-        Content::Known(content) => proposed.with(&secret.path, content),
-        Content::Asked(_) => proposed,
-    });
-    let files: &[PathBuf] = if alone { &[path.to_owned()] } else { &[] };
-    match config::load(files, &proposed) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("not added: the configuration would not hold\n{error}")),
-    }
 }
 
 fn refused(path: &Path, error: &edit::EditError) -> (u8, String) {

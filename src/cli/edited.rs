@@ -1,12 +1,18 @@
 //! What the commands that edit the configuration have in common.
 
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{block_on, reload};
 use crate::config;
-use crate::config::interpolate::Process;
+use crate::config::edit::Proposed;
+use crate::config::edit::file::ConfigFile;
+use crate::config::import::{Content, SecretFile, reference};
+use crate::config::interpolate::{Process, Sources};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// The file to edit: the one that was named, else the user's.
@@ -27,8 +33,48 @@ pub(super) fn our_file(named: Option<&Path>) -> Result<PathBuf, String> {
 
 /// The directory of secrets that are moved out of the configuration at `path`: beside it as it is named, wherever a symbolic
 /// link leads, since what that leads to may be published.
-pub(super) fn secrets_of(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).with_file_name("secrets")
+///
+/// # Errors
+/// If no text of a configuration can refer to it.
+pub(super) fn secrets_of(path: &Path) -> Result<PathBuf, String> {
+    let directory = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).with_file_name("secrets");
+    match reference(&directory, Process.home().as_deref()) {
+        Some(_) => Ok(directory),
+        None => Err(format!("no text of a configuration can refer to files in {}", directory.display())),
+    }
+}
+
+/// Loads what `file` would hold, with the files it would refer to: alone if it was `named`, else where it is read by default.
+///
+/// # Errors
+/// What is wrong with it, as it is printed.
+pub(super) fn check(named: Option<&Path>, file: &ConfigFile, text: &str, secrets: &[SecretFile]) -> Result<(), String> {
+    let proposed = Proposed::new(&Process).with(file.path(), text);
+    let proposed = secrets.iter().fold(proposed, |proposed, secret| match &secret.content {
+        Content::Known(content) => proposed.with(&secret.path, content),
+        Content::Asked(_) => proposed,
+    });
+    let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
+    match config::load(&files, &proposed) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("not added: the configuration would not hold\n{error}")),
+    }
+}
+
+/// Writes a file that is for its owner only from its first moment on, in a directory that is.
+///
+/// # Errors
+/// As a sentence.
+pub(super) fn write_secret(path: &Path, content: &str) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    ConfigFile::open(path).map_err(cannot)?.write(content).map_err(|error| error.to_string())?;
+    private(path.parent().unwrap_or(path)).map_err(cannot)
+}
+
+/// A directory that was there may be open to others.
+fn private(directory: &Path) -> io::Result<()> {
+    let mode = fs::metadata(directory)?.permissions().mode();
+    if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
 }
 
 /// Has a running daemon take over what was edited, if that is wanted; else says how.

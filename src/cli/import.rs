@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use self::found::Found;
-use super::edited::{next_step, our_file};
+use super::edited::{check, next_step, our_file, secrets_of};
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, put};
 use crate::config::edit::file::ConfigFile;
@@ -24,9 +24,6 @@ use crate::config::import::{Outcome, Plan, SecretFile};
 use crate::config::interpolate::Process;
 use crate::config::{self, ServerConfig};
 use crate::sockets::RuntimeDir;
-
-/// Where secrets go, beside the configuration.
-const SECRETS: &str = "secrets";
 
 /// What is to be imported, and how.
 #[derive(Debug, Args)]
@@ -37,7 +34,7 @@ pub(super) struct Import {
     /// Show what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write without asking first
+    /// Write without asking for anything
     #[arg(short, long)]
     yes: bool,
     /// Add a server whose name another has under a name with a number
@@ -62,7 +59,7 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
     let unreadable = |error| fail(USAGE, format!("cannot read {}: {error}", path.display()));
     let file = ConfigFile::open(&path).map_err(unreadable)?;
     let configured = configured(import.file.as_deref())?;
-    let secrets = secrets_directory(&path).map_err(|error| fail(USAGE, error))?;
+    let secrets = secrets_of(&path).map_err(|error| fail(USAGE, error))?;
     let mut plan = Plan::new(file.text(), &configured, &secrets, &Process);
     let added = take(&found, &mut plan, import.rename);
     let (text, mut files) = plan.finish();
@@ -71,21 +68,21 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
         eprintln!("mcpd: there is nothing to add to {}", path.display());
         return Ok(outcome);
     }
+    check(import.file.as_deref(), &file, &text, &files).map_err(|error| fail(FAILED, error))?;
     put(diff::unified(file.text(), &text, &path, stdout().is_terminal()))?;
     eprint!("{}", told(&files));
     if import.dry_run {
         eprintln!("mcpd: nothing is written");
         return Ok(outcome);
     }
-    let is_terminal = stdin().is_terminal() && stderr().is_terminal();
-    if !import.yes && !is_terminal {
-        return Err(fail(USAGE, "nothing is written: say `--yes`, or run it on a terminal to be asked"));
-    }
-    if !import.yes && !ask::agrees(added, &path).map_err(|error| fail(FAILED, error))? {
-        eprintln!("mcpd: nothing is written");
-        return Ok(outcome);
-    }
-    if is_terminal {
+    if !import.yes {
+        if !stdin().is_terminal() || !stderr().is_terminal() {
+            return Err(fail(USAGE, "nothing is written: say `--yes`, or run it on a terminal to be asked"));
+        }
+        if !ask::agrees(added, &path).map_err(|error| fail(FAILED, error))? {
+            eprintln!("mcpd: nothing is written");
+            return Ok(outcome);
+        }
         ask::for_answers(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
@@ -104,15 +101,6 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
         eprintln!("{}", error.render(stderr().is_terminal()));
         fail(USAGE, "nothing is imported into a configuration with errors")
     })
-}
-
-/// Beside the configuration. A path with a brace in it could not be referred to.
-fn secrets_directory(config: &Path) -> Result<PathBuf, String> {
-    let directory = config.with_file_name(SECRETS);
-    match directory.to_str().filter(|path| !path.contains(['{', '}', '$', '\n'])) {
-        Some(_) => Ok(directory),
-        None => Err(format!("no text of a configuration can refer to files in {}", directory.display())),
-    }
 }
 
 /// Plans every server that was found, says what becomes of each, and how many are added.

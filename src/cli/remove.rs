@@ -75,7 +75,8 @@ fn ours(path: PathBuf) -> Vec<PathBuf> {
 
 /// The files that secrets of a server were moved to.
 fn left_of(config: &Path, server: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(secrets_of(config)).into_iter().flatten().flatten();
+    let entries =
+        secrets_of(config).ok().and_then(|directory| std::fs::read_dir(directory).ok()).into_iter().flatten().flatten();
     let of_server = |name: &str| name.strip_prefix(server).is_some_and(|rest| rest.starts_with('.'));
     let mut left: Vec<_> =
         entries.filter(|entry| entry.file_name().to_str().is_some_and(of_server)).map(|entry| entry.path()).collect();

@@ -12,7 +12,7 @@ use std::path::Path;
 
 pub(crate) use self::foreign::{Foreign, ForeignServer, Prompt, foreign};
 use self::secrets::Mover;
-pub(crate) use self::secrets::{Content, SecretFile};
+pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::edit::{self, EditError, Setting};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;
@@ -50,7 +50,8 @@ pub(crate) enum Outcome {
 
 impl<'a> Plan<'a> {
     /// Begins with the `text` of the configuration that is added to, and with the servers that are configured there and
-    /// elsewhere. Secrets go into files in `secrets`, a whole path.
+    /// elsewhere. Secrets go into files in `secrets`,
+    /// a whole path to which a text can refer.
     pub(crate) fn new(text: &str, configured: &[ServerConfig], secrets: &Path, sources: &'a dyn Sources) -> Self {
         let known = configured.iter().map(|server| (server.name.to_string(), server.launch.clone())).collect();
         Self { sources, text: text.to_owned(), mover: Mover::new(secrets, sources), known }

@@ -118,7 +118,7 @@ fn hint(path: Option<&Path>) -> String {
         None => "name a file with --config".to_owned(),
     };
     format!(
-        "no server is configured: {place}, for example\n\n\
+        "no server is configured: `mcpd import` adds those of other clients; or {place}, for example\n\n\
          [servers.files]\n\
          command = \"npx\"\n\
          args = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \"${{HOME}}/notes\"]\n"

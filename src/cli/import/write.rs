@@ -1,10 +1,8 @@
 //! What was agreed to, written: secrets first, so that the configuration never refers to what is not there.
 
-use std::fs::{self, Permissions};
-use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::fs;
 
+use crate::cli::edited::write_secret;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile};
 
@@ -19,7 +17,7 @@ pub(super) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>) -> Res
     let mut written = Vec::new();
     let outcome = known.iter().try_for_each(|secret| {
         let Content::Known(content) = &secret.content else { return Ok(()) };
-        one(&secret.path, content)?;
+        write_secret(&secret.path, content)?;
         written.push(&secret.path);
         Ok(())
     });
@@ -31,17 +29,4 @@ pub(super) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>) -> Res
             Err(error)
         }
     }
-}
-
-/// A new file is for its owner only from its first moment on.
-fn one(path: &Path, content: &str) -> Result<(), String> {
-    let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
-    ConfigFile::open(path).map_err(cannot)?.write(content).map_err(|error| error.to_string())?;
-    private(path.parent().unwrap_or(path)).map_err(cannot)
-}
-
-/// A directory that was there may be open to others.
-fn private(directory: &Path) -> io::Result<()> {
-    let mode = fs::metadata(directory)?.permissions().mode();
-    if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
 }

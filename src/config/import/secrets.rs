@@ -110,14 +110,18 @@ impl<'a> Mover<'a> {
         self.sources.read(path, MAX_FILE).is_ok() || self.files.iter().any(|file| file.path == path)
     }
 
-    /// How a text refers to the file.
+    /// How a text refers to the file. The directory is one to which a text can, and names of files are plain.
     fn reference(&self, path: &Path) -> String {
-        let home = self.sources.home();
-        match home.and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned())) {
-            Some(rest) => format!("${{file:~/{}}}", rest.display()),
-            None => format!("${{file:{}}}", path.display()),
-        }
+        reference(path, self.sources.home().as_deref()).unwrap_or_default()
     }
+}
+
+/// What stands for the file at `path` in a configuration; nothing, if no text can.
+pub(crate) fn reference(path: &Path, home: Option<&Path>) -> Option<String> {
+    let short = home.and_then(|home| path.strip_prefix(home).ok());
+    let shown = short.map_or_else(|| path.to_owned(), |path| Path::new("~").join(path));
+    let shown = shown.to_str().filter(|path| !path.contains(['}', '$', '\0', '\n']))?;
+    Some(format!("${{file:{shown}}}"))
 }
 
 impl Moving<'_> {

@@ -1,0 +1,82 @@
+//! Which servers there are in a file of another client, what they are called, and what is said of the rest.
+
+use super::*;
+
+#[test]
+fn any_name_becomes_one_of_ours() {
+    let text = r#"{"mcpServers": {
+        "a b": {"command": "1"}, "a-b": {"command": "2"}, "x__y": {"command": "3"}, "a.b": {"command": "4"},
+        "файлы": {"command": "5"}, "": {"command": "6"}, "io.github/x": {"command": "7"}}}"#;
+    let servers = servers_of("/c.json", text);
+    assert_eq!(named(&servers), ["a-b-2", "a-b", "x_y", "a-b-3", "server", "server-2", "io-github-x"]);
+    let said = warnings("/c.json", text);
+    assert_eq!(said.len(), 6, "{said:#?}");
+    assert!(said[0].starts_with("2:9 server `a b` is called `a-b-2` here | a name is"), "{said:#?}");
+}
+
+#[test]
+fn one_definition_in_several_projects_is_one_server() {
+    let text = r#"{"mcpServers": {"a": {"command": "x"}}, "projects": {
+        "/p": {"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}},
+        "/q": {"mcpServers": {"b": {"command": "z"}}}}}"#;
+    let servers = servers_of("/home/u/.claude.json", text);
+    assert_eq!(named(&servers), ["a", "b", "b-2"]);
+    assert_eq!(warnings("/home/u/.claude.json", text).len(), 1);
+}
+
+#[test]
+fn what_does_not_run_there_does_not_run_here() {
+    let json = |server: &str| {
+        format!(r#"{{"mcp": {{"excluded": ["off"], "allowed": ["off", "a"]}}, "mcpServers": {{{server}}}}}"#)
+    };
+    for server in [
+        r#""a": {"command": "x", "disabled": true}"#,
+        r#""a": {"command": "x", "enabled": false}"#,
+        r#""off": {"command": "x"}"#,
+        r#""other": {"command": "x"}"#,
+        r#""a": {"command": "/usr/bin/mcpd", "args": ["connect", "--profile", "p"]}"#,
+    ] {
+        assert!(servers_of("/g.json", &json(server)).is_empty(), "{server}");
+        assert_eq!(warnings("/g.json", &json(server)).len(), 1, "{server}");
+    }
+    assert_eq!(servers_of("/g.json", &json(r#""a": {"command": "x"}"#)).len(), 1);
+    let codex = "[mcp_servers.a]\ncommand = 'x'\nenabled = false\n";
+    assert!(servers_of("/c.toml", codex).is_empty());
+    let zed = r#"{"context_servers": {"a": {"source": "extension", "settings": {}}, "b": {"settings": {}}}}"#;
+    assert!(servers_of("/z.json", zed).is_empty());
+    assert_eq!(warnings("/z.json", zed).len(), 2);
+}
+
+#[test]
+fn what_would_seem_to_hold_and_does_not_is_said() {
+    let text = r#"{"servers": {"a": {"command": "x",
+        "envFile": ".env", "sandboxEnabled": true, "type": "ws", "autoApprove": ["y"], "disabled": false}}}"#;
+    let said = warnings("/p/.vscode/mcp.json", text);
+    let begin = [
+        "2:9 `envFile` is ignored | write",
+        "2:28 `sandboxEnabled` is ignored",
+        "2:60 `type` is ignored",
+        "2:66 unknown key `autoApprove`",
+    ];
+    assert_eq!(said.len(), begin.len(), "{said:#?}");
+    for (said, begin) in said.iter().zip(begin) {
+        assert!(said.starts_with(begin), "{said}");
+    }
+}
+
+#[test]
+fn errors_are_said_in_the_words_of_the_file() {
+    check_file(
+        "/c.toml",
+        "[mcp_servers.a]\nargs = 5\n",
+        &["1:14 server `a` has no `command` | write `command = \"npx\"`", "2:8 `args` must be a list…"],
+    );
+    check_file("/c.toml", "[mcp_servers]\na = 5\n", &["2:5 `a` must be a table…"]);
+    check_file("/h/.codex/config.toml", "model = 'm'\n", &["1:1 there is no `mcp_servers` in this file…"]);
+    check_file("/c.toml", "[servers.a]\ncommand = 'x'\n[mcp_servers.b]\n", &["3:2 unknown key `mcp_servers`…"]);
+    check_json("{\"servers\": {\"a\": {\"command\": 5}}}", &["1:31 `command` must be a string | …"]);
+    check_json(
+        "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"includeTools\": 5}}}",
+        &["1:55 `includeTools` must be a list…"],
+    );
+}

@@ -1,6 +1,9 @@
 //! The clients that mcpd knows, and where on Linux each keeps what servers it has.
 //!
-//! Pure: the environment is reached through [`Sources`] only. What they write is read by `config/read/clients`.
+//! Pure: the environment is reached through [`Sources`] only. What they write is read by `config/read/clients`;
+//! `entry` is what is written for them.
+
+mod entry;
 
 use std::path::PathBuf;
 

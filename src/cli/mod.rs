@@ -10,6 +10,7 @@ mod agent;
 mod call;
 mod calls;
 mod connect;
+mod connect_print;
 mod demo;
 mod edited;
 mod health;
@@ -177,7 +178,12 @@ enum Command {
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Join standard input and output to the daemon, for agents that can only launch commands
-    Connect,
+    Connect {
+        /// Print instead what has this client do so, ready to be pasted: claude-code, claude-desktop, codex, cursor, gemini,
+        /// vscode, windsurf or zed
+        #[arg(long, value_name = "CLIENT")]
+        print: Option<String>,
+    },
     /// Show what mcpd does, with a built-in server and nothing configured
     Demo,
     /// Run the demonstration's MCP server on standard input and output
@@ -188,6 +194,7 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let Arguments { runtime_dir, command } = Arguments::parse();
+    let options = connect_print::options(runtime_dir.as_deref());
     let directory = || RuntimeDir::resolve(runtime_dir, |name| std::env::var_os(name));
     match command {
         Command::DemoServer => crate::demo_server::run(),
@@ -233,7 +240,8 @@ pub fn main() -> ExitCode {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
         Command::Schema => say(crate::config::SCHEMA),
-        Command::Connect => with(directory(), |directory| connect::run(&directory)),
+        Command::Connect { print: Some(client) } => connect_print::run(&client, &options),
+        Command::Connect { print: None } => with(directory(), |directory| connect::run(&directory)),
     }
 }
 

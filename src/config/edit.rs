@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 pub(crate) use self::proposed::Proposed;
-pub(crate) use self::spell::Setting;
+pub(crate) use self::spell::{Setting, text as text_in_quotes};
 use super::tree::{Entry, Node, Value};
 use super::{json, toml};
 use crate::likeness::nearest;

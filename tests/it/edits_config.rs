@@ -72,7 +72,7 @@ fn a_server_is_added_to_a_file_that_was_not_there_and_serves() {
     assert_eq!(said.stderr, "mcpd: the running daemon takes it over with `mcpd reload`\n");
     let run_dir = place.runtime_dir();
     let run_dir = run_dir.to_str().expect("text");
-    let reloaded = place.mcpd(&["--runtime-dir", run_dir, "add", "other", "--reload", "--", "true"]).expect_code(0);
+    let reloaded = place.mcpd(&["--runtime-dir", run_dir, "add", "other", "--reload", "--", SCRIPTED]).expect_code(0);
     assert!(reloaded.stdout.contains("added    other\nremoved  notes\n"), "{reloaded}");
 }
 

@@ -41,6 +41,7 @@ mod owns_its_sockets;
 mod pages_lists;
 mod passes_instructions;
 mod passes_logs;
+mod points_clients;
 mod refuses_bad_config;
 mod refuses_bad_directories;
 mod refuses_tricks;

@@ -67,7 +67,7 @@ fn key(name: &str) -> String {
 }
 
 /// A text in quotes, on one line whatever is in it.
-fn text(value: &str) -> String {
+pub(crate) fn text(value: &str) -> String {
     let mut spelt = String::from('"');
     for c in value.chars() {
         match c {

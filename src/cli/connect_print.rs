@@ -1,0 +1,45 @@
+//! `mcpd connect --print CLIENT`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::{FAILED, USAGE, fail, say};
+use crate::clients::{CLIENTS, Client};
+use crate::config::interpolate::Process;
+
+/// Prints what is to be put where, alone on stdout. `options` are those that its `mcpd connect` needs.
+pub(super) fn run(word: &str, options: &[String]) -> ExitCode {
+    let Some(client) = Client::named(word) else {
+        let known: Vec<_> = CLIENTS.iter().map(|client| client.word).collect();
+        return fail(USAGE, format!("unknown client `{}`: there are {}", word.escape_debug(), known.join(", ")));
+    };
+    let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is no text") };
+    let args: Vec<_> = ["connect".to_owned()].into_iter().chain(options.iter().cloned()).collect();
+    match client.main_file(&Process) {
+        Some(file) => eprintln!("for {} in {}, beside what is there:", client.title, file.display()),
+        None => eprintln!("for {} in its configuration, beside what is there:", client.title),
+    }
+    let printed = say(client.entry(&command, &args));
+    if let Some(line) = client.command_line(&command, &args) {
+        eprintln!("or, by {} itself: {line}", client.title);
+    }
+    printed
+}
+
+/// The options by which another `mcpd connect`, started anywhere, finds the same socket.
+pub(super) fn options(runtime_dir: Option<&Path>) -> Vec<String> {
+    let whole =
+        runtime_dir.and_then(|directory| std::path::absolute(directory).ok()?.into_os_string().into_string().ok());
+    whole.map(|directory| vec!["--runtime-dir".to_owned(), directory]).unwrap_or_default()
+}
+
+/// The whole path to run this program by: as it is found on the PATH, if it is, since a package manager may keep the file itself
+/// in a directory of its version.
+fn this_program() -> Option<String> {
+    let own = std::env::current_exe().ok()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_own =
+        |candidate: &PathBuf| candidate.is_absolute() && candidate.canonicalize().is_ok_and(|path| path == own);
+    let found = std::env::split_paths(&path).map(|directory| directory.join("mcpd")).find(is_own);
+    found.unwrap_or(own).into_os_string().into_string().ok()
+}

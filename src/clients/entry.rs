@@ -1,0 +1,102 @@
+//! What points a client at mcpd, as the client wants it written.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::Client;
+use crate::config::edit::text_in_quotes;
+
+/// What the server is called there.
+const NAME: &str = "mcpd";
+
+/// A server in JSON, in the order in which people write it.
+#[derive(Serialize)]
+struct Entry<'a> {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    command: &'a str,
+    args: &'a [String],
+}
+
+impl Client {
+    /// The entry that has it run `command` with `args` as its server: a whole file of its format, with nothing else in it; one
+    /// line feed at the end.
+    pub(crate) fn entry(&self, command: &str, args: &[String]) -> String {
+        let (table, kind) = match self.word {
+            "codex" => {
+                let args: Vec<_> = args.iter().map(|arg| text_in_quotes(arg)).collect();
+                let command = text_in_quotes(command);
+                return format!("[mcp_servers.{NAME}]\ncommand = {command}\nargs = [{}]\n", args.join(", "));
+            }
+            "vscode" => ("servers", Some("stdio")),
+            "zed" => ("context_servers", None),
+            "claude-code" => ("mcpServers", Some("stdio")),
+            _ => ("mcpServers", None),
+        };
+        let file = BTreeMap::from([(table, BTreeMap::from([(NAME, Entry { kind, command, args })]))]);
+        // Texts can always be written as JSON.
+        serde_json::to_string_pretty(&file).unwrap_or_default() + "\n"
+    }
+
+    /// A command line of its own that does the same, if it has one.
+    pub(crate) fn command_line(&self, command: &str, args: &[String]) -> Option<String> {
+        let words = [command].into_iter().chain(args.iter().map(String::as_str)).map(shell_word);
+        let command_line = words.collect::<Vec<_>>().join(" ");
+        match self.word {
+            "claude-code" => Some(format!("claude mcp add --scope user {NAME} -- {command_line}")),
+            "codex" => Some(format!("codex mcp add {NAME} -- {command_line}")),
+            "vscode" => {
+                let entry = json!({ "name": NAME, "command": command, "args": args });
+                Some(format!("code --add-mcp {}", shell_word(&entry.to_string())))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A word as a POSIX shell takes it for one.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::clients::CLIENTS;
+
+    #[test]
+    fn a_shell_takes_each_word_as_it_was() {
+        for (word, spelt) in [("/usr/bin/mcpd", "/usr/bin/mcpd"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''")]
+        {
+            assert_eq!(shell_word(word), spelt);
+        }
+        let line =
+            Client::named("claude-code").and_then(|client| client.command_line("/a b/mcpd", &["connect".into()]));
+        assert_eq!(line.as_deref(), Some("claude mcp add --scope user mcpd -- '/a b/mcpd' connect"));
+    }
+
+    #[test]
+    fn every_client_gets_the_command_and_its_arguments() {
+        for client in &CLIENTS {
+            let entry = client.entry("/x/\"y\"", &["connect".to_owned(), "a\\b".to_owned()]);
+            let [command, args] = if client.word == "codex" {
+                assert!(entry.starts_with("[mcp_servers.mcpd]\n"), "{entry}");
+                [r#"command = "/x/\"y\"""#, r#"args = ["connect", "a\\b"]"#].map(|part| entry.contains(part))
+            } else {
+                let entry: Value = serde_json::from_str(&entry).expect("JSON");
+                let server = entry.as_object().expect("an object").values().next().expect("one table")["mcpd"].clone();
+                [server["command"] == r#"/x/"y""#, server["args"] == json!(["connect", "a\\b"])]
+            };
+            assert!(command && args && entry.ends_with("\n"), "{}: {entry}", client.word);
+        }
+    }
+}

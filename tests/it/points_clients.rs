@@ -1,0 +1,92 @@
+//! What `mcpd connect --print` prints has a client find the daemon, as the client writes it.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{MCPD, Place, Server, Setup, run};
+
+const CLIENTS: [(&str, &str, &str); 8] = [
+    ("claude-code", "mcpServers", "home/.claude.json"),
+    ("claude-desktop", "mcpServers", "xdg-config/Claude/claude_desktop_config.json"),
+    ("codex", "mcp_servers", "home/.codex/config.toml"),
+    ("cursor", "mcpServers", "home/.cursor/mcp.json"),
+    ("gemini", "mcpServers", "home/.gemini/settings.json"),
+    ("vscode", "servers", "xdg-config/Code/User/mcp.json"),
+    ("windsurf", "mcpServers", "home/.codeium/windsurf/mcp_config.json"),
+    ("zed", "context_servers", "xdg-config/zed/settings.json"),
+];
+
+/// The command line that an entry has a client run.
+fn launch(client: &str, table: &str, printed: &str) -> Vec<String> {
+    let entry = match client {
+        "codex" => {
+            let lines: Vec<_> = printed.lines().collect();
+            assert_eq!((lines[0], lines.len()), ("[mcp_servers.mcpd]", 3), "{printed}");
+            let value = |line: &str| -> Value {
+                serde_json::from_str(line.split_once(" = ").expect("a key").1).expect("TOML that is JSON, too")
+            };
+            json!({"command": value(lines[1]), "args": value(lines[2])})
+        }
+        _ => serde_json::from_str::<Value>(printed).expect("JSON")[table]["mcpd"].clone(),
+    };
+    let args = entry["args"].as_array().expect("arguments").iter();
+    [&entry["command"]].into_iter().chain(args).map(|word| word.as_str().expect("text").to_owned()).collect()
+}
+
+#[test]
+fn each_client_is_told_what_to_run_and_where_to_put_it() {
+    let daemon = Setup::with(Server::named("s").flags("--bare --tool one")).start();
+    let place = daemon.place();
+    for (client, table, file) in CLIENTS {
+        let ran = daemon.client(&["connect", "--print", client]).expect_code(0);
+        let file = place.path(file).display().to_string();
+        assert!(ran.stderr.contains(&format!(" in {file}, beside what is there:\n")), "{ran}");
+        let words = launch(client, table, &ran.stdout);
+        assert!(Path::new(&words[0]).is_absolute() && words[1] == "connect", "{words:?}");
+        // It does what it says, wherever the client is.
+        let mut command = place.command("sh");
+        let question = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        command.args(["-c", "printf '%s\\n' \"$0\" | \"$@\"", question]).args(&words).current_dir("/");
+        let answer = run(&mut command).expect_code(0);
+        assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    }
+}
+
+#[test]
+fn the_command_line_that_is_offered_is_one_for_a_shell() {
+    let place = Place::new();
+    let ran = place.mcpd(&["connect", "--print", "claude-code", "--runtime-dir", "it's here"]).expect_code(0);
+    let line = ran.stderr.lines().find_map(|line| line.split_once("itself: ")).expect("one is offered").1;
+    place.write("claude", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
+    let mut command = place.command("sh");
+    command.args(["-c", &format!("chmod +x claude; PATH=.:$PATH; {line}")]);
+    let said = run(&mut command).expect_code(0).stdout;
+    let said: Vec<_> = said.lines().collect();
+    assert_eq!(said[..6], ["mcp", "add", "--scope", "user", "mcpd", "--"]);
+    let here = place.path("it's here");
+    assert_eq!(said[7..], ["connect", "--runtime-dir", here.to_str().expect("text")]);
+    assert!(said[6].ends_with("/mcpd"), "{said:?}");
+}
+
+#[test]
+fn it_is_found_by_the_path_that_stays_when_a_package_manager_replaces_it() {
+    let place = Place::new();
+    let bin = place.path("bin");
+    std::fs::create_dir(&bin).expect("a fresh directory");
+    std::os::unix::fs::symlink(MCPD, bin.join("mcpd")).expect("a link");
+    let run_with = |path: &Path| {
+        let mut command: Command = place.command(bin.join("mcpd"));
+        let ran = run(command.args(["connect", "--print", "cursor"]).env("PATH", path)).expect_code(0);
+        launch("cursor", "mcpServers", &ran.stdout)[0].clone()
+    };
+    assert_eq!(Path::new(&run_with(&bin)), bin.join("mcpd"));
+    assert_eq!(Path::new(&run_with(Path::new("/nowhere"))), Path::new(MCPD).canonicalize().expect("it is there"));
+}
+
+#[test]
+fn a_client_that_is_not_known_is_said_with_those_that_are() {
+    let ran = Place::new().mcpd(&["connect", "--print", "emacs"]).expect_code(2);
+    assert!(ran.stdout.is_empty() && CLIENTS.iter().all(|(client, ..)| ran.stderr.contains(client)), "{ran}");
+}

@@ -7,6 +7,7 @@
 //!         ─► sessions write their last answers ─► admin socket gone ─► lock released
 //! ```
 
+mod files;
 mod greet;
 mod notify;
 mod process;
@@ -103,6 +104,15 @@ struct Daemon {
     refused: watch::Receiver<Option<Refused>>,
 }
 
+/// Where the configuration is.
+#[derive(Debug)]
+pub struct Files {
+    /// As named at start; none means the default file.
+    pub named: Vec<PathBuf>,
+    /// What was read.
+    pub read: Vec<PathBuf>,
+}
+
 /// What operators want.
 struct Asked {
     queries: mpsc::Receiver<admin::Query>,
@@ -110,14 +120,14 @@ struct Asked {
 }
 
 /// Serves `config` in `directory`, servers with limits in `cgroups`, until a signal says otherwise; SIGHUP has it read
-/// again from `files`, or from the default file if there are none. Returns when no process and no socket is left.
+/// again from `files`. Returns when no process and no socket is left.
 ///
 /// # Errors
 /// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started. If a task
 /// of mcpd's own panicked; then everything has been ended.
 pub async fn run(
     config: Config,
-    files: &[PathBuf],
+    files: Files,
     directory: &RuntimeDir,
     log: logging::Control,
     cgroups: Cgroups,
@@ -140,7 +150,9 @@ pub async fn run(
     let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
     let refused = watch::Sender::new(None);
     let last_refused = refused.subscribe();
-    let reload = Reload { files: files.to_vec(), daemon: config.daemon, manager: manager.clone(), refused };
+    let read = watch::Sender::new(files.read);
+    let changes = config.daemon.watch.then(|| files::run(read.subscribe(), Arc::clone(&signals.reload)));
+    let reload = Reload { files: files.named, read, daemon: config.daemon, manager: manager.clone(), refused };
     let logs = Logs { calls, reader, log };
     let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), logs, last_refused);
     tracing::info!(socket = daemon.agent_socket, "serving");
@@ -148,6 +160,7 @@ pub async fn run(
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
     helpers.spawn(reload.on(signals.reload, asked.reloads));
+    changes.map(|changes| helpers.spawn(changes));
     let ended = daemon.serve(&mut presence, asked.queries, signals.stop, servers_ended).await;
     // No session is left that could end a call.
     if timeout(LAST_CALLS, keeper.finish()).await.is_err() {

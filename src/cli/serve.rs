@@ -26,7 +26,7 @@ pub(super) fn run(
         Err(refused) => return fail(USAGE, refused),
     };
     let colour = std::io::stderr().is_terminal();
-    let Loaded { config, warnings, hint, .. } = match config::load(files, &Process) {
+    let Loaded { config, warnings, hint, files: read } = match config::load(files, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
             eprintln!("{}", error.render(colour));
@@ -44,7 +44,7 @@ pub(super) fn run(
     block_on(async {
         // The first helper, while it can still be had.
         tokio::task::spawn_blocking(|| {});
-        match daemon::run(config, files, directory, log, cgroups).await {
+        match daemon::run(config, daemon::Files { named: files.to_vec(), read }, directory, log, cgroups).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tell_service_manager(&error.to_string());

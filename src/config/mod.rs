@@ -76,13 +76,15 @@ pub struct DaemonConfig {
     pub max_starting: usize,
     /// What is kept of calls that ended.
     pub calls: Keep,
+    /// Whether the configuration is read again when one of its files changes.
+    pub watch: bool,
 }
 
 impl Default for DaemonConfig {
     fn default() -> Self {
         let (naming, calls) = (Naming::default(), Keep::default());
         let line_timeout = Duration::from_secs(60);
-        Self { naming, max_message_bytes: 16 << 20, line_timeout, max_starting: 4, calls }
+        Self { naming, max_message_bytes: 16 << 20, line_timeout, max_starting: 4, calls, watch: false }
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) struct DaemonDraft {
     pub(super) call_history: Option<usize>,
     pub(super) call_log: Option<PathBuf>,
     pub(super) call_log_max: Option<usize>,
+    pub(super) watch: Option<bool>,
 }
 
 /// The `[defaults]` table of one file.

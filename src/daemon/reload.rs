@@ -35,6 +35,8 @@ pub(super) struct Refused {
 pub(super) struct Reload {
     /// As named at start; none means the default file.
     pub(super) files: Vec<PathBuf>,
+    /// What was read last and held, and where the default file is, if none is named.
+    pub(super) read: watch::Sender<Vec<PathBuf>>,
     /// As it was at start.
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
@@ -80,7 +82,8 @@ impl Reload {
         let files = self.files.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &Process)).await.map_err(|error| error.to_string())?;
-        let Loaded { config, warnings, .. } = loaded.map_err(|error| error.render(false))?;
+        let Loaded { config, warnings, files, .. } = loaded.map_err(|error| error.render(false))?;
+        self.read.send_if_modified(|read| std::mem::replace(read, files.clone()) != files);
         let mut warnings: Vec<_> = warnings.iter().map(|warning| warning.render(false)).collect();
         if config.daemon != self.daemon {
             warnings.push("what has changed in [daemon] holds when mcpd is started the next time".to_owned());

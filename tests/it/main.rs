@@ -74,3 +74,4 @@ mod takes_batches;
 mod tells_subscribers;
 mod tells_why;
 mod tidy;
+mod watches_files;

@@ -35,6 +35,7 @@ impl Layers {
         self.daemon.call_history = daemon.call_history.or(self.daemon.call_history);
         self.daemon.call_log = daemon.call_log.or(self.daemon.call_log.take());
         self.daemon.call_log_max = daemon.call_log_max.or(self.daemon.call_log_max);
+        self.daemon.watch = daemon.watch.or(self.daemon.watch);
         self.defaults.settings = defaults.settings.or(&self.defaults.settings);
         self.defaults.pass_env.extend(defaults.pass_env);
         let mut wrong = self.profiles.add(file, server_names, profiles);
@@ -82,6 +83,7 @@ impl Layers {
                 max_message_bytes,
                 line_timeout: daemon.line_timeout.unwrap_or(unset.line_timeout),
                 max_starting: daemon.max_starting.unwrap_or(unset.max_starting),
+                watch: daemon.watch.unwrap_or(unset.watch),
                 calls,
             },
             servers: servers.into_iter().map(|server| settle(server, &defaults, sources)).collect(),

@@ -61,6 +61,7 @@ impl Reader<'_> {
                 .and_then(|entry| self.integer(entry, HISTORY, Keep::default().history)),
             call_log: fields.take("call_log").and_then(|entry| self.file_path(entry, "~/mcpd-calls.jsonl")),
             call_log_max: fields.take("call_log_max").and_then(|entry| self.size(entry, SIZES, "10MiB")),
+            watch: fields.take("watch").map(|entry| self.boolean(entry)),
         };
         self.finish(fields, &[]);
         draft

@@ -1,0 +1,69 @@
+//! With `watch = true` a changed configuration is taken over without anybody asking for it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::rc::Rc;
+
+use crate::reloads::text;
+use crate::support::{Daemon, Place, Server, Setup};
+
+fn watching(servers: &[&str], place: &Rc<Place>) -> String {
+    let servers: Vec<_> = servers.iter().map(|name| Server::named(name)).collect();
+    format!("[daemon]\nwatch = true\n{}", text(&servers, place))
+}
+
+fn wait_servers(daemon: &Daemon, names: &[&str]) {
+    daemon.wait_status("shows the servers", |status| {
+        let servers = status["servers"].as_array().expect("servers").iter();
+        servers.map(|one| one["name"].as_str().expect("a name")).eq(names.iter().copied())
+    });
+}
+
+fn write(place: &Place, name: &str, text: &str) {
+    fs::write(place.path(name), text).expect("the test's own");
+}
+
+#[test]
+fn a_file_that_is_written_or_replaced_is_taken_over_and_one_that_does_not_hold_is_not() {
+    let place = Place::new();
+    let file = place.write("changing.toml", watching(&["a"], &place));
+    let daemon = Setup::new().config(file.clone()).start_in(&place);
+    let before = daemon.server_pid("a");
+    write(&place, "changing.toml", &watching(&["a", "b"], &place));
+    wait_servers(&daemon, &["a", "b"]);
+    // As editors do it.
+    write(&place, "changing.toml.new", &watching(&["a", "c"], &place));
+    fs::rename(place.path("changing.toml.new"), &file).expect("the test's own");
+    wait_servers(&daemon, &["a", "c"]);
+    let half = watching(&["a", "d"], &place);
+    write(&place, "changing.toml", &half[..half.len() / 2]);
+    daemon.wait_status("shows what is wrong", |status| !status["reload_refused"].is_null());
+    wait_servers(&daemon, &["a", "c"]);
+    write(&place, "changing.toml", &half);
+    wait_servers(&daemon, &["a", "d"]);
+    // It has gone for a moment only.
+    fs::remove_file(&file).expect("it is there");
+    write(&place, "changing.toml", &watching(&["a", "e"], &place));
+    wait_servers(&daemon, &["a", "e"]);
+    assert_eq!(daemon.server_pid("a"), before);
+}
+
+#[test]
+fn what_a_link_leads_to_is_watched_and_so_is_the_link() {
+    let place = Place::new();
+    for (directory, server) in [("one", "a"), ("two", "b")] {
+        fs::create_dir(place.path(directory)).expect("a fresh directory");
+        write(&place, &format!("{directory}/mcpd.toml"), &watching(&[server], &place));
+    }
+    symlink("one", place.path("current")).expect("the test's own");
+    symlink("current/mcpd.toml", place.path("link.toml")).expect("the test's own");
+    let daemon = Setup::new().config(place.path("link.toml")).start_in(&place);
+    wait_servers(&daemon, &["a"]);
+    write(&place, "one/mcpd.toml", &watching(&["a", "c"], &place));
+    wait_servers(&daemon, &["a", "c"]);
+    symlink("two", place.path("next")).expect("the test's own");
+    fs::rename(place.path("next"), place.path("current")).expect("the test's own");
+    wait_servers(&daemon, &["b"]);
+    write(&place, "two/mcpd.toml", &watching(&["d"], &place));
+    wait_servers(&daemon, &["d"]);
+}

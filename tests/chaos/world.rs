@@ -35,8 +35,10 @@ pub(crate) struct World {
 struct Changes {
     /// `moving` is configured.
     moved_away: bool,
-    /// Of `moving` and of `noisy`: another one means another process.
-    versions: [u32; 2],
+    /// Of `moving`, `noisy` and `holding`: another one means another process.
+    versions: [u32; 3],
+    /// `noisy` is to be run in a way that fails, so it goes on as it was.
+    fails: bool,
     /// `plain` exposes no `fail`: a matter of policy, which costs no process.
     denies: bool,
 }
@@ -60,10 +62,12 @@ impl World {
     /// Changes something; a third of the time nothing that a server would notice.
     pub(crate) fn change(&mut self, rng: &mut Rng) {
         let changes = &mut self.changes;
-        match rng.u32(..6) {
+        match rng.u32(..8) {
             0 | 1 => changes.moved_away ^= true,
             2 => changes.versions[0] += 1,
             3 => changes.versions[1] += 1,
+            4 => changes.versions[2] += 1,
+            5 => changes.fails ^= true,
             _ => changes.denies ^= true,
         }
         self.write();
@@ -81,7 +85,7 @@ impl World {
     }
 
     fn write(&self) -> PathBuf {
-        let Changes { moved_away, versions, denies } = &self.changes;
+        let Changes { moved_away, versions, fails, denies } = &self.changes;
         let cap = self.max_message;
         let head =
             format!("[daemon]\nmax_message = {cap}\n[defaults]\nbackoff_reset = \"1s\"\ncall_timeout = \"2s\"\n");
@@ -89,7 +93,9 @@ impl World {
             let server = Server::named(name).flags(habits);
             let server = match name {
                 "moving" => server.env("VERSION", &versions[0].to_string()),
+                "noisy" if *fails => server.env("VERSION", "-").flags("--no-such-flag"),
                 "noisy" => server.env("VERSION", &versions[1].to_string()),
+                "holding" => server.env("VERSION", &versions[2].to_string()).line("replace = \"stop_first\""),
                 "plain" if *denies => server.line("deny = [\"fail\"]"),
                 _ => server,
             };

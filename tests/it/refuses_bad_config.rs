@@ -28,6 +28,7 @@ fn refused(text: &str, position: &str, phrases: &[&str]) {
     assert!(!place.path("run/mcp.sock").exists(), "a socket was made");
 }
 
+/// Case G1.
 #[test]
 fn an_unknown_key_is_refused_with_the_key_that_was_meant() {
     refused("[servers.a]\ncomand = \"x\"\n", "5:1", &["comand", "command"]);
@@ -37,6 +38,7 @@ fn an_unknown_key_is_refused_with_the_key_that_was_meant() {
     refused("[defaults]\nhandshake_timeuot = \"1s\"\n", "5:1", &["handshake_timeout"]);
 }
 
+/// Case G1.
 #[test]
 fn a_value_of_the_wrong_type_is_refused_at_the_value() {
     refused("[servers.a]\ncommand = 7\n", "5:11", &["command", "string"]);
@@ -75,6 +77,7 @@ fn two_servers_of_one_name_are_refused() {
     refused("[servers.witness]\ncommand = \"x\"\n", "4:", &["witness"]);
 }
 
+/// Case G1.
 #[test]
 fn a_syntax_error_is_refused_at_its_place() {
     refused("[servers.a\ncommand = \"x\"\n", "4:11", &[]);
@@ -82,6 +85,7 @@ fn a_syntax_error_is_refused_at_its_place() {
     refused("[servers.a]\ncommand = \"x\n", "5:", &[]);
 }
 
+/// Case G1.
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
     let place = Place::new();

@@ -66,6 +66,7 @@ fn a_reload_disturbs_only_the_servers_that_differ_and_agents_are_told() {
     assert_eq!(after[5].0, "\"new\"");
 }
 
+/// Case G2.
 #[test]
 fn a_configuration_that_does_not_hold_changes_nothing_and_is_said_with_its_place() {
     let mut daemon = start(&[Server::named("s")]);
@@ -95,6 +96,7 @@ fn a_changed_policy_holds_at_once_and_costs_no_server_its_process() {
     assert_eq!(pids(&daemon), before);
 }
 
+/// Case G4.
 #[test]
 fn a_hundred_reloads_in_a_row_start_nothing_twice() {
     let mut daemon = start(&[Server::named("s")]);

@@ -76,6 +76,7 @@ fn of_twenty_servers_a_reload_touches_the_three_that_differ_and_agents_are_told_
     assert!(daemon.log().contains("reloaded: added new; changed s18; removed s19"), "{}", daemon.log());
 }
 
+/// Case G3.
 #[test]
 fn a_server_whose_new_instance_fails_goes_on_as_it_was_and_the_reload_says_why() {
     let daemon = start(&[Server::named("s"), Server::named("t")]);
@@ -258,6 +259,7 @@ fn what_does_not_run_is_taken_over_as_it_is() {
     }
 }
 
+/// Case E7.
 #[test]
 fn mcpd_that_is_stopped_or_killed_amid_a_replacement_leaves_nothing() {
     for signal in [Signal::TERM, Signal::KILL] {
@@ -317,6 +319,7 @@ fn a_reload_amid_a_replacement_goes_on_with_it_replaces_it_or_gives_it_up() {
     expect_alive(&daemon, 1);
 }
 
+/// Case G2.
 #[test]
 fn a_configuration_that_does_not_hold_is_shown_until_one_does() {
     let mut daemon = start(&[Server::named("s")]);
@@ -360,9 +363,7 @@ fn a_server_that_is_to_take_the_place_of_another_is_no_operator() {
     replace(daemon.place(), text(&[Server::run_by("s", "sh").arg("-c").arg(script)], daemon.place()));
     daemon.signal(Signal::HUP);
     let told = until("it has asked", || {
-        std::fs::read_to_string(&said)
-            .ok()
-            .filter(|told| told.ends_with(|c: char| c == '\n') && !told.starts_with("mcpd 0"))
+        std::fs::read_to_string(&said).ok().filter(|told| told.ends_with('\n') && !told.starts_with("mcpd 0"))
     });
     assert!(told.contains("the daemon does not answer"), "{told}");
     until("it is said", || daemon.log().contains("refused an operator").then_some(()));

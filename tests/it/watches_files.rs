@@ -23,6 +23,7 @@ fn write(place: &Place, name: &str, text: &str) {
     fs::write(place.path(name), text).expect("the test's own");
 }
 
+/// Case G2.
 #[test]
 fn a_file_that_is_written_or_replaced_is_taken_over_and_one_that_does_not_hold_is_not() {
     let place = Place::new();

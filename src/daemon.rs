@@ -7,6 +7,7 @@
 //!         ─► sessions write their last answers ─► admin socket gone ─► lock released
 //! ```
 
+mod doors;
 mod files;
 mod greet;
 mod notify;
@@ -27,7 +28,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use self::greet::accept;
+use self::doors::{Doors, DoorsWanted};
+use self::greet::{accept, may_enter};
 pub(crate) use self::process::cache_directory;
 use self::reload::{Refused, Reload};
 use self::status::Connected;
@@ -35,10 +37,10 @@ use crate::admin;
 use crate::calls;
 use crate::config::Config;
 use crate::logging;
-use crate::manager::{Manager, ManagerError, Setup, Strays, View};
+use crate::manager::{Manager, ManagerError, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Stop, StopOrder, Turns};
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, Activated, Listener, Presence, RuntimeDir, SocketError};
+use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, SocketError};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
@@ -85,9 +87,9 @@ struct Daemon {
     max_sessions: usize,
     manager: Manager,
     view: watch::Receiver<Arc<View>>,
+    profiles: watch::Receiver<Arc<[Served]>>,
     /// `None` once the daemon is being stopped.
-    agents: Option<Listener>,
-    agent_socket: String,
+    agents: Option<Doors>,
     operators: Listener,
     sessions: JoinSet<()>,
     connected: HashMap<Id, Connected>,
@@ -132,36 +134,35 @@ pub async fn run(
     log: logging::Control,
     cgroups: Cgroups,
 ) -> Result<(), DaemonError> {
-    let mut activated = Activated::take_over()?;
+    let activated = Activated::take_over()?;
     let inherited = process::prepare()?;
     let signals = signals::listen()?;
-    let lock = directory.lock()?;
+    let mut lock = directory.lock()?;
     let (max_message, line_timeout) = (config.daemon.max_message_bytes, config.daemon.line_timeout);
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
     let cache = cache_directory();
     let host =
         Host { inherited, max_message, turns, cgroups, cache, serves_agents: true, ..Host::new(Guard::available()) };
-    let agents = lock.listen_or_take(AGENT_SOCKET, &mut activated)?;
-    let sockets = (agents, lock.listen(ADMIN_SOCKET)?.with_reserve());
-    activated.warn_of_the_rest();
+    let agents = Doors::make(&config.profiles, &mut lock, activated)?;
+    let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner)?.with_reserve());
     let mut presence = Presence::new(lock)?;
     let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
-    let (manager, servers_ended) = Manager::spawn(setup, config.servers)?;
+    let (manager, servers_ended) = Manager::spawn(setup, config.servers, config.profiles)?;
     let refused = watch::Sender::new(None);
     let last_refused = refused.subscribe();
+    let (doors, doors_wanted) = mpsc::channel(1);
     let read = watch::Sender::new(files.read);
     let changes = config.daemon.watch.then(|| files::run(read.subscribe(), Arc::clone(&signals.reload)));
-    let reload = Reload { files: files.named, read, daemon: config.daemon, manager: manager.clone(), refused };
+    let reload = Reload { files: files.named, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
     let logs = Logs { calls, reader, log };
     let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), logs, last_refused);
-    tracing::info!(socket = daemon.agent_socket, "serving");
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
     helpers.spawn(reload.on(signals.reload, asked.reloads));
     changes.map(|changes| helpers.spawn(changes));
-    let ended = daemon.serve(&mut presence, asked.queries, signals.stop, servers_ended).await;
+    let ended = daemon.serve(&mut presence, (asked.queries, doors_wanted), signals.stop, servers_ended).await;
     // No session is left that could end a call.
     if timeout(LAST_CALLS, keeper.finish()).await.is_err() {
         tracing::warn!("the last calls may be missing in their file");
@@ -173,7 +174,7 @@ pub async fn run(
 
 impl Daemon {
     fn new(
-        (agents, operators): (Listener, Listener),
+        (agents, operators): (Doors, Listener),
         manager: Manager,
         (max_message, line_timeout): (usize, Duration),
         logs: Logs,
@@ -195,8 +196,8 @@ impl Daemon {
             line_timeout,
             max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
             view: manager.view(),
+            profiles: manager.profiles(),
             manager,
-            agent_socket: agents.path().display().to_string(),
             agents: Some(agents),
             operators,
             sessions: JoinSet::new(),
@@ -217,25 +218,31 @@ impl Daemon {
     async fn serve(
         mut self,
         presence: &mut Presence,
-        mut asked: mpsc::Receiver<admin::Query>,
+        (mut asked, mut doors_wanted): (mpsc::Receiver<admin::Query>, mpsc::Receiver<DoorsWanted>),
         mut stop: StopOrder,
         mut servers_ended: JoinHandle<()>,
     ) -> Result<(), DaemonError> {
         let mut kill = stop.clone();
         let mut killed = pin!(kill.at_least(Stop::Kill));
         let mut hurried = false;
+        self.open_doors(presence);
         let ended = loop {
             tokio::select! {
-                agent = accept(self.agents.as_ref()) => self.greet_agent(agent),
+                (door, agent) = accept(self.agents.as_ref()) => self.greet_agent(door, agent),
                 operator = self.operators.accept(), if self.questions.len() < MAX_OPERATORS => {
                     self.greet_operator(operator);
                     self.operators.refill();
                 }
                 Some(query) = asked.recv() => self.answer(query),
+                Some(wanted) = doors_wanted.recv() => self.prepare_doors(wanted, presence),
+                Ok(()) = self.profiles.changed() => self.open_doors(presence),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 // Before any agent gets what the operator has left.
                 Some(_) = self.questions.join_next() => self.operators.refill(),
-                () = presence.due() => presence.look_after(self.agents.as_mut().into_iter().chain([&mut self.operators])),
+                () = presence.due() => {
+                    let agents = self.agents.iter_mut().flat_map(Doors::listeners);
+                    presence.look_after(agents.chain([&mut self.operators]));
+                }
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
                     self.agents = None;
                     self.manager.stop(Stop::Stop);
@@ -280,6 +287,28 @@ impl Daemon {
             admin::Query::LogLevel { filter, answer } => {
                 let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
                 drop(answer.send(changed.map(|()| self.log.filter().to_owned())));
+            }
+        }
+    }
+
+    fn prepare_doors(&mut self, DoorsWanted { profiles, answer }: DoorsWanted, presence: &mut Presence) {
+        let made = self.agents.as_mut().map_or(Ok(()), |doors| doors.prepare(&profiles, presence.lock()));
+        // Whoever asked may have gone.
+        drop(answer.send(made));
+    }
+
+    /// Lets agents in where there are profiles, and has those leave whose profile is there no more, or not for them.
+    fn open_doors(&mut self, presence: &mut Presence) {
+        let profiles = Arc::clone(&self.profiles.borrow_and_update());
+        let Some(doors) = &mut self.agents else { return };
+        doors.serve(&profiles, presence.lock());
+        for agent in self.connected.values_mut() {
+            let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
+            if !profile.is_some_and(|profile| may_enter(profile, agent.peer.uid()))
+                && let Some(leave) = agent.leave.take()
+            {
+                // It may be leaving already.
+                let _ = leave.send(());
             }
         }
     }

@@ -68,8 +68,14 @@ pub struct ProfileReport {
     pub name: String,
     /// Path of the socket.
     pub socket: String,
+    /// Servers that it has, in file order.
+    #[serde(default)]
+    pub servers: Vec<String>,
     /// Tools its agents see.
     pub tools: usize,
+    /// Agents connected to it now.
+    #[serde(default)]
+    pub agents: usize,
 }
 
 /// One line that a server has written to stderr.

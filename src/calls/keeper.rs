@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn record(server: &str) -> Record {
-        let caller = Caller { session: 1, profile: "default", pid: None, uid: 0, client: None };
+        let caller = Caller { session: 1, profile: "default".into(), pid: None, uid: 0, client: None };
         Record {
             began: Moment::now(),
             ended: Moment::now(),

@@ -41,7 +41,7 @@ pub struct Caller {
     /// Number of its connection.
     pub session: u64,
     /// Profile of the socket it came by.
-    pub profile: &'static str,
+    pub profile: Arc<str>,
     /// Process id at connect time, if the kernel told it.
     pub pid: Option<i32>,
     /// User id at connect time.

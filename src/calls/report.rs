@@ -55,7 +55,7 @@ impl From<&Entry> for CallReport {
             pid: record.caller.pid,
             uid: record.caller.uid,
             client: record.caller.client.clone(),
-            profile: record.caller.profile.to_owned(),
+            profile: record.caller.profile.to_string(),
             server: record.server.as_deref().map(str::to_owned),
             tool: text::tool(&record.tool),
             outcome: record.outcome.word().to_owned(),
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_spelled_as_documented() {
-        let caller = Caller { session: 3, profile: "default", pid: Some(7), uid: 1000, client: None };
+        let caller = Caller { session: 3, profile: "default".into(), pid: Some(7), uid: 1000, client: None };
         let record = Record {
             began: Moment(7),
             ended: Moment(250_001_007),

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn record(request_bytes: usize) -> Record {
-        let caller = Caller { session: 1, profile: "default", pid: None, uid: 0, client: None };
+        let caller = Caller { session: 1, profile: "default".into(), pid: None, uid: 0, client: None };
         let (now, caller) = (Moment::now(), Arc::new(caller));
         let (server, tool, outcome) = (None, "t".into(), Outcome::Ok);
         Record { began: now, ended: now, caller, server, tool, outcome, request_bytes, reply_bytes: 0, arguments: None }

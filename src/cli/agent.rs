@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -9,8 +10,10 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::profile::Door;
 use crate::era;
 use crate::jsonrpc::{Message, reply};
+use crate::sockets::RuntimeDir;
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// Largest message taken from the daemon, in bytes: it has a cap of its own.
@@ -24,6 +27,12 @@ pub(super) struct Agent {
 }
 
 impl Agent {
+    /// Connects as an agent of a profile, or says why it cannot.
+    pub(super) async fn of(directory: &RuntimeDir, door: &Door, name: &str) -> Result<Self, ExitCode> {
+        let socket = door.path(directory)?;
+        Self::connect(&socket, name).await.map_err(|error| door.closed(directory, socket, &error))
+    }
+
     /// Connects and introduces itself as `name`.
     pub(super) async fn connect(socket: &Path, name: &str) -> io::Result<Self> {
         let (read, write) = UnixStream::connect(socket).await?.into_split();

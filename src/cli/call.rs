@@ -8,9 +8,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::agent::Agent;
+use super::profile::Door;
 use super::text::printable;
-use super::{FAILED, USAGE, fail, no_connection, say};
-use crate::sockets::{AGENT_SOCKET, RuntimeDir};
+use super::{FAILED, USAGE, fail, say};
+use crate::sockets::RuntimeDir;
 
 /// The arguments go out as they were typed, number spelling included.
 #[derive(Serialize)]
@@ -30,16 +31,15 @@ struct Outcome {
     is_error: bool,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, tool: &str, arguments: &str, json: bool) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, door: &Door, tool: &str, arguments: &str, json: bool) -> ExitCode {
     let arguments = match serde_json::from_str::<&RawValue>(arguments) {
         Ok(raw) if raw.get().starts_with('{') => raw,
         Ok(_) => return fail(USAGE, "the arguments are not a JSON object, such as '{\"path\": \"notes.md\"}'"),
         Err(error) => return fail(USAGE, format!("the arguments are not JSON: {error}")),
     };
-    let socket = directory.socket(AGENT_SOCKET);
-    let mut agent = match Agent::connect(&socket, "mcpd call").await {
+    let mut agent = match Agent::of(directory, door, "mcpd call").await {
         Ok(agent) => agent,
-        Err(error) => return no_connection(socket, &error),
+        Err(refused) => return refused,
     };
     match agent.request("tools/call", &CallParams { name: tool, arguments }).await {
         Ok(Ok(result)) => show(&result, json),

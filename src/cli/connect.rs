@@ -5,18 +5,22 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-use super::{FAILED, fail, no_connection};
-use crate::sockets::{AGENT_SOCKET, RuntimeDir};
+use super::profile::Door;
+use super::{FAILED, fail};
+use crate::sockets::RuntimeDir;
 
 /// Copied at once: a pipe's capacity.
 const CHUNK: usize = 64 << 10;
 
 /// Two threads that block: an agent's few messages need no event loop, and one end must never wait for the other.
-pub(super) fn run(directory: &RuntimeDir) -> ExitCode {
-    let path = directory.socket(AGENT_SOCKET);
+pub(super) fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
+    let path = match door.path(directory) {
+        Ok(path) => path,
+        Err(refused) => return refused,
+    };
     let socket = match UnixStream::connect(&path) {
         Ok(socket) => socket,
-        Err(error) => return no_connection(path, &error),
+        Err(error) => return door.closed(directory, path, &error),
     };
     let to_daemon = match socket.try_clone() {
         Ok(to_daemon) => to_daemon,

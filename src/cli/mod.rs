@@ -19,6 +19,7 @@ mod log_level;
 mod logs;
 mod order;
 mod outcome;
+mod profile;
 mod reload;
 mod remove;
 mod serve;
@@ -35,6 +36,7 @@ use clap::{Parser, Subcommand};
 
 use self::health::Health;
 use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
+use self::profile::Door;
 use crate::admin::{CallsWanted, LogsWanted, Order};
 use crate::logging::Format;
 use crate::manager::Toggle;
@@ -83,12 +85,16 @@ enum Command {
     },
     /// List the tools that agents see
     Tools {
+        #[command(flatten)]
+        door: Door,
         /// Print them as the daemon lists them, as JSON
         #[arg(long)]
         json: bool,
     },
     /// Call a tool as an agent would
     Call {
+        #[command(flatten)]
+        door: Door,
         /// Its exposed name, as `mcpd tools` prints it
         tool: String,
         /// Its arguments, a JSON object
@@ -179,6 +185,8 @@ enum Command {
     Schema,
     /// Join standard input and output to the daemon, for agents that can only launch commands
     Connect {
+        #[command(flatten)]
+        door: Door,
         /// Print instead what has this client do so, ready to be pasted: claude-code, claude-desktop, codex, cursor, gemini,
         /// vscode, windsurf or zed
         #[arg(long, value_name = "CLIENT")]
@@ -206,9 +214,9 @@ pub fn main() -> ExitCode {
         Command::Status { check, json } => {
             with(directory(), |directory| block_on(status::run(&directory, check, json)))
         }
-        Command::Tools { json } => with(directory(), |directory| block_on(tools::run(&directory, json))),
-        Command::Call { tool, arguments, json } => {
-            with(directory(), |directory| block_on(call::run(&directory, &tool, &arguments, json)))
+        Command::Tools { door, json } => with(directory(), |directory| block_on(tools::run(&directory, &door, json))),
+        Command::Call { door, tool, arguments, json } => {
+            with(directory(), |directory| block_on(call::run(&directory, &door, &tool, &arguments, json)))
         }
         Command::Calls { follow, server, json, last } => {
             let wanted = CallsWanted { last, server, follow };
@@ -240,8 +248,10 @@ pub fn main() -> ExitCode {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
         Command::Schema => say(crate::config::SCHEMA),
-        Command::Connect { print: Some(client) } => connect_print::run(&client, &options),
-        Command::Connect { print: None } => with(directory(), |directory| connect::run(&directory)),
+        Command::Connect { door, print: Some(client) } => {
+            connect_print::run(&client, &[options, door.options()].concat())
+        }
+        Command::Connect { door, print: None } => with(directory(), |directory| connect::run(&directory, &door)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::text::{marked, one_line, table};
 use super::{FAILED, NOT_RUNNING, fail, say};
-use crate::admin::report::{AgentReport, InstanceReport, ReloadRefused, Report, ServerReport};
+use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, ReloadRefused, Report, ServerReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -70,10 +70,20 @@ pub(super) fn render(report: &Report) -> String {
     } else {
         text += &agents(&report.agents);
     }
-    for profile in &report.profiles {
-        text += &format!("\nprofile {} · {} tools · {}\n", profile.name, profile.tools, profile.socket);
-    }
+    text += "\n";
+    report.profiles.iter().for_each(|one| text += &profile(one, report.servers.len()));
     text
+}
+
+fn profile(ProfileReport { name, socket, servers, tools, agents }: &ProfileReport, of: usize) -> String {
+    let servers = match servers.len() {
+        0 => "no servers".to_owned(),
+        all if all == of => "all servers".to_owned(),
+        _ => servers.join(", "),
+    };
+    let plural = |count: usize, noun| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let (tools, agents) = (plural(*tools, "tool"), plural(*agents, "agent"));
+    format!("profile {name} · {servers} · {tools} · {agents} · {socket}\n")
 }
 
 fn servers(servers: &[ServerReport]) -> String {

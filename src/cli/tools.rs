@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::agent::Agent;
+use super::profile::Door;
 use super::text::{printable, table};
-use super::{FAILED, fail, no_connection, say};
-use crate::sockets::{AGENT_SOCKET, RuntimeDir};
+use super::{FAILED, fail, say};
+use crate::sockets::RuntimeDir;
 
 #[derive(Deserialize)]
 struct List {
@@ -24,11 +25,10 @@ pub(super) struct Tool {
     description: String,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
-    let socket = directory.socket(AGENT_SOCKET);
-    let mut agent = match Agent::connect(&socket, "mcpd tools").await {
+pub(super) async fn run(directory: &RuntimeDir, door: &Door, json: bool) -> ExitCode {
+    let mut agent = match Agent::of(directory, door, "mcpd tools").await {
         Ok(agent) => agent,
-        Err(error) => return no_connection(socket, &error),
+        Err(refused) => return refused,
     };
     match list(&mut agent).await {
         // As the daemon sent it: key order and number spelling included.

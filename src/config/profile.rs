@@ -78,6 +78,15 @@ impl Profile {
         Some(server.policy.clone().and(&self.narrowing.of(&server.name).ok()?))
     }
 
+    /// `server` with what of it is seen; `None` if it is not in the profile.
+    pub(crate) fn seen(&self, server: &Arc<ServerConfig>) -> Option<Arc<ServerConfig>> {
+        if self.is_whole() {
+            return Some(Arc::clone(server));
+        }
+        let policy = self.policy(server)?;
+        Some(Arc::new(ServerConfig { policy, ..(**server).clone() }))
+    }
+
     /// Whether agents see all that servers' own policies leave.
     #[must_use]
     pub fn is_whole(&self) -> bool {

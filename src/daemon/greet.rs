@@ -5,25 +5,31 @@ use std::time::Instant;
 
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
+use tokio::sync::oneshot;
 
+use super::doors::Doors;
 use super::status::Connected;
 use super::{Daemon, process};
 use crate::calls::Caller;
+use crate::config::Profile;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::sockets::Listener;
+use crate::manager::Served;
 use crate::{admin, server, session};
 
-/// The next connection; never, if there is no listener any more.
-pub(super) async fn accept(listener: Option<&Listener>) -> UnixStream {
-    match listener {
-        Some(listener) => listener.accept().await,
+/// The next agent, and its door; never, if there is none any more.
+pub(super) async fn accept(doors: Option<&Doors>) -> (usize, UnixStream) {
+    match doors {
+        Some(doors) => doors.accept().await,
         None => std::future::pending().await,
     }
 }
 
 impl Daemon {
-    pub(super) fn greet_agent(&mut self, stream: UnixStream) {
-        let Some(peer) = own_peer(&stream) else { return };
+    pub(super) fn greet_agent(&mut self, door: usize, stream: UnixStream) {
+        let Some(Served { profile, view }) = self.agents.as_ref().map(|doors| doors.get(door).served.clone()) else {
+            return;
+        };
+        let Some(peer) = peer(&stream, |uid| may_enter(&profile, uid)) else { return };
         if self.sessions.len() >= self.max_sessions {
             tracing::warn!(pid = peer.pid(), "refused an agent: {} are connected", self.max_sessions);
             let message = format!("mcpd serves {} agents already", self.max_sessions);
@@ -38,28 +44,30 @@ impl Daemon {
         let (pid, uid) = (peer.pid(), peer.uid());
         let setup = session::Setup {
             number: self.next_session,
-            caller: Caller { session: self.next_session, profile: "default", pid, uid, client: None },
+            caller: Caller { session: self.next_session, profile: Arc::clone(&profile.name), pid, uid, client: None },
             calls: self.calls.clone(),
-            view: self.view.clone(),
-            own_views: self.manager.own_views(),
+            view,
+            own_views: self.manager.own_views(&profile.name),
             max_message: self.max_message,
             line_timeout: self.line_timeout,
             closing: self.closing.1.clone(),
             facts: Arc::clone(&facts),
             cwd: process::working_directory(pid),
         };
-        let task = self.sessions.spawn(session::run(stream, setup));
-        let connected = Connected { number: self.next_session, peer, since: Instant::now(), facts };
+        let (leave, told) = oneshot::channel();
+        let task = self.sessions.spawn(session::run(stream, setup, told));
+        let (number, profile) = (self.next_session, Arc::clone(&profile.name));
+        let connected = Connected { number, profile, peer, since: Instant::now(), facts, leave: Some(leave) };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
     }
 
     pub(super) fn greet_operator(&mut self, stream: UnixStream) {
-        let Some(peer) = own_peer(&stream) else { return };
+        let Some(peer) = peer(&stream, is_own) else { return };
         // All that this process starts are servers, whether they serve, come or go.
         let own = std::process::id();
-        let is_own = |pid: i32| pid.cast_unsigned() == own;
-        if !peer.pid().is_some_and(|pid| is_own(pid) || server::is_unrelated(pid, &[own])) {
+        let is_itself = |pid: i32| pid.cast_unsigned() == own;
+        if !peer.pid().is_some_and(|pid| is_itself(pid) || server::is_unrelated(pid, &[own])) {
             tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
             return;
         }
@@ -67,12 +75,21 @@ impl Daemon {
     }
 }
 
-/// Who connected, if it is this daemon's own user; nobody else gets a byte read.
-fn own_peer(stream: &UnixStream) -> Option<UCred> {
+/// Who connected, if the kernel says that it is somebody who may; nobody else gets a byte read.
+fn peer(stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
     let peer = stream.peer_cred().ok()?;
-    let own = peer.uid() == rustix::process::geteuid().as_raw();
-    if !own {
+    let may = may(peer.uid());
+    if !may {
         tracing::warn!(uid = peer.uid(), pid = peer.pid(), "refused another user");
     }
-    own.then_some(peer)
+    may.then_some(peer)
+}
+
+/// Whether a user may come in as an agent of `profile`.
+pub(super) fn may_enter(profile: &Profile, uid: u32) -> bool {
+    is_own(uid) || profile.allow_uids.contains(&uid)
+}
+
+fn is_own(uid: u32) -> bool {
+    uid == rustix::process::geteuid().as_raw()
 }

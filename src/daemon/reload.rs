@@ -1,8 +1,9 @@
 //! Taking over a changed configuration while the daemon runs.
 //!
-//! It is read and checked as a whole first; one that does not hold changes nothing, and is remembered until one does. What the
-//! `[daemon]` table says holds from the next start on. Configurations are read one after another, and waited for together:
-//! while servers start that one has brought, the next may come.
+//! It is read and checked as a whole first, and the sockets of its profiles are made; if either fails, nothing changes, and that is
+//! remembered until one holds. What the `[daemon]` table says holds from the next start on, but for how tools are named.
+//! Configurations are read one after another, and waited for together: while servers start that one has brought, the next may
+//! come.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +13,12 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 
+use super::doors::DoorsWanted;
 use crate::admin::ReloadAsked;
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::config::interpolate::Process;
-use crate::config::{self, DaemonConfig, Loaded};
-use crate::manager::{Changes, Failed, Manager, ManagerError};
+use crate::config::{self, DaemonConfig, Loaded, Profile};
+use crate::manager::{Changes, Exposed, Failed, Manager, ManagerError, Wanted};
 use crate::moment::Moment;
 
 /// Configurations whose servers are waited for at once. While there are so many, the next is not read yet: it is the latest
@@ -40,13 +42,16 @@ pub(super) struct Reload {
     /// As it was at start.
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
+    /// To who owns the sockets.
+    pub(super) doors: mpsc::Sender<DoorsWanted>,
     pub(super) refused: watch::Sender<Option<Refused>>,
 }
 
-/// A set of servers that is not in force yet.
+/// What is wanted and not in force yet.
 struct Ordered {
     warnings: Vec<String>,
     done: oneshot::Receiver<Result<Changes, ManagerError>>,
+    doors: mpsc::Sender<DoorsWanted>,
 }
 
 impl Reload {
@@ -85,19 +90,37 @@ impl Reload {
         let Loaded { config, warnings, files, .. } = loaded.map_err(|error| error.render(false))?;
         self.read.send_if_modified(|read| std::mem::replace(read, files.clone()) != files);
         let mut warnings: Vec<_> = warnings.iter().map(|warning| warning.render(false)).collect();
-        if config.daemon != self.daemon {
-            warnings.push("what has changed in [daemon] holds when mcpd is started the next time".to_owned());
+        let naming = config.daemon.naming.clone();
+        if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon }) != self.daemon {
+            warnings.push(
+                "what has changed in [daemon] beside the naming holds when mcpd is started the next time".to_owned(),
+            );
         }
-        let done = self.manager.want(config.servers).await.map_err(|error| error.to_string())?;
+        prepare(&self.doors, &config.profiles).await?;
+        let exposed = Some(Exposed { naming, profiles: config.profiles });
+        let wanted = Wanted { servers: config.servers, exposed };
+        let done = self.manager.want(wanted).await.map_err(|error| error.to_string())?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(Ordered { warnings, done })
+        Ok(Ordered { warnings, done, doors: self.doors.clone() })
     }
 }
 
+/// Has there be a socket for each of these profiles, and those that are wanted no more be gone.
+async fn prepare(doors: &mpsc::Sender<DoorsWanted>, profiles: &[Arc<Profile>]) -> Result<(), String> {
+    let (answer, made) = oneshot::channel();
+    let sent = doors.send(DoorsWanted { profiles: profiles.to_vec(), answer }).await;
+    let stopped = || "mcpd is being stopped".to_owned();
+    sent.map_err(|_| stopped())?;
+    made.await.map_err(|_| stopped())?.map_err(|error| error.to_string())
+}
+
 /// Says to everybody what has become of a set, when that is known.
-async fn in_force(Ordered { warnings, done }: Ordered, waiting: Vec<ReloadAsked>) {
+async fn in_force(Ordered { warnings, done, doors }: Ordered, waiting: Vec<ReloadAsked>) {
     // A manager that is gone has been stopped.
-    match done.await.unwrap_or(Err(ManagerError::Closed)) {
+    let done = done.await.unwrap_or(Err(ManagerError::Closed));
+    // Whoever is told of it finds the sockets as they are to be, unless all are gone.
+    let _ = prepare(&doors, &[]).await;
+    match done {
         Ok(changes) => {
             let said = summary(&changes);
             if changes.failed.is_empty() {

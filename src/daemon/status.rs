@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::net::unix::UCred;
+use tokio::sync::oneshot;
 
 use super::Daemon;
+use super::doors::{Door, Doors};
 use super::reload::Refused;
 use crate::admin::report::{AgentReport, ProfileReport, ReloadRefused, Report};
 use crate::kind::Kind;
@@ -20,9 +22,12 @@ const MOST_REASON: usize = 32 << 10;
 /// One connected agent.
 pub(super) struct Connected {
     pub(super) number: u64,
+    pub(super) profile: Arc<str>,
     pub(super) peer: UCred,
     pub(super) since: Instant,
     pub(super) facts: Arc<Facts>,
+    /// `None` once it was told to leave.
+    pub(super) leave: Option<oneshot::Sender<()>>,
 }
 
 impl Daemon {
@@ -38,11 +43,18 @@ impl Daemon {
             reload_refused: self.refused.borrow().as_ref().map(refused),
             servers: manager::report::servers(&view),
             agents,
-            profiles: vec![ProfileReport {
-                name: "default".to_owned(),
-                socket: self.agent_socket.clone(),
-                tools: view.catalog.count(Kind::Tools),
-            }],
+            profiles: self.agents.iter().flat_map(Doors::all).map(|door| self.profile(door)).collect(),
+        }
+    }
+
+    fn profile(&self, Door { served, listener }: &Door) -> ProfileReport {
+        let (profile, view) = (&served.profile, served.view.borrow());
+        ProfileReport {
+            name: profile.name.to_string(),
+            socket: listener.path().display().to_string(),
+            servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
+            tools: view.catalog.count(Kind::Tools),
+            agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
         }
     }
 }
@@ -57,7 +69,7 @@ fn agent(connected: &Connected) -> AgentReport {
     let introduction = connected.facts.introduction.get();
     AgentReport {
         session: connected.number,
-        profile: "default".to_owned(),
+        profile: connected.profile.to_string(),
         pid: connected.peer.pid(),
         uid: connected.peer.uid(),
         client: introduction.and_then(|said| said.client.clone()),

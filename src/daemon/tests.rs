@@ -12,12 +12,13 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let config = config::load(&[file], &Process).expect("a good configuration").config;
     let host = Host::new(Guard::None);
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
-    let lock = directory.lock().expect("nobody else's");
-    let sockets = (lock.listen(AGENT_SOCKET).expect("free"), lock.listen(ADMIN_SOCKET).expect("free"));
+    let mut lock = directory.lock().expect("nobody else's");
+    let doors = Doors::make(&config.profiles, &mut lock, Activated::default()).expect("free");
+    let sockets = (doors, lock.listen(ADMIN_SOCKET, Reach::Owner).expect("free"));
 
     let max_message = host.max_message;
     let setup = Setup { naming: config.daemon.naming, host, strays: None };
-    let (manager, _) = Manager::spawn(setup, config.servers).expect("good names");
+    let (manager, _) = Manager::spawn(setup, config.servers, config.profiles).expect("good names");
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
@@ -33,10 +34,10 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     };
     let (_never, stop) = StopOrder::channel();
     let mut presence = Presence::new(lock).expect("a timer");
-    let ended = daemon.serve(&mut presence, asked.queries, stop, tokio::spawn(panics)).await;
+    let ended = daemon.serve(&mut presence, (asked.queries, mpsc::channel(1).1), stop, tokio::spawn(panics)).await;
 
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "its server is left");
-    let left = [AGENT_SOCKET, ADMIN_SOCKET].map(|name| directory.socket(name).exists());
+    let left = [crate::sockets::AGENT_SOCKET, ADMIN_SOCKET].map(|name| directory.socket(name).exists());
     assert_eq!(left, [false, false]);
 }

@@ -1,7 +1,7 @@
 //! A new set of servers, taken over as a whole: the only way in which servers come, go and change together.
 //!
 //! What is new or to be run differently is started first, beside what runs ([`super::successor`]). When all of that is ready,
-//! has failed, or has had [`STAGE`], the set is in force: order, policy, limits of calls, what is new, what has gone, and every
+//! has failed, or has had [`STAGE`], the set is in force: order, policy, profiles, limits of calls, what is new, what has gone, and every
 //! successor that is ready, in one step, so that agents are told once. A successor that needs longer takes its place when it is
 //! ready. One that fails is dropped: what ran before goes on, and is known to have refused.
 //!
@@ -25,7 +25,8 @@ use super::orders::{Done, check_names};
 use super::successor::{Successor, patience};
 use super::switches::Presence;
 use super::task::{Entry, ManagerTask};
-use crate::config::ServerConfig;
+use crate::config::{Profile, ServerConfig};
+use crate::naming::Naming;
 use crate::server::{Running, Stop};
 
 /// How long a set waits for what it starts before it is in force.
@@ -33,14 +34,25 @@ const STAGE: Duration = Duration::from_secs(5);
 
 /// All that is wanted of a manager.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) servers: Vec<ServerConfig>,
+pub(crate) struct Wanted {
+    pub(crate) servers: Vec<ServerConfig>,
+    /// `None`: as before.
+    pub(crate) exposed: Option<Exposed>,
+}
+
+/// What of servers is exposed to whom, under which names.
+#[derive(Debug)]
+pub(crate) struct Exposed {
+    /// Where no profile says anything else.
+    pub(crate) naming: Naming,
+    pub(crate) profiles: Vec<Arc<Profile>>,
 }
 
 /// What is wanted and not in force yet.
 #[derive(Debug)]
 struct Staged {
     servers: Vec<Arc<ServerConfig>>,
+    exposed: Option<Exposed>,
     until: Instant,
 }
 
@@ -95,8 +107,9 @@ impl ManagerTask {
         let now = Instant::now();
         let until = now + awaited.iter().map(|config| patience(config, awaited.len())).max().unwrap_or_default();
         self.changing.asked.push(Asked { done, changes, awaited, until });
-        let until = self.changing.staged.take().map_or(now + STAGE, |staged| staged.until);
-        self.changing.staged = Some(Staged { servers, until });
+        let (until, before) =
+            self.changing.staged.take().map_or((now + STAGE, None), |staged| (staged.until, staged.exposed));
+        self.changing.staged = Some(Staged { servers, exposed: wanted.exposed.or(before), until });
         self.look();
     }
 
@@ -151,7 +164,7 @@ impl ManagerTask {
     }
 
     fn put_in_force(&mut self, now: Instant) {
-        let Some(Staged { servers, .. }) = self.changing.staged.take() else { return };
+        let Some(Staged { servers, exposed, .. }) = self.changing.staged.take() else { return };
         let mut before = std::mem::take(&mut self.servers);
         let mut successors = std::mem::take(&mut self.changing.successors);
         for config in servers {
@@ -172,7 +185,11 @@ impl ManagerTask {
             self.servers.push(entry);
         }
         self.changing.gone.extend(before.into_iter().map(|entry| (entry.running, Stop::Stop)));
-        self.publish_anew();
+        if let Some(exposed) = exposed {
+            self.expose(exposed);
+        }
+        self.publish(false);
+        self.serve_profiles();
         self.dismiss();
     }
 
@@ -185,7 +202,7 @@ impl ManagerTask {
         for one in proved {
             self.settle_named(one, now);
         }
-        self.publish_anew();
+        self.publish(false);
         self.dismiss();
     }
 

@@ -35,6 +35,7 @@ mod own;
 pub mod report;
 mod resources;
 mod settle;
+mod shown;
 mod strays;
 mod successor;
 mod switches;
@@ -46,7 +47,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use self::change::Wanted;
+pub(crate) use self::change::{Exposed, Wanted};
 pub use self::changes::{Changes, Failed};
 pub use self::error::ManagerError;
 use self::orders::{Done, Order, check_names};
@@ -62,7 +63,7 @@ use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 use crate::catalog::{Catalog, Lists};
 use crate::client::connected;
-use crate::config::ServerConfig;
+use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
@@ -72,15 +73,24 @@ use crate::server::{self, Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
 
-/// What agents of one profile see, or some of them, at one moment.
+/// What agents of one profile see, or some of them, at one moment; or all there is, but for what servers' own policies hide.
 #[derive(Debug)]
 pub struct View {
     /// What is exposed.
     pub catalog: Catalog,
     /// The servers its routes lead to, by index.
     pub servers: Vec<Member>,
+    /// How what it exposes is named.
+    pub naming: Naming,
     /// Every first start attempt has ended, or the deadline for first lists has passed.
     pub settled: bool,
+}
+
+/// A profile, and what its agents see.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) view: watch::Receiver<Arc<View>>,
 }
 
 /// One server of a manager.
@@ -88,7 +98,7 @@ pub struct View {
 pub struct Member {
     /// The way to it.
     pub handle: ServerHandle,
-    /// As it is to be run.
+    /// As it is to be run; its policy is what is seen here.
     pub config: Arc<ServerConfig>,
     /// Whether it is there for agents at all.
     pub presence: Presence,
@@ -126,8 +136,8 @@ impl Default for Setup {
 pub struct Manager {
     orders: mpsc::Sender<Order>,
     view: watch::Receiver<Arc<View>>,
+    profiles: watch::Receiver<Arc<[Served]>>,
     stop: Arc<watch::Sender<Stop>>,
-    naming: Naming,
 }
 
 impl Manager {
@@ -144,18 +154,22 @@ impl Manager {
     /// # Errors
     /// As [`Manager::start`].
     pub fn start_with(setup: Setup, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Self, ManagerError> {
-        Ok(Self::spawn(setup, servers.into_iter().collect())?.0)
+        Ok(Self::spawn(setup, servers.into_iter().collect(), Vec::new())?.0)
     }
 
-    /// The same, with the task that ends when no process of any server is left.
-    pub(crate) fn spawn(setup: Setup, servers: Vec<ServerConfig>) -> Result<(Self, JoinHandle<()>), ManagerError> {
+    /// The same, for agents of `profiles`, with the task that ends when no process of any server is left.
+    pub(crate) fn spawn(
+        setup: Setup,
+        servers: Vec<ServerConfig>,
+        profiles: Vec<Arc<Profile>>,
+    ) -> Result<(Self, JoinHandle<()>), ManagerError> {
         check_names(servers.iter().map(|config| &config.name))?;
-        let naming = setup.naming.clone();
-        let (task, view) = ManagerTask::start(setup, servers);
+        let task = ManagerTask::start(setup, servers, profiles);
+        let (view, profiles) = (task.whole.view.subscribe(), task.served.subscribe());
         let (orders, receiver) = mpsc::channel(ORDER_PLACES);
         let (stop, order) = StopOrder::channel();
         let running = tokio::spawn(task.run(receiver, order));
-        Ok((Self { orders, view, stop: Arc::new(stop), naming }, running))
+        Ok((Self { orders, view, profiles, stop: Arc::new(stop) }, running))
     }
 
     /// What is exposed now, and what will be.
@@ -164,9 +178,14 @@ impl Manager {
         self.view.clone()
     }
 
-    /// What agents see that have instances of their own.
-    pub(crate) fn own_views(&self) -> OwnViews {
-        OwnViews(self.orders.clone())
+    /// The profiles, each with what its agents see.
+    pub(crate) fn profiles(&self) -> watch::Receiver<Arc<[Served]>> {
+        self.profiles.clone()
+    }
+
+    /// What agents of a profile see that have instances of their own.
+    pub(crate) fn own_views(&self, profile: &Arc<str>) -> OwnViews {
+        OwnViews { orders: self.orders.clone(), profile: Arc::clone(profile) }
     }
 
     /// Adds a server, at the end, and waits until its tools are known.
@@ -203,17 +222,17 @@ impl Manager {
     /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then nothing has changed. That a server fails is
     /// no error, but in [`Changes::failed`].
     pub async fn set_servers(&self, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Changes, ManagerError> {
-        self.want(servers.into_iter().collect()).await?.await.map_err(|_| ManagerError::Closed)?
+        let wanted = Wanted { servers: servers.into_iter().collect(), exposed: None };
+        self.want(wanted).await?.await.map_err(|_| ManagerError::Closed)?
     }
 
-    /// The same, in two steps: it is ordered when this returns, and done when what it returns is told.
+    /// The same of all that a configuration says, in two steps: it is ordered when this returns, and done when what it returns is told.
     pub(crate) async fn want(
         &self,
-        servers: Vec<ServerConfig>,
+        wanted: Wanted,
     ) -> Result<oneshot::Receiver<Result<Changes, ManagerError>>, ManagerError> {
         let (done, answer) = oneshot::channel();
-        let order = Order::Want(Wanted { servers }, done);
-        self.orders.send(order).await.map_err(|_| ManagerError::Closed)?;
+        self.orders.send(Order::Want(wanted, done)).await.map_err(|_| ManagerError::Closed)?;
         Ok(answer)
     }
 

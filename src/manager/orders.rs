@@ -38,8 +38,8 @@ pub(super) enum Order {
     Vouch(String, Vouched, Done<()>),
     /// Another instance.
     Restart(String, Done<(ServerHandle, u64)>),
-    /// What the agent with this connection sees.
-    Follow(u64, Done<watch::Receiver<Arc<View>>>),
+    /// What the agent of this profile with this connection sees.
+    Follow(u64, Arc<str>, Done<watch::Receiver<Arc<View>>>),
     /// What servers have brought by now, published.
     Refresh(Done<()>),
 }
@@ -58,7 +58,11 @@ impl ManagerTask {
             Order::Toggle(name, wanted, done) => drop(done.send(self.toggle(&name, &wanted))),
             Order::Vouch(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
-            Order::Follow(session, done) => drop(done.send(Ok(self.follow(session)))),
+            Order::Follow(session, profile, done) => {
+                if let Some(view) = self.follow(session, &profile) {
+                    drop(done.send(Ok(view)));
+                }
+            }
             Order::Refresh(done) => {
                 self.publish(false);
                 drop(done.send(Ok(())));
@@ -76,7 +80,7 @@ impl ManagerTask {
         let entry = self.start_one(Arc::new(config), Presence::Shown);
         let handle = entry.running.handle.clone();
         self.servers.push(entry);
-        self.publish_anew();
+        self.publish(false);
         Ok(handle)
     }
 
@@ -85,7 +89,7 @@ impl ManagerTask {
         self.give_up_successor(name);
         let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
         self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Stop)));
-        self.publish_anew();
+        self.publish(false);
         self.dismiss();
         Ok(handle)
     }
@@ -96,7 +100,7 @@ impl ManagerTask {
             |error: globset::Error| ManagerError::BadPattern { server: name.to_owned(), reason: error.to_string() };
         let policy = entry.config.policy.denying(deny).map_err(bad)?;
         entry.config = Arc::new(ServerConfig { policy, ..(*entry.config).clone() });
-        self.publish_anew();
+        self.publish(false);
         Ok(())
     }
 
@@ -105,7 +109,7 @@ impl ManagerTask {
         for one in self.changing.successors.iter().filter(|one| *one.config.name == *name) {
             one.running.control.vouch(vouched);
         }
-        self.publish_anew();
+        self.publish(false);
         Ok(())
     }
 

@@ -10,14 +10,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::View;
 use super::orders::Order;
+use super::shown::keep_names;
 use super::switches::Presence;
-use super::task::ManagerTask;
-use crate::catalog::{Identity, Lists, identity, is_same};
+use crate::catalog::{Identity, Lists, Names, identity, is_same};
 use crate::server::OwnLists;
 
 /// Where sessions get the views of their agents; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct OwnViews(pub(super) mpsc::Sender<Order>);
+pub struct OwnViews {
+    pub(super) orders: mpsc::Sender<Order>,
+    /// Of the agents' profile.
+    pub(super) profile: Arc<str>,
+}
 
 /// The agents that have asked, and what they see.
 #[derive(Debug, Default)]
@@ -29,42 +33,46 @@ pub(super) struct Followers {
 
 impl OwnViews {
     /// What the agent with this connection sees now, and what it will: at any moment in accordance with the view of the profile.
-    /// `None` if the manager has ended.
+    /// `None` if the manager has ended, or has no such profile any more.
     pub async fn of(self, session: u64) -> Option<watch::Receiver<Arc<View>>> {
         let (done, answer) = oneshot::channel();
-        self.0.send(Order::Follow(session, done)).await.ok()?;
+        self.orders.send(Order::Follow(session, self.profile, done)).await.ok()?;
         answer.await.ok()?.ok()
     }
 }
 
-impl ManagerTask {
-    pub(super) fn follow(&mut self, session: u64) -> watch::Receiver<Arc<View>> {
-        let profile = self.view.borrow().clone();
-        let follower = self.followers.all.entry(session).or_insert_with(|| watch::Sender::new(profile));
+impl Followers {
+    /// What the agent with this connection sees now, and what it will; `profile` is what all see.
+    pub(super) fn follow(
+        &mut self,
+        session: u64,
+        profile: &Arc<View>,
+        names: &mut Names,
+    ) -> watch::Receiver<Arc<View>> {
+        let follower = self.all.entry(session).or_insert_with(|| watch::Sender::new(Arc::clone(profile)));
         let receiver = follower.subscribe();
-        self.publish_own(false);
+        self.show(profile, false, names);
         receiver
     }
 
     /// Shows each agent what it is to see by now. `is_new` says that the view of the profile is another than before.
-    pub(super) fn publish_own(&mut self, is_new: bool) {
-        let Followers { mut all, views: before } = std::mem::take(&mut self.followers);
+    pub(super) fn show(&mut self, profile: &Arc<View>, is_new: bool, names: &mut Names) {
+        let Self { mut all, views: before } = std::mem::take(self);
         all.retain(|_, follower| !follower.is_closed());
         if all.is_empty() {
             return;
         }
         let before = if is_new { HashMap::new() } else { before };
-        let profile = self.view.borrow().clone();
-        let own = if self.may_name(&profile) { own_lists(&profile) } else { Vec::new() };
+        let own = own_lists(profile);
         let mut views: HashMap<Vec<_>, Arc<View>> = HashMap::new();
         for (session, follower) in &all {
-            let other = others(&profile, &own, *session);
+            let other = others(profile, &own, *session);
             let view = if other.is_empty() {
-                Arc::clone(&profile)
+                Arc::clone(profile)
             } else {
                 let key: Vec<_> = other.iter().map(|(server, lists)| (*server, identity(lists))).collect();
                 let known = views.get(&key).or_else(|| before.get(&key)).cloned();
-                let view = known.unwrap_or_else(|| Arc::new(self.view_with(&profile, &other)));
+                let view = known.unwrap_or_else(|| Arc::new(view_with(profile, &other, names)));
                 Arc::clone(views.entry(key).or_insert(view))
             };
             follower.send_if_modified(|seen| {
@@ -73,17 +81,22 @@ impl ManagerTask {
                 is_other
             });
         }
-        self.followers = Followers { all, views };
+        *self = Self { all, views };
     }
 
-    /// The view in which some servers offer something else.
-    fn view_with(&mut self, profile: &View, other: &[(usize, &Lists)]) -> View {
-        let mut servers = profile.servers.clone();
-        for (server, lists) in other {
-            servers[*server].lists = (*lists).clone();
-        }
-        View { catalog: self.build(&servers), servers, settled: profile.settled }
+    /// Has the names that are shown only here lead where they lead, or nowhere, under whatever naming.
+    pub(super) fn keep_names(&self, names: &mut Names) {
+        self.views.values().for_each(|view| keep_names(names, view));
     }
+}
+
+/// The view in which some servers offer something else.
+fn view_with(profile: &View, other: &[(usize, &Lists)], names: &mut Names) -> View {
+    let mut servers = profile.servers.clone();
+    for (server, lists) in other {
+        servers[*server].lists = (*lists).clone();
+    }
+    View::new(names, profile.naming.clone(), servers, profile.settled)
 }
 
 /// The servers, by their indices, that offer agents something of their own.

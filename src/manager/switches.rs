@@ -62,7 +62,7 @@ pub(super) struct Switched {
 
 impl ManagerTask {
     pub(super) fn toggle(&mut self, name: &str, wanted: &Toggle) -> Result<Switched, ManagerError> {
-        let naming = self.naming().clone();
+        let naming = self.whole.profile.naming.clone();
         self.find(name)?;
         if *wanted == Toggle::Stop {
             self.give_up_successor(name);
@@ -77,7 +77,7 @@ impl ManagerTask {
             Toggle::DisableTool(tool) => Some(entry.switch(&naming, tool, false)?),
         };
         let handle = entry.running.handle.clone();
-        self.publish_anew();
+        self.publish(false);
         self.dismiss();
         Ok(Switched { handle, tool })
     }

@@ -10,15 +10,14 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinError;
 use tokio::time::sleep_until;
 
-use super::change::Changing;
+use super::change::{Changing, Exposed};
 use super::changes::Failed;
 use super::orders::Order;
-use super::own::Followers;
+use super::shown::Shown;
 use super::switches::Presence;
-use super::{Member, Setup, View};
-use crate::catalog::{Catalog, Lists, Names, Source, is_same};
-use crate::config::ServerConfig;
-use crate::naming::{Naming, Scheme};
+use super::{Member, Served, Setup, View};
+use crate::catalog::Lists;
+use crate::config::{Profile, ServerConfig};
 use crate::server::{self, Record, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.
@@ -47,36 +46,33 @@ pub(super) struct ManagerTask {
     pub(super) leaving: Vec<Running>,
     pub(super) changing: Changing,
     changed: Arc<Notify>,
-    names: Names,
     /// The lists of a server that agents do not see.
     nothing: Lists,
-    /// The lists that the current catalog was built from; `None` once more than lists has changed.
-    built_from: Option<Vec<Lists>>,
-    pub(super) view: watch::Sender<Arc<View>>,
-    pub(super) followers: Followers,
+    /// All there is, but for what servers' own policies hide.
+    pub(super) whole: Shown,
+    profiles: Vec<Shown>,
+    pub(super) served: watch::Sender<Arc<[Served]>>,
 }
 
 impl ManagerTask {
     /// Starts `servers`, all at once. Their names have been checked.
-    pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>) -> (Self, watch::Receiver<Arc<View>>) {
-        let settled = servers.is_empty();
-        let first = View { catalog: Catalog::default(), servers: Vec::new(), settled };
-        let (view, receiver) = watch::channel(Arc::new(first));
+    pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>, profiles: Vec<Arc<Profile>>) -> Self {
+        let whole = Shown::whole(setup.naming.clone());
         let mut task = Self {
-            setup,
             servers: Vec::new(),
             leaving: Vec::new(),
             changing: Changing::default(),
             changed: Arc::default(),
-            names: Names::default(),
             nothing: Lists::default(),
-            built_from: None,
-            view,
-            followers: Followers::default(),
+            profiles: profiles.into_iter().map(|profile| Shown::of(profile, &whole)).collect(),
+            whole,
+            served: watch::Sender::new([].into()),
+            setup,
         };
         task.servers = servers.into_iter().map(|config| task.start_one(Arc::new(config), Presence::Shown)).collect();
         task.publish(false);
-        (task, receiver)
+        task.serve_profiles();
+        task
     }
 
     pub(super) fn start_one(&self, config: Arc<ServerConfig>, presence: Presence) -> Entry {
@@ -98,7 +94,7 @@ impl ManagerTask {
         let deadline = tokio::time::Instant::now() + FIRST_LISTS;
         let changed = Arc::clone(&self.changed);
         loop {
-            let settled = self.view.borrow().settled;
+            let settled = self.whole.view.borrow().settled;
             let due = self.changing.due();
             tokio::select! {
                 () = changed.notified() => {
@@ -144,36 +140,13 @@ impl ManagerTask {
         server::stop_all(&mut self.leaving, stop).await
     }
 
-    /// Publishes after more than a list has changed.
-    pub(super) fn publish_anew(&mut self) {
-        self.built_from = None;
-        self.publish(false);
-    }
-
+    /// Shows what servers have brought by now.
     pub(super) fn publish(&mut self, deadline_passed: bool) {
-        let lists: Vec<Lists> = self.servers.iter().map(|entry| self.lists(entry)).collect();
-        let last = Arc::clone(&self.view.borrow());
-        let attempted = || self.servers.iter().all(|entry| entry.running.handle.published().attempted);
-        let settled = last.settled || deadline_passed || attempted();
-        let same = self.built_from.as_ref().is_some_and(|built| {
-            built.len() == lists.len() && built.iter().zip(&lists).all(|(built, list)| is_same(built, list))
-        });
-        let is_new = !same || settled != last.settled;
-        if is_new {
-            let servers: Vec<_> = self.servers.iter().zip(&lists).map(|(entry, lists)| entry.member(lists)).collect();
-            let mut view = View { catalog: Catalog::default(), servers, settled };
-            if self.may_name(&view) {
-                view.catalog = self.build(&view.servers);
-            }
-            self.built_from = Some(lists);
-            self.view.send_replace(Arc::new(view));
+        let servers: Vec<_> = self.servers.iter().map(|entry| (entry, self.lists(entry))).collect();
+        self.whole.publish(&servers, deadline_passed);
+        for shown in &mut self.profiles {
+            shown.publish_beside(&mut self.whole, &servers);
         }
-        self.publish_own(is_new);
-    }
-
-    /// A bare name belongs to the first server in file order, so none is given before all had their chance.
-    pub(super) fn may_name(&self, view: &View) -> bool {
-        self.setup.naming.scheme != Scheme::Bare || view.settled
     }
 
     fn lists(&self, entry: &Entry) -> Lists {
@@ -183,18 +156,34 @@ impl ManagerTask {
         }
     }
 
-    pub(super) fn naming(&self) -> &Naming {
-        &self.setup.naming
+    /// What is to be exposed from now on. Nothing of it is shown before it is published.
+    pub(super) fn expose(&mut self, Exposed { naming, profiles }: Exposed) {
+        self.whole.rename(naming, &self.profiles);
+        let mut before = std::mem::take(&mut self.profiles);
+        for profile in profiles {
+            let known = before.iter().position(|shown| shown.profile.name == profile.name);
+            self.profiles.push(match known {
+                Some(index) => {
+                    let mut shown = before.swap_remove(index);
+                    shown.become_other(profile, &self.whole);
+                    shown
+                }
+                None => Shown::of(profile, &self.whole),
+            });
+        }
     }
 
-    pub(super) fn build(&mut self, servers: &[Member]) -> Catalog {
-        let sources: Vec<_> = servers.iter().map(source).collect();
-        Catalog::build(&mut self.names, &self.setup.naming, &sources)
+    /// Says which profiles there are.
+    pub(super) fn serve_profiles(&self) {
+        let served = |shown: &Shown| Served { profile: Arc::clone(&shown.profile), view: shown.view.subscribe() };
+        self.served.send_replace(self.profiles.iter().map(served).collect());
     }
-}
 
-fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
-    Source { name: &config.name, policy: &config.policy, settings: &config.settings, lists }
+    /// What an agent sees of its profile, if that is still there.
+    pub(super) fn follow(&mut self, session: u64, profile: &str) -> Option<watch::Receiver<Arc<View>>> {
+        let shown = self.profiles.iter_mut().find(|shown| *shown.profile.name == *profile)?;
+        Some(shown.follow(session, &mut self.whole))
+    }
 }
 
 impl Entry {
@@ -202,11 +191,11 @@ impl Entry {
         Self { running, config, presence, due: 0, refused: None, follows: None }
     }
 
-    fn member(&self, lists: &Lists) -> Member {
+    /// As it is seen where it is configured as `config`.
+    pub(super) fn member(&self, config: Arc<ServerConfig>, lists: &Lists) -> Member {
         let (handle, vouched) = (self.running.handle.clone(), self.running.control.vouched());
-        let (config, lists) = (Arc::clone(&self.config), lists.clone());
         let refused = self.refused.as_ref().map(|(_, failed)| failed.reason.as_str().into());
-        Member { handle, config, presence: self.presence, vouched, lists, refused }
+        Member { handle, config, presence: self.presence, vouched, lists: lists.clone(), refused }
     }
 }
 
@@ -220,7 +209,7 @@ mod tests {
         let mut setup = Setup::default();
         setup.host.guard = Guard::None;
         let servers = ["a", "b"].map(|name| ServerConfig::new(name, "cat"));
-        let (mut task, _view) = ManagerTask::start(setup, servers.into());
+        let mut task = ManagerTask::start(setup, servers.into(), Vec::new());
         let other = task.servers[1].running.handle.clone();
         task.servers[0].running.task = tokio::spawn(async { panic!("a bug") });
         let (sender, stop) = StopOrder::channel();

@@ -69,7 +69,7 @@ impl Manager {
             let is_denied =
                 |tool: &&Item| !member.config.policy.permits(Kind::Tools, &tool.key, Some(&tool.definition));
             for tool in published.lists[Kind::Tools].items.iter().filter(is_denied) {
-                if self.naming.candidates(member.handle.name(), &tool.key).any(|candidate| candidate == name) {
+                if view.naming.candidates(member.handle.name(), &tool.key).any(|candidate| candidate == name) {
                     let (server, tool) = (Arc::clone(member.handle.name()), tool.key.to_string());
                     return ClientError::ToolDenied { server, tool }.into();
                 }

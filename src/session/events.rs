@@ -30,6 +30,10 @@ pub(super) enum Rare {
     Listed(Option<watch::Receiver<Arc<View>>>),
     /// A server does not want the answer any more to what the agent has under this id.
     Withdrawn(u64, Option<Withdrawal>),
+    /// The agent's profile is there no more, or not for it.
+    Leaving,
+    /// An agent that is to leave has waited long enough for its answers.
+    Overdue,
     /// The daemon has stopped its servers.
     Closing,
     /// The agent, which had finished writing, has gone.
@@ -43,7 +47,7 @@ pub(super) enum Event {
     /// There is [`Session::delayed`].
     Delayed,
     Rare(Rare),
-    /// The agent has finished writing, and all is answered.
+    /// The agent has finished writing, or is to leave, and all is answered.
     Over,
 }
 
@@ -95,7 +99,7 @@ impl Session {
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>, wires: &mut Wires<'_>) -> Poll<io::Result<Event>> {
         loop {
             let written = self.poll_write(cx, wires.write)?;
-            if wires.half_closed && !self.owes_answers() && self.outbox.is_empty() {
+            if (wires.half_closed || self.is_leaving) && !self.owes_answers() && self.outbox.is_empty() {
                 return Poll::Ready(Ok(Event::Over));
             }
             wires.rare.extend(self.waits.drain(..));

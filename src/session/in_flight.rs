@@ -59,9 +59,10 @@ impl Calls {
         self.remove_where(|_, call| call.key == key)
     }
 
-    pub(super) fn drain(&mut self) -> Vec<InFlight> {
+    /// Removes all, each with its id.
+    pub(super) fn drain(&mut self) -> Vec<(Bytes, InFlight)> {
         self.bytes = 0;
-        self.by_id.drain(..).map(|(_, call)| call).collect()
+        std::mem::take(&mut self.by_id)
     }
 
     fn remove_where(&mut self, is_it: impl Fn(&Bytes, &InFlight) -> bool) -> Option<(Bytes, InFlight)> {

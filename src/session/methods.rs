@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::asked::Method;
 use super::in_flight::InFlight;
+use super::leaving::gone;
 use super::routing::not_sent;
 use super::{Delayed, Introduction, Session};
 use crate::calls::{Caller, Outcome};
@@ -77,6 +78,9 @@ impl Session {
     fn request(&mut self, line: Bytes, id: Bytes, method: &Bytes, params: Option<&Bytes>) {
         if self.is_unanswered(&id) {
             return self.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
+        }
+        if self.is_leaving {
+            return self.fail(Some(&id), gone());
         }
         let protocol = self.setup.facts.introduction.get().map(|introduction| introduction.protocol);
         let introduced = protocol.is_some();

@@ -16,6 +16,7 @@ mod delivery;
 mod events;
 mod hangup;
 mod in_flight;
+mod leaving;
 mod made_tasks;
 mod methods;
 mod news;
@@ -38,7 +39,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use self::attachments::Attachments;
@@ -48,6 +49,7 @@ use self::in_flight::{Calls, InFlight};
 use self::made_tasks::MadeTasks;
 use self::notices::Notices;
 use self::questions::Questions;
+use self::routing::stopping;
 use self::subscriptions::Subscriptions;
 use self::task_pages::TaskPages;
 use self::tasks::Tasks;
@@ -144,6 +146,8 @@ struct Session {
     /// Version of each list the agent has, or was told to ask for again.
     told: PerKind<Option<u64>>,
     initialized: bool,
+    /// Nothing is taken on any more.
+    is_leaving: bool,
     attachments: Attachments,
     /// What is to be waited for from now on.
     waits: Vec<BoxFuture<'static, Rare>>,
@@ -159,8 +163,8 @@ enum Delayed {
     LevelChanged,
 }
 
-/// Serves one agent until it leaves, is cut off, or the daemon stops.
-pub async fn run(stream: UnixStream, setup: Setup) {
+/// Serves one agent until it leaves, is told to, is cut off, or the daemon stops.
+pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>) {
     let (read, mut write) = stream.into_split();
     let mut reader = MessageReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
     let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped));
@@ -184,13 +188,14 @@ pub async fn run(stream: UnixStream, setup: Setup) {
         deferred: Vec::new(),
         told: PerKind::default(),
         initialized: false,
+        is_leaving: false,
         attachments: Attachments::default(),
         waits: Vec::new(),
     };
-    let ended = session.serve(&mut reader, &mut write, &mut answers).await;
+    let ended = session.serve(&mut reader, &mut write, &mut answers, leave).await;
     tracing::debug!(session = session.setup.number, "ended: {ended:?}");
     session.drop_deferred(|_| true);
-    for InFlight { key, server, account } in session.calls.drain() {
+    for (_, InFlight { key, server, account }) in session.calls.drain() {
         session.tell(account, &server, Outcome::Cancelled, 0);
         server.cancel(key, None).await;
     }
@@ -202,10 +207,12 @@ impl Session {
         reader: &mut MessageReader<OwnedReadHalf>,
         write: &mut OwnedWriteHalf,
         answers: &mut mpsc::Receiver<ToAgent>,
+        leave: oneshot::Receiver<()>,
     ) -> io::Result<()> {
         let mut wires = Wires::new(reader, write, answers);
         wires.rare.push(changed(self.setup.view.clone()).boxed());
         wires.rare.push(closing(self.setup.closing.clone()).boxed());
+        wires.rare.push(leaving::told(leave).boxed());
         loop {
             match poll_fn(|cx| self.poll_event(cx, &mut wires)).await? {
                 Event::Delayed => self.send_delayed().await,
@@ -214,6 +221,11 @@ impl Session {
                 Event::Rare(Rare::Own(view)) => self.follow(view).await,
                 Event::Rare(Rare::Listed(view)) => self.listed(view).await,
                 Event::Rare(Rare::Withdrawn(id, withdrawal)) => self.withdrawn(id, withdrawal),
+                Event::Rare(Rare::Leaving) => self.leave(),
+                Event::Rare(Rare::Overdue) => {
+                    self.give_up_calls(wires.answers).await;
+                    return self.say_goodbye(wires.write, wires.answers).await;
+                }
                 Event::Rare(Rare::Closing) => return self.say_goodbye(wires.write, wires.answers).await,
                 Event::Rare(Rare::HungUp) | Event::Over => return Ok(()),
             }
@@ -229,7 +241,7 @@ impl Session {
         while let Ok(answer) = answers.try_recv() {
             self.deliver(answer);
         }
-        self.refuse_deferred();
+        self.refuse_deferred(&stopping());
         self.give_up_batches();
         let flush = async {
             while !self.outbox.is_empty() {

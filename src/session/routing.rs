@@ -185,13 +185,12 @@ impl Session {
         }
     }
 
-    pub(super) fn refuse_deferred(&mut self) {
-        let error = ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") };
+    pub(super) fn refuse_deferred(&mut self, error: &ErrorObject) {
         for request in std::mem::take(&mut self.deferred) {
-            self.end_deferred(&request, &error, Outcome::ShuttingDown);
+            self.end_deferred(&request, error, Outcome::ShuttingDown);
         }
         for id in self.pages.give_up() {
-            self.respond(Some(&id), [reply::error(Some(&id), &error)]);
+            self.respond(Some(&id), [reply::error(Some(&id), error)]);
         }
     }
 
@@ -215,6 +214,10 @@ const TOO_LARGE: &str = "the unanswered requests of this connection are too larg
 
 pub(super) fn overloaded(what: &str) -> ErrorObject {
     ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, what) }
+}
+
+pub(super) fn stopping() -> ErrorObject {
+    ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") }
 }
 
 pub(super) fn not_sent() -> Option<serde_json::Value> {

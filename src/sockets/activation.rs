@@ -1,6 +1,7 @@
 //! Sockets that the service manager has opened already, so that agents which connect while no daemon runs wait for one.
 //!
-//! Source: sd_listen_fds(3). They are known by name: `mcp` is [`super::AGENT_SOCKET`]. The operator's socket is never one:
+//! Source: sd_listen_fds(3). They are known by name: `mcp` is [`super::AGENT_SOCKET`], any
+//! other the socket of the profile of that name. The operator's socket is never one:
 //! asking for status must not start a daemon.
 
 use std::io;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-use super::SocketError;
+use super::{Listener, Reach, SocketError};
 
 /// Those that were given and not taken.
 #[derive(Debug, Default)]
@@ -33,8 +34,8 @@ impl Activated {
     /// The one for `socket`, with its path.
     ///
     /// # Errors
-    /// If it is no Unix socket with a path, or open to others.
-    pub(super) fn take(&mut self, socket: &str) -> Result<Option<(UnixListener, PathBuf)>, SocketError> {
+    /// If it is no Unix socket with a path, or open to others without need.
+    pub(super) fn take(&mut self, socket: &str, reach: Reach) -> Result<Option<(UnixListener, PathBuf)>, SocketError> {
         let wanted = socket.trim_end_matches(".sock");
         let Some(index) = self.0.iter().position(|(name, _)| name == wanted) else { return Ok(None) };
         let (name, listener) = self.0.swap_remove(index);
@@ -42,12 +43,20 @@ impl Activated {
         let unsafe_ = |path: &Path, what: String| SocketError::Unsafe { path: path.to_owned(), what };
         let path = address.ok_or_else(|| unsafe_(Path::new(&name), "is no Unix socket with a path".to_owned()))?;
         match std::fs::symlink_metadata(&path) {
-            Ok(found) if found.mode() & 0o077 == 0 => Ok(Some((listener, path))),
+            Ok(found) if found.mode() & 0o077 == 0 || reach == Reach::Handed => Ok(Some((listener, path))),
             Ok(found) => {
                 let mode = found.mode() & 0o7777;
                 Err(unsafe_(&path, format!("is open to others (mode {mode:04o}): say SocketMode=0600 in its unit")))
             }
             Err(source) => Err(SocketError::Io { path, source }),
+        }
+    }
+
+    /// Takes back one that was taken for `socket`, if it was: it goes on listening, and may be taken again.
+    pub(crate) fn put_back(&mut self, socket: &str, listener: &Listener) {
+        if let Some(Ok(lent)) = listener.lent() {
+            let name = socket.trim_end_matches(".sock");
+            self.0.push((name.to_owned(), lent));
         }
     }
 

@@ -23,7 +23,7 @@ pub enum SocketError {
         what: String,
     },
     /// The path does not fit into a socket address.
-    #[error("socket path {} has {} bytes, and at most {MAX_PATH} are possible: give a shorter --runtime-dir", .0.display(), .0.as_os_str().len())]
+    #[error("socket path {} has {} bytes, and at most {MAX_PATH} are possible: give a shorter --runtime-dir, or the profile a shorter name", .0.display(), .0.as_os_str().len())]
     PathTooLong(PathBuf),
     /// Something that is no socket stands in a socket's place.
     #[error("{} exists and is not a socket: move it away", .0.display())]

@@ -31,6 +31,11 @@ impl Presence {
         Ok(Self { lock, alarm, trouble: None })
     }
 
+    /// What it holds.
+    pub(crate) fn lock(&mut self) -> &mut Lock {
+        &mut self.lock
+    }
+
     /// Waits until it is time for a look. May be cancelled without loss.
     pub(crate) fn due(&self) -> impl Future<Output = ()> + use<> {
         self.alarm.rings()
@@ -61,7 +66,9 @@ impl Lock {
         let held = self.file.metadata().map(|file| (file.dev(), file.ino()));
         let found = identity(&self.directory.socket(LOCK));
         if !held.is_ok_and(|held| found.is_ok_and(|found| found == held)) {
-            *self = self.directory.lock()?;
+            let noted = std::mem::take(&mut self.noted);
+            *self = Self { noted, ..self.directory.lock()? };
+            self.note_again()?;
         }
         Ok(())
     }
@@ -73,7 +80,7 @@ impl Listener {
             Ok(found) if found == self.identity => Ok(()),
             Ok(_) => Err(SocketError::Replaced(self.path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut anew = Self::at(self.path.clone())?;
+                let mut anew = Self::at(self.path.clone(), self.reach())?;
                 std::mem::swap(&mut self.reserve, &mut anew.reserve);
                 *self = anew;
                 tracing::warn!(socket = %self.path.display(), "was deleted, and is there again");

@@ -60,7 +60,10 @@ fn the_report_tells_of_the_daemon_its_agents_and_its_sockets() {
     assert_eq!(first["uid"], rustix::process::getuid().as_raw());
     assert_eq!(status["agents"][1]["client"], Value::Null);
     let socket = daemon.agent_socket();
-    assert_eq!(status["profiles"], json!([{"name": "default", "socket": socket, "tools": 1}]));
+    assert_eq!(
+        status["profiles"],
+        json!([{"name": "default", "socket": socket, "servers": ["a"], "tools": 1, "agents": 2}])
+    );
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! `--profile NAME`: the agent socket that a command goes to.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{USAGE, fail, no_connection};
+use crate::config::{Profile, is_profile_name};
+use crate::sockets::{AGENT_SOCKET, RuntimeDir, agent_socket};
+
+/// An agent socket, by its profile.
+#[derive(Debug, Args)]
+pub(super) struct Door {
+    /// As an agent of this profile, as `mcpd status` prints it
+    #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, hide_default_value = true)]
+    profile: String,
+}
+
+impl Door {
+    /// The options by which another command finds the same one.
+    pub(super) fn options(&self) -> Vec<String> {
+        match self.profile == Profile::DEFAULT {
+            true => Vec::new(),
+            false => vec!["--profile".to_owned(), self.profile.clone()],
+        }
+    }
+
+    /// Its path.
+    pub(super) fn path(&self, directory: &RuntimeDir) -> Result<PathBuf, ExitCode> {
+        match is_profile_name(&self.profile) {
+            true => Ok(directory.socket(&agent_socket(&self.profile))),
+            false => Err(self.unknown(directory)),
+        }
+    }
+
+    /// Says why it cannot be used: no daemon serves, or it has no such profile, or something else.
+    pub(super) fn closed(&self, directory: &RuntimeDir, path: PathBuf, error: &io::Error) -> ExitCode {
+        let is_missing = error.kind() == io::ErrorKind::NotFound && self.profile != Profile::DEFAULT;
+        let is_served = || UnixStream::connect(directory.socket(AGENT_SOCKET)).is_ok();
+        if is_missing && is_served() { self.unknown(directory) } else { no_connection(path, error) }
+    }
+
+    fn unknown(&self, directory: &RuntimeDir) -> ExitCode {
+        let others = directory.profiles();
+        let there: Vec<_> = [Profile::DEFAULT].into_iter().chain(others.iter().map(String::as_str)).collect();
+        let name = self.profile.escape_debug();
+        fail(USAGE, format!("there is no profile `{name}`; the daemon has: {}", there.join(", ")))
+    }
+}

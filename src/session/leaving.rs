@@ -1,0 +1,55 @@
+//! An agent whose profile is there no more, or not for it: it gets what it waits for, for a bounded time, and is disconnected.
+
+use std::time::Duration;
+
+use futures_util::future::FutureExt;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+
+use super::Session;
+use super::events::Rare;
+use super::in_flight::InFlight;
+use super::routing::not_sent;
+use crate::calls::Outcome;
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::server::call::ToAgent;
+
+/// For its calls in flight, as they have at a server that is removed.
+const LAST_CALLS: Duration = Duration::from_secs(2);
+
+/// Waits until the agent is to leave.
+pub(super) async fn told(leave: oneshot::Receiver<()>) -> Rare {
+    if leave.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    Rare::Leaving
+}
+
+impl Session {
+    /// Takes nothing on from now on.
+    pub(super) fn leave(&mut self) {
+        self.is_leaving = true;
+        self.refuse_deferred(&gone());
+        self.waits.push(sleep(LAST_CALLS).map(|()| Rare::Overdue).boxed());
+    }
+
+    /// Answers what has taken too long, and has servers give it up.
+    pub(super) async fn give_up_calls(&mut self, answers: &mut mpsc::Receiver<ToAgent>) {
+        while let Ok(answer) = answers.try_recv() {
+            self.deliver(answer);
+        }
+        for (id, InFlight { key, server, account }) in self.calls.drain() {
+            let data = Some(json!({ "server": &**server.name(), "outcome": "unknown" }));
+            let line = reply::error(Some(&id), &ErrorObject { data, ..gone() });
+            self.tell(account, &server, Outcome::ShuttingDown, line.len());
+            self.respond(Some(&id), [line]);
+            server.cancel(key, None).await;
+        }
+    }
+}
+
+/// To what was not sent.
+pub(super) fn gone() -> ErrorObject {
+    ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "the profile of this connection was removed") }
+}

@@ -1,0 +1,104 @@
+//! The sockets of profiles that a daemon before may have left: their names stand in the lock file, a line each, from before they are
+//! made until they are gone. So one whose profile is configured no more is found, and nothing else in the directory is touched.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+
+use super::{LOCK, Lock, RuntimeDir, SocketError, agent_socket};
+
+/// Read of the file at most, in bytes.
+const MOST: u64 = 64 << 10;
+
+impl RuntimeDir {
+    /// The profiles that have sockets beside the default one's, as far as can be known.
+    #[must_use]
+    pub fn profiles(&self) -> Vec<String> {
+        File::open(self.socket(LOCK)).and_then(|file| noted(&file)).unwrap_or_default()
+    }
+}
+
+impl Lock {
+    /// Removes the sockets that a daemon before has left of other profiles than these, of which there may be sockets from now on.
+    ///
+    /// # Errors
+    /// If the system refuses to have the names of these noted.
+    pub(crate) fn begin_with(&mut self, profiles: Vec<String>) -> Result<(), SocketError> {
+        let before = noted(&self.file).map_err(|source| self.unusable(source))?;
+        for left in before.iter().filter(|name| !profiles.contains(name)) {
+            let path = self.directory.socket(&agent_socket(left));
+            if std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
+                std::fs::remove_file(&path).map_err(|source| SocketError::Io { path, source })?;
+            }
+        }
+        self.note(profiles)
+    }
+
+    /// Has there be sockets of these profiles, and no others.
+    ///
+    /// # Errors
+    /// As [`Lock::begin_with`].
+    pub(crate) fn note(&mut self, profiles: Vec<String>) -> Result<(), SocketError> {
+        self.noted = profiles;
+        self.note_again()
+    }
+
+    /// The same in a file that is new.
+    pub(super) fn note_again(&self) -> Result<(), SocketError> {
+        let text: String = self.noted.iter().map(|name| format!("{name}\n")).collect();
+        // What a crash leaves of the old text in between names nothing that is there.
+        let written = self.file.write_all_at(text.as_bytes(), 0).and_then(|()| self.file.set_len(text.len() as u64));
+        written.map_err(|source| self.unusable(source))
+    }
+
+    fn unusable(&self, source: io::Error) -> SocketError {
+        SocketError::Io { path: self.directory.socket(LOCK), source }
+    }
+}
+
+fn noted(mut file: &File) -> io::Result<Vec<String>> {
+    let mut bytes = Vec::new();
+    file.by_ref().take(MOST).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    // A name that somebody else has written must not lead out of the directory, or to what is no profile's.
+    Ok(text.lines().filter(|name| crate::config::is_profile_name(name)).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn of_what_a_daemon_before_has_left_only_sockets_of_other_profiles_are_removed() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
+        let mut lock = directory.lock().expect("nobody else's");
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        lock.begin_with(names(&["old", "kept", "file", "a-very-long-name-that-is-shortened-next"])).expect("writable");
+        for name in ["old.sock", "kept.sock", "other.sock", "mcp.sock", "admin.sock"] {
+            drop(UnixListener::bind(directory.socket(name)).expect("free"));
+        }
+        std::fs::write(directory.socket("file.sock"), "precious").expect("writable");
+        drop(lock);
+
+        let mut lock = directory.lock().expect("nobody holds it");
+        assert_eq!(directory.profiles().len(), 4);
+        lock.begin_with(names(&["kept", "new"])).expect("writable");
+        assert_eq!(directory.profiles(), ["kept", "new"]);
+        let is_left = |name: &str| directory.socket(name).exists();
+        assert!(!is_left("old.sock"), "it is of no profile any more");
+        for name in ["kept.sock", "other.sock", "mcp.sock", "admin.sock", "file.sock"] {
+            assert!(is_left(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_passed_over() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let directory = RuntimeDir::resolve(Some(place.path().to_owned()), |_| None).expect("it was given");
+        std::fs::write(directory.socket(LOCK), "../a\nadmin\nmcp\n\n/x\ngood\n\u{0}\n").expect("writable");
+        assert_eq!(directory.profiles(), ["good"]);
+    }
+}

@@ -1,0 +1,182 @@
+//! One listening socket: bound with its mode, accepted from, removed with its file.
+
+use std::cell::Cell;
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
+use interprocess::os::unix::local_socket::ListenerOptionsExt;
+use interprocess::os::unix::uds_local_socket::Listener as BoundSocket;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::sleep;
+
+use super::SocketError;
+use super::reserve::Reserve;
+
+/// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Who can connect to a socket, as far as its mode says.
+///
+/// The directory is its owner's alone, so nobody else finds a socket there. One that is open to others can be handed to somebody,
+/// by a bind mount into a container, say; who that is decides `SO_PEERCRED` before a byte is read (unix(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The user whom mcpd runs as: mode 0600.
+    Owner,
+    /// Whoever is handed it: mode 0666, which connecting needs.
+    Handed,
+}
+
+/// A listening socket whose file is removed with it.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixListener,
+    pub(super) path: PathBuf,
+    pub(super) identity: (u64, u64),
+    reach: Reach,
+    /// The service manager's, which goes on listening without us.
+    is_lent: bool,
+    /// The last connection could not be accepted, which has been said.
+    failing: Cell<bool>,
+    pub(super) reserve: Reserve,
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let name = path.to_fs_name::<GenericFilePath>()?;
+    let options = ListenerOptions::new().name(name).mode(0o600).reclaim_name(false);
+    let bound: BoundSocket = options.create_sync_as()?;
+    from_std(std::os::unix::net::UnixListener::from(OwnedFd::from(bound)))
+}
+
+fn from_std(socket: std::os::unix::net::UnixListener) -> io::Result<UnixListener> {
+    socket.set_nonblocking(true)?;
+    UnixListener::from_std(socket)
+}
+
+pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+impl Listener {
+    /// Where nothing is yet: with mode 0600 from the first instant, whatever it is opened to then.
+    pub(super) fn at(path: PathBuf, reach: Reach) -> Result<Self, SocketError> {
+        let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
+        let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        let mut listener = Self::new(socket, path, identity);
+        listener.reach_to(reach)?;
+        Ok(listener)
+    }
+
+    /// One that the service manager has opened, with a mode that it has chosen.
+    pub(super) fn taken_over(
+        socket: std::os::unix::net::UnixListener,
+        path: PathBuf,
+        reach: Reach,
+    ) -> Result<Self, SocketError> {
+        let taken = from_std(socket).and_then(|socket| Ok((socket, identity(&path)?)));
+        let (socket, identity) = taken.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        let mut listener = Self::new(socket, path, identity);
+        (listener.is_lent, listener.reach) = (true, reach);
+        Ok(listener)
+    }
+
+    fn new(socket: UnixListener, path: PathBuf, identity: (u64, u64)) -> Self {
+        let (failing, reserve) = (Cell::new(false), Reserve::default());
+        Self { socket, path, identity, reach: Reach::Owner, is_lent: false, failing, reserve }
+    }
+
+    /// The same socket as the service manager gave it, if it did.
+    pub(super) fn lent(&self) -> Option<io::Result<std::os::unix::net::UnixListener>> {
+        self.is_lent.then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
+    }
+
+    /// Who can connect.
+    pub(super) fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Lets others connect from now on, or no more. The mode of a socket of the service manager is left as it is.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn reach_to(&mut self, reach: Reach) -> Result<(), SocketError> {
+        if self.reach != reach && !self.is_lent {
+            let mode = Permissions::from_mode(if reach == Reach::Handed { 0o666 } else { 0o600 });
+            let changed = std::fs::set_permissions(&self.path, mode);
+            changed.map_err(|source| SocketError::Io { path: self.path.clone(), source })?;
+        }
+        self.reach = reach;
+        Ok(())
+    }
+
+    /// The same, with descriptors kept back: when no other is free, one connection at a time is accepted all the same.
+    #[must_use]
+    pub fn with_reserve(mut self) -> Self {
+        self.reserve = Reserve::for_one();
+        self
+    }
+
+    /// Keeps back again what the connections before have left free.
+    pub fn refill(&self) {
+        self.reserve.fill();
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next connection. May be cancelled without loss.
+    pub async fn accept(&self) -> UnixStream {
+        loop {
+            match self.accept_one().await {
+                Ok(stream) => {
+                    self.failing.set(false);
+                    return stream;
+                }
+                // It is served already, with what was kept back for it.
+                Err(_) if self.reserve.is_given() => sleep(ACCEPT_AGAIN).await,
+                Err(error) => {
+                    if !self.failing.replace(true) {
+                        tracing::warn!(socket = %self.path.display(), "cannot accept connections for now: {error}");
+                    }
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn accept_one(&self) -> io::Result<UnixStream> {
+        loop {
+            self.refill();
+            let error = match self.socket.accept().await {
+                Ok((stream, _)) => return Ok(stream),
+                Err(error) => error,
+            };
+            if !self.reserve.give(&error) {
+                return Err(error);
+            }
+            // At once, before anybody else has what was given. Without a descriptor `accept` fails also if nobody waits.
+            if let Some(accepted) = self.socket.accept().now_or_never() {
+                return accepted.map(|(stream, _)| stream);
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Only our own: somebody may have replaced the file.
+        if !self.is_lent && identity(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

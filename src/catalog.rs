@@ -95,6 +95,12 @@ impl Catalog {
         self.routes[kind].get(name)
     }
 
+    /// Every exposed name of a kind, and where it leads.
+    pub fn routes(&self, kind: Kind) -> impl Iterator<Item = (&str, &Route)> {
+        // It consists of characters that a name may have.
+        self.routes[kind].iter().map(|(name, route)| (std::str::from_utf8(name).unwrap_or_default(), route))
+    }
+
     /// The server, by its index, that a resource is read from: the one that lists it, else the first with a template that
     /// it matches. `None` for an unknown and for a denied one alike.
     #[must_use]

@@ -1,6 +1,7 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 pub mod admin;
+mod advice;
 mod alarm;
 pub mod calls;
 pub mod catalog;

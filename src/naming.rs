@@ -46,16 +46,24 @@ impl Naming {
     ///
     /// The last one carries a hash of the full name, so that only the same server and tool can claim it.
     pub fn candidates(&self, server: &str, tool: &str) -> impl Iterator<Item = String> + use<> {
+        let whole = self.whole(server, tool);
+        let full = whole.last().cloned().unwrap_or_default();
+        let naming = self.clone();
+        let fitting = whole.into_iter().map(move |name| naming.fit(&name));
+        let naming = self.clone();
+        // A hash costs more than all the rest, and is seldom asked for.
+        fitting.chain(std::iter::once_with(move || naming.short_form(&full)))
+    }
+
+    /// The names that a tool may be exposed under if each is fit to be one, best first.
+    #[must_use]
+    pub fn whole(&self, server: &str, tool: &str) -> Vec<String> {
         let full = match self.scheme {
             Scheme::McpPrefixed => format!("mcp__{server}__{tool}"),
             Scheme::Prefixed | Scheme::Bare => format!("{server}__{tool}"),
         };
         let bare = (self.scheme == Scheme::Bare).then(|| tool.to_owned());
-        let naming = self.clone();
-        let fitting = bare.into_iter().chain([full.clone()]).map(move |name| naming.fit(&name));
-        let naming = self.clone();
-        // A hash costs more than all the rest, and is seldom asked for.
-        fitting.chain(std::iter::once_with(move || naming.short_form(&full)))
+        bare.into_iter().chain([full]).collect()
     }
 
     fn fit(&self, name: &str) -> String {

@@ -9,6 +9,7 @@ mod add;
 mod agent;
 mod call;
 mod calls;
+mod check;
 mod connect;
 mod connect_print;
 mod demo;
@@ -181,6 +182,8 @@ enum Command {
         /// A level, or parts such as `info,mcpd::session=debug`
         filter: Option<String>,
     },
+    /// Say what is wrong with the configuration, without starting anything and without a daemon
+    Check(check::Arguments),
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Join standard input and output to the daemon, for agents that can only launch commands
@@ -247,6 +250,7 @@ pub fn main() -> ExitCode {
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
+        Command::Check(arguments) => check::run(&arguments),
         Command::Schema => say(crate::config::SCHEMA),
         Command::Connect { door, print: Some(client) } => {
             connect_print::run(&client, &[options, door.options()].concat())

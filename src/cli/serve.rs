@@ -26,7 +26,7 @@ pub(super) fn run(
         Err(refused) => return fail(USAGE, refused),
     };
     let colour = std::io::stderr().is_terminal();
-    let Loaded { config, warnings, hint, files: read } = match config::load(files, &Process) {
+    let Loaded { config, warnings, hint, files: read, .. } = match config::load(files, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
             eprintln!("{}", error.render(colour));

@@ -19,7 +19,8 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-pub use self::sources::{Process, Sources};
+pub use self::sources::{Permissions, Process, Sources};
+use super::secret::is_secret_name;
 use super::{AGENT_CWD, Secrets};
 
 /// Largest file a `${file:…}` or `${cred:…}` takes: more than an argument or a variable can hold.
@@ -75,10 +76,10 @@ pub(super) struct Malformed {
 }
 
 /// A text with its references found.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Template(Vec<Piece>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template(Vec<Piece>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Literal(String),
     Variable { name: String, default: Option<String> },
@@ -124,7 +125,7 @@ impl Template {
     }
 
     /// The text, if it has no reference: then it is the same in every environment.
-    pub(super) fn as_literal(&self) -> Option<&str> {
+    pub(crate) fn as_literal(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Literal(text)] => Some(text),
             _ => None,
@@ -144,6 +145,29 @@ impl Template {
         }
         Ok(filled)
     }
+
+    /// Why it cannot be filled in.
+    pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<Undefined> {
+        self.fill(sources, &mut Secrets::default()).err()
+    }
+
+    /// The files that `${file:…}` names in it.
+    pub(crate) fn files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
+        let of_piece = |piece: &Piece| match piece {
+            Piece::File(path) => whole(path, sources).ok(),
+            _ => None,
+        };
+        self.0.iter().filter_map(of_piece).collect()
+    }
+
+    /// Whether something in it is secret: by where it comes from, or by what it is called there.
+    pub(crate) fn names_secret(&self) -> bool {
+        self.0.iter().any(|piece| match piece {
+            Piece::File(_) | Piece::Credential(_) => true,
+            Piece::Variable { name, .. } => is_secret_name(name),
+            Piece::Literal(_) | Piece::AgentCwd | Piece::Home => false,
+        })
+    }
 }
 
 impl Piece {
@@ -156,10 +180,7 @@ impl Piece {
                 (None, Some(default)) => Ok(default.clone()),
                 (None, None) => Err(Undefined::Variable(name.clone())),
             },
-            Self::File(path) => match path.strip_prefix("~/") {
-                Some(rest) => contents(&Path::new(&home(sources)?).join(rest), sources),
-                None => contents(Path::new(path), sources),
-            },
+            Self::File(path) => contents(&whole(path, sources)?, sources),
             Self::Credential(name) => match sources.var("CREDENTIALS_DIRECTORY") {
                 Some(directory) if !directory.is_empty() => contents(&Path::new(&directory).join(name), sources),
                 _ => Err(Undefined::Credential(name.clone())),
@@ -180,6 +201,11 @@ fn contents(path: &Path, sources: &dyn Sources) -> Result<String, Undefined> {
         text.pop();
     }
     Ok(text)
+}
+
+/// The path of a `${file:…}`.
+fn whole(path: &str, sources: &dyn Sources) -> Result<PathBuf, Undefined> {
+    path.strip_prefix("~/").map_or_else(|| Ok(path.into()), |rest| Ok(Path::new(&home(sources)?).join(rest)))
 }
 
 fn home(sources: &dyn Sources) -> Result<String, Undefined> {

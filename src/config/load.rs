@@ -15,6 +15,7 @@ use self::merge::Layers;
 use super::Config;
 use super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::interpolate::Sources;
+use super::notes::Note;
 use super::read::{Draft, Format, Problems, is_codex, read};
 use super::tree::{Node, Parsed, Problem};
 use super::{json, toml};
@@ -29,6 +30,8 @@ pub struct Loaded {
     pub config: Config,
     /// What was ignored.
     pub warnings: Vec<Diagnostic>,
+    /// What advice may be about.
+    pub(crate) notes: Vec<Note>,
     /// The files that were read, in order.
     pub files: Vec<PathBuf>,
     /// What to do first, if nothing is configured at all.
@@ -53,14 +56,16 @@ pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
 pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigError> {
     let mut layers = Layers::default();
     let mut failed = ConfigError::default();
-    let mut loaded = Loaded { config: Config::default(), warnings: Vec::new(), files: Vec::new(), hint: None };
+    let mut loaded =
+        Loaded { config: Config::default(), warnings: Vec::new(), notes: Vec::new(), files: Vec::new(), hint: None };
     let default = if files.is_empty() { default_path(sources) } else { None };
     for path in files.iter().chain(&default) {
         match sources.read(path, MAX_FILE) {
             Ok(text) => {
-                let (file, draft, found) = read_file(path, &text, sources);
+                let (file, mut draft, found) = read_file(path, &text, sources);
                 failed.diagnostics.extend(located(Level::Error, &file, found.errors));
                 loaded.warnings.extend(located(Level::Warning, &file, found.warnings));
+                loaded.notes.extend(std::mem::take(&mut draft.notes).in_file(&file));
                 failed.diagnostics.extend(layers.add(&file, draft));
                 loaded.files.push(path.clone());
             }

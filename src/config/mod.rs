@@ -18,6 +18,7 @@ pub mod interpolate;
 mod json;
 mod launch;
 mod load;
+pub(crate) mod notes;
 mod profile;
 mod read;
 pub(crate) mod secret;

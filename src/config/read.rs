@@ -26,6 +26,7 @@ pub(super) use self::fields::suggestion;
 pub(super) use self::profiles::ProfileDraft;
 use super::interpolate::Sources;
 use super::launch::LaunchDraft;
+use super::notes::Notes;
 use super::settings::SettingsDraft;
 use super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
 use crate::naming::Scheme;
@@ -51,6 +52,7 @@ pub(super) struct Draft {
     /// Of all servers that it has a word about, also of those that cannot be read or are skipped.
     pub(super) server_names: Vec<String>,
     pub(super) profiles: Vec<ProfileDraft>,
+    pub(super) notes: Notes,
 }
 
 /// The `[daemon]` table of one file.
@@ -95,10 +97,11 @@ pub(super) struct Problems {
 /// Reads the tree of one file.
 pub(super) fn read(root: &Node, format: Format, path: &Path, text: &str, sources: &dyn Sources) -> (Draft, Problems) {
     let mut reader = Reader::new(format, path, text, sources);
-    let draft = match format {
+    let mut draft = match format {
         Format::Ours => reader.our_file(root),
         Format::Clients | Format::Codex => reader.clients_file(root),
     };
+    draft.notes = reader.notes;
     (draft, reader.problems)
 }
 
@@ -109,12 +112,13 @@ struct Reader<'a> {
     text: &'a str,
     sources: &'a dyn Sources,
     problems: Problems,
+    notes: Notes,
 }
 
 impl<'a> Reader<'a> {
     fn new(format: Format, path: &Path, text: &'a str, sources: &'a dyn Sources) -> Self {
         let path = sources.current_dir().map_or_else(|| path.to_owned(), |directory| directory.join(path));
-        Self { format, path, text, sources, problems: Problems::default() }
+        Self { format, path, text, sources, problems: Problems::default(), notes: Notes::default() }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Pure, and modest: what is taken for a secret is moved, masked or warned of, and a false alarm teaches people to look away.
 
+use std::collections::BTreeSet;
+
 /// Words that make a secret of what they end the name of.
 const SECRET_WORDS: [&str; 13] = [
     "apikey",
@@ -69,19 +71,13 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     is_secret_value(value) || is_secret_name(name) && is_plausible(value)
 }
 
-/// Whether an argument that follows `before` is a secret that somebody has written down, or has one behind a `=`.
-pub(crate) fn is_secret_arg(before: &str, arg: &str) -> bool {
-    let is_option = |text: &str| text.starts_with('-');
-    match arg.split_once('=').filter(|(option, _)| is_option(option)) {
-        Some((option, value)) => is_secret(option, value),
-        None => is_secret_value(arg) || is_option(before) && !is_option(arg) && is_secret(before, arg),
-    }
-}
-
 /// Whether a text is a secret whatever it is called: a token of a well-known service, a credential of HTTP, a password within
 /// a URL, a private key, or a long text of random characters.
 pub(crate) fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
+    if value.contains("${") {
+        return false;
+    }
     let credential = ["Bearer ", "Basic ", "token "].iter().find_map(|scheme| strip_prefix_any_case(value, scheme));
     if let Some(credential) = credential {
         return credential.len() >= SHORTEST_CREDENTIAL && !credential.contains(' ') && is_plausible(credential);
@@ -90,6 +86,23 @@ pub(crate) fn is_secret_value(value: &str) -> bool {
         value.strip_prefix(start).is_some_and(|rest| rest.len() >= *least && rest.bytes().all(is_token_byte))
     });
     is_token && !is_placeholder(value) || value.starts_with("-----BEGIN ") || has_password(value) || is_random(value)
+}
+
+/// Which of these arguments are secrets: the value of an option with a secret's name, also one that is filled in later, or a
+/// text that looks like a secret.
+pub(crate) fn in_arguments(args: &[&str]) -> BTreeSet<usize> {
+    let is_value = |name: &str, value: &str| value.contains("${") && is_secret_name(name) || is_secret(name, value);
+    let is_it = |index: usize| {
+        let arg = args[index];
+        // `--token=X`, `TOKEN=X` and `Authorization: X`
+        let named = arg.split_once(['=', ':']).filter(|(name, _)| !name.contains(['/', ' ']));
+        let option = index.checked_sub(1).map(|before| args[before]);
+        let option = option.filter(|option| option.starts_with('-') && !option.contains('=') && !arg.starts_with('-'));
+        is_secret_value(arg)
+            || named.is_some_and(|(name, value)| is_value(name, value.trim_start()))
+            || option.is_some_and(|option| is_value(option, arg))
+    };
+    (0..args.len()).filter(|index| is_it(*index)).collect()
 }
 
 /// `GITHUB_TOKEN`, `github-token` and `githubToken` are two words each; digits end none: `TOKEN2` is one.
@@ -162,111 +175,4 @@ fn strip_prefix_any_case<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_secrets_are_told_from_names_of_their_places_and_numbers() {
-        for name in [
-            "GITHUB_TOKEN",
-            "GITHUB_PERSONAL_ACCESS_TOKEN",
-            "githubToken",
-            "--token",
-            "TOKEN2",
-            "API_KEY",
-            "OPENAI_APIKEY",
-            "X-Api-Key",
-            "--api-key",
-            "AWS_SECRET_ACCESS_KEY",
-            "DB_PASSWORD",
-            "--password",
-            "PGPASSWORD",
-            "clientSecret",
-            "Authorization",
-            "GITLAB_PAT",
-            "STRIPE_SECRET_KEY",
-        ] {
-            assert!(is_secret_name(name), "{name}");
-        }
-        for name in [
-            "",
-            "_",
-            "TOKEN_FILE",
-            "MAX_TOKENS",
-            "TOKEN_LIMIT",
-            "API_KEY_PATH",
-            "SORT_KEY",
-            "PUBLIC_KEY",
-            "KEYBOARD",
-            "MONKEY",
-            "PATH",
-            "COMPAT",
-            "--keys",
-            "AUTHOR",
-            "SECRET_ID",
-            "HOME",
-        ] {
-            assert!(!is_secret_name(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn secrets_are_told_from_what_only_looks_long() {
-        for value in [
-            "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
-            "github_pat_11ABCDEFG0aBcDeFgHiJkL_mNoPqRsTuVwXyZ",
-            "sk-proj-4f9aKq2LmN8rTz7bVc3XyW1d",
-            "xoxb-1234567890-abcdefghij",
-            "AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY",
-            "Bearer abcdefgh12345678",
-            "bearer abcdefgh12345678",
-            "postgres://me:hunter2@db.example.org/x",
-            "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
-            "q7Zt9LmX2bVw4RkP8sYdN3Fg",
-        ] {
-            assert!(is_secret_value(value), "{value}");
-            assert!(is_secret("ANYTHING", value), "{value}");
-        }
-        for value in [
-            "",
-            "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-            "sk-your-api-key-goes-in-here-please",
-            "sk-learn",
-            "Bearer <token>",
-            "Bearer of bad news and of good",
-            "https://example.org/a/b?c=d",
-            "https://me@example.org",
-            "postgres://me:<password>@db/x",
-            "/home/me/Documents/Some-Long-Directory-Name-2",
-            "my-very-long-database-name-for-production-2",
-            "@modelcontextprotocol/server-filesystem",
-            "550e8400-e29b-41d4-a716-446655440000",
-            "da39a3ee5e6b4b0d3255bfef95601890afd80709",
-            "SomeVeryLongCamelCaseIdentifierOfNoSecret42",
-            "2026-01-01T00:00:00.000Z",
-        ] {
-            assert!(!is_secret_value(value), "{value}");
-        }
-    }
-
-    #[test]
-    fn what_is_called_a_secret_is_one_unless_it_cannot_be() {
-        for value in ["hunter2", "correct horse battery staple", "0123456789abcdef0123456789abcdef"] {
-            assert!(is_secret("DB_PASSWORD", value) && !is_secret("DB_NAME", value), "{value}");
-        }
-        for value in [
-            "",
-            "true",
-            "x",
-            "~/.secrets/db",
-            "/run/secrets/db",
-            "https://example.org",
-            "<token>",
-            "YOUR_TOKEN",
-            "xxxxxxxx",
-            "****",
-        ] {
-            assert!(!is_secret("DB_PASSWORD", value), "{value}");
-        }
-    }
-}
+mod tests;

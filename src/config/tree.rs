@@ -1,8 +1,9 @@
 //! One tree of values with their places, common to both formats.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::secret;
+use super::secret::{in_arguments, is_secret_value};
 
 /// Deepest nesting that is taken; the configuration itself needs four levels.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -71,8 +72,8 @@ impl Value {
 }
 
 impl Node {
-    /// The places of texts that are likely secrets: literal values under `env` and `headers`, and what looks like one
-    /// elsewhere.
+    /// The places of texts that are likely secrets: literal values under `env` and `headers`, arguments that look like one, and
+    /// whatever looks like one anywhere.
     ///
     /// A value with a `$` in it is shown: it names where the secret is, and its spelling is what a complaint is about.
     pub(super) fn secrets(&self) -> Vec<Range<usize>> {
@@ -122,7 +123,7 @@ impl Node {
 
     fn find_secrets(&self, key: &str, secret: bool, found: &mut Vec<Range<usize>>) {
         match &self.value {
-            Value::String(text) if secret && !text.contains('$') || secret::is_secret_value(text) => {
+            Value::String(text) if secret && !text.contains('$') || is_secret_value(text) => {
                 found.push(self.span.clone());
             }
             Value::Table(entries) => {
@@ -133,13 +134,13 @@ impl Node {
                     entry.node.find_secrets(&entry.key, secret, found);
                 }
             }
-            Value::Array(items) if key == "args" => {
-                let before = std::iter::once("").chain(items.iter().map(|item| item.text().unwrap_or_default()));
-                let is_secret =
-                    |(before, item): &(&str, &Self)| item.text().is_some_and(|arg| secret::is_secret_arg(before, arg));
-                found.extend(before.zip(items).filter(is_secret).map(|(_, item)| item.span.clone()));
+            Value::Array(items) => {
+                let texts: Vec<_> = items.iter().map(|item| item.text().unwrap_or_default()).collect();
+                let secrets = if key == "args" { in_arguments(&texts) } else { BTreeSet::new() };
+                for (index, item) in items.iter().enumerate() {
+                    item.find_secrets(key, secret || secrets.contains(&index), found);
+                }
             }
-            Value::Array(items) => items.iter().for_each(|item| item.find_secrets(key, secret, found)),
             _ => {}
         }
     }

@@ -1,10 +1,207 @@
 //! What is to be said of a configuration is said without starting anything.
 
-use crate::support::Place;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, quoted};
+
+fn check(place: &Place, args: &[&str], files: &[&Path]) -> Ran {
+    let files = files.iter().map(|file| file.to_str().expect("text"));
+    place.mcpd(&[&["check"], args, &files.collect::<Vec<_>>()].concat())
+}
+
+fn check_text(place: &Place, args: &[&str], text: &str) -> Ran {
+    check(place, args, &[&place.write("config.toml", text)])
+}
+
+/// A server that would leave a trace.
+fn witness(place: &Place) -> String {
+    let journal = quoted(place.path("witness.journal"));
+    format!("[servers.witness]\ncommand = {}\nargs = [\"--journal\", {journal}]\n", quoted(SCRIPTED))
+}
+
+/// Every file below a place with what it holds.
+fn files(place: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut waiting, mut found) = (vec![place.path("")], BTreeMap::new());
+    while let Some(directory) = waiting.pop() {
+        for path in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path()) {
+            if path.is_dir() {
+                waiting.push(path.clone());
+                found.insert(path, Vec::new());
+            } else {
+                let text = fs::read(&path).unwrap_or_default();
+                found.insert(path, text);
+            }
+        }
+    }
+    found
+}
 
 #[test]
 fn the_schema_is_printed_without_a_daemon() {
     let schema = Place::new().mcpd(&["schema"]).expect_code(0).json();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert_eq!(schema["properties"]["daemon"]["properties"]["max_name_length"]["default"], 53);
+}
+
+#[test]
+fn nothing_is_started_and_nothing_is_written() {
+    let place = Place::new();
+    let file = place.write("config.toml", witness(&place));
+    let before = files(&place);
+    let ran = check(&place, &[], &[&file]).expect_code(0);
+    assert_eq!(ran.stdout, "1 server, 0 warnings: fine\n", "{ran}");
+    assert_eq!(files(&place), before);
+    assert!(place.processes(None).is_empty());
+}
+
+#[test]
+fn all_errors_of_all_files_are_said_at_once() {
+    let place = Place::new();
+    let first = place.write("1.toml", "[daemon]\nnamming = 1\n[servers.a]\ncommand = 7\nargs = 'x'\n");
+    let second = place.write("2.toml", "[servers.b]\ncomand = 'x'\n[servers.a]\ncommand = 'y'\n");
+    let third = place.path("none.toml");
+    let ran = check(&place, &["--strict"], &[&first, &second, &third]).expect_code(2);
+    for said in ["1.toml:2:1", "did you mean `naming`?", "1.toml:4:11", "1.toml:5:8", "2.toml:2:1", "none.toml"] {
+        assert!(ran.stderr.contains(said), "no {said}: {ran}");
+    }
+    assert!(ran.stdout.contains(" errors: this configuration is refused\n"), "{ran}");
+    assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
+}
+
+#[test]
+fn warnings_fail_only_those_who_ask_for_it() {
+    let place = Place::new();
+    let text = format!("{}[servers.lost]\ncommand = 'no-such-program'\n", witness(&place));
+    let ran = check_text(&place, &[], &text).expect_code(0);
+    assert_eq!(ran.stdout, "2 servers, 1 warning: fine\n", "{ran}");
+    assert!(ran.stderr.contains("config.toml:5:11") && ran.stderr.contains("PATH searched: "), "{ran}");
+    check_text(&place, &["--strict"], &text).expect_code(1);
+    check_text(&place, &["--strict"], &witness(&place)).expect_code(0);
+}
+
+#[test]
+fn programs_get_the_same_as_json() {
+    let place = Place::new();
+    let ran = check_text(&place, &["--json"], &format!("{}[servers.lost]\ncommand = '/none'\n", witness(&place)));
+    let said = ran.expect_code(0).json();
+    assert_eq!((&said["version"], &said["servers"], &said["warnings"]), (&1.into(), &2.into(), &1.into()));
+    let warning = &said["diagnostics"][0];
+    assert_eq!((&warning["level"], &warning["line"], &warning["column"]), (&"warning".into(), &5.into(), &11.into()));
+    assert_eq!(warning["message"], "command `/none` does not exist");
+    assert!(warning["help"].is_string());
+    assert_eq!(warning["file"], place.path("config.toml").to_str().expect("text"));
+    assert_eq!(said["unknown"], serde_json::json!(["witness", "lost"]));
+    let refused = check(&place, &["--json"], &[&place.path("none.toml")]).expect_code(2).json();
+    assert_eq!((&refused["errors"], &refused["diagnostics"][0]["level"]), (&1.into(), &"error".into()));
+    let wrong = check_text(&place, &["--json"], "x = 1\ny = 2\n").expect_code(2).json();
+    assert_eq!(wrong["diagnostics"].as_array().expect("a list").len(), 2);
+}
+
+#[test]
+fn without_a_file_it_is_what_the_daemon_would_read() {
+    let place = Place::new();
+    let ran = place.mcpd(&["check"]).expect_code(0);
+    assert_eq!(ran.stdout, "0 servers, 0 warnings: fine\n");
+    assert!(ran.stderr.contains("no server is configured: write "), "{ran}");
+    fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
+    place.write("xdg-config/mcpd/config.toml", "[servers.a]\ncomand = 'x'\n");
+    let ran = place.mcpd(&["check"]).expect_code(2);
+    assert!(ran.stderr.contains("xdg-config/mcpd/config.toml:2:1"), "{ran}");
+}
+
+/// A place in which these servers have run once.
+fn learned(servers: impl Fn() -> Vec<Server>) -> (Rc<Place>, PathBuf) {
+    let place = Place::new();
+    let mut daemon = servers().into_iter().fold(Setup::new(), Setup::server).start_in(&place);
+    let _ = Agent::ready(&daemon).tools();
+    daemon.term();
+    let file = place.path("config.toml");
+    (place, file)
+}
+
+#[test]
+fn patterns_are_held_against_what_servers_have_offered() {
+    let servers = || {
+        let tools = "--bare --tool read_file --tool write_file";
+        let all = ["shared", "session", "pool"].map(|sharing| {
+            Server::named(sharing)
+                .flags(tools)
+                .line(format!("sharing = \"{sharing}\"\ndeny = [\"wirte_*\", \"read_*\"]"))
+        });
+        all.into()
+    };
+    let (place, file) = learned(servers);
+    let ran = check(&place, &[], &[&file]).expect_code(0);
+    assert_eq!(ran.stdout, "3 servers, 3 warnings: fine\n", "{ran}");
+    for server in ["shared", "session", "pool"] {
+        let said = format!("`wirte_*` matches none of the tools of `{server}`");
+        assert!(ran.stderr.contains(&said) && ran.stderr.contains("did you mean `write_file`?"), "{server}: {ran}");
+    }
+    let changed = fs::read_to_string(&file).expect("text").replace("--bare", "--bare\", \"--tool\", \"new");
+    let ran = check_text(&place, &[], &changed).expect_code(0);
+    assert!(ran.stdout.starts_with("3 servers, 0 warnings") && ran.stderr.contains("shared, session, pool"), "{ran}");
+}
+
+#[test]
+fn secrets_are_told_of_and_not_told() {
+    let place = Place::new();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).expect("the test's own");
+    let secret = place.write("secret", "canary-1");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).expect("the test's own");
+    let text = format!(
+        "{}env = {{ TOKEN = \"canary-2\", OTHER = \"${{file:{}}}\" }}\n[servers.b]\ncommand = {}\n\
+         args = [\"--token=canary-3\", \"--key\", \"${{TOKEN:-canary-4}}\"]\n",
+        witness(&place),
+        secret.display(),
+        quoted(SCRIPTED)
+    );
+    let file = place.write("config.toml", text);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("the test's own");
+    let ran = check(&place, &[], &[&file]).expect_code(0);
+    for said in ["`TOKEN` looks like a secret", "the secret in ", "an argument of `b` is a secret"] {
+        assert!(ran.stderr.contains(said), "no {said}: {ran}");
+    }
+    for args in [&[][..], &["--json"]] {
+        let ran = check(&place, args, &[&file]).expect_code(0);
+        for canary in ["canary-1", "canary-2", "canary-3"] {
+            assert!(!format!("{ran}").contains(canary), "{canary}: {ran}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_none_or_without_end_is_a_bounded_answer() {
+    let place = Place::new();
+    let fifo = place.path("fifo.toml");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("the test's own");
+    let link = place.path("loop.toml");
+    std::os::unix::fs::symlink(&link, &link).expect("the test's own");
+    let huge = place.path("huge.toml");
+    fs::File::create(&huge).and_then(|file| file.set_len(1 << 40)).expect("a file of holes");
+    let wrong = place.write("wrong.toml", "x = 1\n".repeat(100_000));
+    let deep = place.write("deep.toml", format!("x = {}", "[".repeat(1 << 20)));
+    let nested = place.write("nested.json", "{\"a\":".repeat(200_000));
+    let patterns = (0..20_000).map(|n| format!("'pattern-{n}*', ")).collect::<String>();
+    let many =
+        place.write("many.toml", format!("[servers.a]\ncommand = 'none'\ntool_timeouts = {{}}\ndeny = [{patterns}]"));
+    let servers: String = (0..3_000).map(|n| format!("[servers.s{n}]\ncommand = '${{N}}'\nargs = ['']\n")).collect();
+    let servers = place.write("servers.toml", servers);
+    for file in [&fifo, &link, &huge, &wrong, &deep, &nested, &place.path("tmp"), Path::new("/dev/zero")] {
+        let start = Instant::now();
+        let ran = check(&place, &[], &[file]).expect_code(2);
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", file.display());
+        assert!(ran.stderr.len() < 200_000 && ran.stderr.contains("error: "), "{}", file.display());
+    }
+    for file in [&many, &servers] {
+        let start = Instant::now();
+        let ran = check(&place, &[], &[file]).expect_code(0);
+        assert!(start.elapsed() < Duration::from_secs(20) && ran.stderr.len() < 2_000_000, "{}", file.display());
+    }
 }

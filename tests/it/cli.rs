@@ -65,7 +65,7 @@ fn wrong_usage_ends_with_two_and_says_how_to_do_it() {
 fn help_and_version_are_there_without_a_daemon() {
     let place = Place::new();
     let help = place.mcpd(&["--help"]).expect_code(0);
-    let commands = "serve status tools call calls logs restart disable enable health add remove reload log-level schema connect demo";
+    let commands = "serve status tools call calls logs restart disable enable health add remove reload log-level check schema connect demo";
     for command in commands.split(' ') {
         assert!(help.stdout.contains(command), "no {command}: {help}");
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::interpolate::Sources;
+use super::super::interpolate::{Permissions, Sources};
 use super::file::target;
 
 /// What is there, but for some files.
@@ -41,6 +41,18 @@ impl Sources for Proposed<'_> {
             Some(text) => Ok(text.to_owned()),
             None => self.under.read(path, limit),
         }
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.proposed(path).is_some() || self.under.exists(path)
+    }
+
+    fn is_program(&self, path: &Path) -> bool {
+        self.under.is_program(path)
+    }
+
+    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
+        self.under.permissions(path)
     }
 
     fn current_dir(&self) -> Option<PathBuf> {

@@ -133,14 +133,15 @@ impl Moving<'_> {
 
     /// `--token VALUE`, `--token=VALUE`, and values that are secrets whatever is before them.
     fn args(&mut self, args: &mut [String]) {
-        let mut before = String::new();
-        for arg in args {
-            let option = std::mem::replace(&mut before, arg.clone());
-            let Some(value) = literal(arg).filter(|value| secret::is_secret_arg(&option, value)) else { continue };
-            *arg = match value.split_once('=').filter(|(option, _)| option.starts_with('-')) {
-                Some((option, value)) => format!("{option}={}", self.put(option, value)),
-                None if secret::is_secret_name(&option) => self.put(&option, &value),
-                None => self.put("arg", &value),
+        let texts: Vec<_> = args.iter().map(String::as_str).collect();
+        let secrets = secret::in_arguments(&texts);
+        for index in secrets {
+            let Some(value) = literal(&args[index]) else { continue };
+            let option = index.checked_sub(1).map(|before| args[before].clone());
+            let option = option.filter(|option| secret::is_secret_name(option));
+            args[index] = match value.split_once('=').filter(|(name, _)| !name.contains(['/', ' ', ':'])) {
+                Some((name, value)) => format!("{name}={}", self.put(name, value)),
+                None => self.put(option.as_deref().unwrap_or("arg"), &value),
             };
         }
     }

@@ -2,10 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 
 /// The outside world as the configuration sees it. Tests give a table instead.
 pub trait Sources {
@@ -18,11 +18,42 @@ pub trait Sources {
     /// If it cannot be read, is no regular file, is larger than `limit` bytes, or is not UTF-8.
     fn read(&self, path: &Path, limit: u64) -> io::Result<String>;
 
+    /// Whether there is something at this path.
+    fn exists(&self, path: &Path) -> bool;
+
+    /// Whether it is a file that this user may execute.
+    fn is_program(&self, path: &Path) -> bool;
+
+    /// Those of a file, and of each directory above it, links resolved.
+    ///
+    /// # Errors
+    /// If it is not there, or a directory above it is closed to this user.
+    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>>;
+
     /// The user's home directory.
     fn home(&self) -> Option<PathBuf>;
 
     /// Where paths that do not begin with `/` begin.
     fn current_dir(&self) -> Option<PathBuf>;
+}
+
+/// Who may do what with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permissions {
+    /// As `chmod` has it, up to 0o7777.
+    pub mode: u32,
+    /// User id.
+    pub owner: u32,
+    /// Group id.
+    pub group: u32,
+}
+
+impl Permissions {
+    /// Whether its group is most likely its owner's alone, as many systems give each user one.
+    #[must_use]
+    pub fn has_private_group(&self) -> bool {
+        self.owner == self.group
+    }
 }
 
 /// The environment and the files of this process.
@@ -55,6 +86,22 @@ impl Sources for Process {
             let line = valid.split(|&byte| byte == b'\n').count();
             io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8"))
         })
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn is_program(&self, path: &Path) -> bool {
+        path.is_file() && access(path, Access::EXEC_OK).is_ok()
+    }
+
+    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
+        let of = |path: &Path| {
+            let metadata = path.metadata()?;
+            Ok(Permissions { mode: metadata.mode() & 0o7777, owner: metadata.uid(), group: metadata.gid() })
+        };
+        path.canonicalize()?.ancestors().map(of).collect()
     }
 
     fn home(&self) -> Option<PathBuf> {

@@ -26,7 +26,7 @@ pub(super) struct Layers {
 impl Layers {
     /// Puts `draft` on top; what it configures a second time comes back as errors.
     pub(super) fn add(&mut self, file: &Arc<SourceFile>, draft: Draft) -> Vec<Diagnostic> {
-        let Draft { daemon, defaults, servers, server_names, profiles } = draft;
+        let Draft { daemon, defaults, servers, server_names, profiles, notes: _ } = draft;
         self.daemon.naming = daemon.naming.or(self.daemon.naming);
         self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
         self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);

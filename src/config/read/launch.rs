@@ -2,6 +2,7 @@
 
 use super::super::interpolate::Template;
 use super::super::launch::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
+use super::super::notes::{Use, What};
 use super::super::tree::{Entry, Node, Problem};
 use super::fields::Fields;
 use super::values::{is_variable_name, not_a_variable};
@@ -96,12 +97,20 @@ impl Reader<'_> {
             self.error(Problem::new(entry.node.span.clone(), "`command` is empty").help(help));
             return None;
         }
+        self.notes.add(&entry.node.span, What::Text(Use::Command, template.clone()));
         Some(template)
     }
 
     fn args(&mut self, entry: &Entry) -> Vec<Template> {
         let items = self.strings(entry, r#"["-y", "some-package"]"#);
-        items.into_iter().filter_map(|(node, _)| self.template(node, "`args`")).collect()
+        let mut args = Vec::new();
+        for (node, text) in items {
+            if let Some(template) = self.template(node, "`args`") {
+                self.notes.add(&node.span, What::Text(Use::Arg(text.to_owned()), template.clone()));
+                args.push(template);
+            }
+        }
+        args
     }
 
     fn env(&mut self, entry: &Entry) -> Vec<(String, Template)> {
@@ -112,6 +121,7 @@ impl Reader<'_> {
                 self.error(Problem::new(key, not_a_variable(name)).help(help));
             }
             if let Some(text) = self.template(node, &format!("variable `{}`", name.escape_debug())) {
+                self.notes.add(&node.span, What::Text(Use::Value(name.to_owned()), text.clone()));
                 texts.push((name.to_owned(), text));
             }
         }
@@ -125,6 +135,7 @@ impl Reader<'_> {
             self.error(Problem::new(entry.node.span.clone(), "`cwd` must be a whole path").help(help));
             return None;
         }
+        self.notes.add(&entry.node.span, What::Text(Use::Place, template.clone()));
         Some(template)
     }
 
@@ -139,6 +150,7 @@ impl Reader<'_> {
                     Problem::new(node.span.clone(), "a root must be a whole path or a `file://` URI").help(help),
                 );
             }
+            self.notes.add(&node.span, What::Text(Use::Place, template.clone()));
             templates.push(template);
         }
         templates
@@ -152,6 +164,7 @@ impl Reader<'_> {
             self.error(Problem::new(entry.node.span.clone(), message).help(help));
             return None;
         }
+        self.notes.add(&entry.node.span, What::Text(Use::Place, template.clone()));
         Some(template)
     }
 
@@ -177,6 +190,7 @@ impl Reader<'_> {
                 let problem = Problem::new(node.span.clone(), format!("{what} holds a control character"));
                 self.error(problem.help("take it out: a header is one line"));
             }
+            self.notes.add(&node.span, What::Text(Use::Value(name.to_owned()), text.clone()));
             texts.push((name.to_owned(), text));
         }
         texts

@@ -1,8 +1,10 @@
 //! Our own format: `[daemon]`, `[defaults]`, `[servers.NAME]` and `[profiles.NAME]`, each key strictly.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::super::DaemonConfig;
+use super::super::notes::{Owner, What};
 use super::super::settings::{OnUnhealthy, Replace, Settings, SettingsDraft, Sharing, Start};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::{Fields, suggestion};
@@ -76,6 +78,7 @@ impl Reader<'_> {
     }
 
     fn defaults(&mut self, entry: &Entry) -> DefaultsDraft {
+        self.notes.of(Owner::Defaults);
         let mut fields = Fields::new("`[defaults]`", self.table(&entry.node, "`defaults`", "write `[defaults]`"));
         let draft = DefaultsDraft {
             settings: self.settings(&mut fields),
@@ -88,6 +91,8 @@ impl Reader<'_> {
     pub(super) fn our_server(&mut self, entry: &Entry) -> Option<ServerDraft> {
         let name = &entry.key;
         let named = self.server_name(entry);
+        self.notes.of(Owner::Server(Arc::from(name.as_str())));
+        self.notes.add(&entry.key_span, What::Name);
         let Value::Table(entries) = &entry.node.value else {
             let help = format!("write `[servers.{name}]`, and its `command` on the next line");
             self.wrong_type(&entry.node, &format!("`servers.{name}`"), "a table", help);

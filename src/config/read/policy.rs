@@ -23,7 +23,7 @@ impl Reader<'_> {
     /// Both formats have `allow` and `deny` for tools, and the rest only our own: other clients have other uses for its
     /// keys.
     pub(super) fn policy(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Policy> {
-        let tools = self.allow_and_deny(fields);
+        let tools = self.allow_and_deny(Kind::Tools, fields);
         let policy = self.with_patterns(Policy::default(), Kind::Tools, tools);
         if self.format != Format::Ours {
             return policy;
@@ -31,8 +31,8 @@ impl Reader<'_> {
         let table = format!("servers.{}", server.key);
         let exposed = fields.take("expose").map(|entry| self.exposed(entry));
         let read_only = fields.take("tools").is_some_and(|entry| self.read_only(&table, entry));
-        let prompts = fields.take("prompts").map(|entry| self.patterns_of(&table, entry));
-        let resources = fields.take("resources").map(|entry| self.patterns_of(&table, entry));
+        let prompts = fields.take("prompts").map(|entry| self.patterns_of(Kind::Prompts, &table, entry));
+        let resources = fields.take("resources").map(|entry| self.patterns_of(Kind::Resources, &table, entry));
         let mut policy = policy?.read_only(read_only);
         if let Some(exposed) = exposed {
             policy = policy.exposing(&exposed);
@@ -45,11 +45,11 @@ impl Reader<'_> {
         Some(policy)
     }
 
-    fn allow_and_deny(&mut self, fields: &mut Fields<'_>) -> Patterns {
+    fn allow_and_deny(&mut self, kind: Kind, fields: &mut Fields<'_>) -> Patterns {
         let (allow, deny) = (fields.take("allow"), fields.take("deny"));
         let place = allow.or(deny).map_or(0..0, |entry| entry.node.span.clone());
-        let allow = allow.map(|entry| self.patterns(entry));
-        let deny = deny.map(|entry| self.patterns(entry)).unwrap_or_default();
+        let allow = allow.map(|entry| self.patterns(kind, entry));
+        let deny = deny.map(|entry| self.patterns(kind, entry)).unwrap_or_default();
         Patterns { place, allow, deny }
     }
 
@@ -82,9 +82,9 @@ impl Reader<'_> {
     }
 
     /// `[servers.NAME.prompts]` and `[servers.NAME.resources]`
-    fn patterns_of(&mut self, table: &str, entry: &Entry) -> Patterns {
+    fn patterns_of(&mut self, kind: Kind, table: &str, entry: &Entry) -> Patterns {
         let mut fields = self.fields_of(table, entry, r#"deny = ["secret*"]"#);
-        let patterns = self.allow_and_deny(&mut fields);
+        let patterns = self.allow_and_deny(kind, &mut fields);
         self.finish(fields, &[]);
         patterns
     }

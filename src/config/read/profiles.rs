@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::super::notes::{Owner, What};
 use super::super::profile::{
     Narrowing, Profile, Scoped, ScopedRules, UNKNOWN_USER, is_profile_name, profile_name_taken,
 };
@@ -41,6 +42,7 @@ impl Reader<'_> {
             self.wrong_type(&entry.node, &format!("`profiles.{name}`"), "a table", help);
             return None;
         };
+        self.notes.of(Owner::Profile(Arc::from(name.as_str())));
         let table = format!("profiles.{name}");
         let mut fields = Fields::new(format!("`[{table}]`"), entries);
         let servers = fields.take("servers").map(|entry| self.named_servers(entry));
@@ -78,11 +80,11 @@ impl Reader<'_> {
 
     fn scoped_rules(&mut self, table: &str, fields: &mut Fields<'_>) -> PerKind<ScopedRules> {
         let mut rules = PerKind::<ScopedRules>::default();
-        rules[Kind::Tools] = self.scoped(fields);
+        rules[Kind::Tools] = self.scoped(Kind::Tools, fields);
         for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
             if let Some(entry) = fields.take(key) {
                 let mut fields = self.fields_of(table, entry, r#"deny = ["*/secret*"]"#);
-                rules[kind] = self.scoped(&mut fields);
+                rules[kind] = self.scoped(kind, &mut fields);
                 self.finish(fields, &[]);
             }
         }
@@ -90,11 +92,11 @@ impl Reader<'_> {
     }
 
     /// `allow` and `deny` of one kind.
-    fn scoped(&mut self, fields: &mut Fields<'_>) -> ScopedRules {
+    fn scoped(&mut self, kind: Kind, fields: &mut Fields<'_>) -> ScopedRules {
         let (allow, deny) = (fields.take("allow"), fields.take("deny"));
         let place = allow.or(deny).map(|entry| entry.node.span.clone());
-        let allow = allow.map(|entry| self.scoped_patterns(entry));
-        let deny = deny.map(|entry| self.scoped_patterns(entry)).unwrap_or_default();
+        let allow = allow.map(|entry| self.scoped_patterns(kind, entry));
+        let deny = deny.map(|entry| self.scoped_patterns(kind, entry)).unwrap_or_default();
         let rules = ScopedRules { allow, deny };
         if let (Err(error), Some(place)) = (rules.compile(), place) {
             self.too_large(place, &error);
@@ -102,13 +104,13 @@ impl Reader<'_> {
         rules
     }
 
-    fn scoped_patterns(&mut self, entry: &Entry) -> Vec<Scoped> {
+    fn scoped_patterns(&mut self, kind: Kind, entry: &Entry) -> Vec<Scoped> {
         let texts = self.strings(entry, r#"["files/read_*"]"#);
-        texts.into_iter().filter_map(|(node, text)| self.scoped_pattern(node, text)).collect()
+        texts.into_iter().filter_map(|(node, text)| self.scoped_pattern(kind, node, text)).collect()
     }
 
     /// Split at the first `/`: no server has one in its name, and a URI may have several.
-    fn scoped_pattern(&mut self, node: &Node, text: &str) -> Option<Scoped> {
+    fn scoped_pattern(&mut self, kind: Kind, node: &Node, text: &str) -> Option<Scoped> {
         let parts = text.split_once('/').filter(|(server, key)| !server.is_empty() && !key.is_empty());
         let Some((server, key)) = parts else {
             let message = format!("`{}` does not say of which server, or what of it", text.escape_debug());
@@ -123,7 +125,9 @@ impl Reader<'_> {
             return None;
         };
         let (server, key) = (self.pattern(&node.span, server), self.pattern(&node.span, key));
-        Some(Scoped::new(&server?, key?))
+        let (server, key) = (server?, key?);
+        self.notes.add(&node.span, What::Scoped(kind, server.clone(), key.clone()));
+        Some(Scoped::new(&server, key))
     }
 
     /// User ids.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use super::super::notes::What;
 use super::super::settings::CallTimeouts;
 use super::super::timeouts::ToolTimeouts;
 use super::super::tree::{Entry, Problem};
 use super::Reader;
 use super::fields::Fields;
+use crate::kind::Kind;
 
 impl Reader<'_> {
     pub(super) fn call_timeouts(&mut self, fields: &mut Fields<'_>) -> CallTimeouts {
@@ -17,6 +19,9 @@ impl Reader<'_> {
             let help = "write `tool_timeouts = { \"slow_*\" = \"10m\" }`";
             for entry in self.table(&entry.node, "`tool_timeouts`", help) {
                 let glob = self.pattern(&entry.key_span, &entry.key);
+                if let Some(glob) = &glob {
+                    self.notes.add(&entry.key_span, What::Pattern(Kind::Tools, glob.clone()));
+                }
                 let timeout = self.duration_of(&entry.node, &format!("\"{}\"", entry.key.escape_debug()));
                 by_tool.extend(glob.zip(timeout).map(|(glob, timeout)| (entry, glob, timeout)));
             }

@@ -7,9 +7,11 @@ use std::time::Duration;
 use globset::Glob;
 
 use super::super::interpolate::{Malformed, Template};
+use super::super::notes::What;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::super::{Secrets, size};
 use super::Reader;
+use crate::kind::Kind;
 use crate::policy;
 
 /// Longest timeout; beyond it a sum with the clock could overflow.
@@ -117,9 +119,14 @@ impl Reader<'_> {
         names
     }
 
-    pub(super) fn patterns(&mut self, entry: &Entry) -> Vec<Glob> {
+    pub(super) fn patterns(&mut self, kind: Kind, entry: &Entry) -> Vec<Glob> {
         let texts = self.strings(entry, r#"["read_*"]"#);
-        texts.into_iter().filter_map(|(node, text)| self.pattern(&node.span, text)).collect()
+        let globs: Vec<_> =
+            texts.into_iter().filter_map(|(node, text)| Some((node, self.pattern(&node.span, text)?))).collect();
+        for (node, glob) in &globs {
+            self.notes.add(&node.span, What::Pattern(kind, glob.clone()));
+        }
+        globs.into_iter().map(|(_, glob)| glob).collect()
     }
 
     pub(super) fn pattern(&mut self, span: &Range<usize>, text: &str) -> Option<Glob> {

@@ -193,69 +193,73 @@ fn every_example_of_the_documentation_follows_it() {
     }
 }
 
+/// Files that both refuse.
+const REFUSED: &[&str] = &[
+    "qqq = 1",
+    "servers = []",
+    "[servers]\na = 'x'",
+    "[servers.a]",
+    "[servers.a]\ncommand = 7",
+    "[servers.a]\ncommand = ''",
+    "[servers.a__b]\ncommand = 'x'",
+    "[servers.'a b']\ncommand = 'x'",
+    "[daemon]\nnamming = '{tool}'",
+    "[daemon]\nnaming = '{tool}_{server}'",
+    "[daemon]\nmax_message = 'much'",
+    "[daemon]\nmax_message = 1.5",
+    "[daemon]\nmax_message = true",
+    "[daemon]\ncall_log = 'x'",
+    "[daemon]\nline_timeout = 30",
+    "[defaults]\nsharing = 'all'",
+    "[defaults]\nstart = true",
+    "[defaults]\ncall_timeout = 'soon'",
+    "[defaults]\ncall_timeout = '30'",
+    "[defaults]\ncall_timeout = ''",
+    "[defaults]\ntool_timeouts = { a = 1 }",
+    "[defaults]\npass_env = ['A=1']",
+    "[defaults]\npass_env = ['']",
+    "[defaults]\ntasks_max = '1'",
+    "[defaults]\ncommand = 'x'",
+    "[servers.a]\nurl = 'example.org'",
+    "[servers.a]\nurl = 'https://x'\nargs = []",
+    "[servers.a]\nurl = 'https://x'\nheaders = { 'a b' = 'x' }",
+    "[profiles.mcp]",
+    "[profiles.a__b]",
+    "[profiles.p]\nservers = 'a'",
+    "[profiles.p]\nallow = ['read_*']",
+    "[profiles.p]\ndeny = ['a/']",
+    "[profiles.p]\nallow_uids = [-1]",
+    "[profiles.p]\nallow_uids = [65534]",
+];
+
+/// Lines of a server's table that both refuse.
+const REFUSED_OF_SERVER: &[&str] = &[
+    "args = '-y'",
+    "args = ['-y', 7]",
+    "env = { A = 1 }",
+    "env = { 'A=B' = 'x' }",
+    "env = { '' = 'x' }",
+    "env = []",
+    "cwd = 'notes'",
+    "roots = ['notes']",
+    "deny = 'write_*'",
+    "deny = [1]",
+    "expose = ['tool']",
+    "tools = { qqq = 1 }",
+    "tools = { read_only = 'yes' }",
+    "prompts = { denny = [] }",
+    "resources = ['x']",
+    "log_arguments = 1",
+    "naming = '{tool}'",
+    "headers = {}",
+    "url = 'https://x'",
+];
+
 #[test]
 fn it_refuses_what_the_reader_refuses() {
     let validator = validator();
-    let server = |line: &str| format!("[servers.a]\ncommand = 'x'\n{line}");
-    let texts = [
-        "qqq = 1",
-        "servers = []",
-        "[servers]\na = 'x'",
-        "[servers.a]",
-        "[servers.a]\ncommand = 7",
-        "[servers.a]\ncommand = ''",
-        "[servers.a__b]\ncommand = 'x'",
-        "[servers.'a b']\ncommand = 'x'",
-        "[daemon]\nnamming = '{tool}'",
-        "[daemon]\nnaming = '{tool}_{server}'",
-        "[daemon]\nmax_message = 'much'",
-        "[daemon]\nmax_message = 1.5",
-        "[daemon]\nmax_message = true",
-        "[daemon]\ncall_log = 'x'",
-        "[daemon]\nline_timeout = 30",
-        "[defaults]\nsharing = 'all'",
-        "[defaults]\nstart = true",
-        "[defaults]\ncall_timeout = 'soon'",
-        "[defaults]\ncall_timeout = '30'",
-        "[defaults]\ncall_timeout = ''",
-        "[defaults]\ntool_timeouts = { a = 1 }",
-        "[defaults]\npass_env = ['A=1']",
-        "[defaults]\npass_env = ['']",
-        "[defaults]\ntasks_max = '1'",
-        "[defaults]\ncommand = 'x'",
-        "[servers.a]\nurl = 'example.org'",
-        "[servers.a]\nurl = 'https://x'\nargs = []",
-        "[servers.a]\nurl = 'https://x'\nheaders = { 'a b' = 'x' }",
-        "[profiles.mcp]",
-        "[profiles.a__b]",
-        "[profiles.p]\nservers = 'a'",
-        "[profiles.p]\nallow = ['read_*']",
-        "[profiles.p]\ndeny = ['a/']",
-        "[profiles.p]\nallow_uids = [-1]",
-        "[profiles.p]\nallow_uids = [65534]",
-    ];
-    let of_server = [
-        "args = '-y'",
-        "args = ['-y', 7]",
-        "env = { A = 1 }",
-        "env = { 'A=B' = 'x' }",
-        "env = { '' = 'x' }",
-        "env = []",
-        "cwd = 'notes'",
-        "roots = ['notes']",
-        "deny = 'write_*'",
-        "deny = [1]",
-        "expose = ['tool']",
-        "tools = { qqq = 1 }",
-        "tools = { read_only = 'yes' }",
-        "prompts = { denny = [] }",
-        "resources = ['x']",
-        "log_arguments = 1",
-        "naming = '{tool}'",
-        "headers = {}",
-        "url = 'https://x'",
-    ];
-    for text in texts.map(str::to_owned).into_iter().chain(of_server.map(server)) {
+    let server = |line: &&str| format!("[servers.a]\ncommand = 'x'\n{line}");
+    for text in REFUSED.iter().map(|text| (*text).to_owned()).chain(REFUSED_OF_SERVER.iter().map(server)) {
         assert!(load_text("/c.toml", &text).is_err(), "the reader takes {text}");
         assert!(!validator.is_valid(&instance(&text)), "the schema takes {text}");
     }

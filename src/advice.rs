@@ -1,0 +1,96 @@
+//! What can be said of a configuration that holds: what will most likely not do what was meant.
+//!
+//! Pure: over the configuration, the outside world as [`Sources`] shows it, and what servers were last known to offer. Every
+//! warning has the place of what it is about. A false alarm is worse than a miss. One idea a file.
+
+mod arguments;
+mod commands;
+mod names;
+mod patterns;
+mod readers;
+#[cfg(test)]
+mod tests;
+mod undefined;
+
+use std::collections::HashMap;
+
+use crate::catalog::Lists;
+use crate::config::diagnostic::Diagnostic;
+use crate::config::interpolate::{Sources, Template};
+use crate::config::notes::{Note, Owner, Use, What};
+use crate::config::{Loaded, ServerConfig};
+
+/// Warnings that are given at most.
+const MOST_WARNINGS: usize = 100;
+
+/// What advice is about.
+struct Look<'a> {
+    loaded: &'a Loaded,
+    sources: &'a dyn Sources,
+    /// Of each server, in their order, what it was last known to offer.
+    known: Vec<Option<Lists>>,
+    /// Servers by their names.
+    by_name: HashMap<&'a str, usize>,
+    /// Where servers have their names.
+    names: HashMap<&'a str, &'a Note>,
+}
+
+/// Everything there is to say, in the order of files and lines. `known` has for each server what it was
+/// last known to offer.
+pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
+    let by_name = loaded.config.servers.iter().enumerate().map(|(index, server)| (&*server.name, index)).collect();
+    let names = loaded.notes.iter().filter_map(|note| match (&note.owner, &note.what) {
+        (Owner::Server(name), What::Name) => Some((&**name, note)),
+        _ => None,
+    });
+    let look = Look { loaded, sources, known, by_name, names: names.collect() };
+    let rooms = [
+        undefined::warnings,
+        commands::warnings,
+        arguments::warnings,
+        readers::warnings,
+        patterns::warnings,
+        names::warnings,
+    ];
+    let mut warnings: Vec<_> = rooms.iter().flat_map(|warnings| warnings(&look)).collect();
+    let order = |warning: &Diagnostic| loaded.files.iter().position(|path| *path == warning.file.path);
+    warnings.sort_by_key(|warning| (order(warning), warning.span.start));
+    warnings.truncate(MOST_WARNINGS);
+    warnings
+}
+
+impl Look<'_> {
+    fn servers(&self) -> &[ServerConfig] {
+        &self.loaded.config.servers
+    }
+
+    /// The server that a note is about, by its index.
+    fn server_of(&self, note: &Note) -> Option<usize> {
+        let Owner::Server(name) = &note.owner else { return None };
+        self.by_name.get(&**name).copied()
+    }
+
+    /// The texts of servers, each with its note and what it is for.
+    fn texts(&self) -> impl Iterator<Item = (&ServerConfig, &Note, &Use, &Template)> {
+        self.loaded.notes.iter().filter_map(|note| {
+            let What::Text(purpose, template) = &note.what else { return None };
+            Some((&self.servers()[self.server_of(note)?], note, purpose, template))
+        })
+    }
+
+    /// Where a server has its name.
+    fn name_of(&self, server: &ServerConfig) -> Option<&Note> {
+        self.names.get(&*server.name).copied()
+    }
+}
+
+/// Some of `names`, for a message: "`a`, `b` and 3 more".
+fn some<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<_> = names.into_iter().map(|name| format!("`{}`", name.escape_debug())).collect();
+    match names.as_slice() {
+        [shown @ .., last] if names.len() <= SHOWN && !shown.is_empty() => format!("{} and {last}", shown.join(", ")),
+        all if all.len() <= SHOWN => all.concat(),
+        all => format!("{} and {} more", all[..SHOWN].join(", "), all.len() - SHOWN),
+    }
+}

@@ -1,0 +1,37 @@
+//! Secrets in arguments: every user of the machine sees those of every process.
+
+use super::Look;
+use crate::config::ServerConfig;
+use crate::config::diagnostic::Diagnostic;
+use crate::config::interpolate::Template;
+use crate::config::notes::{Note, Use};
+use crate::config::secret;
+
+pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
+    let args = look.texts().filter_map(|(server, note, purpose, template)| match purpose {
+        Use::Arg(text) => Some(Argument { server, note, text, template }),
+        _ => None,
+    });
+    let args: Vec<_> = args.collect();
+    args.chunk_by(|one, next| one.server.name == next.server.name).flat_map(of_server).collect()
+}
+
+/// An argument as it is written.
+struct Argument<'a> {
+    server: &'a ServerConfig,
+    note: &'a Note,
+    text: &'a str,
+    template: &'a Template,
+}
+
+fn of_server(args: &[Argument<'_>]) -> Vec<Diagnostic> {
+    let texts: Vec<_> = args.iter().map(|arg| arg.text).collect();
+    let secrets = secret::in_arguments(&texts);
+    let is_secret = |(index, arg): &(usize, &Argument<'_>)| arg.template.names_secret() || secrets.contains(index);
+    let warning = |(_, arg): (usize, &Argument<'_>)| {
+        let message = format!("an argument of `{}` is a secret, and the process list shows it", arg.server.name);
+        let help = "give it in `env`, if the server can take it from there: only its own user sees that";
+        arg.note.warning(message, help)
+    };
+    args.iter().enumerate().filter(is_secret).map(warning).collect()
+}

@@ -1,0 +1,89 @@
+//! Names under which agents see something else than one would expect: shortened, or prefixed because they were taken.
+
+use super::{Look, some};
+use crate::catalog::{Catalog, Lists, Names, Source};
+use crate::config::diagnostic::Diagnostic;
+use crate::config::{Profile, ServerConfig};
+use crate::kind::Kind;
+use crate::naming::Naming;
+use crate::policy::Policy;
+
+pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
+    let mut seen: Vec<&Naming> = Vec::new();
+    let mut warnings = Vec::new();
+    for profile in &look.loaded.config.profiles {
+        // Of profiles with the same naming, what is true of one is most likely of the others.
+        if !seen.contains(&&profile.naming) {
+            seen.push(&profile.naming);
+            warnings.extend(in_profile(look, profile));
+        }
+    }
+    warnings
+}
+
+/// A server as a profile has it.
+struct Seen<'a> {
+    server: &'a ServerConfig,
+    policy: Policy,
+    lists: Lists,
+}
+
+impl Seen<'_> {
+    fn source(&self) -> Source<'_> {
+        Source { name: &self.server.name, policy: &self.policy, settings: &self.server.settings, lists: &self.lists }
+    }
+}
+
+fn in_profile(look: &Look<'_>, profile: &Profile) -> Vec<Diagnostic> {
+    let seen = look.servers().iter().zip(&look.known).filter_map(|(server, lists)| {
+        Some(Seen { server, policy: profile.policy(server)?, lists: lists.clone().unwrap_or_default() })
+    });
+    let seen: Vec<_> = seen.collect();
+    let sources: Vec<_> = seen.iter().map(Seen::source).collect();
+    let catalog = Catalog::build(&mut Names::default(), &profile.naming, &sources);
+    let of_server = |(index, Seen { server, .. }): (usize, &Seen<'_>)| {
+        let note = look.name_of(server)?;
+        let (complaint, help) = complaint(&catalog, &profile.naming, index, server)?;
+        let whole = &*profile.name == Profile::DEFAULT;
+        Some(note.warning(complaint, if whole { help } else { format!("in profile `{}` {help}", profile.name) }))
+    };
+    seen.iter().enumerate().filter_map(of_server).collect()
+}
+
+/// What is shortened comes first: there is more to be done about it.
+fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerConfig) -> Option<(String, String)> {
+    let routes = [Kind::Tools, Kind::Prompts].into_iter().flat_map(|kind| catalog.routes(kind));
+    let own = routes.filter(|(_, route)| route.server == index);
+    let (mut shortened, mut prefixed) = (Vec::new(), Vec::new());
+    for (exposed, route) in own {
+        let wanted = naming.whole(&server.name, &route.name);
+        if wanted.iter().any(|name| *name == exposed) {
+            if exposed != wanted[0] {
+                prefixed.push(exposed);
+            }
+        } else {
+            shortened.push(exposed);
+        }
+    }
+    let most = naming.max_length;
+    if !shortened.is_empty() {
+        let names = some(shortened.iter().copied());
+        let message = format!(
+            "names of `{}` are longer than {most} characters, or have others than A-Z a-z 0-9 _ -",
+            server.name
+        );
+        return Some((
+            message,
+            format!("agents see {names}: give the server a shorter name, or raise `max_name_length`"),
+        ));
+    }
+    let shadowed: usize = catalog.exposure()[index].iter().map(|(_, exposure)| exposure.shadowed).sum();
+    if !prefixed.is_empty() {
+        let message = format!("servers before `{}` have the names of some of its tools or prompts", server.name);
+        return Some((message, format!("agents see {}: that is no error", some(prefixed.iter().copied()))));
+    }
+    (shadowed > 0).then(|| {
+        let message = format!("servers before `{}` have {shadowed} of its resources", server.name);
+        (message, "agents read them there: hide them at one of the two with `deny` under `resources`".to_owned())
+    })
+}

@@ -1,0 +1,83 @@
+//! Patterns that match nothing that servers are known to offer.
+
+use globset::Glob;
+
+use super::{Look, some};
+use crate::catalog::Lists;
+use crate::config::diagnostic::Diagnostic;
+use crate::config::notes::{Note, Owner, What};
+use crate::kind::Kind;
+use crate::likeness::nearest;
+use crate::policy::{Policy, is_fit_name};
+
+pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
+    look.loaded.notes.iter().filter_map(|note| warning(look, note)).collect()
+}
+
+fn warning(look: &Look<'_>, note: &Note) -> Option<Diagnostic> {
+    let all = || 0..look.servers().len();
+    let (kind, glob, servers): (_, _, Vec<_>) = match (&note.what, &note.owner) {
+        (What::Pattern(kind, glob), Owner::Server(_)) => (*kind, glob, vec![look.server_of(note)?]),
+        (What::Pattern(kind, glob), _) => (*kind, glob, all().collect()),
+        (What::Scoped(kind, of, glob), _) => {
+            let matcher = of.compile_matcher();
+            let named: Vec<_> = all().filter(|index| matcher.is_match(&*look.servers()[*index].name)).collect();
+            if named.is_empty() {
+                return Some(no_server(look, note, of));
+            }
+            (*kind, glob, named)
+        }
+        _ => return None,
+    };
+    // One that has not said yet what it offers may offer just that.
+    let known: Vec<_> = servers.iter().map(|index| look.known[*index].as_ref()).collect::<Option<_>>()?;
+    let patterns = Policy::default().with(kind, None, std::slice::from_ref(glob)).ok()?;
+    let offered: Vec<_> = known.iter().flat_map(|lists| keys(lists, kind)).collect();
+    let is_cut = known.iter().any(|lists| kinds(kind).iter().any(|kind| lists[*kind].truncated));
+    if is_cut || offered.is_empty() || offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)) {
+        return None;
+    }
+    let names: Vec<_> = servers.iter().map(|index| &*look.servers()[*index].name).collect();
+    let message = format!("`{}` matches none of the {} of {}", glob.glob().escape_debug(), word(kind), some(names));
+    let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
+    Some(note.warning(message, suggestion(glob.glob(), &offered)))
+}
+
+fn no_server(look: &Look<'_>, note: &Note, pattern: &Glob) -> Diagnostic {
+    let message = format!("`{}` matches no server", pattern.glob().escape_debug());
+    let names: Vec<_> = look.servers().iter().map(|server| &*server.name).collect();
+    note.warning(message, suggestion(pattern.glob(), &names))
+}
+
+/// What to write instead of a pattern that matches none of `known`.
+fn suggestion(pattern: &str, known: &[&str]) -> String {
+    let plain: String = pattern.chars().filter(|c| !matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\')).collect();
+    match nearest(&plain, known.iter().copied()) {
+        Some(name) if !plain.is_empty() => format!("did you mean `{}`?", name.escape_debug()),
+        _ => format!("what is there: {}", some(known.iter().copied())),
+    }
+}
+
+/// What patterns for `kind` are held against, as policy does.
+fn kinds(kind: Kind) -> &'static [Kind] {
+    match kind {
+        Kind::Tools => &[Kind::Tools],
+        Kind::Prompts => &[Kind::Prompts],
+        Kind::Resources | Kind::Templates => &[Kind::Resources, Kind::Templates],
+    }
+}
+
+fn keys(lists: &Lists, kind: Kind) -> impl Iterator<Item = (Kind, &str)> {
+    let of_kind = |kind: &Kind| lists[*kind].items.iter().map(|item| (*kind, &*item.key)).collect::<Vec<_>>();
+    let keys = kinds(kind).iter().flat_map(of_kind);
+    // An unfit name is hidden, whatever any pattern says.
+    keys.filter(|(kind, key)| matches!(kind, Kind::Resources | Kind::Templates) || is_fit_name(key))
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tools => "tools",
+        Kind::Prompts => "prompts",
+        Kind::Resources | Kind::Templates => "resources",
+    }
+}

@@ -1,0 +1,47 @@
+//! Secrets in files that others can read.
+
+use std::path::Path;
+
+use super::Look;
+use crate::config::diagnostic::Diagnostic;
+use crate::config::interpolate::Sources;
+use crate::config::notes::{Note, Use};
+use crate::config::secret::is_secret;
+
+pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
+    let of_literals = look.texts().filter_map(|(_, note, purpose, template)| {
+        let (Use::Value(name), Some(text)) = (purpose, template.as_literal()) else { return None };
+        if is_secret(name, text) { written_down(name, note, look.sources) } else { None }
+    });
+    let of_files = look.texts().flat_map(|(_, note, _, template)| {
+        let files = template.files(look.sources).into_iter();
+        files.filter_map(|path| {
+            let who = readers(&path, look.sources)?;
+            let path = path.display();
+            let help = format!("write `chmod 600 '{path}'`");
+            Some(note.warning(format!("the secret in {path} can be read by {who}"), help))
+        })
+    });
+    of_literals.chain(of_files).collect()
+}
+
+fn written_down(name: &str, note: &Note, sources: &dyn Sources) -> Option<Diagnostic> {
+    let who = readers(&note.file.path, sources)?;
+    let name = name.escape_debug();
+    let message = format!("`{name}` looks like a secret, and this file can be read by {who}");
+    let help = "move it to a file of its own with mode 600 and write `\"${file:PATH}\"` here, or `chmod 600` this file";
+    Some(note.warning(message, help))
+}
+
+/// Who can read a file beside its owner: what its mode says, as far as the directories above it let anybody through.
+fn readers(path: &Path, sources: &dyn Sources) -> Option<&'static str> {
+    let permissions = sources.permissions(path).ok()?;
+    let (file, directories) = permissions.split_first()?;
+    let is_open =
+        |read: u32, pass: u32| file.mode & read != 0 && directories.iter().all(|directory| directory.mode & pass != 0);
+    if is_open(0o004, 0o001) {
+        Some("every user of this machine")
+    } else {
+        (is_open(0o040, 0o011) && !file.has_private_group()).then_some("other users of its group")
+    }
+}

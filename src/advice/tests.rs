@@ -1,0 +1,243 @@
+//! What is said of which configuration, as tables.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::catalog::{Item, List};
+use crate::config;
+use crate::config::interpolate::table::Table;
+use crate::kind::Kind;
+
+/// Names of tools, of prompts, of resources, and of templates.
+type Offered<'a> = [&'a [&'a str]; 4];
+
+fn lists(offered: Offered<'_>) -> Lists {
+    let item = |kind: Kind, key: &str| {
+        let definition = Bytes::from(format!(r#"{{"{}":"{key}"}}"#, kind.key()));
+        let start = definition.len() - key.len() - 3;
+        Item { key: key.into(), raw_key: definition.slice(start..definition.len() - 1), definition }
+    };
+    Lists::from_fn(|kind| {
+        let items = offered[kind as usize].iter().map(|key| item(kind, key)).collect();
+        Arc::new(List { items, truncated: false })
+    })
+}
+
+/// The rows of the world beside the configuration.
+const WORLD: [(&str, &str); 9] = [
+    ("~", "/home/u"),
+    ("PATH", "/bin:/usr/bin"),
+    ("SET", "value"),
+    ("/usr/bin/x", ""),
+    ("mode /usr/bin/x", "755"),
+    ("/home/u/data", ""),
+    ("/home/u/key", "s3cret\n"),
+    ("/home/u/open", "s3cret\n"),
+    ("mode /home/u/open", "644"),
+];
+
+/// What is said: `LINE:COLUMN message | help`.
+fn said(rows: &[(&str, &str)], text: &str, known: &[(&str, Offered<'_>)]) -> Vec<String> {
+    let table = WORLD.iter().chain(rows).chain([&("/c.toml", text)]).copied().collect::<Vec<_>>();
+    let sources = Table::from_rows(&table);
+    let loaded = config::load(&[PathBuf::from("/c.toml")], &sources).unwrap_or_else(|error| panic!("{error}"));
+    let of = |server: &ServerConfig| known.iter().find(|(name, _)| *name == &*server.name).map(|(_, all)| lists(*all));
+    let known = loaded.config.servers.iter().map(of).collect();
+    let describe = |warning: &Diagnostic| {
+        let (line, column) = warning.place();
+        format!("{line}:{column} {} | {}", warning.message, warning.help.as_deref().unwrap_or_default())
+    };
+    advise(&loaded, &sources, known).iter().map(describe).collect()
+}
+
+/// Each expectation is the beginning of what is said, `…` standing for any text.
+fn check(text: &str, known: &[(&str, Offered<'_>)], expected: &[&str]) {
+    check_in(&[], text, known, expected);
+}
+
+fn check_in(rows: &[(&str, &str)], text: &str, known: &[(&str, Offered<'_>)], expected: &[&str]) {
+    let said = said(rows, text, known);
+    assert_eq!(said.len(), expected.len(), "{text}\n{said:#?}");
+    for (said, expected) in said.iter().zip(expected) {
+        let mut rest = said.as_str();
+        for (index, part) in expected.split('…').enumerate() {
+            let at = rest.find(part).filter(|at| index > 0 || *at == 0);
+            rest = &rest[at.unwrap_or_else(|| panic!("{text}\nexpected {expected}\nsaid     {said}")) + part.len()..];
+        }
+    }
+}
+
+const NOTHING: Offered<'static> = [&[], &[], &[], &[]];
+
+#[test]
+fn a_sound_configuration_is_left_alone() {
+    check("", &[], &[]);
+    check(
+        "[servers.a]\ncommand = 'x'\nargs = ['-y', '${SET}']\nenv = { T = '${file:~/key}', U = 'plain' }\ndeny = ['w*']\n\
+         [servers.b]\nurl = 'https://x/'\nheaders = { Authorization = 'Bearer ${file:~/key}' }",
+        &[("a", [&["write", "read"], &[], &[], &[]])],
+        &[],
+    );
+}
+
+#[test]
+fn a_command_has_to_be_a_program_where_the_server_looks_for_it() {
+    let server = |rest: &str| format!("[servers.a]\n{rest}");
+    for (rest, expected) in [
+        ("command = 'x'", None),
+        ("command = '/usr/bin/x'", None),
+        (
+            "command = 'none'",
+            Some("2:11 command `none` is not found; PATH searched: /bin:/usr/bin | write its whole path…"),
+        ),
+        ("command = 'data'", Some("2:11 command `data` is not found…")),
+        ("command = 'x'\nenv = { PATH = '/bin' }", Some("2:11 command `x` is not found on the PATH of its `env` | …")),
+        ("command = 'x'\nenv = { PATH = '/bin:/usr/bin' }", None),
+        ("command = '/none'", Some("2:11 command `/none` does not exist | …")),
+        ("command = '~/data'", Some("2:11 command `/home/u/data` cannot be executed | …")),
+        ("command = './x'", Some("2:11 command `./x` is looked for in the working directory… | write the whole path…")),
+        ("command = '/opt/${file:~/key}'", Some("2:11 command `/opt/…` does not exist | …")),
+        ("command = '${agent:cwd}/x'\nsharing = 'workspace'", None),
+        ("command = 'x'\nenv = { PATH = '${agent:cwd}/bin' }\nsharing = 'workspace'", None),
+    ] {
+        check(&server(rest), &[], &expected.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_is_undefined_is_named_where_it_stands() {
+    check(
+        "[servers.a]\ncommand = 'x'\nargs = ['${NONE}', '${SET}']\nenv = { A = '${file:~/none}', B = '${cred:c}', C = '${D:-d}' }\n\
+         [servers.b]\ncommand = '${SET:-x}${E:-}'\nargs = ['${agent:cwd}']\n",
+        &[],
+        &[
+            "3:9 server `a` cannot be started: environment variable `NONE` is not set | …`${NAME:-default}`",
+            "4:13 server `a` cannot be started: cannot read /home/u/none: … | …",
+            "4:35 server `a` cannot be started: credential `c` is not available… | …",
+            "5:10 server `b` cannot be started: `${agent:cwd}` needs `sharing = \"workspace\"`…",
+        ],
+    );
+}
+
+#[test]
+fn secrets_that_others_can_read_are_told_with_who_can() {
+    let text = "[servers.a]\ncommand = 'x'\nenv = { TOKEN = 'hunter22', NAME = 'hunter22', T = '${file:~/open}' }\n";
+    let of_file =
+        "3:52 the secret in /home/u/open can be read by every user of this machine | write `chmod 600 '/home/u/open'`";
+    for (rows, expected) in [
+        (&[][..], &[of_file][..]),
+        (
+            &[("mode /c.toml", "644")],
+            &["3:17 `TOKEN` looks like a secret, and this file can be read by every user… | move…", of_file],
+        ),
+        (
+            &[("mode /c.toml", "640 group 100")],
+            &["3:17 `TOKEN` looks like a secret, and this file can be read by other users of its group | …", of_file],
+        ),
+        (&[("mode /home/u", "700")], &[]),
+        (&[("mode /home/u", "750")], &[]),
+        (&[("mode /home/u/open", "640")], &[]),
+        (
+            &[("mode /home/u/open", "640 group 100")],
+            &["3:52 the secret in /home/u/open can be read by other users of its group | …"],
+        ),
+        (&[("mode /home/u/open", "640 group 100"), ("mode /home/u", "711")], &["3:52 …"]),
+    ] {
+        check_in(rows, text, &[], expected);
+    }
+    let remote = "[servers.a]\nurl = 'https://x/'\nheaders = { Authorization = 'Bearer hunter2222' }\n";
+    check_in(&[("mode /c.toml", "644")], remote, &[], &["3:29 `Authorization` looks like a secret…"]);
+}
+
+#[test]
+fn secrets_in_arguments_are_told() {
+    check(
+        "[servers.a]\ncommand = 'x'\nargs = ['--api-key', 'hunter22', '--file', '${file:~/key}', '${cred:c}', '--name', '${SET}']\n\
+         env = { CREDENTIALS_DIRECTORY = '/none' }",
+        &[],
+        &[
+            "3:22 an argument of `a` is a secret, and the process list shows it | give it in `env`…",
+            "3:44 an argument of `a` is a secret…",
+            "3:61 server `a` cannot be started…",
+            "3:61 an argument of `a` is a secret…",
+        ],
+    );
+    let shown = said(&[], "[servers.a]\ncommand = 'x'\nargs = ['--token=canary-1']\n", &[]);
+    assert!(shown.len() == 1 && !shown[0].contains("canary"), "{shown:?}");
+}
+
+#[test]
+fn patterns_that_match_nothing_are_told_with_what_there_is() {
+    let offered: Offered<'_> = [&["read_file", "write_file"], &["review"], &["file:///a/b"], &["wiki://{page}"]];
+    let known = &[("a", offered)][..];
+    let server = |rest: &str| format!("[servers.a]\ncommand = 'x'\n{rest}");
+    for (rest, expected) in [
+        ("deny = ['write_*', 'read_file']", None),
+        ("deny = ['wirte_*']", Some("3:9 `wirte_*` matches none of the tools of `a` | did you mean `write_file`?")),
+        ("allow = ['*', 'zzz']", Some("3:15 `zzz` matches none… | what is there: `read_file` and `write_file`")),
+        ("tool_timeouts = { 'slow_*' = '9m' }", Some("3:19 `slow_*` matches none of the tools of `a`…")),
+        ("prompts.deny = ['review', 'read_file']", Some("3:27 `read_file` matches none of the prompts of `a`…")),
+        ("resources.deny = ['file:///a/*', 'wiki://*']", None),
+        ("resources.deny = ['file:///a/../a/b']", Some("3:19 `file:///a/../a/b` matches none of the resources…")),
+    ] {
+        check(&server(rest), known, &expected.into_iter().collect::<Vec<_>>());
+        check(&server(rest), &[], &[]);
+        check(&server(rest), &[("a", NOTHING)], &[]);
+    }
+    let defaults = "[defaults]\ntool_timeouts = { 'slow' = '9m', 'read_*' = '9m' }\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n";
+    check(defaults, known, &[]);
+    let both = &[("a", offered), ("b", [&["slower"], &[], &[], &[]])][..];
+    check(defaults, both, &["2:19 `slow` matches none of the tools of `a` and `b` | did you mean `slower`?"]);
+}
+
+#[test]
+fn patterns_of_profiles_are_held_against_the_servers_that_they_name() {
+    let known = &[("a", [&["read", "write"][..], &["p"], &[], &[]]), ("b", [&["list"], &[], &[], &[]])][..];
+    let text = |rest: &str| format!("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n[profiles.p]\n{rest}\n");
+    for (rest, expected) in [
+        ("deny = ['*/read', 'b/l*', 'a/*']\nprompts.deny = ['a/p']", None),
+        ("deny = ['c/*']", Some("6:9 `c` matches no server | what is there: `a` and `b`")),
+        ("allow = ['b/read']", Some("6:10 `read` matches none of the tools of `b` | what is there: `list`")),
+        ("allow = ['*/reed']", Some("6:10 `reed` matches none of the tools of `a` and `b` | did you mean `read`?")),
+    ] {
+        check(&text(rest), known, &expected.into_iter().collect::<Vec<_>>());
+        check(
+            &text(rest),
+            &known[..0],
+            &expected.filter(|said| said.contains("no server")).into_iter().collect::<Vec<_>>(),
+        );
+    }
+}
+
+#[test]
+fn names_that_agents_see_changed_are_told() {
+    let two = |head: &str| format!("[daemon]\n{head}\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n");
+    let echo: Offered<'_> = [&["echo", "other"], &[], &["u:1"], &[]];
+    let same = &[("a", [&["echo"][..], &[], &["u:1"], &[]]), ("b", echo)][..];
+    check(&two(""), &[("a", echo), ("b", [&["echo"], &[], &[], &[]])], &[]);
+    check(
+        &two("naming = '{tool}'"),
+        same,
+        &["5:10 servers before `b` have the names of some… | agents see `b__echo`: …"],
+    );
+    check(&two(""), same, &["5:10 servers before `b` have 1 of its resources | …"]);
+    let long = "x".repeat(60);
+    let odd: &[&str] = &[&long, "a.b", "fine"];
+    check(
+        &two(""),
+        &[("b", [odd, &[], &[], &[]])],
+        &["5:10 names of `b` are longer than 53 characters, or have others… | agents see `b__a_b_…` and `b__xxx…`: …"],
+    );
+    check(&two("max_name_length = 128"), &[("b", [&[&long], &[], &[], &[]])], &[]);
+}
+
+#[test]
+fn what_is_said_is_bounded_and_in_order() {
+    let servers: String = (0..200).map(|n| format!("[servers.s{n}]\ncommand = 'none'\n")).collect();
+    let said = said(&[], &servers, &[]);
+    assert_eq!(said.len(), MOST_WARNINGS);
+    assert!(said[0].starts_with("2:11") && said[99].starts_with("200:11"));
+}

@@ -1,0 +1,172 @@
+//! `mcpd check`: what there is to say of a configuration, without starting anything.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::{FAILED, USAGE, fail, put};
+use crate::advice;
+use crate::catalog::Lists;
+use crate::config::diagnostic::{Diagnostic, Level};
+use crate::config::interpolate::Process;
+use crate::config::{self, ConfigError, Loaded, ServerConfig};
+use crate::daemon::cache_directory;
+use crate::server::last_known;
+
+/// Raised when the shape of what `--json` prints changes in another way than by more members.
+const SHAPE: u32 = 1;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Configuration, as `mcpd serve --config` takes it [default: as `mcpd serve`]
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Exit with 1 if there are warnings
+    #[arg(long)]
+    strict: bool,
+    /// Print what there is to say as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let loaded = config::load(&arguments.files, &Process);
+    let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
+    let findings = match &loaded {
+        Ok(loaded) => Findings::of(loaded, known),
+        Err(error) => Findings::refused(error),
+    };
+    let printed = if arguments.json {
+        findings.json().and_then(put)
+    } else {
+        findings.explain();
+        put(findings.summary() + "\n")
+    };
+    match (printed, findings.errors, findings.warnings) {
+        (Err(code), ..) if code != ExitCode::SUCCESS => code,
+        (_, 1.., _) => ExitCode::from(USAGE),
+        (_, 0, 1..) if arguments.strict => ExitCode::from(FAILED),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// What there is to say.
+struct Findings<'a> {
+    servers: usize,
+    errors: usize,
+    warnings: usize,
+    /// Servers that have not said yet what they offer.
+    unknown: Vec<&'a str>,
+    hint: Option<&'a str>,
+    diagnostics: Vec<Diagnostic>,
+    /// Why there is no configuration at all.
+    refusal: Option<&'a ConfigError>,
+}
+
+/// One of them, for programs.
+#[derive(Serialize)]
+struct Finding<'a> {
+    level: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
+    file: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    version: u32,
+    servers: usize,
+    errors: usize,
+    warnings: usize,
+    unknown: &'a [&'a str],
+    diagnostics: Vec<Finding<'a>>,
+}
+
+impl<'a> Findings<'a> {
+    fn of(loaded: &'a Loaded, known: impl Fn(&ServerConfig) -> Option<Lists>) -> Self {
+        let servers = &loaded.config.servers;
+        let known: Vec<_> = servers.iter().map(known).collect();
+        let is_unknown = |(server, lists): (&'a ServerConfig, &Option<Lists>)| lists.is_none().then_some(&*server.name);
+        let unknown = servers.iter().zip(&known).filter_map(is_unknown).collect();
+        let mut diagnostics = loaded.warnings.clone();
+        diagnostics.extend(advice::advise(loaded, &Process, known));
+        let (servers, warnings) = (servers.len(), diagnostics.len());
+        let hint = loaded.hint.as_deref();
+        Self { servers, errors: 0, warnings, unknown, hint, diagnostics, refusal: None }
+    }
+
+    fn refused(error: &'a ConfigError) -> Self {
+        let errors = error.unreadable().count() + error.diagnostics().len();
+        let diagnostics = error.diagnostics().to_vec();
+        Self { servers: 0, errors, warnings: 0, unknown: Vec::new(), hint: None, diagnostics, refusal: Some(error) }
+    }
+
+    /// For a person, beside what was asked for.
+    fn explain(&self) {
+        let colour = std::io::stderr().is_terminal();
+        match self.refusal {
+            Some(error) => eprintln!("{}\n", error.render(colour)),
+            None => self.diagnostics.iter().for_each(|warning| eprintln!("{}\n", warning.render(colour))),
+        }
+        if let Some(hint) = self.hint {
+            eprintln!("{hint}");
+        }
+        if !self.unknown.is_empty() {
+            let names = self.unknown.join(", ");
+            eprintln!(
+                "note: patterns and names were not checked of {names}: what they offer is known once they have run\n"
+            );
+        }
+    }
+
+    /// In one line.
+    fn summary(&self) -> String {
+        let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        if self.refusal.is_some() {
+            return format!("{}: this configuration is refused", count(self.errors, "error"));
+        }
+        format!("{}, {}: fine", count(self.servers, "server"), count(self.warnings, "warning"))
+    }
+
+    fn json(&self) -> Result<String, ExitCode> {
+        let unreadable = self.refusal.into_iter().flat_map(ConfigError::unreadable).map(|(file, error)| {
+            let message = format!("cannot read {}: {error}", file.display());
+            Finding { level: "error", message, label: None, file, line: None, column: None, help: None }
+        });
+        let shape = Shape {
+            version: SHAPE,
+            servers: self.servers,
+            errors: self.errors,
+            warnings: self.warnings,
+            unknown: &self.unknown,
+            diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
+        };
+        serde_json::to_string_pretty(&shape).map(|text| text + "\n").map_err(|error| fail(FAILED, error))
+    }
+}
+
+fn finding(diagnostic: &Diagnostic) -> Finding<'_> {
+    let (line, column) = diagnostic.place();
+    let level = match diagnostic.level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+    };
+    Finding {
+        level,
+        message: diagnostic.message.clone(),
+        label: diagnostic.label.as_deref(),
+        file: &diagnostic.file.path,
+        line: Some(line),
+        column: Some(column),
+        help: diagnostic.help.as_deref(),
+    }
+}

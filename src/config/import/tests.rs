@@ -1,5 +1,7 @@
 //! What an import would write, as tables.
 
+mod property;
+
 use super::*;
 use crate::config::interpolate::table::Table;
 use crate::config::load;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::edited::{check, next_step, our_file, secrets_of, write_secret};
+use super::edited::{check, next_step, our_file, secrets_of};
+use super::import::write;
 use super::{FAILED, USAGE, fail, say};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Setting};
 use crate::config::fitted_name;
-use crate::config::import::{Content, Plan, SecretFile};
+use crate::config::import::Plan;
 use crate::config::interpolate::Process;
 use crate::naming::is_server_name;
 use crate::sockets::RuntimeDir;
@@ -66,12 +67,10 @@ fn added(add: &Add) -> Result<PathBuf, (u8, String)> {
     plan.put(name, settings).map_err(|error| refused(&path, &error))?;
     let (text, secrets) = plan.finish();
     check(file.as_deref(), &found, &text, &secrets).map_err(|error| (USAGE, error))?;
-    for SecretFile { path, content, .. } in &secrets {
-        let Content::Known(content) = content else { continue };
-        write_secret(path, content).map_err(|error| (FAILED, error))?;
-        eprintln!("mcpd: a secret was moved to {}", path.display());
-    }
-    found.write(&text).map_err(|error| (FAILED, error.to_string()))?;
+    let moved: String =
+        secrets.iter().map(|secret| format!("mcpd: a secret was moved to {}\n", secret.path.display())).collect();
+    write::all(found, &text, secrets).map_err(|error| (FAILED, error))?;
+    eprint!("{moved}");
     Ok(path)
 }
 

@@ -6,7 +6,7 @@
 mod ask;
 mod diff;
 mod found;
-mod write;
+pub(super) mod write;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr, stdin, stdout};

@@ -11,7 +11,7 @@ use crate::config::import::{Content, SecretFile};
 ///
 /// # Errors
 /// As a sentence.
-pub(super) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>) -> Result<Vec<SecretFile>, String> {
+pub(in crate::cli) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>) -> Result<Vec<SecretFile>, String> {
     let (known, unanswered): (Vec<_>, Vec<_>) =
         secrets.into_iter().partition(|secret| matches!(secret.content, Content::Known(_)));
     let mut written = Vec::new();

@@ -19,6 +19,7 @@ fn expect_never_heard(daemon: &Daemon, server: &str) {
     assert!(heard.is_empty(), "{heard:?}");
 }
 
+/// Case H1.
 #[test]
 fn a_denied_tool_is_neither_listed_nor_callable_and_its_server_never_hears_of_it() {
     let daemon = Setup::with(files()).start();
@@ -34,6 +35,7 @@ fn a_denied_tool_is_neither_listed_nor_callable_and_its_server_never_hears_of_it
     assert_eq!((&row["tools_exposed"], &row["tools_denied"]), (&json!(2), &json!(2)));
 }
 
+/// Case H1.
 #[test]
 fn a_denied_name_answers_byte_for_byte_like_an_unknown_one() {
     let daemon = Setup::with(files()).start();
@@ -49,6 +51,7 @@ fn a_denied_name_answers_byte_for_byte_like_an_unknown_one() {
     assert!(!denied.contains("\"data\""), "nothing that tells of a server: {denied}");
 }
 
+/// Case H2.
 #[test]
 fn no_other_spelling_reaches_a_denied_tool() {
     let daemon = Setup::with(files()).start();
@@ -70,6 +73,24 @@ fn no_other_spelling_reaches_a_denied_tool() {
         "mcp__files__write_file",
         "mcp__mcpd__files__write_file",
         "files__files__write_file",
+        "files__write_file\u{2024}",
+        "files__write_file\u{200b}",
+        "\u{feff}files__write_file",
+        "files__write\u{ad}_file",
+        "files__write\u{ff3f}file",
+        "files__write_\u{fb01}le",
+        "files__\u{1d430}rite_file",
+        "files__writ\u{435}_file",
+        "files__write_file\u{301}",
+        "files\u{ff3f}\u{ff3f}write_file",
+        "FILES__WRITE_FILE",
+        "./files__write_file",
+        "files__./write_file",
+        "files__write_file/",
+        "files__%77rite_file",
+        "files__write_file\0.png",
+        "files__write_fil",
+        "files__write_filee",
         "files__write\u{200b}_file",
         "files__ｗrite_file",
         "files__wr\u{131}te_file",
@@ -84,6 +105,7 @@ fn no_other_spelling_reaches_a_denied_tool() {
     expect_never_heard(&daemon, "files");
 }
 
+/// Case H2.
 #[test]
 fn no_trick_of_json_reaches_a_denied_tool() {
     let daemon = Setup::with(files()).start();
@@ -119,6 +141,7 @@ fn allow_narrows_first_and_deny_wins() {
     assert_eq!(code(&agent.call("files__read_b", &json!({}))), -32602);
 }
 
+/// Case H3.
 #[test]
 fn a_tool_that_appears_under_a_denied_name_is_denied_at_once_and_announced_to_nobody() {
     let daemon = Setup::with(files()).start();
@@ -129,6 +152,31 @@ fn a_tool_that_appears_under_a_denied_name_is_denied_at_once_and_announced_to_no
     assert_eq!(code(&agent.call("files__write_more", &json!({}))), -32602);
     assert_eq!(agent.tools(), ["files__read_file", "files__mutate_tools"]);
     agent.expect_quiet();
+}
+
+/// Case H3.
+#[test]
+fn a_tool_that_its_server_renames_at_run_time_follows_the_policy_at_once() {
+    let narrow = Server::named("narrow").flags("--bare --tool read_file --tool mutate_tools");
+    let narrow = narrow.line(r#"allow = ["read_*", "mutate_tools"]"#);
+    let daemon = Setup::with(files()).server(narrow).start();
+    let mut agent = Agent::ready(&daemon);
+    agent.tools();
+    let mutation = json!({"add": ["write_file2", "Read_file", "read_more"], "remove": ["read_file"]});
+    for (server, renamed) in [("files", "write_file2"), ("narrow", "Read_file")] {
+        result(&agent.call(&format!("{server}__mutate_tools"), &mutation));
+        // Sent on the same connection, before the new list can have come.
+        assert_eq!(code(&agent.call(&format!("{server}__{renamed}"), &json!({}))), -32602);
+        agent.expect_notification("notifications/tools/list_changed");
+        let tools = agent.tools();
+        let is_listed = |tool: &str| tools.contains(&format!("{server}__{tool}"));
+        assert!(!is_listed(renamed) && !is_listed("read_file") && is_listed("read_more"), "{tools:?}");
+        assert_eq!(code(&agent.call(&format!("{server}__{renamed}"), &json!({}))), -32602);
+        let name = format!("\"name\":\"{renamed}\"");
+        let heard = daemon.journal(server).into_iter().find(|line| line.contains("tools/call") && line.contains(&name));
+        assert_eq!(heard, None);
+    }
+    agent.hang_up();
 }
 
 #[test]

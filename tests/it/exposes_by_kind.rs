@@ -200,6 +200,7 @@ fn changed_rules_hold_at_once_and_cost_no_server_its_process() {
     agent.hang_up();
 }
 
+/// Case H5.
 #[test]
 fn a_name_that_shows_a_person_another_than_it_is_is_not_listed_and_is_reported() {
     let names = ["fine", "a\u{202e}b", "c\u{7}d", "e\u{200f}", "g\u{2066}h", &"x".repeat(128), &"x".repeat(129)];

@@ -70,6 +70,7 @@ fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
+/// Case H1.
 #[test]
 fn callable_if_and_only_if_listed_and_every_request_ends_once_whatever_happens() {
     let seed = asked("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));

@@ -13,6 +13,7 @@ fn told(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
     result(&answer)["structuredContent"].clone()
 }
 
+/// Case H7.
 #[test]
 fn the_environment_is_a_short_list_and_what_the_config_gives() {
     let server = Server::named("a").env("OWN", "${HOME}/x").line(r#"pass_env = ["PASSED"]"#);
@@ -49,13 +50,14 @@ fn the_environment_is_a_short_list_and_what_the_config_gives() {
     assert_eq!(env["PASSED"], "yes");
 }
 
-/// Case D7.
+/// Cases D7 and H8.
 #[test]
 fn it_has_three_descriptors_whatever_the_daemon_was_started_with() {
     let daemon = Setup::with(Server::named("a")).after_shell("exec 5</dev/null 9>/dev/null").start();
     assert_eq!(told(&daemon, "fds", &json!({})), json!([0, 1, 2]));
 }
 
+/// Case H8.
 #[test]
 fn its_signals_are_those_of_a_fresh_process() {
     let place = Place::new();
@@ -89,6 +91,7 @@ fn its_umask_is_the_one_the_daemon_was_started_with() {
     assert_eq!(told(&daemon, "umask", &json!({})), "0027");
 }
 
+/// Case H12.
 #[test]
 fn its_arguments_are_passed_verbatim_and_no_shell_sees_them() {
     let awkward = ["$(touch pwned)", "`id`", "a b", "", "*", "; true", "--", "é\n\"quoted\"", "\\"];
@@ -105,6 +108,7 @@ fn its_arguments_are_passed_verbatim_and_no_shell_sees_them() {
     assert_eq!(args[0], SCRIPTED);
 }
 
+/// Case H8.
 #[test]
 fn it_is_in_a_process_group_of_its_own_and_without_a_terminal() {
     let daemon = Setup::with(Server::named("a")).start();
@@ -117,6 +121,7 @@ fn it_is_in_a_process_group_of_its_own_and_without_a_terminal() {
     assert_ne!(group(pid), group(daemon.pid()));
 }
 
+/// Case H10.
 #[test]
 fn it_cannot_reach_the_operators_socket() {
     let daemon = Setup::with(Server::named("a")).start();

@@ -64,6 +64,7 @@ fn a_server_without_a_command_is_refused() {
     refused("[servers.a]\nargs = []\n", "4:", &["command"]);
 }
 
+/// Case G5.
 #[test]
 fn a_server_name_that_breaks_the_rules_is_refused() {
     refused("[servers.a__b]\ncommand = \"x\"\n", "4:10", &["a__b"]);
@@ -71,6 +72,7 @@ fn a_server_name_that_breaks_the_rules_is_refused() {
     refused("[servers.\"a b\"]\ncommand = \"x\"\n", "4:10", &["a b"]);
 }
 
+/// Case G5.
 #[test]
 fn two_servers_of_one_name_are_refused() {
     refused("[servers.a]\ncommand = \"x\"\n[servers.a]\ncommand = \"y\"\n", "6:", &["a"]);
@@ -128,6 +130,7 @@ fn json_of_another_client_is_served() {
     assert_eq!(Agent::ready(&daemon).tools(), ["a__echo"]);
 }
 
+/// Case G7.
 #[test]
 fn an_undefined_variable_fails_its_server_alone() {
     let lost = Server::named("lost").env("TOKEN", "${NO_SUCH_VARIABLE_ANYWHERE}");

@@ -112,7 +112,9 @@ fn nothing_waits_by_a_clock_that_jumps() {
 }
 
 /// How many cases each group of the matrix of faults has.
-const FAULTS: [(char, u32); 7] = [('A', 18), ('B', 22), ('C', 15), ('D', 9), ('E', 11), ('F', 7), ('G', 4)];
+const FAULTS: [(char, u32); 8] = [('A', 18), ('B', 22), ('C', 15), ('D', 9), ('E', 11), ('F', 7), ('G', 8), ('H', 12)];
+/// Those of them that are about what mcpd does not do: pinning the descriptions of tools, and hiding its memory.
+const LEFT_OUT: [&str; 2] = ["H4", "H11"];
 
 /// Every test that says which cases it proves, as `module::name`, with each of them.
 fn proofs() -> Vec<(String, String)> {
@@ -140,8 +142,8 @@ fn the_table_of_faults_has_every_case_once_and_names_the_tests_that_say_so() {
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let is_case = |row: &&Vec<&str>| row.len() == 5 && row[1].ends_with(|c: char| c.is_ascii_digit());
     let rows: Vec<_> = rows.iter().filter(is_case).collect();
-    let cases: Vec<_> =
-        FAULTS.iter().flat_map(|(group, last)| (1..=*last).map(move |n| format!("{group}{n}"))).collect();
+    let cases = FAULTS.iter().flat_map(|(group, last)| (1..=*last).map(move |n| format!("{group}{n}")));
+    let cases: Vec<_> = cases.filter(|case| !LEFT_OUT.contains(&&**case)).collect();
     assert_eq!(rows.iter().map(|row| row[1]).collect::<Vec<_>>(), cases);
     let mut named = Vec::new();
     for row in rows {

@@ -1,5 +1,6 @@
 //! A configuration file that is read, edited and written back: whole or not at all, and not over what somebody else wrote.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -13,11 +14,16 @@ use super::super::load::MAX_FILE;
 /// Symbolic links that are followed to a file: what the kernel follows.
 const MAX_LINKS: usize = 40;
 
-/// A file as it was read; it need not be there.
-#[derive(Debug)]
+/// A file as it was read; it need not be there. `Debug` shows its path alone, because the text may hold secrets.
 pub(crate) struct ConfigFile {
     path: PathBuf,
     was: Option<String>,
+}
+
+impl fmt::Debug for ConfigFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConfigFile").field(&self.path).finish()
+    }
 }
 
 /// Why a file was not written.

@@ -194,6 +194,22 @@ fn what_is_switched_off_keeps_its_process_and_can_neither_be_found_nor_called() 
 }
 
 #[test]
+fn nothing_that_debug_shows_of_a_manager_has_a_secret_of_its_servers() {
+    let owned = Owned::new();
+    run(async {
+        let canary = "canary-3f1a";
+        let bad = ServerConfig::new("bad", "/nowhere").args([canary]).env("TOKEN", canary);
+        let server = owned.demo("s").env("TOKEN", canary);
+        let manager = start([server.clone(), bad]);
+        echo(&manager, "s").await.expect("it serves");
+        let view = manager.view();
+        let shown = format!("{manager:?} {server:?} {:?} {:?}", manager.servers(), view.borrow());
+        assert!(shown.contains("TOKEN") && !shown.contains(canary), "{shown}");
+        manager.close().await;
+    });
+}
+
+#[test]
 fn a_server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
     let owned = Owned::new();
     run(async {

@@ -292,6 +292,9 @@ impl Daemon {
     }
 
     fn prepare_doors(&mut self, DoorsWanted { profiles, answer }: DoorsWanted, presence: &mut Presence) {
+        if self.profiles.has_changed().unwrap_or(false) {
+            self.open_doors(presence);
+        }
         let made = self.agents.as_mut().map_or(Ok(()), |doors| doors.prepare(&profiles, presence.lock()));
         // Whoever asked may have gone.
         drop(answer.send(made));

@@ -2,7 +2,7 @@
 //! request ends; the daemon does as it says.
 //!
 //! A script is generated: agents join, leave, call and cancel; servers crash, restart and change their lists; rules change by
-//! reload, servers are disabled, taken out and put back. After each step every agent lists everything and asks for everything
+//! reload, servers are disabled, taken out and put back, and so are profiles, each with rules and names of its own. After each step every agent lists everything and asks for everything
 //! there is. Proven so, for many agents and servers: callable if and only if listed, by name and by URI, and what is not gets the
 //! bytes of what never was (`model` says which); every request ends once, each as it has to (`seat`); nothing reaches another
 //! session, and no server but the one that it leads to (`stage`, by marks).
@@ -20,7 +20,7 @@ mod stage;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
-use self::model::{RULES, SERVERS};
+use self::model::{NARROWINGS, PROFILES, RULES, SERVERS};
 use self::stage::Stage;
 use crate::support::say;
 
@@ -28,7 +28,7 @@ use crate::support::say;
 #[derive(Debug, Clone)]
 enum Step {
     /// An agent connects.
-    Join,
+    Join { profile: usize },
     /// It hangs up, whatever it waits for.
     Leave { agent: usize },
     /// It calls something that does not end by itself.
@@ -47,12 +47,16 @@ enum Step {
     Rule { server: usize, rule: usize },
     /// It is taken out of the configuration, or put back.
     Configure { server: usize },
+    /// The configuration has another profile of this name, beside the default one.
+    Narrow { profile: usize, narrowing: usize, long: bool },
+    /// It has none any more, or has it again.
+    Serve { profile: usize },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let (server, agent) = (0..SERVERS.len(), 0..4_usize);
     let step = prop_oneof![
-        2 => Just(Step::Join),
+        3 => (0..PROFILES.len()).prop_map(|profile| Step::Join { profile }),
         1 => agent.clone().prop_map(|agent| Step::Leave { agent }),
         5 => (agent.clone(), server.clone()).prop_map(|(agent, server)| Step::Hold { agent, server }),
         2 => agent.prop_map(|agent| Step::Cancel { agent }),
@@ -62,6 +66,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (server.clone(), any::<u8>()).prop_map(|(server, bits)| Step::Offer { server, bits }),
         5 => (server.clone(), 0..RULES.len()).prop_map(|(server, rule)| Step::Rule { server, rule }),
         1 => server.prop_map(|server| Step::Configure { server }),
+        4 => (0..PROFILES.len() - 1, 0..NARROWINGS.len(), any::<bool>())
+            .prop_map(|(profile, narrowing, long)| Step::Narrow { profile, narrowing, long }),
+        1 => (0..PROFILES.len() - 1).prop_map(|profile| Step::Serve { profile }),
     ];
     prop::collection::vec(step, 15..30)
 }

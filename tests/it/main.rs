@@ -4,6 +4,7 @@ mod support;
 
 mod asks_agents;
 mod asks_for_tasks;
+mod changes_profiles;
 mod checks_config;
 mod checks_health;
 mod cli;
@@ -54,6 +55,7 @@ mod routes_calls;
 mod runs_as_a_unit;
 mod runs_tasks;
 mod serves_on;
+mod serves_profiles;
 mod serves_prompts_and_resources;
 mod serves_rmcp;
 mod shares_instances;

@@ -1,5 +1,5 @@
-//! Callable if and only if listed, by name and by URI, in generated worlds: servers with lists and rules of every kind under each
-//! naming scheme, which change from one catalog to the next.
+//! Callable if and only if listed, by name and by URI, in generated worlds: servers with lists and rules of every kind, and those of
+//! a profile, which has some of them, under each naming scheme; all of it changes from one catalog to the next.
 //!
 //! What may be exposed is asked of the one policy function; all else is worked out here again, plainly.
 
@@ -30,8 +30,11 @@ struct Member {
 /// What a catalog is built from, of each server.
 type Parts = [(Policy, Lists)];
 
-/// One after the other, with the same memory of names.
-type History = Vec<Vec<Member>>;
+/// A server, and whether a profile has it; then with what rules beside its own.
+type Seen = (Member, bool, Option<Member>);
+
+/// One after the other, with the same memory of names: how they are named, if not as before, and what there is.
+type History = Vec<(Option<Naming>, Vec<Seen>)>;
 
 fn members() -> impl Strategy<Value = Member> {
     let some = |key: &'static str, most: usize| prop::collection::vec(key, 0..most);
@@ -48,7 +51,14 @@ fn members() -> impl Strategy<Value = Member> {
 }
 
 fn histories() -> impl Strategy<Value = History> {
-    prop::collection::vec(prop::collection::vec(members(), 1..=NAMES.len()), 1..4)
+    let seen = (members(), prop::bool::weighted(0.8), prop::option::weighted(0.4, members()));
+    let renamed = prop::option::weighted(0.3, namings());
+    prop::collection::vec((renamed, prop::collection::vec(seen, 1..=NAMES.len())), 1..5)
+}
+
+fn namings() -> impl Strategy<Value = Naming> {
+    (0..3usize, select(&[24_usize, 53][..]))
+        .prop_map(|(scheme, max_length)| Naming { scheme: Scheme::ALL[scheme].1, max_length })
 }
 
 impl Member {
@@ -165,15 +175,25 @@ proptest! {
     #[test]
     fn in_every_world_what_is_listed_is_what_leads_somewhere_and_a_name_once_given_stays(
         history in histories(),
-        scheme in 0..3usize,
-        max_length in select(&[24_usize, 53][..]),
+        first in namings(),
         asked in prop::collection::vec("[ab_]{1,8}|[xy]://[ab/]{0,4}", 6),
     ) {
-        let naming = Naming { scheme: Scheme::ALL[scheme].1, max_length };
-        let (mut names, mut given) = (Names::default(), BTreeMap::new());
-        for members in &history {
-            let parts: Vec<_> = members.iter().map(|member| (member.policy(), member.lists())).collect();
-            let (servers, settings) = (NAMES.map(Arc::<str>::from), Settings::default());
+        let (mut names, mut naming, mut last) = (Names::default(), first, (Catalog::default(), Vec::new()));
+        let mut given: BTreeMap<(usize, String), (Arc<str>, String)> = BTreeMap::new();
+        for (renamed, world) in &history {
+            if let Some(renamed) = renamed.as_ref().filter(|renamed| **renamed != naming) {
+                let (catalog, servers): &(Catalog, Vec<Arc<str>>) = &last;
+                names.keep(catalog, |server| Arc::clone(&servers[server]));
+                // Nobody knows the others any more.
+                given.retain(|(kind, name), _| catalog.route(Kind::ALL[*kind], name.as_bytes()).is_some());
+                naming = renamed.clone();
+            }
+            let has = NAMES.iter().zip(world).filter(|(_, (_, has, _))| *has);
+            let (servers, parts): (Vec<Arc<str>>, Vec<_>) = has.map(|(name, (member, _, narrowing))| {
+                let narrowing = narrowing.as_ref().map_or_else(Policy::default, Member::policy);
+                (Arc::from(*name), (member.policy().and(&narrowing), member.lists()))
+            }).unzip();
+            let settings = Settings::default();
             let sources: Vec<_> = servers.iter().zip(&parts)
                 .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
                 .collect();
@@ -183,11 +203,12 @@ proptest! {
             for kind in [Kind::Tools, Kind::Prompts] {
                 for name in seen(&catalog, kind) {
                     let route = catalog.route(kind, name.as_bytes()).expect("listed");
-                    let leads = (route.server, route.name.to_string());
+                    let leads = (Arc::clone(&servers[route.server]), route.name.to_string());
                     let first = given.entry((kind as usize, name)).or_insert_with(|| leads.clone());
                     prop_assert_eq!(&leads, first);
                 }
             }
+            last = (catalog, servers);
         }
     }
 }

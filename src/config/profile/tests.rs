@@ -3,6 +3,7 @@
 use super::*;
 use crate::policy::pattern;
 use bytes::Bytes;
+use proptest::prelude::*;
 
 fn scoped(texts: &[&str]) -> Vec<Scoped> {
     let glob = |text| pattern(text).expect("a glob");
@@ -95,5 +96,36 @@ fn names_follow_those_of_servers_but_for_two() {
     }
     for name in ["", "a__b", "../a", "a/b", "a.sock", "_a"] {
         assert!(!is_profile_name(name), "{name}");
+    }
+}
+
+proptest! {
+    /// Said plainly: each pattern is looked at for itself.
+    #[test]
+    fn what_is_seen_is_what_the_server_and_the_profile_both_leave(
+        servers in prop::option::of(prop::sample::subsequence(vec!["a", "b", "c"], 0..=3)),
+        allow in prop::option::of(prop::collection::vec("[abc*?]{1,2}/[xy*?/]{1,3}", 0..3)),
+        deny in prop::collection::vec("[abc*?]{1,2}/[xy*?/]{1,3}", 0..3),
+        own in prop::collection::vec("[xy*?]{1,2}", 0..2),
+        tools in prop::collection::vec("[xy/]{1,3}", 1..6),
+    ) {
+        fn texts(patterns: &[String]) -> Vec<&str> {
+            patterns.iter().map(String::as_str).collect()
+        }
+        let profile = profile(servers.as_deref(), Kind::Tools, allow.as_deref().map(texts).as_deref(), &texts(&deny));
+        let matches = |text: &str, key: &str| pattern(text).expect("a glob").compile_matcher().is_match(key);
+        for name in ["a", "b", "c"] {
+            let policy = profile.policy(&server(name, &texts(&own)));
+            prop_assert_eq!(policy.is_some(), servers.as_ref().is_none_or(|servers| servers.contains(&name)));
+            let any = |patterns: &[String], tool: &str| patterns.iter().any(|text| {
+                let (of, key) = text.split_once('/').expect("two parts");
+                matches(of, name) && matches(key, tool)
+            });
+            for (tool, policy) in tools.iter().filter_map(|tool| Some((tool, policy.as_ref()?))) {
+                let seen = allow.as_ref().is_none_or(|allow| any(allow, tool)) && !any(&deny, tool)
+                    && !own.iter().any(|text| matches(text, tool));
+                prop_assert_eq!(policy.permits(Kind::Tools, tool, None), seen, "{}/{}", name, tool);
+            }
+        }
     }
 }

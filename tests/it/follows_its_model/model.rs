@@ -24,6 +24,25 @@ pub(super) const RULES: [(&str, Denies); 8] = [
     (r#"expose = ["tools"]"#, |kind, _| kind != Kind::Tools),
 ];
 
+/// Of a profile: the lines of its table, where `SERVERS` stands for those servers of `a` and `c` that are configured, and what of a
+/// server it hides, said plainly.
+pub(super) const NARROWINGS: [(&str, Hides); 6] = [
+    ("", |_, _, _| false),
+    ("servers = [SERVERS]", |server, _, _| server == 1),
+    (r#"deny = ["a/t*", "*/sleep"]"#, |server, kind, key| {
+        kind == Kind::Tools && (server == 0 && key.starts_with('t') || key == "sleep")
+    }),
+    (r#"allow = ["b/*", "*/t1"]"#, |server, kind, key| kind == Kind::Tools && server != 1 && key != "t1"),
+    ("resources = { deny = [\"*/u://1*\"] }\nprompts = { deny = [\"b/*\"] }", |server, kind, key| {
+        kind.is_of_uris() && key.starts_with("u://1") || kind == Kind::Prompts && server == 1
+    }),
+    (r#"expose = ["tools"]"#, |_, kind, _| kind != Kind::Tools),
+];
+/// Whether a profile hides this of a server.
+type Hides = fn(usize, Kind, &str) -> bool;
+/// The default profile, which says nothing, and two others.
+pub(super) const PROFILES: [&str; 3] = ["default", "p", "q"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tools,
@@ -101,26 +120,41 @@ impl Member {
 /// What is listed: the name or URI, the server that it leads to, and the version of what that offers.
 pub(super) type Listed = (String, usize, u32);
 
+/// One profile of the model.
 #[derive(Debug)]
-pub(super) struct Model(pub(super) [Member; SERVERS.len()]);
+pub(super) struct View {
+    pub(super) narrowing: usize,
+    /// Names begin with `mcp__`.
+    pub(super) long: bool,
+    pub(super) configured: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Model {
+    pub(super) servers: [Member; SERVERS.len()],
+    pub(super) profiles: [View; PROFILES.len()],
+}
 
 impl Model {
     pub(super) fn new() -> Self {
-        Self(SERVERS.map(|_| Member {
+        let servers = SERVERS.map(|_| Member {
             bits: 0xff,
             version: 0,
             rule: 0,
             configured: true,
             enabled: true,
             stopped: false,
-        }))
+        });
+        Self { servers, profiles: PROFILES.map(|_| View { narrowing: 0, long: false, configured: true }) }
     }
 
-    pub(super) fn listed(&self, kind: Kind) -> Vec<Listed> {
+    pub(super) fn listed(&self, profile: usize, kind: Kind) -> Vec<Listed> {
         let mut listed: Vec<Listed> = Vec::new();
-        for (server, member) in self.0.iter().enumerate().filter(|(_, member)| member.is_up()) {
-            for own in member.offers(kind).into_iter().filter(|own| !RULES[member.rule].1(kind, own)) {
-                let key = if kind.is_of_uris() { own.to_owned() } else { exposed(server, own) };
+        let hides = NARROWINGS[self.profiles[profile].narrowing].1;
+        for (server, member) in self.servers.iter().enumerate().filter(|(_, member)| member.is_up()) {
+            let offers = member.offers(kind).into_iter();
+            for own in offers.filter(|own| !RULES[member.rule].1(kind, own) && !hides(server, kind, own)) {
+                let key = if kind.is_of_uris() { own.to_owned() } else { self.exposed(profile, server, own) };
                 // Of two servers with one URI the first has it.
                 if !listed.iter().any(|(other, ..)| *other == key) {
                     listed.push((key, server, member.version));
@@ -131,15 +165,17 @@ impl Model {
     }
 
     /// The server that a name, a URI or a template leads to.
-    pub(super) fn leads(&self, kind: Kind, key: &str) -> Option<usize> {
-        let find =
-            |kind, key: &str| self.listed(kind).into_iter().find(|(other, ..)| other == key).map(|found| found.1);
+    pub(super) fn leads(&self, profile: usize, kind: Kind, key: &str) -> Option<usize> {
+        let find = |kind, key: &str| {
+            self.listed(profile, kind).into_iter().find(|(other, ..)| other == key).map(|found| found.1)
+        };
         let of_template = || key.starts_with("k://").then(|| find(Kind::Templates, "k://{id}")).flatten();
         find(kind, key).or_else(|| (kind == Kind::Resources).then(of_template).flatten())
     }
-}
 
-/// The name that agents know something by.
-pub(super) fn exposed(server: usize, own: &str) -> String {
-    format!("{}__{own}", SERVERS[server])
+    /// The name that agents of a profile know something by.
+    pub(super) fn exposed(&self, profile: usize, server: usize, own: &str) -> String {
+        let prefix = if self.profiles[profile].long { "mcp__" } else { "" };
+        format!("{prefix}{}__{own}", SERVERS[server])
+    }
 }

@@ -15,14 +15,15 @@ pub(super) struct Hold {
 
 pub(super) struct Seat {
     agent: Agent,
+    pub(super) profile: usize,
     pub(super) holds: Vec<Hold>,
     /// What it has listed last, once it was as expected.
     has: Option<[Vec<Listed>; 4]>,
 }
 
 impl Seat {
-    pub(super) fn new(agent: Agent) -> Self {
-        let mut seat = Self { agent, holds: Vec::new(), has: None };
+    pub(super) fn new(agent: Agent, profile: usize) -> Self {
+        let mut seat = Self { agent, profile, holds: Vec::new(), has: None };
         seat.list();
         seat
     }
@@ -46,6 +47,11 @@ impl Seat {
 
     pub(super) fn leave(self) {
         self.agent.hang_up();
+    }
+
+    /// Its profile was removed, and it waits for nothing.
+    pub(super) fn expect_end(mut self) {
+        self.agent.expect_end();
     }
 
     /// The server has died: all that it holds there ends so, and nothing else.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::Step;
-use super::model::{Kind, Model, RULES, SERVERS, exposed};
+use super::model::{Kind, Model, NARROWINGS, PROFILES, RULES, SERVERS};
 use super::seat::Seat;
 use crate::support::{Agent, Daemon, PATIENCE, Place, Server, Setup, arguments, code, poll};
 
@@ -28,7 +28,7 @@ impl Stage {
         (0..SERVERS.len()).for_each(|server| offer(&place, &model, server));
         let file = configure(&place, &model);
         let daemon = Setup::new().config(file).start_in(&place);
-        let seats = vec![Seat::new(Agent::ready(&daemon))];
+        let seats = vec![Seat::new(Agent::ready(&daemon), 0)];
         let mut stage = Self { place, daemon, model, seats, marks: HashMap::new() };
         stage.expect_as_modelled();
         stage
@@ -36,8 +36,18 @@ impl Stage {
 
     pub(super) fn play(&mut self, step: &Step) {
         match *step {
-            Step::Join if self.seats.len() < SEATS => self.seats.push(Seat::new(Agent::ready(&self.daemon))),
-            Step::Join => {}
+            Step::Join { profile } if self.seats.len() < SEATS && self.model.profiles[profile].configured => {
+                let socket = if profile == 0 { "mcp" } else { PROFILES[profile] };
+                let socket = self.place.runtime_dir().join(format!("{socket}.sock"));
+                self.seats.push(Seat::new(Agent::ready_at(&socket), profile));
+            }
+            Step::Join { .. } => {}
+            Step::Narrow { profile, narrowing, long } => {
+                let view = &mut self.model.profiles[1 + profile];
+                (view.narrowing, view.long) = (narrowing, long);
+                self.reload();
+            }
+            Step::Serve { profile } => self.serve(1 + profile),
             Step::Leave { agent } => {
                 let agent = agent % self.seats.len();
                 if agent > 0 {
@@ -50,12 +60,14 @@ impl Stage {
                 self.seats[agent].cancel();
             }
             Step::Crash { server } => self.crash(server),
-            Step::Restart { server } if self.model.0[server].is_up() && self.is_idle(server) => {
+            Step::Restart { server } if self.model.servers[server].is_up() && self.is_idle(server) => {
                 self.daemon.client(&["restart", SERVERS[server]]).expect_code(0);
             }
-            Step::Toggle { server, stop } if self.model.0[server].configured && (!stop || self.is_idle(server)) => {
-                let enabled = !self.model.0[server].enabled;
-                (self.model.0[server].enabled, self.model.0[server].stopped) = (enabled, stop && !enabled);
+            Step::Toggle { server, stop }
+                if self.model.servers[server].configured && (!stop || self.is_idle(server)) =>
+            {
+                let enabled = !self.model.servers[server].enabled;
+                (self.model.servers[server].enabled, self.model.servers[server].stopped) = (enabled, stop && !enabled);
                 let order = match (enabled, stop) {
                     (true, _) => &["enable"][..],
                     (false, false) => &["disable"],
@@ -64,15 +76,15 @@ impl Stage {
                 self.daemon.client(&[order, &[SERVERS[server]]].concat()).expect_code(0);
             }
             Step::Restart { .. } | Step::Toggle { .. } => {}
-            Step::Offer { server, .. } if self.model.0[server].is_hidden() => {}
+            Step::Offer { server, .. } if self.model.servers[server].is_hidden() => {}
             Step::Offer { server, bits } => self.offer(server, bits),
             Step::Rule { server, rule } => {
-                self.model.0[server].rule = rule;
+                self.model.servers[server].rule = rule;
                 self.reload();
             }
             Step::Configure { server } => {
                 if self.is_idle(server) {
-                    let member = &mut self.model.0[server];
+                    let member = &mut self.model.servers[server];
                     // What was disabled is not, once it was taken out.
                     (member.configured, member.enabled, member.stopped) = (!member.configured, true, false);
                     self.reload();
@@ -85,7 +97,7 @@ impl Stage {
     /// Everybody leaves; each server has received what led to it, once, and nothing else.
     pub(super) fn close(mut self) {
         self.seats.drain(..).for_each(Seat::leave);
-        for server in (0..SERVERS.len()).filter(|server| self.model.0[*server].is_up()) {
+        for server in (0..SERVERS.len()).filter(|server| self.model.servers[*server].is_up()) {
             self.daemon.wait_row(SERVERS[server], "has nothing in flight", |row| row["in_flight"] == 0);
         }
         let mut received: HashMap<String, Vec<usize>> = HashMap::new();
@@ -115,32 +127,43 @@ impl Stage {
         self.seats.iter().flat_map(|seat| &seat.holds).all(|hold| hold.server != server)
     }
 
+    /// A profile is taken out of the configuration, or put back.
+    fn serve(&mut self, profile: usize) {
+        // An agent that waits for something is waited for.
+        if self.seats.iter().all(|seat| seat.profile != profile || seat.holds.is_empty()) {
+            self.model.profiles[profile].configured ^= true;
+            self.reload();
+            self.seats.extract_if(.., |seat| seat.profile == profile).for_each(Seat::expect_end);
+        }
+    }
+
     fn hold(&mut self, agent: usize, server: usize) {
-        let tool = exposed(server, "sleep");
-        if self.model.leads(Kind::Tools, &tool).is_some() {
+        let profile = self.seats[agent].profile;
+        let tool = self.model.exposed(profile, server, "sleep");
+        if self.model.leads(profile, Kind::Tools, &tool).is_some() {
             let mark = self.mark(Some(server));
             self.seats[agent].hold(&tool, server, &mark);
         }
     }
 
     fn crash(&mut self, server: usize) {
-        if self.model.0[server].is_up() {
-            let answer = self.seats[0].call(&exposed(server, "die"), &json!({"how": "kill"}));
+        if self.model.servers[server].is_up() {
+            let answer = self.seats[0].call(&self.model.exposed(0, server, "die"), &json!({"how": "kill"}));
             assert_eq!(code(&answer), -31001, "{answer}");
             self.seats.iter_mut().for_each(|seat| seat.expect_died(server));
         }
     }
 
     fn offer(&mut self, server: usize, bits: u8) {
-        let member = &mut self.model.0[server];
+        let member = &mut self.model.servers[server];
         (member.bits, member.version) = (bits, member.version + 1);
         offer(&self.place, &self.model, server);
-        if self.model.0[server].is_up() {
+        if self.model.servers[server].is_up() {
             let said = [Kind::Tools, Kind::Prompts, Kind::Resources].map(|kind| {
                 let line = json!({"jsonrpc": "2.0", "method": kind.words()[3]});
                 format!("{line}\n")
             });
-            arguments(&self.seats[0].call(&exposed(server, "raw"), &json!({"text": said.concat()})));
+            arguments(&self.seats[0].call(&self.model.exposed(0, server, "raw"), &json!({"text": said.concat()})));
         }
     }
 
@@ -151,7 +174,7 @@ impl Stage {
 
     /// Waits until one agent lists what the model says; then all do, and everything leads where it says.
     fn expect_as_modelled(&mut self) {
-        let expected = Kind::ALL.map(|kind| self.model.listed(kind));
+        let expected = Kind::ALL.map(|kind| self.model.listed(0, kind));
         let mut seen = Default::default();
         poll(PATIENCE / 2, || {
             seen = self.seats[0].list();
@@ -159,13 +182,16 @@ impl Stage {
         });
         assert_eq!(seen, expected, "lists are not as expected");
         for agent in 0..self.seats.len() {
-            self.seats[agent].expect_lists(expected.clone());
+            let profile = self.seats[agent].profile;
+            self.seats[agent].expect_lists(Kind::ALL.map(|kind| self.model.listed(profile, kind)));
             self.expect_leads(agent);
         }
     }
 
     /// This agent asks for all that there ever was.
     fn expect_leads(&mut self, agent: usize) {
+        let profile = self.seats[agent].profile;
+        let exposed = |server, own| self.model.exposed(profile, server, own);
         let mut probes = Vec::new();
         for server in 0..SERVERS.len() {
             let tools = ["t0", "t1", "sleep", "none"].map(|own| (Kind::Tools, "tools/call", exposed(server, own)));
@@ -179,7 +205,7 @@ impl Stage {
             .iter()
             .map(|(kind, method, key)| {
                 // What has two segments, the template does not stand for.
-                let leads = if key == "k://a/b" { None } else { self.model.leads(*kind, key) };
+                let leads = if key == "k://a/b" { None } else { self.model.leads(profile, *kind, key) };
                 let mark = self.mark(leads);
                 (*method, params(method, key, &mark), mark, leads)
             })
@@ -216,7 +242,7 @@ fn unknown(method: &str, key: &str) -> Value {
 
 /// Writes what a server offers to where it looks when it is asked.
 fn offer(place: &Place, model: &Model, server: usize) {
-    let (name, member) = (SERVERS[server], &model.0[server]);
+    let (name, member) = (SERVERS[server], &model.servers[server]);
     place.write(&format!("{name}.tools"), member.listing(Kind::Tools, name).to_string());
     let mut library = serde_json::Map::from_iter([("completions".to_owned(), Value::Bool(true))]);
     for kind in [Kind::Prompts, Kind::Resources, Kind::Templates] {
@@ -227,12 +253,19 @@ fn offer(place: &Place, model: &Model, server: usize) {
 
 /// Writes the configuration.
 fn configure(place: &Place, model: &Model) -> std::path::PathBuf {
-    let configured = SERVERS.iter().zip(&model.0).filter(|(_, member)| member.configured);
+    let configured = SERVERS.iter().zip(&model.servers).filter(|(_, member)| member.configured);
     let servers = configured.map(|(name, member)| {
         let server = Server::named(name).flags("--tool t0 --tool t1");
         let server = server.arg("--listing").arg(place.path(&format!("{name}.tools")));
         let server = server.arg("--library").arg(place.path(&format!("{name}.library")));
         server.line(RULES[member.rule].0).toml(place)
     });
-    place.write("changing.toml", servers.collect::<String>())
+    let names = [0, 2].map(|server| model.servers[server].configured.then(|| format!("\"{}\"", SERVERS[server])));
+    let names = names.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let profiles = PROFILES.iter().zip(&model.profiles).filter(|(_, view)| view.configured).map(|(name, view)| {
+        let naming = if view.long { "naming = \"mcp__{server}__{tool}\"" } else { "" };
+        let narrowing = NARROWINGS[view.narrowing].0.replace("SERVERS", &names);
+        format!("[profiles.{name}]\n{naming}\n{narrowing}\n")
+    });
+    place.write("changing.toml", servers.chain(profiles).collect::<String>())
 }

@@ -29,10 +29,19 @@ impl Agent {
     }
 
     fn connect_to(socket: &Path) -> Self {
-        let stream = until("the socket accepts", || UnixStream::connect(socket).ok());
+        Self::over(until("the socket accepts", || UnixStream::connect(socket).ok()))
+    }
+
+    /// Has connected and says nothing.
+    pub(crate) fn over(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
         stream.set_write_timeout(Some(PATIENCE)).expect("not zero");
         Self { stream: BufReader::new(stream), unread: VecDeque::new(), next_id: 1, accountable: true }
+    }
+
+    /// Connects to another socket and says nothing.
+    pub(crate) fn at(socket: &Path) -> Self {
+        Self::connect_to(socket)
     }
 
     /// Connects and is ready to call.
@@ -40,7 +49,7 @@ impl Agent {
         Self::ready_at(&daemon.agent_socket())
     }
 
-    /// [`Agent::ready`] on a socket that the harness's daemon does not own.
+    /// [`Agent::ready`] on another socket than the default profile's.
     pub(crate) fn ready_at(socket: &Path) -> Self {
         let mut agent = Self::connect_to(socket);
         result(&agent.initialize("2025-11-25"));

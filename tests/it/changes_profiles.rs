@@ -1,0 +1,246 @@
+//! Profiles come, go and change by reload: nobody else is disturbed, who has lost theirs gets what they wait for, and no socket stays.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::set_thread_res_uid;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, skipped, until};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+/// A user that nobody is.
+const STRANGE: u32 = 54_321;
+
+fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
+    daemon.place().runtime_dir().join(format!("{profile}.sock"))
+}
+
+fn agent(daemon: &Daemon, profile: &str) -> Agent {
+    let mut agent = Agent::ready_at(&socket(daemon, profile));
+    agent.tools();
+    agent
+}
+
+fn text(head: &str, place: &Place) -> String {
+    let servers = ["a", "b"].map(|name| Server::named(name).flags("--bare --tool echo --tool sleep").toml(place));
+    format!("{head}\n{}", servers.concat())
+}
+
+/// A daemon with two servers, whose profiles the test changes.
+fn start(head: &str) -> Daemon {
+    let place: Rc<Place> = Place::new();
+    let file = place.write("changing.toml", text(head, &place));
+    Setup::new().config(file).start_in(&place)
+}
+
+fn reload(daemon: &Daemon, head: &str) {
+    daemon.place().write("changing.toml", text(head, daemon.place()));
+    let ran = daemon.client(&["reload"]).expect_code(0);
+    assert_eq!(ran.stdout, "kept     a, b\n", "{ran}");
+}
+
+fn pids(daemon: &Daemon) -> [u32; 2] {
+    ["a", "b"].map(|server| daemon.server_pid(server))
+}
+
+#[test]
+fn profiles_come_go_and_change_while_agents_of_others_go_on() {
+    let daemon = start("[profiles.one]\nservers = ['a']\n[profiles.two]\nservers = ['b']");
+    let before = pids(&daemon);
+    let [mut default, mut one, mut two] = ["mcp", "one", "two"].map(|profile| agent(&daemon, profile));
+    let call = one.start_call("a__sleep", &json!({ "ms": 500 }));
+    daemon.wait_journal("a", "500");
+
+    reload(&daemon, "[profiles.one]\nservers = ['a']\n[profiles.two]\n[profiles.three]\ndeny = ['*/sleep']");
+    two.expect_notification(CHANGED);
+    assert_eq!(two.tools(), ["a__echo", "a__sleep", "b__echo", "b__sleep"]);
+    arguments(&two.call("a__echo", &json!({})));
+    let mut three = agent(&daemon, "three");
+    assert_eq!(three.tools(), ["a__echo", "b__echo"]);
+    arguments(&one.answer(&call));
+
+    reload(&daemon, "[profiles.one]\nservers = ['a']\n[profiles.three]\ndeny = ['*/echo']");
+    three.expect_notification(CHANGED);
+    assert_eq!(three.tools(), ["a__sleep", "b__sleep"]);
+    assert_eq!(code(&three.call("a__echo", &json!({}))), -32602);
+    two.expect_end();
+    assert_eq!(daemon.runtime_files(), ["admin.sock", "lock", "mcp.sock", "one.sock", "three.sock"]);
+    let ran = daemon.client(&["tools", "--profile", "two"]).expect_code(2);
+    assert!(ran.stderr.contains("default, one, three"), "{ran}");
+    for agent in [&mut default, &mut one, &mut three] {
+        agent.expect_quiet();
+    }
+    assert_eq!(pids(&daemon), before);
+}
+
+#[test]
+fn a_narrowed_default_profile_is_told_and_widened_again() {
+    let daemon = start("");
+    let mut agent = agent(&daemon, "mcp");
+    let before = pids(&daemon);
+    for (head, tools) in [
+        ("[profiles.default]\nservers = ['b']", &["b__echo", "b__sleep"][..]),
+        ("[profiles.default]\nallow = ['*/echo']", &["a__echo", "b__echo"]),
+        ("", &["a__echo", "a__sleep", "b__echo", "b__sleep"]),
+    ] {
+        reload(&daemon, head);
+        agent.expect_notification(CHANGED);
+        assert_eq!(agent.tools(), tools, "{head}");
+    }
+    reload(&daemon, "[profiles.default]");
+    agent.expect_quiet();
+    assert_eq!(pids(&daemon), before);
+}
+
+#[test]
+fn agents_of_a_removed_profile_get_their_answers_first_for_a_bounded_time() {
+    let daemon = start("[profiles.p]");
+    let [mut soon, mut late] = [(); 2].map(|()| agent(&daemon, "p"));
+    let answered = soon.start_call("a__sleep", &json!({ "ms": 700 }));
+    let given_up = late.start_call("b__sleep", &json!({ "ms": 600_000 }));
+    daemon.wait_journal("a", "700");
+    daemon.wait_journal("b", "600000");
+    let begun = Instant::now();
+    reload(&daemon, "");
+    let refused = soon.call("a__echo", &json!({}));
+    assert_eq!((code(&refused), &refused["error"]["data"]["outcome"]), (-31005, &json!("not_sent")), "{refused}");
+    arguments(&soon.answer(&answered));
+    soon.expect_end();
+    let end = late.answer(&given_up);
+    assert_eq!((code(&end), &end["error"]["data"]["outcome"]), (-31005, &json!("unknown")), "{end}");
+    late.expect_end();
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    daemon.wait_journal("b", "notifications/cancelled");
+    assert!(!daemon.journal("a").iter().any(|line| line.contains("echo\"") && line.contains("tools/call")));
+}
+
+#[test]
+fn what_the_daemon_cannot_listen_on_is_refused_with_the_whole_reload() {
+    let daemon = start("[profiles.old]");
+    let mut agent = agent(&daemon, "old");
+    daemon.place().write("run/taken.sock", "precious");
+    let long = "x".repeat(100);
+    for (name, why) in [("taken", "is not a socket"), (&long, "at most 107")] {
+        let head = format!("[profiles.fine]\n[profiles.{name}]");
+        daemon.place().write("changing.toml", text(&head, daemon.place()));
+        let ran = daemon.client(&["reload"]);
+        assert!(ran.code != Some(0) && ran.stderr.contains(why), "{ran}");
+        let profiles = daemon.status()["profiles"].clone();
+        assert_eq!(profiles.as_array().expect("profiles").len(), 2, "{profiles}");
+        assert!(!socket(&daemon, "fine").exists(), "nothing has changed");
+    }
+    agent.expect_quiet();
+    fs::remove_file(socket(&daemon, "taken")).expect("it is there");
+    reload(&daemon, "[profiles.fine]\n[profiles.taken]");
+    Agent::ready_at(&socket(&daemon, "taken")).expect_quiet();
+}
+
+#[test]
+fn a_profile_with_too_long_a_name_is_refused_at_the_start() {
+    let place = Place::new();
+    let file = place.write("long.toml", format!("[profiles.{}]\n", "x".repeat(100)));
+    let ran = place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(1);
+    assert!(ran.stderr.contains("at most 107") && ran.stderr.contains("a shorter name"), "{ran}");
+}
+
+#[test]
+fn no_socket_of_a_profile_outlives_its_daemon_for_long() {
+    let mut killed = start("[profiles.gone]\n[profiles.stays]");
+    let place = Rc::clone(killed.place());
+    killed.kill9();
+    assert!(killed.runtime_files().contains(&"gone.sock".to_owned()), "a killed daemon cannot tidy up");
+    drop(killed);
+    place.client(&["tools", "--profile", "gone"]).expect_code(3);
+    let _others = UnixListener::bind(place.path("run/others.sock")).expect("free");
+    let file = place.write("changing.toml", text("[profiles.stays]", &place));
+    let mut daemon = Setup::new().config(file).start_in(&place);
+    Agent::ready_at(&socket(&daemon, "stays")).expect_quiet();
+    assert_eq!(daemon.runtime_files(), ["admin.sock", "lock", "mcp.sock", "others.sock", "stays.sock"]);
+    fs::remove_file(place.path("run/others.sock")).expect("it is there");
+    assert!(daemon.term().success());
+    assert_eq!(daemon.runtime_files(), ["lock"]);
+}
+
+#[test]
+fn the_socket_of_a_profile_that_was_deleted_is_there_again_with_its_mode() {
+    let daemon = start("[profiles.p]\n[profiles.open]\nallow_uids = [54321]");
+    let mode = |profile: &str| Some(fs::symlink_metadata(socket(&daemon, profile)).ok()?.permissions().mode() & 0o777);
+    for (profile, expected) in [("mcp", 0o600), ("p", 0o600), ("open", 0o666)] {
+        assert_eq!(mode(profile), Some(expected), "{profile}");
+        fs::remove_file(socket(&daemon, profile)).expect("it is there");
+        until("it is there again", || (mode(profile) == Some(expected)).then_some(()));
+        Agent::ready_at(&socket(&daemon, profile)).expect_quiet();
+    }
+    reload(&daemon, "[profiles.p]\nallow_uids = [54321]\n[profiles.open]");
+    assert_eq!((mode("p"), mode("open")), (Some(0o666), Some(0o600)));
+}
+
+#[test]
+fn names_follow_a_new_scheme_at_once_and_lead_to_no_other_tool() {
+    let daemon = start("[profiles.own]\nnaming = 'mcp__{server}__{tool}'\nservers = ['b']");
+    let before = pids(&daemon);
+    let [mut agent, mut own] = ["mcp", "own"].map(|profile| agent(&daemon, profile));
+    reload(&daemon, "[daemon]\nnaming = '{tool}'\n[profiles.own]\nnaming = 'mcp__{server}__{tool}'\nservers = ['b']");
+    agent.expect_notification(CHANGED);
+    assert_eq!(agent.tools(), ["echo", "sleep", "b__echo", "b__sleep"]);
+    assert_eq!(code(&agent.call("a__echo", &json!({}))), -32602);
+    let pid = |answer: &Value| result(answer)["structuredContent"]["pid"].clone();
+    assert_eq!(pid(&agent.call("b__echo", &json!({}))), before[1]);
+    own.expect_quiet();
+    reload(&daemon, "[daemon]\nmax_name_length = 30\n[profiles.own]\nnaming = '{tool}'\nservers = ['b']");
+    agent.expect_notification(CHANGED);
+    assert_eq!(agent.tools(), ["a__echo", "a__sleep", "b__echo", "b__sleep"]);
+    own.expect_notification(CHANGED);
+    assert_eq!(own.tools(), ["echo", "sleep"]);
+    assert_eq!(pid(&own.call("echo", &json!({}))), before[1]);
+    assert_eq!(pids(&daemon), before);
+}
+
+/// Connects as another user to a socket that was handed over, as by a bind mount: no directory is in the way. Root may do that.
+fn connect_as(uid: u32, path: &Path) -> std::io::Result<UnixStream> {
+    let handed = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let connect = move || {
+        let uid = rustix::process::Uid::from_raw(uid);
+        set_thread_res_uid(uid, uid, uid)?;
+        UnixStream::connect(format!("/proc/thread-self/fd/{}", handed.as_raw_fd()))
+    };
+    thread::spawn(connect).join().expect("it does not panic")
+}
+
+#[test]
+fn another_user_comes_in_where_the_profile_says_so_and_nowhere_else() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can connect as somebody else");
+    }
+    let daemon = start(
+        "[profiles.closed]\n[profiles.open]\nservers = ['a']\nallow_uids = [54321]\n[profiles.other]\nallow_uids = [7]",
+    );
+    for closed in ["mcp", "closed", "admin"] {
+        let refused = connect_as(STRANGE, &socket(&daemon, closed)).expect_err("the mode forbids it");
+        assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{closed}");
+    }
+    let mut other = Agent::over(connect_as(STRANGE, &socket(&daemon, "other")).expect("the mode lets it"));
+    other.expect_end();
+    until("it is said", || daemon.log().contains("refused another user").then_some(()));
+
+    let mut guest = Agent::over(connect_as(STRANGE, &socket(&daemon, "open")).expect("it may come in"));
+    result(&guest.initialize("2025-11-25"));
+    assert_eq!(guest.tools(), ["a__echo", "a__sleep"]);
+    arguments(&guest.call("a__echo", &json!({})));
+    let status = daemon.status();
+    let agents = status["agents"].as_array().expect("agents");
+    assert!(agents.iter().any(|agent| agent["uid"] == STRANGE && agent["profile"] == "open"), "{status}");
+    let mut host = agent(&daemon, "open");
+
+    reload(&daemon, "[profiles.open]\nservers = ['a']\nallow_uids = [7]");
+    guest.expect_end();
+    host.expect_quiet();
+}

@@ -29,7 +29,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use self::doors::{Doors, DoorsWanted};
-use self::greet::{accept, may_enter};
+use self::greet::accept;
 pub(crate) use self::process::cache_directory;
 use self::reload::{Refused, Reload};
 use self::status::Connected;
@@ -287,31 +287,6 @@ impl Daemon {
             admin::Query::LogLevel { filter, answer } => {
                 let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
                 drop(answer.send(changed.map(|()| self.log.filter().to_owned())));
-            }
-        }
-    }
-
-    fn prepare_doors(&mut self, DoorsWanted { profiles, answer }: DoorsWanted, presence: &mut Presence) {
-        if self.profiles.has_changed().unwrap_or(false) {
-            self.open_doors(presence);
-        }
-        let made = self.agents.as_mut().map_or(Ok(()), |doors| doors.prepare(&profiles, presence.lock()));
-        // Whoever asked may have gone.
-        drop(answer.send(made));
-    }
-
-    /// Lets agents in where there are profiles, and has those leave whose profile is there no more, or not for them.
-    fn open_doors(&mut self, presence: &mut Presence) {
-        let profiles = Arc::clone(&self.profiles.borrow_and_update());
-        let Some(doors) = &mut self.agents else { return };
-        doors.serve(&profiles, presence.lock());
-        for agent in self.connected.values_mut() {
-            let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
-            if !profile.is_some_and(|profile| may_enter(profile, agent.peer.uid()))
-                && let Some(leave) = agent.leave.take()
-            {
-                // It may be leaving already.
-                let _ = leave.send(());
             }
         }
     }

@@ -11,9 +11,11 @@ use futures_util::future::{FutureExt, select_all};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
+use super::Daemon;
+use super::greet::may_enter;
 use crate::config::Profile;
 use crate::manager::Served;
-use crate::sockets::{Activated, Listener, Lock, Reach, SocketError, agent_socket};
+use crate::sockets::{Activated, Listener, Lock, Presence, Reach, SocketError, agent_socket};
 
 /// The sockets for these profiles are to be made, beside those that there are.
 pub(super) struct DoorsWanted {
@@ -167,6 +169,34 @@ impl Doors {
 
     pub(super) fn listeners(&mut self) -> impl Iterator<Item = &mut Listener> {
         self.all.iter_mut().map(|door| &mut door.listener)
+    }
+}
+
+impl Daemon {
+    /// Has there be sockets for profiles that are to come.
+    pub(super) fn prepare_doors(&mut self, DoorsWanted { profiles, answer }: DoorsWanted, presence: &mut Presence) {
+        if self.profiles.has_changed().unwrap_or(false) {
+            self.open_doors(presence);
+        }
+        let made = self.agents.as_mut().map_or(Ok(()), |doors| doors.prepare(&profiles, presence.lock()));
+        // Whoever asked may have gone.
+        drop(answer.send(made));
+    }
+
+    /// Lets agents in where there are profiles, and has those leave whose profile is there no more, or not for them.
+    pub(super) fn open_doors(&mut self, presence: &mut Presence) {
+        let profiles = Arc::clone(&self.profiles.borrow_and_update());
+        let Some(doors) = &mut self.agents else { return };
+        doors.serve(&profiles, presence.lock());
+        for agent in self.connected.values_mut() {
+            let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
+            if !profile.is_some_and(|profile| may_enter(profile, agent.peer.uid()))
+                && let Some(leave) = agent.leave.take()
+            {
+                // It may be leaving already.
+                let _ = leave.send(());
+            }
+        }
     }
 }
 

@@ -41,6 +41,7 @@ mod successor;
 mod switches;
 mod task;
 mod tools;
+mod view;
 
 use std::sync::Arc;
 
@@ -61,54 +62,18 @@ pub use self::switches::{Presence, Toggle};
 pub(crate) use self::task::FIRST_LISTS;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
-use crate::catalog::{Catalog, Lists};
+pub(crate) use self::view::Served;
+pub use self::view::{Member, View};
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::{self, Guard, Host, ServerHandle, Stop, StopOrder, Vouched};
+use crate::server::{self, Guard, Host, Stop, StopOrder, Vouched};
 
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
-
-/// What agents of one profile see, or some of them, at one moment; or all there is, but for what servers' own policies hide.
-#[derive(Debug)]
-pub struct View {
-    /// What is exposed.
-    pub catalog: Catalog,
-    /// The servers its routes lead to, by index.
-    pub servers: Vec<Member>,
-    /// How what it exposes is named.
-    pub naming: Naming,
-    /// Every first start attempt has ended, or the deadline for first lists has passed.
-    pub settled: bool,
-}
-
-/// A profile, and what its agents see.
-#[derive(Debug, Clone)]
-pub(crate) struct Served {
-    pub(crate) profile: Arc<Profile>,
-    pub(crate) view: watch::Receiver<Arc<View>>,
-}
-
-/// One server of a manager.
-#[derive(Debug, Clone)]
-pub struct Member {
-    /// The way to it.
-    pub handle: ServerHandle,
-    /// As it is to be run; its policy is what is seen here.
-    pub config: Arc<ServerConfig>,
-    /// Whether it is there for agents at all.
-    pub presence: Presence,
-    /// What it offers those who see this, as last listed; nothing, if it is not there for agents.
-    pub lists: Lists,
-    /// What a person says of how it is.
-    pub vouched: Vouched,
-    /// Why it is run as it was before it was changed last, if the change failed.
-    pub refused: Option<Arc<str>>,
-}
 
 /// What a manager is started with, beside its servers.
 #[derive(Debug)]

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::View;
 use super::own::Followers;
 use super::task::Entry;
-use super::{Member, View};
-use crate::catalog::{Catalog, Lists, Names, Source, is_same};
+use crate::catalog::{Lists, Names};
 use crate::config::{Profile, ServerConfig};
-use crate::naming::{Naming, Scheme};
+use crate::naming::Naming;
 
 /// A server as it is configured, and as it is seen in a profile, if it is.
 type Seen = (Arc<ServerConfig>, Option<Arc<ServerConfig>>);
@@ -146,33 +146,4 @@ impl Shown {
 /// Has the names of a view lead where they lead, or nowhere, under whatever naming.
 pub(super) fn keep_names(names: &mut Names, view: &View) {
     names.keep(&view.catalog, |server| Arc::clone(&view.servers[server].config.name));
-}
-
-impl View {
-    fn empty(naming: Naming) -> Self {
-        Self { catalog: Catalog::default(), servers: Vec::new(), naming, settled: false }
-    }
-
-    /// What `servers` offer. A bare name belongs to the first of them, so none is given before all had their chance.
-    pub(super) fn new(names: &mut Names, naming: Naming, servers: Vec<Member>, settled: bool) -> Self {
-        let may_name = naming.scheme != Scheme::Bare || settled;
-        let sources: Vec<_> = servers.iter().map(source).collect();
-        let catalog = if may_name { Catalog::build(names, &naming, &sources) } else { Catalog::default() };
-        Self { catalog, servers, naming, settled }
-    }
-}
-
-fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
-    Source { name: &config.name, policy: &config.policy, settings: &config.settings, lists }
-}
-
-impl Member {
-    /// Whether a view has of this what it has of the other.
-    fn is_as(&self, other: &Self) -> bool {
-        let Self { handle, config, presence, vouched, lists, refused } = self;
-        handle.is_same(&other.handle)
-            && Arc::ptr_eq(config, &other.config)
-            && (*presence, *vouched, refused) == (other.presence, other.vouched, &other.refused)
-            && is_same(lists, &other.lists)
-    }
 }

@@ -1,0 +1,78 @@
+//! What is seen of the servers at one moment: by agents of a profile, by one of them, or by the operator.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::switches::Presence;
+use crate::catalog::{Catalog, Lists, Names, Source, is_same};
+use crate::config::{Profile, ServerConfig};
+use crate::naming::{Naming, Scheme};
+use crate::server::{ServerHandle, Vouched};
+
+/// What agents of one profile see, or some of them, at one moment; or all there is, but for what servers' own policies hide.
+#[derive(Debug)]
+pub struct View {
+    /// What is exposed.
+    pub catalog: Catalog,
+    /// The servers its routes lead to, by index.
+    pub servers: Vec<Member>,
+    /// How what it exposes is named.
+    pub naming: Naming,
+    /// Every first start attempt has ended, or the deadline for first lists has passed.
+    pub settled: bool,
+}
+
+/// A profile, and what its agents see.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) view: watch::Receiver<Arc<View>>,
+}
+
+/// One server of a manager.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// The way to it.
+    pub handle: ServerHandle,
+    /// As it is to be run; its policy is what is seen here.
+    pub config: Arc<ServerConfig>,
+    /// Whether it is there for agents at all.
+    pub presence: Presence,
+    /// What it offers those who see this, as last listed; nothing, if it is not there for agents.
+    pub lists: Lists,
+    /// What a person says of how it is.
+    pub vouched: Vouched,
+    /// Why it is run as it was before it was changed last, if the change failed.
+    pub refused: Option<Arc<str>>,
+}
+
+impl View {
+    /// One that has nothing yet.
+    pub(super) fn empty(naming: Naming) -> Self {
+        Self { catalog: Catalog::default(), servers: Vec::new(), naming, settled: false }
+    }
+
+    /// What `servers` offer. A bare name belongs to the first of them, so none is given before all had their chance.
+    pub(super) fn new(names: &mut Names, naming: Naming, servers: Vec<Member>, settled: bool) -> Self {
+        let may_name = naming.scheme != Scheme::Bare || settled;
+        let sources: Vec<_> = servers.iter().map(source).collect();
+        let catalog = if may_name { Catalog::build(names, &naming, &sources) } else { Catalog::default() };
+        Self { catalog, servers, naming, settled }
+    }
+}
+
+fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
+    Source { name: &config.name, policy: &config.policy, settings: &config.settings, lists }
+}
+
+impl Member {
+    /// Whether a view has of this what it has of the other.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let Self { handle, config, presence, vouched, lists, refused } = self;
+        handle.is_same(&other.handle)
+            && Arc::ptr_eq(config, &other.config)
+            && (*presence, *vouched, refused) == (other.presence, other.vouched, &other.refused)
+            && is_same(lists, &other.lists)
+    }
+}

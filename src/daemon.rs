@@ -151,7 +151,7 @@ pub async fn run(
     let (manager, servers_ended) = Manager::spawn(setup, config.servers, config.profiles)?;
     let refused = watch::Sender::new(None);
     let last_refused = refused.subscribe();
-    let (doors, doors_wanted) = mpsc::channel(1);
+    let (doors, doors_wanted) = mpsc::channel(reload::MOST + 1);
     let read = watch::Sender::new(files.read);
     let changes = config.daemon.watch.then(|| files::run(read.subscribe(), Arc::clone(&signals.reload)));
     let reload = Reload { files: files.named, read, daemon: config.daemon, manager: manager.clone(), doors, refused };

@@ -22,8 +22,8 @@ use crate::manager::{Changes, Exposed, Failed, Manager, ManagerError, Wanted};
 use crate::moment::Moment;
 
 /// Configurations whose servers are waited for at once. While there are so many, the next is not read yet: it is the latest
-/// when it is.
-const MOST: usize = 32;
+/// when it is. There is room for what each of them and the next may want of the sockets, so that none waits for another.
+pub(super) const MOST: usize = 32;
 
 /// A configuration that does not hold, which was the last to be read.
 #[derive(Debug, Clone)]

@@ -31,19 +31,22 @@ struct Look<'a> {
     known: Vec<Option<Lists>>,
     /// Servers by their names.
     by_name: HashMap<&'a str, usize>,
+    /// What there is advice about.
+    notes: &'a [Note<'a>],
     /// Where servers have their names.
-    names: HashMap<&'a str, &'a Note>,
+    names: HashMap<&'a str, &'a Note<'a>>,
 }
 
 /// Everything there is to say, in the order of files and lines. `known` has for each server what it was
 /// last known to offer.
 pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
     let by_name = loaded.config.servers.iter().enumerate().map(|(index, server)| (&*server.name, index)).collect();
-    let names = loaded.notes.iter().filter_map(|note| match (&note.owner, &note.what) {
+    let notes = &loaded.notes();
+    let names = notes.iter().filter_map(|note| match (note.owner, &note.what) {
         (Owner::Server(name), What::Name) => Some((&**name, note)),
         _ => None,
     });
-    let look = Look { loaded, sources, known, by_name, names: names.collect() };
+    let look = Look { loaded, sources, known, by_name, notes, names: names.collect() };
     let rooms = [
         undefined::warnings,
         commands::warnings,
@@ -65,21 +68,21 @@ impl Look<'_> {
     }
 
     /// The server that a note is about, by its index.
-    fn server_of(&self, note: &Note) -> Option<usize> {
-        let Owner::Server(name) = &note.owner else { return None };
+    fn server_of(&self, note: &Note<'_>) -> Option<usize> {
+        let Owner::Server(name) = note.owner else { return None };
         self.by_name.get(&**name).copied()
     }
 
     /// The texts of servers, each with its note and what it is for.
-    fn texts(&self) -> impl Iterator<Item = (&ServerConfig, &Note, &Use, &Template)> {
-        self.loaded.notes.iter().filter_map(|note| {
-            let What::Text(purpose, template) = &note.what else { return None };
+    fn texts(&self) -> impl Iterator<Item = (&ServerConfig, &Note<'_>, Use<'_>, &Template)> {
+        self.notes.iter().filter_map(|note| {
+            let What::Text(purpose, template) = note.what else { return None };
             Some((&self.servers()[self.server_of(note)?], note, purpose, template))
         })
     }
 
     /// Where a server has its name.
-    fn name_of(&self, server: &ServerConfig) -> Option<&Note> {
+    fn name_of(&self, server: &ServerConfig) -> Option<&Note<'_>> {
         self.names.get(&*server.name).copied()
     }
 }

@@ -8,24 +8,20 @@ use crate::config::notes::{Note, Use};
 use crate::config::secret;
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    let args = look.texts().filter_map(|(server, note, purpose, template)| match purpose {
-        Use::Arg(text) => Some(Argument { server, note, text, template }),
-        _ => None,
-    });
-    let args: Vec<_> = args.collect();
+    let args = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Arg);
+    let args: Vec<_> = args.map(|(server, note, _, template)| Argument { server, note, template }).collect();
     args.chunk_by(|one, next| one.server.name == next.server.name).flat_map(of_server).collect()
 }
 
 /// An argument as it is written.
 struct Argument<'a> {
     server: &'a ServerConfig,
-    note: &'a Note,
-    text: &'a str,
+    note: &'a Note<'a>,
     template: &'a Template,
 }
 
 fn of_server(args: &[Argument<'_>]) -> Vec<Diagnostic> {
-    let texts: Vec<_> = args.iter().map(|arg| arg.text).collect();
+    let texts: Vec<_> = args.iter().map(|arg| arg.template.spelt()).collect();
     let secrets = secret::in_arguments(&texts);
     let is_secret = |(index, arg): &(usize, &Argument<'_>)| arg.template.names_secret() || secrets.contains(index);
     let warning = |(_, arg): (usize, &Argument<'_>)| {

@@ -9,7 +9,7 @@ use crate::config::notes::Use;
 use crate::config::{AGENT_CWD, Launch, Program};
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    let commands = look.texts().filter(|(_, _, purpose, _)| matches!(purpose, Use::Command));
+    let commands = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
     let complaints = commands.filter_map(|(server, note, ..)| {
         let Ok(Launch::Program(program)) = &server.launch else { return None };
         let (complaint, help) = complaint(program, look.sources)?;

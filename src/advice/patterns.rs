@@ -11,21 +11,21 @@ use crate::likeness::nearest;
 use crate::policy::{Policy, is_fit_name};
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    look.loaded.notes.iter().filter_map(|note| warning(look, note)).collect()
+    look.notes.iter().filter_map(|note| warning(look, note)).collect()
 }
 
-fn warning(look: &Look<'_>, note: &Note) -> Option<Diagnostic> {
+fn warning(look: &Look<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     let all = || 0..look.servers().len();
-    let (kind, glob, servers): (_, _, Vec<_>) = match (&note.what, &note.owner) {
-        (What::Pattern(kind, glob), Owner::Server(_)) => (*kind, glob, vec![look.server_of(note)?]),
-        (What::Pattern(kind, glob), _) => (*kind, glob, all().collect()),
+    let (kind, glob, servers): (_, _, Vec<_>) = match (&note.what, note.owner) {
+        (What::Pattern(kind, glob), Owner::Server(_)) => (*kind, *glob, vec![look.server_of(note)?]),
+        (What::Pattern(kind, glob), _) => (*kind, *glob, all().collect()),
         (What::Scoped(kind, of, glob), _) => {
             let matcher = of.compile_matcher();
             let named: Vec<_> = all().filter(|index| matcher.is_match(&*look.servers()[*index].name)).collect();
             if named.is_empty() {
                 return Some(no_server(look, note, of));
             }
-            (*kind, glob, named)
+            (*kind, *glob, named)
         }
         _ => return None,
     };
@@ -43,7 +43,7 @@ fn warning(look: &Look<'_>, note: &Note) -> Option<Diagnostic> {
     Some(note.warning(message, suggestion(glob.glob(), &offered)))
 }
 
-fn no_server(look: &Look<'_>, note: &Note, pattern: &Glob) -> Diagnostic {
+fn no_server(look: &Look<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
     let message = format!("`{}` matches no server", pattern.glob().escape_debug());
     let names: Vec<_> = look.servers().iter().map(|server| &*server.name).collect();
     note.warning(message, suggestion(pattern.glob(), &names))

@@ -25,8 +25,8 @@ pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
     of_literals.chain(of_files).collect()
 }
 
-fn written_down(name: &str, note: &Note, sources: &dyn Sources) -> Option<Diagnostic> {
-    let who = readers(&note.file.path, sources)?;
+fn written_down(name: &str, note: &Note<'_>, sources: &dyn Sources) -> Option<Diagnostic> {
+    let who = readers(note.file(), sources)?;
     let name = name.escape_debug();
     let message = format!("`{name}` looks like a secret, and this file can be read by {who}");
     let help = "move it to a file of its own with mode 600 and write `\"${file:PATH}\"` here, or `chmod 600` this file";

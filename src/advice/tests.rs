@@ -32,11 +32,11 @@ const WORLD: [(&str, &str); 9] = [
     ("PATH", "/bin:/usr/bin"),
     ("SET", "value"),
     ("/usr/bin/x", ""),
-    ("mode /usr/bin/x", "755"),
+    ("/usr/bin/x mode", "755"),
     ("/home/u/data", ""),
     ("/home/u/key", "s3cret\n"),
     ("/home/u/open", "s3cret\n"),
-    ("mode /home/u/open", "644"),
+    ("/home/u/open mode", "644"),
 ];
 
 /// What is said: `LINE:COLUMN message | help`.
@@ -115,7 +115,7 @@ fn what_is_undefined_is_named_where_it_stands() {
         &[],
         &[
             "3:9 server `a` cannot be started: environment variable `NONE` is not set | …`${NAME:-default}`",
-            "4:13 server `a` cannot be started: cannot read /home/u/none: … | …",
+            "4:13 server `a` cannot be started: cannot use /home/u/none: … | …",
             "4:35 server `a` cannot be started: credential `c` is not available… | …",
             "5:10 server `b` cannot be started: `${agent:cwd}` needs `sharing = \"workspace\"`…",
         ],
@@ -130,26 +130,26 @@ fn secrets_that_others_can_read_are_told_with_who_can() {
     for (rows, expected) in [
         (&[][..], &[of_file][..]),
         (
-            &[("mode /c.toml", "644")],
+            &[("/c.toml mode", "644")],
             &["3:17 `TOKEN` looks like a secret, and this file can be read by every user… | move…", of_file],
         ),
         (
-            &[("mode /c.toml", "640 group 100")],
+            &[("/c.toml mode", "640"), ("/c.toml group", "100")],
             &["3:17 `TOKEN` looks like a secret, and this file can be read by other users of its group | …", of_file],
         ),
-        (&[("mode /home/u", "700")], &[]),
-        (&[("mode /home/u", "750")], &[]),
-        (&[("mode /home/u/open", "640")], &[]),
+        (&[("/home/u mode", "700")], &[]),
+        (&[("/home/u mode", "750")], &[]),
+        (&[("/home/u/open mode", "640")], &[]),
         (
-            &[("mode /home/u/open", "640 group 100")],
+            &[("/home/u/open mode", "640"), ("/home/u/open group", "100")],
             &["3:52 the secret in /home/u/open can be read by other users of its group | …"],
         ),
-        (&[("mode /home/u/open", "640 group 100"), ("mode /home/u", "711")], &["3:52 …"]),
+        (&[("/home/u/open mode", "640"), ("/home/u/open group", "100"), ("/home/u mode", "711")], &["3:52 …"]),
     ] {
         check_in(rows, text, &[], expected);
     }
     let remote = "[servers.a]\nurl = 'https://x/'\nheaders = { Authorization = 'Bearer hunter2222' }\n";
-    check_in(&[("mode /c.toml", "644")], remote, &[], &["3:29 `Authorization` looks like a secret…"]);
+    check_in(&[("/c.toml mode", "644")], remote, &[], &["3:29 `Authorization` looks like a secret…"]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn patterns_that_match_nothing_are_told_with_what_there_is() {
         ("deny = ['write_*', 'read_file']", None),
         ("deny = ['wirte_*']", Some("3:9 `wirte_*` matches none of the tools of `a` | did you mean `write_file`?")),
         ("allow = ['*', 'zzz']", Some("3:15 `zzz` matches none… | what is there: `read_file` and `write_file`")),
-        ("tool_timeouts = { 'slow_*' = '9m' }", Some("3:19 `slow_*` matches none of the tools of `a`…")),
+        ("tool_timeouts = { 'slow_*' = '9m' }", Some("3:30 `slow_*` matches none of the tools of `a`…")),
         ("prompts.deny = ['review', 'read_file']", Some("3:27 `read_file` matches none of the prompts of `a`…")),
         ("resources.deny = ['file:///a/*', 'wiki://*']", None),
         ("resources.deny = ['file:///a/../a/b']", Some("3:19 `file:///a/../a/b` matches none of the resources…")),
@@ -190,7 +190,7 @@ fn patterns_that_match_nothing_are_told_with_what_there_is() {
     let defaults = "[defaults]\ntool_timeouts = { 'slow' = '9m', 'read_*' = '9m' }\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n";
     check(defaults, known, &[]);
     let both = &[("a", offered), ("b", [&["slower"], &[], &[], &[]])][..];
-    check(defaults, both, &["2:19 `slow` matches none of the tools of `a` and `b` | did you mean `slower`?"]);
+    check(defaults, both, &["2:28 `slow` matches none of the tools of `a` and `b` | did you mean `slower`?"]);
 }
 
 #[test]

@@ -27,8 +27,11 @@ pub(super) struct Arguments {
     #[arg(long)]
     strict: bool,
     /// Print what there is to say as JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "show")]
     json: bool,
+    /// Print the configuration that holds, with where each value comes from
+    #[arg(long)]
+    show: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
@@ -38,11 +41,17 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Ok(loaded) => Findings::of(loaded, known),
         Err(error) => Findings::refused(error),
     };
-    let printed = if arguments.json {
-        findings.json().and_then(put)
-    } else {
-        findings.explain();
-        put(findings.summary() + "\n")
+    let printed = match &loaded {
+        _ if arguments.json => findings.json().and_then(put),
+        Ok(loaded) if arguments.show => {
+            findings.explain();
+            eprintln!("{}", findings.summary());
+            put(config::show(loaded))
+        }
+        _ => {
+            findings.explain();
+            put(findings.summary() + "\n")
+        }
     };
     match (printed, findings.errors, findings.warnings) {
         (Err(code), ..) if code != ExitCode::SUCCESS => code,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use annotate_snippets::{
@@ -27,12 +27,23 @@ pub enum Level {
     Warning,
 }
 
-/// A file that was read. `Debug` shows its path alone, because the text may hold secrets.
+/// What a text was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// A file, which has lines.
+    File,
+    /// A variable of the environment.
+    Variable,
+}
+
+/// A file that was read, or a variable. `Debug` shows its path alone, because the text may hold secrets.
 pub struct SourceFile {
-    /// As it was given on the command line.
+    /// As it was given on the command line; of a variable its name.
     pub path: PathBuf,
     /// The whole text, without a byte order mark.
     pub text: String,
+    /// Which of the two it is.
+    pub medium: Medium,
     /// Parts of the text that are never printed, because they are likely secrets.
     pub(super) hidden: Vec<Range<usize>>,
 }
@@ -61,6 +72,11 @@ pub struct Diagnostic {
 }
 
 impl SourceFile {
+    /// A file of this `text`; the parts of it that are `hidden` are never printed.
+    pub(super) fn new(path: &Path, text: &str, hidden: Vec<Range<usize>>) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned(), medium: Medium::File, hidden }
+    }
+
     /// Line and column of a byte of the text, counted from 1, columns in characters.
     #[must_use]
     pub fn place(&self, at: usize) -> (usize, usize) {
@@ -70,10 +86,20 @@ impl SourceFile {
         (line, 1 + before[line_start..].chars().count())
     }
 
-    /// `FILE:LINE:COLUMN`.
+    /// `FILE:LINE:COLUMN`, or the name of the variable.
     pub(super) fn address(&self, at: usize) -> String {
-        let (line, column) = self.place(at);
-        format!("{}:{line}:{column}", self.shown_path())
+        match self.medium {
+            Medium::File => format!("{}:{}", self.line_address(at), self.place(at).1),
+            Medium::Variable => self.shown_path(),
+        }
+    }
+
+    /// `FILE:LINE`, or the name of the variable.
+    pub(super) fn line_address(&self, at: usize) -> String {
+        match self.medium {
+            Medium::File => format!("{}:{}", self.shown_path(), self.place(at).0),
+            Medium::Variable => self.shown_path(),
+        }
     }
 
     fn boundary(&self, at: usize) -> usize {
@@ -124,7 +150,11 @@ impl Diagnostic {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         let start = self.file.boundary(self.span.start);
         let line = self.file.line(start);
-        let mut group = if line.len() > LONGEST_LINE { self.without_line() } else { self.with_line(start, &line) };
+        let mut group = match self.file.medium {
+            Medium::File if line.len() <= LONGEST_LINE => self.with_line(start, &line),
+            Medium::File => self.without_line(),
+            Medium::Variable => self.title().element(Origin::path(self.file.shown_path())),
+        };
         if let Some(help) = &self.help {
             group = group.element(Severity::HELP.message(help));
         }

@@ -20,6 +20,7 @@ use std::ops::Range;
 
 pub(crate) use self::proposed::Proposed;
 pub(crate) use self::spell::{Setting, text as text_in_quotes};
+pub(super) use self::spell::{key as spelt_key, text as spelt_text};
 use super::tree::{Entry, Node, Value};
 use super::{json, toml};
 use crate::likeness::nearest;

@@ -9,10 +9,12 @@ mod secrets;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) use self::foreign::{Foreign, ForeignServer, Prompt, foreign};
 use self::secrets::Mover;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
+use super::diagnostic::SourceFile;
 use super::edit::{self, EditError, Setting};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;
@@ -118,7 +120,8 @@ impl<'a> Plan<'a> {
         let settings: Vec<_> = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone())).collect();
         let text = edit::add("", name, &settings).unwrap_or_default();
         let root = toml::parse(&text).root;
-        let draft = root.map(|root| read::read(&root, read::Format::Ours, Path::new("/"), &text, self.sources).0);
+        let file = Arc::new(SourceFile::new(Path::new("/"), &text, Vec::new()));
+        let draft = root.map(|root| read::read(&root, read::Format::Ours, &file, self.sources).0);
         let server = draft.and_then(|draft| draft.servers.into_iter().next());
         server.map_or(Err(Undefined::Unfit { key: "command", complaint: "is unfit" }), |server| {
             server.launch.fill(self.sources)

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! ${NAME}  ${env:NAME}      an environment variable of the daemon
-//! ${NAME:-default}          the same; the default if it is undefined or empty
+//! ${NAME:-default}          the same; the default, which may be nothing, if it is undefined or empty
 //! ${file:PATH}              what a file holds, without its last newline; PATH begins with / or ~/
 //! ${cred:NAME}              a systemd credential: the file NAME in $CREDENTIALS_DIRECTORY
 //! ${agent:cwd}              the working directory of the agents that an instance is for
 //! $${                       a literal ${
 //! ```
+//!
+//! Without a default nothing stands for nothing: what is undefined or empty is an error, so that no server is ever started with
+//! an empty secret.
 //!
 //! Nothing nests, and what is filled in is never looked at again: a value that holds `${` stays as it is.
 
@@ -19,7 +22,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-pub use self::sources::{Permissions, Process, Sources};
+pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 use super::secret::is_secret_name;
 use super::{AGENT_CWD, Secrets};
 
@@ -32,12 +35,15 @@ pub enum Undefined {
     /// A `${NAME}` without a default.
     #[error("environment variable `{0}` is not set")]
     Variable(String),
-    /// A `${file:…}` or `${cred:…}` that cannot be read.
-    #[error("cannot read {}: {reason}", path.display())]
+    /// A `${NAME}` without a default, which would stand for nothing.
+    #[error("environment variable `{0}` is empty: write `${{{0}:-}}` if it may be")]
+    Empty(String),
+    /// A `${file:…}` or `${cred:…}` that cannot be read, or is empty.
+    #[error("cannot use {}: {reason}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// What the system said, or what is wrong with what it holds.
         reason: String,
     },
     /// A `${cred:NAME}` outside a systemd unit with credentials.
@@ -75,11 +81,15 @@ pub(super) struct Malformed {
     pub(super) help: String,
 }
 
-/// A text with its references found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Piece>);
+/// A text with its references found. `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    /// As it is written.
+    text: String,
+    pieces: Vec<Piece>,
+}
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Piece {
     Literal(String),
     Variable { name: String, default: Option<String> },
@@ -113,30 +123,41 @@ impl Template {
         }
         literal.push_str(rest);
         pieces.push(Piece::Literal(literal));
-        Ok(Self(pieces))
+        Ok(Self { text: text.to_owned(), pieces })
     }
 
     /// The same for a path: a `~/` at its start stands for the home directory.
     pub(super) fn parse_path(text: &str) -> Result<Self, Malformed> {
         let Some(rest) = text.strip_prefix("~/") else { return Self::parse(text) };
-        let mut template = Self::parse(rest)?;
-        template.0.insert(0, Piece::Home);
-        Ok(template)
+        let Self { mut pieces, .. } = Self::parse(rest)?;
+        pieces.insert(0, Piece::Home);
+        Ok(Self { text: text.to_owned(), pieces })
     }
 
     /// The text, if it has no reference: then it is the same in every environment.
     pub(crate) fn as_literal(&self) -> Option<&str> {
-        match self.0.as_slice() {
+        match self.pieces.as_slice() {
             [Piece::Literal(text)] => Some(text),
             _ => None,
         }
+    }
+
+    /// As it is written.
+    pub(crate) fn spelt(&self) -> &str {
+        &self.text
+    }
+
+    /// The same without what may be a secret that is written down: its references alone, and not what holds where one is not
+    /// defined.
+    pub(super) fn references(&self) -> String {
+        self.pieces.iter().map(Piece::reference).collect()
     }
 
     /// The text with every reference filled in.
     /// What of it comes from `${file:…}` and `${cred:…}` is added to `secrets`.
     pub(super) fn fill(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, Undefined> {
         let mut filled = String::new();
-        for piece in &self.0 {
+        for piece in &self.pieces {
             let value = piece.fill(sources)?;
             if matches!(piece, Piece::File(_) | Piece::Credential(_)) {
                 secrets.add(&value);
@@ -157,12 +178,12 @@ impl Template {
             Piece::File(path) => whole(path, sources).ok(),
             _ => None,
         };
-        self.0.iter().filter_map(of_piece).collect()
+        self.pieces.iter().filter_map(of_piece).collect()
     }
 
     /// Whether something in it is secret: by where it comes from, or by what it is called there.
     pub(crate) fn names_secret(&self) -> bool {
-        self.0.iter().any(|piece| match piece {
+        self.pieces.iter().any(|piece| match piece {
             Piece::File(_) | Piece::Credential(_) => true,
             Piece::Variable { name, .. } => is_secret_name(name),
             Piece::Literal(_) | Piece::AgentCwd | Piece::Home => false,
@@ -170,14 +191,34 @@ impl Template {
     }
 }
 
+impl std::fmt::Debug for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Template").field(&self.pieces.len()).finish()
+    }
+}
+
 impl Piece {
+    /// As it is written, without what may be a secret.
+    fn reference(&self) -> String {
+        match self {
+            Self::Literal(text) if text.is_empty() => String::new(),
+            Self::Literal(_) => "…".to_owned(),
+            Self::Variable { name, default: None } => format!("${{{name}}}"),
+            Self::Variable { name, default: Some(_) } => format!("${{{name}:-…}}"),
+            Self::File(path) => format!("${{file:{path}}}"),
+            Self::Credential(name) => format!("${{cred:{name}}}"),
+            Self::AgentCwd => "${agent:cwd}".to_owned(),
+            Self::Home => "~/".to_owned(),
+        }
+    }
+
     fn fill(&self, sources: &dyn Sources) -> Result<String, Undefined> {
         match self {
             Self::Literal(text) => Ok(text.clone()),
             Self::Variable { name, default } => match (sources.var(name), default) {
-                (Some(value), Some(default)) if value.is_empty() => Ok(default.clone()),
-                (Some(value), _) => Ok(value),
-                (None, Some(default)) => Ok(default.clone()),
+                (Some(value), _) if !value.is_empty() => Ok(value),
+                (_, Some(default)) => Ok(default.clone()),
+                (Some(_), None) => Err(Undefined::Empty(name.clone())),
                 (None, None) => Err(Undefined::Variable(name.clone())),
             },
             Self::File(path) => contents(&whole(path, sources)?, sources),
@@ -199,6 +240,9 @@ fn contents(path: &Path, sources: &dyn Sources) -> Result<String, Undefined> {
     }
     if text.ends_with('\n') {
         text.pop();
+    }
+    if text.is_empty() {
+        return Err(failed("it is empty".to_owned()));
     }
     Ok(text)
 }

@@ -1,12 +1,8 @@
 //! How a server is run, or reached: its texts with every `${…}` filled in. No `Debug` here shows a value.
 
-mod draft;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-pub(super) use self::draft::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
 
 /// How a server is run, or reached.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,24 +1,23 @@
 //! From files to a [`Config`]: which files, in which format, and how one layers over the other.
 
 mod error;
+mod files;
 mod merge;
 mod profiles;
 #[cfg(test)]
 mod tests;
+mod trust;
+mod variables;
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub use self::error::ConfigError;
-use self::merge::Layers;
+use self::files::Loading;
+pub(super) use self::files::{located, parse};
+pub(super) use self::merge::Layers;
 use super::Config;
-use super::diagnostic::{Diagnostic, Level, SourceFile};
+use super::diagnostic::Diagnostic;
 use super::interpolate::Sources;
-use super::notes::Note;
-use super::read::{Draft, Format, Problems, is_codex, read};
-use super::tree::{Node, Parsed, Problem};
-use super::{json, toml};
 
 /// Largest configuration file.
 pub(super) const MAX_FILE: u64 = 4 << 20;
@@ -28,10 +27,10 @@ pub(super) const MAX_FILE: u64 = 4 << 20;
 pub struct Loaded {
     /// What the daemon was told.
     pub config: Config,
+    /// The same with the place of each value.
+    pub(super) layers: Layers,
     /// What was ignored.
     pub warnings: Vec<Diagnostic>,
-    /// What advice may be about.
-    pub(crate) notes: Vec<Note>,
     /// The files that were read, in order.
     pub files: Vec<PathBuf>,
     /// What to do first, if nothing is configured at all.
@@ -46,75 +45,31 @@ pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
     Some(directory.join("mcpd/config.toml"))
 }
 
-/// Reads `files` in order, or the default file if there are none.
+/// Reads `files` in order, or the default files if there are none: that of the machine, [`default_path`], and
+/// `config.d/*.toml` beside it, sorted by name. What a file includes comes just below it. On top of all files are the
+/// variables `MCPD_…` for what `[daemon]` has.
 ///
-/// Scalars of `[daemon]` and `[defaults]` of a later file replace earlier ones; servers and `pass_env` add up. The
-/// defaults of all files hold for the servers of all files.
+/// A later layer replaces scalars of `[daemon]` and `[defaults]`; lists of `[defaults]` and servers add up. The defaults of all
+/// layers hold for the servers of all layers. A table of a server without `command` and `url` narrows what a lower layer
+/// exposes of it, and replaces single settings.
 ///
 /// # Errors
-/// If a file cannot be read or holds an error, or two files configure the same server or profile. All of it is reported at once.
+/// If a file cannot be read or trusted, or holds an error, or two files configure the same server or profile. All of it is
+/// reported at once.
 pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigError> {
-    let mut layers = Layers::default();
-    let mut failed = ConfigError::default();
-    let mut loaded =
-        Loaded { config: Config::default(), warnings: Vec::new(), notes: Vec::new(), files: Vec::new(), hint: None };
-    let default = if files.is_empty() { default_path(sources) } else { None };
-    for path in files.iter().chain(&default) {
-        match sources.read(path, MAX_FILE) {
-            Ok(text) => {
-                let (file, mut draft, found) = read_file(path, &text, sources);
-                failed.diagnostics.extend(located(Level::Error, &file, found.errors));
-                loaded.warnings.extend(located(Level::Warning, &file, found.warnings));
-                loaded.notes.extend(std::mem::take(&mut draft.notes).in_file(&file));
-                failed.diagnostics.extend(layers.add(&file, draft));
-                loaded.files.push(path.clone());
-            }
-            Err(error) if files.is_empty() && error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => failed.unreadable.push((path.clone(), error)),
-        }
+    let mut loading = Loading::new(sources);
+    if files.is_empty() {
+        loading.defaults();
     }
+    files.iter().for_each(|path| loading.named(path));
+    loading.variables();
+    let Loading { layers, mut failed, warnings, files: read, .. } = loading;
     failed.diagnostics.extend(layers.check());
     if !failed.is_empty() {
         return Err(failed);
     }
-    if loaded.files.is_empty() {
-        loaded.hint = Some(hint(default.as_deref()));
-    }
-    loaded.config = layers.into_config(sources);
-    Ok(loaded)
-}
-
-fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Draft, Problems) {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (format, Parsed { root, problems }) = parse(path, text);
-    let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
-    let file = Arc::new(SourceFile { path: path.to_owned(), text: text.to_owned(), hidden });
-    let (draft, mut found) = root.map(|root| read(&root, format, path, text, sources)).unwrap_or_default();
-    found.errors.extend(problems);
-    (file, draft, found)
-}
-
-/// The complaints in the order of the text.
-pub(super) fn located(
-    level: Level,
-    file: &Arc<SourceFile>,
-    mut problems: Vec<Problem>,
-) -> impl Iterator<Item = Diagnostic> {
-    problems.sort_by_key(|problem| problem.span.start);
-    problems.into_iter().map(move |problem| Diagnostic::new(level, file, problem))
-}
-
-/// Takes a text apart in the format that its name or its content tells.
-pub(super) fn parse(path: &Path, text: &str) -> (Format, Parsed) {
-    let named =
-        path.extension().is_some_and(|name| name.eq_ignore_ascii_case("json") || name.eq_ignore_ascii_case("jsonc"));
-    if named || text.trim_start().starts_with(['{', '/']) {
-        return (Format::Clients, json::parse(text));
-    }
-    let parsed = toml::parse(text);
-    let format =
-        if parsed.root.as_ref().is_some_and(|root| is_codex(path, root)) { Format::Codex } else { Format::Ours };
-    (format, parsed)
+    let hint = read.is_empty().then(|| hint(default_path(sources).as_deref()));
+    Ok(Loaded { config: layers.settle(sources), layers, warnings, files: read, hint })
 }
 
 fn hint(path: Option<&Path>) -> String {

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod diagnostic;
+mod draft;
 pub(crate) mod edit;
 pub(crate) mod import;
 pub mod interpolate;
@@ -23,7 +24,9 @@ mod profile;
 mod read;
 pub(crate) mod secret;
 mod settings;
+mod show;
 pub(crate) mod size;
+mod sourced;
 mod timeouts;
 mod toml;
 mod tree;
@@ -38,6 +41,7 @@ pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
 pub(crate) use self::read::fitted_name;
 pub use self::settings::{Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
+pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::naming::Naming;
 use crate::policy::Policy;

@@ -1,100 +1,143 @@
 //! What stands where in the files: all that advice may be about, with its place. The checked configuration has no places.
 
-use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use globset::Glob;
 
-use super::diagnostic::{Diagnostic, Level, SourceFile};
+use super::Loaded;
+use super::diagnostic::{Diagnostic, Level};
+use super::draft::{Exposure, LaunchDraft, ServerDraft};
 use super::interpolate::Template;
-use super::tree::Problem;
+use super::read::ProfileDraft;
+use super::sourced::{Place, Sourced};
 use crate::kind::Kind;
 
-/// Most of one file; of what follows, no advice is given.
-const MOST_NOTES: usize = 10_000;
+/// Most that are looked at; of what follows, no advice is given.
+const MOST_NOTES: usize = 50_000;
 
 /// Something in a file that advice may be about.
 #[derive(Debug)]
-pub(crate) struct Note {
+pub(crate) struct Note<'a> {
     /// The table it stands in.
-    pub(crate) owner: Owner,
-    /// The file it stands in.
-    pub(crate) file: Arc<SourceFile>,
-    span: Range<usize>,
+    pub(crate) owner: Owner<'a>,
+    place: &'a Place,
     /// What it is.
-    pub(crate) what: What,
+    pub(crate) what: What<'a>,
 }
 
 /// The table that something stands in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Owner {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner<'a> {
     /// `[defaults]`
     Defaults,
     /// `[servers.NAME]`, or what another client's file has in its place.
-    Server(Arc<str>),
+    Server(&'a Arc<str>),
     /// `[profiles.NAME]`
-    Profile(Arc<str>),
+    Profile,
 }
 
 /// What advice may be about.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum What<'a> {
     /// A server's name.
     Name,
     /// A text that is filled in, and what it is for.
-    Text(Use, Template),
+    Text(Use<'a>, &'a Template),
     /// A pattern on the owner's own names of one kind, or on its URIs.
-    Pattern(Kind, Glob),
+    Pattern(Kind, &'a Glob),
     /// A pattern on servers' names, and one on what they offer.
-    Scoped(Kind, Glob, Glob),
+    Scoped(Kind, &'a Glob, &'a Glob),
 }
 
 /// What a text of a server is for.
-#[derive(Debug)]
-pub(crate) enum Use {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use<'a> {
     Command,
-    /// One of its arguments, as it is spelled.
-    Arg(String),
+    /// One of its arguments.
+    Arg,
     /// The value of this variable or header.
-    Value(String),
+    Value(&'a str),
     /// A directory or a URL.
     Place,
 }
 
-/// Those of one file, whose owner is the table that is being read.
-#[derive(Debug)]
-pub(super) struct Notes {
-    owner: Owner,
-    found: Vec<(Owner, Range<usize>, What)>,
-}
-
-impl Default for Notes {
-    fn default() -> Self {
-        Self { owner: Owner::Defaults, found: Vec::new() }
+impl Loaded {
+    /// All of it, that of each table together.
+    pub(crate) fn notes(&self) -> Vec<Note<'_>> {
+        let mut notes = Vec::new();
+        let defaults = &self.layers.defaults;
+        let timeouts = defaults.settings.calls.tool_timeouts.iter();
+        of_timeouts(&mut notes, Owner::Defaults, timeouts);
+        of_exposures(&mut notes, Owner::Defaults, &defaults.exposures);
+        self.layers.servers.iter().for_each(|server| of_server(&mut notes, server));
+        self.layers.profiles.all.iter().for_each(|profile| of_profile(&mut notes, profile));
+        notes.truncate(MOST_NOTES);
+        notes
     }
 }
 
-impl Notes {
-    /// What follows stands in this table.
-    pub(super) fn of(&mut self, owner: Owner) {
-        self.owner = owner;
+impl Note<'_> {
+    /// The file it stands in.
+    pub(crate) fn file(&self) -> &Path {
+        &self.place.file.path
     }
 
-    pub(super) fn add(&mut self, span: &Range<usize>, what: What) {
-        if self.found.len() < MOST_NOTES {
-            self.found.push((self.owner.clone(), span.clone(), what));
-        }
-    }
-
-    /// All of them, once it is known which file it is.
-    pub(super) fn in_file(self, file: &Arc<SourceFile>) -> impl Iterator<Item = Note> {
-        self.found.into_iter().map(|(owner, span, what)| Note { owner, file: Arc::clone(file), span, what })
-    }
-}
-
-impl Note {
     /// A warning about it, with advice on what to write instead.
     pub(crate) fn warning(&self, message: impl Into<String>, help: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(Level::Warning, &self.file, Problem::new(self.span.clone(), message).help(help))
+        Diagnostic::new(Level::Warning, &self.place.file, self.place.problem(message).help(help))
+    }
+}
+
+fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerDraft) {
+    let owner = Owner::Server(&server.name.value);
+    notes.push(Note { owner, place: &server.name.place, what: What::Name });
+    let mut add = |purpose: Use<'a>, text: &'a Sourced<Template>| {
+        notes.push(Note { owner, place: &text.place, what: What::Text(purpose, &text.value) });
+    };
+    match &server.launch {
+        LaunchDraft::Program(program) => {
+            add(Use::Command, &program.command);
+            program.args.iter().for_each(|arg| add(Use::Arg, arg));
+            program.env.iter().for_each(|(name, value)| add(Use::Value(name), value));
+            program.cwd.iter().chain(&program.roots).for_each(|place| add(Use::Place, place));
+        }
+        LaunchDraft::Remote(remote) => {
+            add(Use::Place, &remote.url);
+            remote.headers.iter().for_each(|(name, value)| add(Use::Value(name), value));
+            remote.roots.iter().for_each(|place| add(Use::Place, place));
+        }
+        LaunchDraft::Impossible(_) => {}
+    }
+    of_timeouts(notes, owner, server.rules.settings.calls.tool_timeouts.iter());
+    of_exposures(notes, owner, &server.rules.exposures);
+}
+
+fn of_timeouts<'a, T: 'a>(
+    notes: &mut Vec<Note<'a>>,
+    owner: Owner<'a>,
+    timeouts: impl Iterator<Item = &'a Sourced<(Glob, T)>>,
+) {
+    notes.extend(timeouts.map(|timeout| Note {
+        owner,
+        place: &timeout.place,
+        what: What::Pattern(Kind::Tools, &timeout.value.0),
+    }));
+}
+
+fn of_exposures<'a>(notes: &mut Vec<Note<'a>>, owner: Owner<'a>, exposures: &'a [Exposure]) {
+    for (kind, patterns) in exposures.iter().flat_map(|exposure| exposure.patterns.iter()) {
+        let allow = patterns.allow.iter().flat_map(|allow| &allow.value);
+        let note = |glob: &'a Sourced<Glob>| Note { owner, place: &glob.place, what: What::Pattern(kind, &glob.value) };
+        notes.extend(allow.chain(&patterns.deny).map(note));
+    }
+}
+
+fn of_profile<'a>(notes: &mut Vec<Note<'a>>, profile: &'a ProfileDraft) {
+    for (kind, rules) in profile.rules.iter() {
+        for pattern in rules.allow.iter().chain(&rules.deny).flat_map(|patterns| &patterns.value) {
+            let (server, key) = pattern.value.globs();
+            notes.push(Note { owner: Owner::Profile, place: &pattern.place, what: What::Scoped(kind, server, key) });
+        }
     }
 }

@@ -127,6 +127,16 @@ impl Scoped {
     pub(super) fn new(server: &Glob, key: Glob) -> Self {
         Self { server: server.compile_matcher(), key }
     }
+
+    /// That on the server's name, and that on what it offers.
+    pub(super) fn globs(&self) -> (&Glob, &Glob) {
+        (self.server.glob(), &self.key)
+    }
+
+    /// As it is written.
+    pub(super) fn spelt(&self) -> String {
+        format!("{}/{}", self.server.glob(), self.key.glob())
+    }
 }
 
 impl PartialEq for Scoped {

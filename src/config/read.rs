@@ -14,23 +14,21 @@ mod server;
 mod timeouts;
 mod values;
 
-pub(super) use self::clients::{Translated, has_servers, is_codex, translated};
-pub(crate) use self::server::fitted_name;
-
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+pub(super) use self::clients::{Translated, has_servers, is_codex, translated};
+use self::fields::Fields;
 pub(super) use self::fields::suggestion;
+pub(super) use self::policy::EXPOSED;
 pub(super) use self::profiles::ProfileDraft;
+pub(crate) use self::server::fitted_name;
+use super::diagnostic::SourceFile;
+use super::draft::{DaemonDraft, Draft};
 use super::interpolate::Sources;
-use super::launch::LaunchDraft;
-use super::notes::Notes;
-use super::settings::SettingsDraft;
+use super::sourced::{Place, Sourced};
 use super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
-use crate::naming::Scheme;
-use crate::policy::Policy;
 
 /// Whose words a file is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,50 +39,8 @@ pub(super) enum Format {
     Clients,
     /// TOML of another client.
     Codex,
-}
-
-/// What one file asks for; `None` where it says nothing.
-#[derive(Debug, Default)]
-pub(super) struct Draft {
-    pub(super) daemon: DaemonDraft,
-    pub(super) defaults: DefaultsDraft,
-    pub(super) servers: Vec<ServerDraft>,
-    /// Of all servers that it has a word about, also of those that cannot be read or are skipped.
-    pub(super) server_names: Vec<String>,
-    pub(super) profiles: Vec<ProfileDraft>,
-    pub(super) notes: Notes,
-}
-
-/// The `[daemon]` table of one file.
-#[derive(Debug, Default)]
-pub(super) struct DaemonDraft {
-    pub(super) naming: Option<Scheme>,
-    pub(super) max_name_length: Option<usize>,
-    pub(super) max_message: Option<usize>,
-    pub(super) line_timeout: Option<Duration>,
-    pub(super) max_starting: Option<usize>,
-    pub(super) call_history: Option<usize>,
-    pub(super) call_log: Option<PathBuf>,
-    pub(super) call_log_max: Option<usize>,
-    pub(super) watch: Option<bool>,
-}
-
-/// The `[defaults]` table of one file.
-#[derive(Debug, Default)]
-pub(super) struct DefaultsDraft {
-    pub(super) settings: SettingsDraft,
-    pub(super) pass_env: Vec<String>,
-}
-
-/// One server of one file, without the defaults.
-#[derive(Debug)]
-pub(super) struct ServerDraft {
-    pub(super) name: Arc<str>,
-    pub(super) name_span: Range<usize>,
-    pub(super) launch: LaunchDraft,
-    pub(super) policy: Policy,
-    pub(super) settings: SettingsDraft,
-    pub(super) log_arguments: bool,
+    /// A variable of the environment, which has one value.
+    Variable,
 }
 
 /// The complaints about one file.
@@ -95,30 +51,44 @@ pub(super) struct Problems {
 }
 
 /// Reads the tree of one file.
-pub(super) fn read(root: &Node, format: Format, path: &Path, text: &str, sources: &dyn Sources) -> (Draft, Problems) {
-    let mut reader = Reader::new(format, path, text, sources);
-    let mut draft = match format {
-        Format::Ours => reader.our_file(root),
+pub(super) fn read(root: &Node, format: Format, file: &Arc<SourceFile>, sources: &dyn Sources) -> (Draft, Problems) {
+    let mut reader = Reader::new(format, file, sources);
+    let draft = match format {
         Format::Clients | Format::Codex => reader.clients_file(root),
+        Format::Ours | Format::Variable => reader.our_file(root),
     };
-    draft.notes = reader.notes;
+    (draft, reader.problems)
+}
+
+/// Reads a variable with the `value` of what may be a key of `[daemon]`.
+pub(super) fn read_variable(
+    key: &str,
+    value: Value,
+    file: &Arc<SourceFile>,
+    sources: &dyn Sources,
+) -> (DaemonDraft, Problems) {
+    let mut reader = Reader::new(Format::Variable, file, sources);
+    let node = Node { span: 0..file.text.len(), value };
+    let entries = [Entry { key: key.to_owned(), key_span: 0..0, node }];
+    let mut fields = Fields::new("the environment", &entries);
+    let draft = reader.daemon_keys(&mut fields);
+    reader.finish_variable(fields);
     (draft, reader.problems)
 }
 
 struct Reader<'a> {
     format: Format,
+    file: &'a Arc<SourceFile>,
     /// Where the file is, from the root on if that is known.
     path: PathBuf,
-    text: &'a str,
     sources: &'a dyn Sources,
     problems: Problems,
-    notes: Notes,
 }
 
 impl<'a> Reader<'a> {
-    fn new(format: Format, path: &Path, text: &'a str, sources: &'a dyn Sources) -> Self {
-        let path = sources.current_dir().map_or_else(|| path.to_owned(), |directory| directory.join(path));
-        Self { format, path, text, sources, problems: Problems::default(), notes: Notes::default() }
+    fn new(format: Format, file: &'a Arc<SourceFile>, sources: &'a dyn Sources) -> Self {
+        let path = sources.current_dir().map_or_else(|| file.path.clone(), |directory| directory.join(&file.path));
+        Self { format, file, path, sources, problems: Problems::default() }
     }
 }
 
@@ -179,13 +149,35 @@ impl Reader<'_> {
         }
     }
 
-    fn boolean(&mut self, entry: &Entry) -> bool {
+    fn boolean(&mut self, entry: &Entry) -> Option<bool> {
         if let Value::Bool(truth) = entry.node.value {
-            return truth;
+            return Some(truth);
         }
         let help = self.assignment(&entry.key, "true");
         self.wrong_type(&entry.node, &format!("`{}`", entry.key), "true or false", help);
-        false
+        None
+    }
+
+    /// What `read` makes of the value of `key`, with its place.
+    fn key<'t, T>(
+        &mut self,
+        fields: &mut Fields<'t>,
+        key: &'static str,
+        read: impl FnOnce(&mut Self, &'t Entry) -> Option<T>,
+    ) -> Option<Sourced<T>> {
+        let entry = fields.take(key)?;
+        let value = read(self, entry)?;
+        Some(self.sourced(&entry.node, value))
+    }
+
+    /// `value`, which `node` says.
+    fn sourced<T>(&self, node: &Node, value: T) -> Sourced<T> {
+        self.sourced_at(node.span.clone(), value)
+    }
+
+    /// `value`, which stands at `span`.
+    fn sourced_at<T>(&self, span: Range<usize>, value: T) -> Sourced<T> {
+        Sourced { value, place: Place { file: Arc::clone(self.file), span } }
     }
 
     fn wrong_type(&mut self, node: &Node, what: &str, expected: &str, help: String) {
@@ -198,18 +190,19 @@ impl Reader<'_> {
         match self.format {
             Format::Ours | Format::Codex => format!("write `{key} = {value}`"),
             Format::Clients => format!("write `\"{key}\": {value}`"),
+            Format::Variable => format!("write `{}={}`", self.file.path.display(), value.trim_matches('"')),
         }
     }
 
     /// How a value is spelt in the file, if it is short enough to be repeated.
     fn source<'s>(&'s self, node: &Node, otherwise: &'s str) -> &'s str {
-        let spelt = self.text.get(node.span.clone()).unwrap_or_default();
+        let spelt = self.file.text.get(node.span.clone()).unwrap_or_default();
         if spelt.is_empty() || spelt.len() > 60 || spelt.contains('\n') { otherwise } else { spelt }
     }
 
     fn word_for_table(&self) -> &'static str {
         match self.format {
-            Format::Ours | Format::Codex => "a table",
+            Format::Ours | Format::Codex | Format::Variable => "a table",
             Format::Clients => "an object",
         }
     }

@@ -36,11 +36,6 @@ impl ToolTimeouts {
         self.0.iter().map(|(_, timeout)| *timeout).max().unwrap_or_default()
     }
 
-    /// These, and for tools that none of them matches what `other` says.
-    pub(super) fn or(&self, other: &Self) -> Self {
-        Self(self.0.iter().chain(&other.0).cloned().collect())
-    }
-
     fn patterns(&self) -> impl Iterator<Item = (&Glob, Duration)> {
         self.0.iter().map(|(glob, timeout)| (glob.glob(), *timeout))
     }
@@ -71,8 +66,7 @@ mod tests {
         assert_eq!(own.of("slow_build"), Some(3 * SECOND));
         assert_eq!(own.of("slow_test"), Some(2 * SECOND));
         assert_eq!((own.of("fast"), own.of("Slow_test")), (None, None));
-        let all = own.or(&timeouts(&[("slow_*", 9), ("*", 1)]));
-        assert_eq!((all.of("slow_test"), all.of("fast"), all.longest()), (Some(2 * SECOND), Some(SECOND), 9 * SECOND));
+        assert_eq!(own.longest(), 3 * SECOND);
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn secrets_are_told_of_and_not_told() {
     for said in ["`TOKEN` looks like a secret", "the secret in ", "an argument of `b` is a secret"] {
         assert!(ran.stderr.contains(said), "no {said}: {ran}");
     }
-    for args in [&[][..], &["--json"]] {
+    for args in [&[][..], &["--json"], &["--show"]] {
         let ran = check(&place, args, &[&file]).expect_code(0);
         for canary in ["canary-1", "canary-2", "canary-3"] {
             assert!(!format!("{ran}").contains(canary), "{canary}: {ran}");

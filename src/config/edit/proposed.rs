@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::interpolate::{Permissions, Sources};
+use super::super::interpolate::{FileText, Permissions, Sources};
 use super::file::target;
 
 /// What is there, but for some files.
@@ -24,9 +24,10 @@ impl<'a> Proposed<'a> {
         self
     }
 
-    fn proposed(&self, path: &Path) -> Option<&'a str> {
+    fn proposed(&self, path: &Path) -> Option<(usize, &'a str)> {
         let path = target(path).ok()?;
-        self.files.iter().find(|(proposed, _)| *proposed == path).map(|(_, text)| *text)
+        let at = self.files.iter().position(|(proposed, _)| *proposed == path)?;
+        Some((at, self.files[at].1))
     }
 }
 
@@ -35,12 +36,32 @@ impl Sources for Proposed<'_> {
         self.under.var(name)
     }
 
-    fn read(&self, path: &Path, limit: u64) -> io::Result<String> {
-        match self.proposed(path) {
-            Some(text) if text.len() as u64 > limit => Err(io::ErrorKind::FileTooLarge.into()),
-            Some(text) => Ok(text.to_owned()),
-            None => self.under.read(path, limit),
+    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        self.under.variables(prefix)
+    }
+
+    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
+        let Some((number, text)) = self.proposed(path) else { return self.under.file(path, limit) };
+        if text.len() as u64 > limit {
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
+        // It keeps its owner and mode; one that is not there yet will be the user's alone.
+        let user = self.under.user();
+        let new =
+            || FileText { text: String::new(), id: (u64::MAX, number as u64), owner: user, group: user, mode: 0o600 };
+        Ok(FileText { text: text.to_owned(), ..self.under.file(path, limit).unwrap_or_else(|_| new()) })
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.under.list(directory)
+    }
+
+    fn user(&self) -> u32 {
+        self.under.user()
+    }
+
+    fn system_config(&self) -> PathBuf {
+        self.under.system_config()
     }
 
     fn exists(&self, path: &Path) -> bool {

@@ -61,7 +61,7 @@ fn pairs(members: &[(String, String)], between: &str, after: &str) -> String {
 }
 
 /// A key, in quotes where it needs them.
-fn key(name: &str) -> String {
+pub(in crate::config) fn key(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if is_bare { name.to_owned() } else { text(name) }
 }

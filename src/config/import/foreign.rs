@@ -86,12 +86,12 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (format, Parsed { root, problems }) = parse(path, text);
     let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
-    let file = Arc::new(SourceFile { path: path.to_owned(), text: text.to_owned(), hidden });
+    let file = Arc::new(SourceFile::new(path, text, hidden));
     let mut found = Problems { errors: problems, warnings: Vec::new() };
     let (mut servers, mut left_out) = (Vec::new(), 0);
     let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Ours && has_servers(root));
     if let Some(root) = root.filter(|_| is_about_servers) {
-        let (read, more) = translated(&root, format, path, text, sources);
+        let (read, more) = translated(&root, format, &file, sources);
         left_out = read.len().saturating_sub(MOST_SERVERS);
         servers = read.iter().take(MOST_SERVERS).map(|server| described(server, &root)).collect();
         found.errors.extend(more.errors);

@@ -1,6 +1,7 @@
 //! Where values come from: the daemon's environment and files.
 
-use std::fs::{File, OpenOptions};
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,28 @@ pub trait Sources {
     /// A variable of the environment; `None` if it is not set, or is not UTF-8.
     fn var(&self, name: &str) -> Option<String>;
 
-    /// What a file holds.
+    /// The variables whose names begin with `prefix`, but for those that are not UTF-8.
+    fn variables(&self, prefix: &str) -> Vec<(String, String)>;
+
+    /// What a file holds, and whose it is.
     ///
     /// # Errors
     /// If it cannot be read, is no regular file, is larger than `limit` bytes, or is not UTF-8.
-    fn read(&self, path: &Path, limit: u64) -> io::Result<String>;
+    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText>;
+
+    /// What a file holds.
+    ///
+    /// # Errors
+    /// As [`Sources::file`].
+    fn read(&self, path: &Path, limit: u64) -> io::Result<String> {
+        self.file(path, limit).map(|file| file.text)
+    }
+
+    /// The names in a directory, in any order, but for those that are not UTF-8.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no directory.
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 
     /// Whether there is something at this path.
     fn exists(&self, path: &Path) -> bool;
@@ -35,6 +53,35 @@ pub trait Sources {
 
     /// Where paths that do not begin with `/` begin.
     fn current_dir(&self) -> Option<PathBuf>;
+
+    /// The id of the user that mcpd runs as.
+    fn user(&self) -> u32;
+
+    /// The configuration of the machine, for all its users.
+    fn system_config(&self) -> PathBuf;
+}
+
+/// What tells a file from another, by whatever path: device and inode.
+pub type FileId = (u64, u64);
+
+/// A file that was read. `Debug` shows nothing of its text.
+pub struct FileText {
+    /// The whole text.
+    pub text: String,
+    /// The same for no other file that is there.
+    pub id: FileId,
+    /// The id of the user that it belongs to.
+    pub owner: u32,
+    /// The id of its group.
+    pub group: u32,
+    /// Its type and permissions, as stat(2) has them.
+    pub mode: u32,
+}
+
+impl fmt::Debug for FileText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileText").field("owner", &self.owner).field("mode", &self.mode).finish_non_exhaustive()
+    }
 }
 
 /// Who may do what with a file.
@@ -65,7 +112,13 @@ impl Sources for Process {
         std::env::var(name).ok()
     }
 
-    fn read(&self, path: &Path, limit: u64) -> io::Result<String> {
+    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        let all =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        all.filter(|(name, _)| name.starts_with(prefix)).collect()
+    }
+
+    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
         let file = open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -81,11 +134,18 @@ impl Sources for Process {
         if bytes.len() as u64 > limit {
             return Err(too_large());
         }
-        String::from_utf8(bytes).map_err(|error| {
+        let text = String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = valid.split(|&byte| byte == b'\n').count();
             io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8"))
-        })
+        })?;
+        let id = (metadata.dev(), metadata.ino());
+        Ok(FileText { text, id, owner: metadata.uid(), group: metadata.gid(), mode: metadata.mode() })
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.filter_map(io::Result::transpose).collect()
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -110,6 +170,14 @@ impl Sources for Process {
 
     fn current_dir(&self) -> Option<PathBuf> {
         std::env::current_dir().ok()
+    }
+
+    fn user(&self) -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    fn system_config(&self) -> PathBuf {
+        PathBuf::from("/etc/mcpd/config.toml")
     }
 }
 

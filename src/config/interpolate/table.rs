@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Permissions, Sources};
+use super::{FileText, Permissions, Sources};
 
-/// Variables by their name, files by their whole path, the home directory under `~`, the working directory under `.`, the mode
-/// of a file or directory under `mode PATH`, such as `640 group 100`: without one a file has 600, and a directory 755, both of
-/// user and group 1000.
+/// Variables by their name, files by their whole path, the home directory under `~`, the working directory under `.`.
+///
+/// A file is the user's alone, and a directory open to all, unless there is a row of its path with ` owner`, ` group` or ` mode`
+/// (octal) behind; one with ` link` behind says that the path is that of another.
 #[derive(Default)]
 pub(crate) struct Table(BTreeMap<String, String>);
+
+/// Whom the table is for.
+const USER: u32 = 1000;
 
 impl<const N: usize> From<[(&str, &str); N]> for Table {
     fn from(rows: [(&str, &str); N]) -> Self {
@@ -25,14 +29,42 @@ impl Table {
     }
 }
 
+impl Table {
+    pub(crate) fn insert(&mut self, name: &str, value: &str) {
+        self.0.insert(name.to_owned(), value.to_owned());
+    }
+
+    fn of(&self, path: &str, what: &str) -> Option<&str> {
+        self.0.get(&format!("{path} {what}")).map(String::as_str)
+    }
+}
+
 impl Sources for Table {
     fn var(&self, name: &str) -> Option<String> {
         self.0.get(name).cloned()
     }
 
-    fn read(&self, path: &Path, _limit: u64) -> io::Result<String> {
-        let found = path.to_str().and_then(|path| self.0.get(path));
-        found.cloned().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is none"))
+    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        let all = self.0.iter().filter(|(name, _)| name.starts_with(prefix));
+        all.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    fn file(&self, path: &Path, _limit: u64) -> io::Result<FileText> {
+        let path = path.to_str().expect("text");
+        let path = self.of(path, "link").unwrap_or(path);
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "there is none");
+        let text = self.0.get(path).ok_or_else(missing)?.clone();
+        let owner = self.of(path, "owner").map_or(USER, |owner| owner.parse().expect("a number"));
+        let mode = self.of(path, "mode").map_or(0o600, |mode| u32::from_str_radix(mode, 8).expect("a mode"));
+        let id = (0, self.0.range(..path.to_owned()).count() as u64);
+        Ok(FileText { text, id, owner, group: USER, mode })
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let inside = self.0.keys().filter_map(|path| Path::new(path).strip_prefix(directory).ok());
+        let names = inside.filter(|path| path.components().count() == 1).map(|path| path.display().to_string());
+        let names: Vec<_> = names.filter(|name| !name.contains(' ')).collect();
+        if names.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(names) }
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -44,16 +76,17 @@ impl Sources for Table {
     }
 
     fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, "there is none");
-        let row = |path: &Path| self.0.get(&format!("mode {}", path.display())).map(String::as_str);
-        let file = row(path).or_else(|| self.exists(path).then_some("600")).ok_or_else(missing)?;
-        let directories = path.ancestors().skip(1).map(|path| row(path).unwrap_or("755"));
-        let parse = |text: &str| {
-            let (mode, group) = text.split_once(" group ").unwrap_or((text, "1000"));
-            let mode = u32::from_str_radix(mode, 8).expect("octal");
-            Permissions { mode, owner: 1000, group: group.parse().expect("a number") }
+        if !self.exists(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let of = |path: &Path, mode: &str| {
+            let row = |what: &str| path.to_str().and_then(|path| self.of(path, what));
+            let id = |what: &str| row(what).map_or(USER, |id| id.parse().expect("a number"));
+            let mode = u32::from_str_radix(row("mode").unwrap_or(mode), 8).expect("a mode");
+            Permissions { mode, owner: id("owner"), group: id("group") }
         };
-        Ok([file].into_iter().chain(directories).map(parse).collect())
+        let directories = path.ancestors().skip(1).map(|path| of(path, "755"));
+        Ok(std::iter::once(of(path, "600")).chain(directories).collect())
     }
 
     fn home(&self) -> Option<PathBuf> {
@@ -62,5 +95,13 @@ impl Sources for Table {
 
     fn current_dir(&self) -> Option<PathBuf> {
         self.0.get(".").map(PathBuf::from)
+    }
+
+    fn user(&self) -> u32 {
+        USER
+    }
+
+    fn system_config(&self) -> PathBuf {
+        "/etc/mcpd/config.toml".into()
     }
 }

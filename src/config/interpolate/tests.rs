@@ -13,6 +13,7 @@ fn table() -> Table {
         ("/etc/token", "secret\n"),
         ("/etc/two", "a\n\n"),
         ("/etc/nul", "a\0b"),
+        ("/etc/empty", "\n"),
         ("/home/u/token", "from home"),
         ("CREDENTIALS_DIRECTORY", "/run/creds"),
         ("/run/creds/db", "from systemd\n"),
@@ -41,7 +42,6 @@ fn variables_are_filled_in() {
     check("${NAME}", "value");
     check("a ${NAME} b${env:NAME}", "a value bvalue");
     check("${NAME:-other}", "value");
-    check("${EMPTY}", "");
     check("${EMPTY:-other}", "other");
     check("${NONE:-other}", "other");
     check("${NONE:-}", "");
@@ -79,11 +79,11 @@ fn files_and_credentials_lose_one_newline() {
 #[test]
 fn what_is_missing_is_named() {
     check_undefined("${NONE}", "environment variable `NONE` is not set");
-    check_undefined("${file:/none}", "cannot read /none: there is none");
-    check_undefined("${cred:none}", "cannot read /run/creds/none: there is none");
+    check_undefined("${file:/none}", "cannot use /none: there is none");
+    check_undefined("${cred:none}", "cannot use /run/creds/none: there is none");
     check_undefined(
         "${file:/etc/nul}",
-        "cannot read /etc/nul: it holds a NUL character, which no argument or variable can carry",
+        "cannot use /etc/nul: it holds a NUL character, which no argument or variable can carry",
     );
     let bare = Table::default();
     let undefined = |text: &str| {
@@ -92,6 +92,38 @@ fn what_is_missing_is_named() {
     assert_eq!(undefined("~/x"), Undefined::Home);
     assert_eq!(undefined("${file:~/x}"), Undefined::Home);
     assert_eq!(undefined("${cred:db}"), Undefined::Credential("db".to_owned()));
+}
+
+#[test]
+fn nothing_stands_for_nothing_unless_it_is_said_to() {
+    check_undefined("${EMPTY}", "environment variable `EMPTY` is empty: write `${EMPTY:-}` if it may be");
+    check("${EMPTY:-}", "");
+    check_undefined("Bearer ${file:/etc/empty}", "cannot use /etc/empty: it is empty");
+}
+
+#[test]
+fn what_came_from_files_and_credentials_is_noted() {
+    let mut secrets = Secrets::default();
+    for text in ["a ${file:/etc/token} b ${NAME}", "${cred:db}"] {
+        Template::parse(text).expect("well-formed").fill(&table(), &mut secrets).expect("defined");
+    }
+    assert_eq!(secrets.masked("secret value from systemd"), "… value …");
+}
+
+#[test]
+fn references_are_told_from_what_may_be_secret() {
+    for (text, expected) in [
+        ("hunter2", "…"),
+        ("", ""),
+        ("Bearer ${cred:x}", "…${cred:x}"),
+        ("${A:-hunter2}${env:B}", "${A:-…}${B}"),
+        ("$${x}${file:~/t}", "…${file:~/t}"),
+        ("${agent:cwd}", "${agent:cwd}"),
+    ] {
+        let template = Template::parse(text).expect("well-formed");
+        assert_eq!((template.references().as_str(), template.spelt()), (expected, text));
+        assert!(!format!("{template:?}").contains("hunter2"));
+    }
 }
 
 #[test]

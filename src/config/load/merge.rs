@@ -3,58 +3,67 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::diagnostic::{Diagnostic, Level, SourceFile};
-use super::super::interpolate::{Sources, Undefined};
-use super::super::launch::Launch;
-use super::super::read::{DaemonDraft, DefaultsDraft, Draft, ServerDraft};
-use super::super::tree::Problem;
-use super::super::{Config, DaemonConfig, Keep, ServerConfig};
+use super::super::Config;
+use super::super::diagnostic::Diagnostic;
+use super::super::draft::{DaemonDraft, DefaultsDraft, Draft, NarrowingDraft, ServerDraft};
+use super::super::interpolate::Sources;
+use super::super::sourced::Sourced;
 use super::profiles::ProfileLayers;
-use crate::naming::Naming;
 
-/// The files added so far, later ones on top.
-#[derive(Default)]
-pub(super) struct Layers {
-    daemon: DaemonDraft,
-    defaults: DefaultsDraft,
-    servers: Vec<ServerDraft>,
-    /// `FILE:LINE:COLUMN` of each server's name.
-    places: HashMap<Arc<str>, String>,
-    profiles: ProfileLayers,
+/// The layers added so far, later ones on top.
+#[derive(Debug, Default)]
+pub(in crate::config) struct Layers {
+    pub(in crate::config) daemon: DaemonDraft,
+    pub(in crate::config) defaults: DefaultsDraft,
+    /// In the order in which they were configured.
+    pub(in crate::config) servers: Vec<ServerDraft>,
+    /// Where each is among them.
+    by_name: HashMap<Arc<str>, usize>,
+    pub(in crate::config) profiles: ProfileLayers,
 }
 
 impl Layers {
-    /// Puts `draft` on top; what it configures a second time comes back as errors.
-    pub(super) fn add(&mut self, file: &Arc<SourceFile>, draft: Draft) -> Vec<Diagnostic> {
-        let Draft { daemon, defaults, servers, server_names, profiles, notes: _ } = draft;
-        self.daemon.naming = daemon.naming.or(self.daemon.naming);
-        self.daemon.max_name_length = daemon.max_name_length.or(self.daemon.max_name_length);
-        self.daemon.max_message = daemon.max_message.or(self.daemon.max_message);
-        self.daemon.line_timeout = daemon.line_timeout.or(self.daemon.line_timeout);
-        self.daemon.max_starting = daemon.max_starting.or(self.daemon.max_starting);
-        self.daemon.call_history = daemon.call_history.or(self.daemon.call_history);
-        self.daemon.call_log = daemon.call_log.or(self.daemon.call_log.take());
-        self.daemon.call_log_max = daemon.call_log_max.or(self.daemon.call_log_max);
-        self.daemon.watch = daemon.watch.or(self.daemon.watch);
-        self.defaults.settings = defaults.settings.or(&self.defaults.settings);
-        self.defaults.pass_env.extend(defaults.pass_env);
-        let mut wrong = self.profiles.add(file, server_names, profiles);
-        wrong.extend(servers.into_iter().filter_map(|server| self.add_server(file, server)));
+    /// Puts `draft` on top; what does not fit to the layers below comes back as errors.
+    pub(super) fn add(&mut self, draft: Draft) -> Vec<Diagnostic> {
+        let Draft { includes: _, daemon, defaults, servers, narrowings, server_names, profiles } = draft;
+        self.daemon = daemon.over(std::mem::take(&mut self.daemon));
+        self.defaults = defaults.over(std::mem::take(&mut self.defaults));
+        let mut wrong = self.profiles.add(server_names, profiles);
+        // What is narrowed is of another file, so those of this one come later.
+        wrong.extend(narrowings.into_iter().flat_map(|narrowing| self.narrow(narrowing)));
+        wrong.extend(servers.into_iter().filter_map(|server| self.add_server(server)));
         wrong
     }
 
-    fn add_server(&mut self, file: &Arc<SourceFile>, server: ServerDraft) -> Option<Diagnostic> {
-        let place = file.address(server.name_span.start);
-        if let Some(first) = self.places.get(&server.name) {
-            let message = format!("server `{}` is configured twice", server.name);
-            let problem = Problem::new(server.name_span, message)
-                .label(format!("the first is at {first}"))
-                .help("remove one of the two, or give it another name");
-            return Some(Diagnostic::new(Level::Error, file, problem));
+    fn add_server(&mut self, server: ServerDraft) -> Option<Diagnostic> {
+        let name = &server.name;
+        if let Some(first) = self.by_name.get(&name.value) {
+            let problem = name.place.problem(format!("server `{}` is configured twice", name.value));
+            let first = &self.servers[*first].name.place;
+            let problem = problem.label(format!("the first is at {first}"));
+            return Some(name.place.error(problem.help("remove one of the two, or give it another name")));
         }
-        self.places.insert(Arc::clone(&server.name), place);
+        self.by_name.insert(Arc::clone(&name.value), self.servers.len());
         self.servers.push(server);
         None
+    }
+
+    fn narrow(&mut self, narrowing: NarrowingDraft) -> Vec<Diagnostic> {
+        let NarrowingDraft { name, misplaced, rules } = narrowing;
+        let Some(server) = self.by_name.get(&name.value).and_then(|at| self.servers.get_mut(*at)) else {
+            let problem = name.place.problem(format!("server `{}` has no `command`", name.value));
+            let help = "write `command = \"npx\"`, or a `url`: no layer below this file configures it";
+            return vec![name.place.error(problem.help(help))];
+        };
+        let first = server.name.place.clone();
+        let lower = std::mem::take(&mut server.rules);
+        server.rules = rules.over(lower);
+        let complain = |key: Sourced<String>| {
+            let message = format!("`{}` of server `{}` is set where that is not configured", key.value, name.value);
+            let problem = key.place.problem(message).label(format!("it is configured at {first}"));
+            key.place.error(problem.help("set it there: elsewhere a server can only be narrowed, and kept another way"))
+        };
+        misplaced.into_iter().map(complain).collect()
     }
 
     /// What does not hold over all files together.
@@ -63,44 +72,12 @@ impl Layers {
     }
 
     /// The configuration, with a default wherever no file says anything.
-    pub(super) fn into_config(self, sources: &dyn Sources) -> Config {
-        let Self { daemon, defaults, servers, places: _, profiles } = self;
-        let unset = DaemonConfig::default();
-        let naming = Naming {
-            scheme: daemon.naming.unwrap_or(unset.naming.scheme),
-            max_length: daemon.max_name_length.unwrap_or(unset.naming.max_length),
-        };
-        let calls = Keep {
-            history: daemon.call_history.unwrap_or(unset.calls.history),
-            file: daemon.call_log,
-            max_file: daemon.call_log_max.unwrap_or(unset.calls.max_file),
-        };
-        let max_message_bytes = daemon.max_message.unwrap_or(unset.max_message_bytes);
+    pub(super) fn settle(&self, sources: &dyn Sources) -> Config {
+        let daemon = self.daemon.settle();
         Config {
-            profiles: profiles.settle(&naming),
-            daemon: DaemonConfig {
-                naming,
-                max_message_bytes,
-                line_timeout: daemon.line_timeout.unwrap_or(unset.line_timeout),
-                max_starting: daemon.max_starting.unwrap_or(unset.max_starting),
-                watch: daemon.watch.unwrap_or(unset.watch),
-                calls,
-            },
-            servers: servers.into_iter().map(|server| settle(server, &defaults, sources)).collect(),
+            profiles: self.profiles.settle(&daemon.naming),
+            daemon,
+            servers: self.servers.iter().map(|server| server.settle(&self.defaults, sources)).collect(),
         }
     }
-}
-
-fn settle(server: ServerDraft, defaults: &DefaultsDraft, sources: &dyn Sources) -> ServerConfig {
-    let settings = server.settings.or(&defaults.settings).settle();
-    let launch = server.launch.fill(sources).and_then(|mut launch| {
-        if let Launch::Program(program) = &mut launch {
-            program.pass_env.extend(defaults.pass_env.iter().cloned());
-            program.pass_env.sort_unstable();
-            program.pass_env.dedup();
-        }
-        let is_lost = launch.wants_agent_cwd() && !settings.sharing.is_by_agent();
-        if is_lost { Err(Undefined::AgentCwd) } else { Ok(launch) }
-    });
-    ServerConfig { name: server.name, launch, policy: server.policy, settings, log_arguments: server.log_arguments }
 }

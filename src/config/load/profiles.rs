@@ -3,18 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::diagnostic::{Diagnostic, Level, SourceFile};
+use super::super::diagnostic::Diagnostic;
 use super::super::profile::{MOST_PROFILES, Profile};
 use super::super::read::{ProfileDraft, suggestion};
-use super::super::tree::Problem;
 use crate::naming::Naming;
 
 /// Those of the files added so far.
-#[derive(Default)]
-pub(super) struct ProfileLayers {
-    all: Vec<(Arc<SourceFile>, ProfileDraft)>,
-    /// `FILE:LINE:COLUMN` of each one's name.
-    places: HashMap<Arc<str>, String>,
+#[derive(Debug, Default)]
+pub(in crate::config) struct ProfileLayers {
+    pub(in crate::config) all: Vec<ProfileDraft>,
+    /// Where each is among them.
+    by_name: HashMap<Arc<str>, usize>,
     /// Every server that any file has a word about.
     servers: HashSet<String>,
     /// There were more than there may be, which has been said.
@@ -23,59 +22,54 @@ pub(super) struct ProfileLayers {
 
 impl ProfileLayers {
     /// Adds those of a file with these servers; what it configures a second time comes back as errors.
-    pub(super) fn add(
-        &mut self,
-        file: &Arc<SourceFile>,
-        servers: Vec<String>,
-        profiles: Vec<ProfileDraft>,
-    ) -> Vec<Diagnostic> {
+    pub(super) fn add(&mut self, servers: Vec<String>, profiles: Vec<ProfileDraft>) -> Vec<Diagnostic> {
         self.servers.extend(servers);
-        profiles.into_iter().filter_map(|profile| self.add_one(file, profile)).collect()
+        profiles.into_iter().filter_map(|profile| self.add_one(profile)).collect()
     }
 
-    fn add_one(&mut self, file: &Arc<SourceFile>, profile: ProfileDraft) -> Option<Diagnostic> {
-        let place = file.address(profile.name_span.start);
-        let problem = if let Some(first) = self.places.get(&profile.name) {
-            Problem::new(profile.name_span, format!("profile `{}` is configured twice", profile.name))
-                .label(format!("the first is at {first}"))
-                .help("remove one of the two, or give it another name")
+    fn add_one(&mut self, profile: ProfileDraft) -> Option<Diagnostic> {
+        let name = &profile.name;
+        let problem = if let Some(first) = self.by_name.get(&name.value) {
+            let first = &self.all[*first].name.place;
+            let problem = name.place.problem(format!("profile `{}` is configured twice", name.value));
+            problem.label(format!("the first is at {first}")).help("remove one of the two, or give it another name")
         } else if self.all.len() == MOST_PROFILES {
             if std::mem::replace(&mut self.too_many, true) {
                 return None;
             }
-            Problem::new(profile.name_span, format!("there are more than {MOST_PROFILES} profiles"))
-                .help("let agents that see the same share one: any number of them can")
+            let problem = name.place.problem(format!("there are more than {MOST_PROFILES} profiles"));
+            problem.help("let agents that see the same share one: any number of them can")
         } else {
-            self.places.insert(Arc::clone(&profile.name), place);
-            self.all.push((Arc::clone(file), profile));
+            self.by_name.insert(Arc::clone(&name.value), self.all.len());
+            self.all.push(profile);
             return None;
         };
-        Some(Diagnostic::new(Level::Error, file, problem))
+        Some(name.place.error(problem))
     }
 
     /// Names of servers that no file configures.
     pub(super) fn check(&self) -> Vec<Diagnostic> {
         let mut known: Vec<_> = self.servers.iter().map(String::as_str).collect();
         known.sort_unstable();
-        let named = self.all.iter().flat_map(|(file, profile)| {
-            profile.servers.iter().flatten().map(move |(server, span)| (file, profile, server, span))
-        });
-        let unknown = named.filter(|(.., server, _)| !self.servers.contains(&***server));
-        let complain = |(file, profile, server, span): (_, &ProfileDraft, &Arc<str>, &std::ops::Range<usize>)| {
-            let message =
-                format!("profile `{}` has a server `{}` that nobody configures", profile.name, server.escape_debug());
-            let help = match &*known {
-                [] => "configure it as `[servers.NAME]`".to_owned(),
-                known => suggestion(server, known),
-            };
-            Diagnostic::new(Level::Error, file, Problem::new(span.clone(), message).help(help))
-        };
-        unknown.map(complain).collect()
+        let mut wrong = Vec::new();
+        for profile in &self.all {
+            let named = profile.servers.iter().flat_map(|servers| &servers.value);
+            for server in named.filter(|server| !self.servers.contains(&*server.value)) {
+                let (profile, name) = (&profile.name.value, server.value.escape_debug());
+                let message = format!("profile `{profile}` has a server `{name}` that nobody configures");
+                let help = match &*known {
+                    [] => "configure it as `[servers.NAME]`".to_owned(),
+                    known => suggestion(&server.value, known),
+                };
+                wrong.push(server.place.error(server.place.problem(message).help(help)));
+            }
+        }
+        wrong
     }
 
     /// All of them, the one first that is always there.
-    pub(super) fn settle(self, naming: &Naming) -> Vec<Arc<Profile>> {
-        let mut profiles: Vec<_> = self.all.into_iter().map(|(_, draft)| Arc::new(draft.settle(naming))).collect();
+    pub(super) fn settle(&self, naming: &Naming) -> Vec<Arc<Profile>> {
+        let mut profiles: Vec<_> = self.all.iter().map(|draft| Arc::new(draft.settle(naming))).collect();
         match profiles.iter().position(|profile| *profile.name == *Profile::DEFAULT) {
             Some(default) => profiles[..=default].rotate_right(1),
             None => profiles.insert(0, Arc::new(Profile::whole(naming.clone()))),

@@ -3,15 +3,20 @@
 mod clients;
 mod dialects;
 mod example;
+mod files;
 mod layers;
+mod narrows;
 mod ours;
 mod printing;
 mod profiles;
 mod refusals;
 mod remotes;
 mod schema;
+mod shows;
 mod syntax;
+mod variables;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;

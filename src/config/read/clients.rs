@@ -22,11 +22,13 @@ use std::sync::Arc;
 
 use self::build::Build;
 use self::sections::Section;
+use super::super::diagnostic::SourceFile;
+use super::super::draft::{Draft, LaunchDraft, ServerDraft};
 use super::super::interpolate::{Sources, Undefined};
-use super::super::launch::LaunchDraft;
 use super::super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
 use super::fields::Fields;
-use super::{Draft, Format, Problems, Reader, ServerDraft};
+use super::ours::OurServer;
+use super::{Format, Problems, Reader};
 
 pub(in crate::config) use self::sections::{has_servers, is_codex};
 
@@ -59,11 +61,10 @@ pub(in crate::config) struct Translated {
 pub(in crate::config) fn translated(
     root: &Node,
     format: Format,
-    path: &Path,
-    text: &str,
+    file: &Arc<SourceFile>,
     sources: &dyn Sources,
 ) -> (Vec<Translated>, Problems) {
-    let mut reader = Reader::new(format, path, text, sources);
+    let mut reader = Reader::new(format, file, sources);
     let sections = reader.sections(root);
     let mut servers = reader.translated(&sections);
     servers.retain(|server| {
@@ -88,7 +89,7 @@ impl Reader<'_> {
 
     /// Reads a server as if it stood in a file of ours.
     pub(super) fn translated_server(&mut self, server: &Translated) -> Option<ServerDraft> {
-        let mut draft = self.our_server(&server.entry)?;
+        let OurServer::Configured(mut draft) = self.our_server(&server.entry)? else { return None };
         // One is enough to go and look.
         if let Some(undefined) = server.missing.first() {
             draft.launch = LaunchDraft::Impossible(undefined.clone());

@@ -4,9 +4,6 @@ use super::super::tree::{Entry, MOST_PROBLEMS, Problem};
 use super::Reader;
 use crate::likeness::nearest;
 
-/// A key of a later version, with what holds instead in this one.
-pub(super) type Later = (&'static str, &'static str);
-
 /// The entries of one table that were not asked for yet, and every key that was.
 pub(super) struct Fields<'t> {
     /// Where the table is, as a message says it.
@@ -30,18 +27,23 @@ impl<'t> Fields<'t> {
 
 impl Reader<'_> {
     /// Our own format: every key left over is an error.
-    pub(super) fn finish(&mut self, fields: Fields<'_>, later: &[Later]) {
+    pub(super) fn finish(&mut self, fields: Fields<'_>) {
         for entry in fields.entries.iter().take(MOST_PROBLEMS) {
-            let span = entry.key_span.clone();
-            let key = &entry.key;
-            let problem = match later.iter().find(|(name, _)| name == key) {
-                Some((_, instead)) => {
-                    Problem::new(span, format!("`{key}` is not available in this version of mcpd")).help(*instead)
-                }
-                None => Problem::new(span, format!("unknown key `{key}` in {}", fields.table))
-                    .help(suggestion(key, &fields.known)),
-            };
-            self.error(problem);
+            let message = format!("unknown key `{}` in {}", entry.key, fields.table);
+            let help = suggestion(&entry.key, &fields.known);
+            self.error(Problem::new(entry.key_span.clone(), message).help(help));
+        }
+    }
+
+    /// A variable: one that is left over is likely another program's, unless it looks like one of ours.
+    pub(super) fn finish_variable(&mut self, fields: Fields<'_>) {
+        for entry in fields.entries {
+            if let Some(name) = nearest(&entry.key, fields.known.iter().copied()) {
+                let variable = self.file.path.display();
+                let problem =
+                    Problem::new(entry.key_span.clone(), format!("variable `{variable}` says nothing to mcpd"));
+                self.warn(problem.help(format!("did you mean `MCPD_{}`?", name.to_uppercase())));
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! How a server is run (`command` and what goes with it) or reached (`url`, `headers`).
 
+use super::super::draft::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
 use super::super::interpolate::Template;
-use super::super::launch::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
-use super::super::notes::{Use, What};
+use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Node, Problem};
 use super::fields::Fields;
 use super::values::{is_variable_name, not_a_variable};
@@ -35,9 +35,16 @@ impl<'t> LaunchKeys<'t> {
     }
 }
 
+/// What the keys of a table say.
+pub(super) enum Said {
+    Launch(LaunchDraft),
+    /// Neither how the server is run nor where it is, but perhaps some of the rest.
+    Neither(Vec<Sourced<String>>),
+}
+
 impl Reader<'_> {
     /// How `server` is run or reached, whatever its texts will be filled in with.
-    pub(super) fn launch(&mut self, server: &Entry, keys: &LaunchKeys<'_>) -> Option<LaunchDraft> {
+    pub(super) fn launch(&mut self, server: &Entry, keys: &LaunchKeys<'_>) -> Option<Said> {
         match (keys.command, keys.url) {
             (Some(_), Some(url)) => {
                 let message = format!("server `{}` has both a `command` and a `url`", server.key);
@@ -45,17 +52,25 @@ impl Reader<'_> {
                 self.error(problem.help("remove one of the two: a server is run by mcpd, or reached by HTTP"));
                 None
             }
-            (None, Some(url)) => self.remote(url, keys).map(LaunchDraft::Remote),
-            (command, None) => self.program(server, command, keys).map(LaunchDraft::Program),
+            (None, Some(url)) => self.remote(url, keys).map(|draft| Said::Launch(LaunchDraft::Remote(draft))),
+            (Some(_), None) => {
+                self.misplaced(keys.headers, "a server that is reached by HTTP, and this one has no `url`");
+                self.program(keys).map(|draft| Said::Launch(LaunchDraft::Program(draft)))
+            }
+            (None, None) => {
+                // Whatever becomes of them, they are read for their mistakes.
+                self.program(keys);
+                if self.format == Format::Ours {
+                    return Some(Said::Neither(self.names(keys)));
+                }
+                self.no_command(server);
+                None
+            }
         }
     }
 
-    fn program(&mut self, server: &Entry, command: Option<&Entry>, keys: &LaunchKeys<'_>) -> Option<ProgramDraft> {
-        self.misplaced(keys.headers, "a server that is reached by HTTP, and this one has no `url`");
-        if command.is_none() {
-            self.no_command(server);
-        }
-        let command = command.and_then(|command| self.command(command));
+    fn program(&mut self, keys: &LaunchKeys<'_>) -> Option<ProgramDraft> {
+        let command = keys.command.and_then(|command| self.command(command));
         let args = keys.args.map(|args| self.args(args)).unwrap_or_default();
         let env = keys.env.map(|env| self.env(env)).unwrap_or_default();
         let pass_env = keys.pass_env.map(|names| self.variable_names(names)).unwrap_or_default();
@@ -74,12 +89,17 @@ impl Reader<'_> {
         Some(RemoteDraft { url: url?, headers, roots })
     }
 
+    fn names(&self, keys: &LaunchKeys<'_>) -> Vec<Sourced<String>> {
+        let present = [keys.args, keys.env, keys.pass_env, keys.cwd, keys.roots, keys.headers].into_iter().flatten();
+        present.map(|entry| self.sourced_at(entry.key_span.clone(), entry.key.clone())).collect()
+    }
+
     /// A key that says nothing of such a server.
     fn misplaced(&mut self, entry: Option<&Entry>, place: &str) {
         let Some(entry) = entry else { return };
         let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {place}", entry.key));
         match self.format {
-            Format::Ours => self.error(problem.help("remove it")),
+            Format::Ours | Format::Variable => self.error(problem.help("remove it")),
             Format::Clients | Format::Codex => self.warn(problem.help("it is ignored")),
         }
     }
@@ -90,30 +110,22 @@ impl Reader<'_> {
         self.error(Problem::new(server.key_span.clone(), message).help(help));
     }
 
-    fn command(&mut self, entry: &Entry) -> Option<Template> {
+    fn command(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
         let template = self.path_template(&entry.node, "`command`")?;
-        if template.as_literal().is_some_and(|command| command.trim().is_empty()) {
+        if template.value.as_literal().is_some_and(|command| command.trim().is_empty()) {
             let help = self.assignment("command", "\"npx\"");
             self.error(Problem::new(entry.node.span.clone(), "`command` is empty").help(help));
             return None;
         }
-        self.notes.add(&entry.node.span, What::Text(Use::Command, template.clone()));
         Some(template)
     }
 
-    fn args(&mut self, entry: &Entry) -> Vec<Template> {
+    fn args(&mut self, entry: &Entry) -> Vec<Sourced<Template>> {
         let items = self.strings(entry, r#"["-y", "some-package"]"#);
-        let mut args = Vec::new();
-        for (node, text) in items {
-            if let Some(template) = self.template(node, "`args`") {
-                self.notes.add(&node.span, What::Text(Use::Arg(text.to_owned()), template.clone()));
-                args.push(template);
-            }
-        }
-        args
+        items.into_iter().filter_map(|(node, _)| self.template(node, "`args`")).collect()
     }
 
-    fn env(&mut self, entry: &Entry) -> Vec<(String, Template)> {
+    fn env(&mut self, entry: &Entry) -> Vec<(String, Sourced<Template>)> {
         let mut texts = Vec::new();
         for (name, key, node) in self.texts_by_name(entry, ("TOKEN", "${file:~/.secrets/token}")) {
             if !is_variable_name(name) {
@@ -121,55 +133,51 @@ impl Reader<'_> {
                 self.error(Problem::new(key, not_a_variable(name)).help(help));
             }
             if let Some(text) = self.template(node, &format!("variable `{}`", name.escape_debug())) {
-                self.notes.add(&node.span, What::Text(Use::Value(name.to_owned()), text.clone()));
                 texts.push((name.to_owned(), text));
             }
         }
         texts
     }
 
-    fn cwd(&mut self, entry: &Entry) -> Option<Template> {
+    fn cwd(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
         let template = self.path_template(&entry.node, "`cwd`")?;
-        if template.as_literal().is_some_and(|path| !is_whole(path)) {
+        if template.value.as_literal().is_some_and(|path| !is_whole(path)) {
             let help = self.assignment("cwd", "\"~/some/directory\"") + ", or begin it with `/`";
             self.error(Problem::new(entry.node.span.clone(), "`cwd` must be a whole path").help(help));
             return None;
         }
-        self.notes.add(&entry.node.span, What::Text(Use::Place, template.clone()));
         Some(template)
     }
 
     /// Directories and URIs that a server may be told are its roots.
-    fn roots(&mut self, entry: &Entry) -> Vec<Template> {
+    fn roots(&mut self, entry: &Entry) -> Vec<Sourced<Template>> {
         let mut templates = Vec::new();
         for (node, _) in self.strings(entry, r#"["~/notes"]"#) {
             let Some(template) = self.path_template(node, "`roots`") else { continue };
-            if template.as_literal().is_some_and(|text| !is_root(text)) {
+            if template.value.as_literal().is_some_and(|text| !is_root(text)) {
                 let help = "begin it with `/`, `~/` or `file:///`";
                 self.error(
                     Problem::new(node.span.clone(), "a root must be a whole path or a `file://` URI").help(help),
                 );
             }
-            self.notes.add(&node.span, What::Text(Use::Place, template.clone()));
             templates.push(template);
         }
         templates
     }
 
-    fn url(&mut self, entry: &Entry) -> Option<Template> {
+    fn url(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
         let template = self.template(&entry.node, &format!("`{}`", entry.key))?;
-        if template.as_literal().is_some_and(|url| !is_url(url)) {
+        if template.value.as_literal().is_some_and(|url| !is_url(url)) {
             let message = format!("`{}` must begin with `http://` or `https://`", entry.key);
             let help = self.assignment(&entry.key, "\"https://example.org/mcp\"");
             self.error(Problem::new(entry.node.span.clone(), message).help(help));
             return None;
         }
-        self.notes.add(&entry.node.span, What::Text(Use::Place, template.clone()));
         Some(template)
     }
 
-    fn headers(&mut self, entry: &Entry) -> Vec<(String, Template)> {
-        let mut texts: Vec<(String, Template)> = Vec::new();
+    fn headers(&mut self, entry: &Entry) -> Vec<(String, Sourced<Template>)> {
+        let mut texts: Vec<(String, Sourced<Template>)> = Vec::new();
         for (name, key, node) in self.texts_by_name(entry, ("Authorization", "Bearer ${cred:search}")) {
             let complaint = if !is_header_name(name) {
                 Some((
@@ -186,11 +194,10 @@ impl Reader<'_> {
             }
             let what = format!("header `{}`", name.escape_debug());
             let Some(text) = self.template(node, &what) else { continue };
-            if text.as_literal().is_some_and(|text| !is_header_value(text)) {
+            if text.value.as_literal().is_some_and(|text| !is_header_value(text)) {
                 let problem = Problem::new(node.span.clone(), format!("{what} holds a control character"));
                 self.error(problem.help("take it out: a header is one line"));
             }
-            self.notes.add(&node.span, What::Text(Use::Value(name.to_owned()), text.clone()));
             texts.push((name.to_owned(), text));
         }
         texts
@@ -203,7 +210,7 @@ impl Reader<'_> {
         (name, text): (&str, &str),
     ) -> Vec<(&'t str, std::ops::Range<usize>, &'t Node)> {
         let example = match self.format {
-            Format::Ours | Format::Codex => format!("{{ {name} = \"{text}\" }}"),
+            Format::Ours | Format::Codex | Format::Variable => format!("{{ {name} = \"{text}\" }}"),
             Format::Clients => format!("{{ \"{name}\": \"{text}\" }}"),
         };
         let help = self.assignment(&entry.key, &example);

@@ -1,15 +1,18 @@
 //! Our own format: `[daemon]`, `[defaults]`, `[servers.NAME]` and `[profiles.NAME]`, each key strictly.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use super::super::DaemonConfig;
-use super::super::notes::{Owner, What};
-use super::super::settings::{OnUnhealthy, Replace, Settings, SettingsDraft, Sharing, Start};
+use super::super::draft::{
+    DaemonDraft, DefaultsDraft, Draft, NamingDraft, NarrowingDraft, ServerDraft, ServerRules, SettingsDraft,
+};
+use super::super::settings::{OnUnhealthy, Replace, Settings, Sharing, Start};
+use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Node, Problem, Value};
+use super::Reader;
 use super::fields::{Fields, suggestion};
-use super::launch::LaunchKeys;
-use super::{DaemonDraft, DefaultsDraft, Draft, Reader, ServerDraft};
+use super::launch::{LaunchKeys, Said};
 use crate::config::Keep;
 use crate::naming::{MIN_LENGTH, Naming, Scheme};
 
@@ -25,10 +28,19 @@ const TASKS: RangeInclusive<usize> = 1..=4 << 20;
 /// Calls that are kept in memory.
 const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
+/// What one table makes of a server.
+pub(super) enum OurServer {
+    Configured(ServerDraft),
+    Narrowed(NarrowingDraft),
+}
+
 impl Reader<'_> {
     pub(super) fn our_file(&mut self, root: &Node) -> Draft {
         let mut draft = Draft::default();
         let mut fields = Fields::new("the file", self.table(root, "the file", "begin with `[servers.files]`"));
+        if let Some(entry) = fields.take("include") {
+            draft.includes = self.included(entry);
+        }
         if let Some(entry) = fields.take("daemon") {
             draft.daemon = self.daemon(entry);
         }
@@ -38,61 +50,82 @@ impl Reader<'_> {
         if let Some(entry) = fields.take("servers") {
             let servers = self.table(&entry.node, "`servers`", "write `[servers.NAME]` for each server");
             draft.server_names = servers.iter().map(|server| server.key.clone()).collect();
-            draft.servers = servers.iter().filter_map(|server| self.our_server(server)).collect();
+            for server in servers.iter().filter_map(|server| self.our_server(server)) {
+                match server {
+                    OurServer::Configured(server) => draft.servers.push(server),
+                    OurServer::Narrowed(narrowing) => draft.narrowings.push(narrowing),
+                }
+            }
         }
         if let Some(entry) = fields.take("profiles") {
             draft.profiles = self.profiles(entry);
         }
-        self.finish(fields, &[]);
+        self.finish(fields);
         draft
+    }
+
+    /// Files beside this one, or by their whole path.
+    fn included(&mut self, entry: &Entry) -> Vec<Sourced<PathBuf>> {
+        let directory = self.file.path.parent().map(Path::to_owned).unwrap_or_default();
+        let mut files = Vec::new();
+        for (node, _) in self.strings(entry, r#"["work.toml"]"#) {
+            if let Some(path) = self.filled_path(node, "`include`", "write the path of a file, such as `\"work.toml\"`")
+            {
+                files.push(self.sourced(node, directory.join(path)));
+            }
+        }
+        files
     }
 
     fn daemon(&mut self, entry: &Entry) -> DaemonDraft {
         let mut fields = Fields::new("`[daemon]`", self.table(&entry.node, "`daemon`", "write `[daemon]`"));
-        let (naming, max_name_length) = self.naming(&mut fields);
-        let draft = DaemonDraft {
-            naming,
-            max_name_length,
-            max_message: fields.take("max_message").and_then(|entry| self.size(entry, SIZES, "16MiB")),
-            line_timeout: fields.take("line_timeout").and_then(|entry| self.duration(entry)),
-            max_starting: fields
-                .take("max_starting")
-                .and_then(|entry| self.integer(entry, 1..=MAX_STARTING, DaemonConfig::default().max_starting)),
-            call_history: fields
-                .take("call_history")
-                .and_then(|entry| self.integer(entry, HISTORY, Keep::default().history)),
-            call_log: fields.take("call_log").and_then(|entry| self.file_path(entry, "~/mcpd-calls.jsonl")),
-            call_log_max: fields.take("call_log_max").and_then(|entry| self.size(entry, SIZES, "10MiB")),
-            watch: fields.take("watch").map(|entry| self.boolean(entry)),
-        };
-        self.finish(fields, &[]);
+        let draft = self.daemon_keys(&mut fields);
+        self.finish(fields);
         draft
     }
 
+    pub(super) fn daemon_keys(&mut self, fields: &mut Fields<'_>) -> DaemonDraft {
+        let (daemon, calls) = (DaemonConfig::default(), Keep::default());
+        DaemonDraft {
+            naming: self.naming(fields),
+            max_message: self.key(fields, "max_message", |reader, entry| reader.size(entry, SIZES, "16MiB")),
+            line_timeout: self.key(fields, "line_timeout", Self::duration),
+            max_starting: self.key(fields, "max_starting", |reader, entry| {
+                reader.integer(entry, 1..=MAX_STARTING, daemon.max_starting)
+            }),
+            call_history: self
+                .key(fields, "call_history", |reader, entry| reader.integer(entry, HISTORY, calls.history)),
+            call_log: self.key(fields, "call_log", |reader, entry| reader.file_path(entry, "~/mcpd-calls.jsonl")),
+            call_log_max: self.key(fields, "call_log_max", |reader, entry| reader.size(entry, SIZES, "10MiB")),
+            watch: self.key(fields, "watch", Self::boolean),
+        }
+    }
+
     /// How exposed names are made.
-    pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> (Option<Scheme>, Option<usize>) {
-        let scheme = fields.take("naming").and_then(|entry| self.one_of(entry, "naming scheme", &Scheme::ALL));
-        let longest = fields.take("max_name_length");
+    pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> NamingDraft {
         let default = Naming::default().max_length;
-        (scheme, longest.and_then(|entry| self.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, default)))
+        NamingDraft {
+            scheme: self.key(fields, "naming", |reader, entry| reader.one_of(entry, "naming scheme", &Scheme::ALL)),
+            max_length: self.key(fields, "max_name_length", |reader, entry| {
+                reader.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, default)
+            }),
+        }
     }
 
     fn defaults(&mut self, entry: &Entry) -> DefaultsDraft {
-        self.notes.of(Owner::Defaults);
         let mut fields = Fields::new("`[defaults]`", self.table(&entry.node, "`defaults`", "write `[defaults]`"));
         let draft = DefaultsDraft {
             settings: self.settings(&mut fields),
             pass_env: fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default(),
+            exposures: self.default_exposure(&mut fields).into_iter().collect(),
         };
-        self.finish(fields, &[]);
+        self.finish(fields);
         draft
     }
 
-    pub(super) fn our_server(&mut self, entry: &Entry) -> Option<ServerDraft> {
+    pub(super) fn our_server(&mut self, entry: &Entry) -> Option<OurServer> {
         let name = &entry.key;
         let named = self.server_name(entry);
-        self.notes.of(Owner::Server(Arc::from(name.as_str())));
-        self.notes.add(&entry.key_span, What::Name);
         let Value::Table(entries) = &entry.node.value else {
             let help = format!("write `[servers.{name}]`, and its `command` on the next line");
             self.wrong_type(&entry.node, &format!("`servers.{name}`"), "a table", help);
@@ -100,35 +133,41 @@ impl Reader<'_> {
         };
         let mut fields = Fields::new(format!("`[servers.{name}]`"), entries);
         let settings = self.settings(&mut fields);
-        let log_arguments = fields.take("log_arguments").is_some_and(|entry| self.boolean(entry));
-        let policy = self.policy(entry, &mut fields);
+        let log_arguments = self.key(&mut fields, "log_arguments", Self::boolean);
+        let exposure = self.exposure(entry, &mut fields);
         let keys = LaunchKeys::ours(&mut fields);
         let launch = self.launch(entry, &keys);
-        self.finish(fields, &[]);
-        let (name, name_span) = (named?, entry.key_span.clone());
-        Some(ServerDraft { name, name_span, launch: launch?, policy: policy?, settings, log_arguments })
+        self.finish(fields);
+        let name = self.sourced_at(entry.key_span.clone(), named?);
+        let rules = ServerRules { exposures: vec![exposure?], settings, log_arguments };
+        Some(match launch? {
+            Said::Launch(launch) => OurServer::Configured(ServerDraft { name, launch, rules }),
+            Said::Neither(misplaced) => OurServer::Narrowed(NarrowingDraft { name, misplaced, rules }),
+        })
     }
 
     fn settings(&mut self, fields: &mut Fields<'_>) -> SettingsDraft {
-        let unset = Settings::default();
-        let instances = |reader: &mut Self, entry| reader.integer(entry, 1..=MAX_INSTANCES, unset.max_instances);
+        let most = Settings::default().max_instances;
         SettingsDraft {
-            sharing: fields.take("sharing").and_then(|entry| self.one_of(entry, "way of `sharing`", &Sharing::ALL)),
-            start: fields.take("start").and_then(|entry| self.one_of(entry, "way to `start`", &Start::ALL)),
-            broadcast_logs: fields.take("broadcast_logs").map(|entry| self.boolean(entry)),
-            max_instances: fields.take("max_instances").and_then(|entry| instances(self, entry)),
-            idle_timeout: fields.take("idle_timeout").and_then(|entry| self.duration(entry)),
-            handshake_timeout: fields.take("handshake_timeout").and_then(|entry| self.duration(entry)),
+            sharing: self
+                .key(fields, "sharing", |reader, entry| reader.one_of(entry, "way of `sharing`", &Sharing::ALL)),
+            start: self.key(fields, "start", |reader, entry| reader.one_of(entry, "way to `start`", &Start::ALL)),
+            broadcast_logs: self.key(fields, "broadcast_logs", Self::boolean),
+            max_instances: self
+                .key(fields, "max_instances", |reader, entry| reader.integer(entry, 1..=MAX_INSTANCES, most)),
+            idle_timeout: self.key(fields, "idle_timeout", Self::duration),
+            handshake_timeout: self.key(fields, "handshake_timeout", Self::duration),
             calls: self.call_timeouts(fields),
-            health_interval: fields.take("health_interval").and_then(|entry| self.duration(entry)),
-            health_timeout: fields.take("health_timeout").and_then(|entry| self.duration(entry)),
-            on_unhealthy: fields
-                .take("on_unhealthy")
-                .and_then(|entry| self.one_of(entry, "value of `on_unhealthy`", &OnUnhealthy::ALL)),
-            backoff_reset: fields.take("backoff_reset").and_then(|entry| self.duration(entry)),
-            memory_max: fields.take("memory_max").and_then(|entry| self.size(entry, MEMORY, "1GiB")),
-            tasks_max: fields.take("tasks_max").and_then(|entry| self.integer(entry, TASKS, 256)),
-            replace: fields.take("replace").and_then(|entry| self.one_of(entry, "way to `replace`", &Replace::ALL)),
+            health_interval: self.key(fields, "health_interval", Self::duration),
+            health_timeout: self.key(fields, "health_timeout", Self::duration),
+            on_unhealthy: self.key(fields, "on_unhealthy", |reader, entry| {
+                reader.one_of(entry, "value of `on_unhealthy`", &OnUnhealthy::ALL)
+            }),
+            backoff_reset: self.key(fields, "backoff_reset", Self::duration),
+            memory_max: self.key(fields, "memory_max", |reader, entry| reader.size(entry, MEMORY, "1GiB")),
+            tasks_max: self.key(fields, "tasks_max", |reader, entry| reader.integer(entry, TASKS, 256)),
+            replace: self
+                .key(fields, "replace", |reader, entry| reader.one_of(entry, "way to `replace`", &Replace::ALL)),
         }
     }
 

@@ -1,63 +1,55 @@
 //! Which of a server's tools, prompts and resources are exposed.
 
-use globset::Glob;
-
+use super::super::draft::{Exposure, Patterns};
 use super::super::tree::{Entry, Problem};
 use super::fields::Fields;
 use super::{Format, Reader};
 use crate::kind::Kind;
-use crate::policy::Policy;
 
 /// What `expose` may name; templates go with resources.
-const EXPOSED: [(&str, Kind); 3] = [("tools", Kind::Tools), ("resources", Kind::Resources), ("prompts", Kind::Prompts)];
-
-/// The patterns of one table.
-struct Patterns {
-    /// Of the first key that has any.
-    place: std::ops::Range<usize>,
-    allow: Option<Vec<Glob>>,
-    deny: Vec<Glob>,
-}
+pub(in super::super) const EXPOSED: [(&str, Kind); 3] =
+    [("tools", Kind::Tools), ("resources", Kind::Resources), ("prompts", Kind::Prompts)];
 
 impl Reader<'_> {
-    /// Both formats have `allow` and `deny` for tools, and the rest only our own: other clients have other uses for its
+    /// All formats have `allow` and `deny` for tools, and the rest only our own: other clients have other uses for its
     /// keys.
-    pub(super) fn policy(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Policy> {
-        let tools = self.allow_and_deny(Kind::Tools, fields);
-        let policy = self.with_patterns(Policy::default(), Kind::Tools, tools);
+    pub(super) fn exposure(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Exposure> {
+        let tools = self.allow_and_deny(fields);
+        let exposure = self.with_patterns(Exposure::default(), Kind::Tools, tools);
         if self.format != Format::Ours {
-            return policy;
+            return exposure;
         }
         let table = format!("servers.{}", server.key);
-        let exposed = fields.take("expose").map(|entry| self.exposed(entry));
-        let read_only = fields.take("tools").is_some_and(|entry| self.read_only(&table, entry));
-        let prompts = fields.take("prompts").map(|entry| self.patterns_of(Kind::Prompts, &table, entry));
-        let resources = fields.take("resources").map(|entry| self.patterns_of(Kind::Resources, &table, entry));
-        let mut policy = policy?.read_only(read_only);
-        if let Some(exposed) = exposed {
-            policy = policy.exposing(&exposed);
-        }
+        let exposed = self.key(fields, "expose", |reader, entry| Some(reader.exposed(entry)));
+        let read_only = self.key(fields, "tools", |reader, entry| reader.read_only(&table, entry));
+        let prompts = fields.take("prompts").map(|entry| self.patterns_of(&table, entry));
+        let resources = fields.take("resources").map(|entry| self.patterns_of(&table, entry));
+        let mut exposure = exposure?.reading_only(read_only).exposing(exposed);
         for (kind, patterns) in [(Kind::Prompts, prompts), (Kind::Resources, resources)] {
-            if let Some(patterns) = patterns {
-                policy = self.with_patterns(policy, kind, patterns)?;
-            }
+            exposure = self.with_patterns(exposure, kind, patterns.unwrap_or_default())?;
         }
-        Some(policy)
+        Some(exposure)
     }
 
-    fn allow_and_deny(&mut self, kind: Kind, fields: &mut Fields<'_>) -> Patterns {
-        let (allow, deny) = (fields.take("allow"), fields.take("deny"));
-        let place = allow.or(deny).map_or(0..0, |entry| entry.node.span.clone());
-        let allow = allow.map(|entry| self.patterns(kind, entry));
-        let deny = deny.map(|entry| self.patterns(kind, entry)).unwrap_or_default();
-        Patterns { place, allow, deny }
+    /// What `[defaults]` hides of every server.
+    pub(super) fn default_exposure(&mut self, fields: &mut Fields<'_>) -> Option<Exposure> {
+        let deny = fields.take("deny").map(|entry| self.patterns(entry)).unwrap_or_default();
+        self.with_patterns(Exposure::default(), Kind::Tools, Patterns { allow: None, deny })
     }
 
-    fn with_patterns(&mut self, policy: Policy, kind: Kind, patterns: Patterns) -> Option<Policy> {
-        match policy.with(kind, patterns.allow.as_deref(), &patterns.deny) {
-            Ok(policy) => Some(policy),
+    fn allow_and_deny(&mut self, fields: &mut Fields<'_>) -> Patterns {
+        let allow = self.key(fields, "allow", |reader, entry| Some(reader.patterns(entry)));
+        let deny = fields.take("deny").map(|entry| self.patterns(entry)).unwrap_or_default();
+        Patterns { allow, deny }
+    }
+
+    fn with_patterns(&mut self, exposure: Exposure, kind: Kind, patterns: Patterns) -> Option<Exposure> {
+        let allowed = patterns.allow.as_ref().map(|allow| &allow.place);
+        let place = allowed.or(patterns.deny.first().map(|pattern| &pattern.place)).map(|place| place.span.clone());
+        match exposure.with(kind, patterns) {
+            Ok(exposure) => Some(exposure),
             Err(error) => {
-                self.too_large(patterns.place, &error);
+                self.too_large(place.unwrap_or_default(), &error);
                 None
             }
         }
@@ -74,18 +66,18 @@ impl Reader<'_> {
     }
 
     /// `[servers.NAME.tools]` and `[profiles.NAME.tools]`
-    pub(super) fn read_only(&mut self, table: &str, entry: &Entry) -> bool {
+    pub(super) fn read_only(&mut self, table: &str, entry: &Entry) -> Option<bool> {
         let mut fields = self.fields_of(table, entry, "read_only = true");
-        let read_only = fields.take("read_only").is_some_and(|entry| self.boolean(entry));
-        self.finish(fields, &[]);
+        let read_only = fields.take("read_only").and_then(|entry| self.boolean(entry));
+        self.finish(fields);
         read_only
     }
 
     /// `[servers.NAME.prompts]` and `[servers.NAME.resources]`
-    fn patterns_of(&mut self, kind: Kind, table: &str, entry: &Entry) -> Patterns {
+    fn patterns_of(&mut self, table: &str, entry: &Entry) -> Patterns {
         let mut fields = self.fields_of(table, entry, r#"deny = ["secret*"]"#);
-        let patterns = self.allow_and_deny(kind, &mut fields);
-        self.finish(fields, &[]);
+        let patterns = self.allow_and_deny(&mut fields);
+        self.finish(fields);
         patterns
     }
 

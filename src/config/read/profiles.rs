@@ -1,31 +1,37 @@
 //! `[profiles.NAME]`: what is seen by which socket.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::notes::{Owner, What};
+use super::super::draft::NamingDraft;
 use super::super::profile::{
     Narrowing, Profile, Scoped, ScopedRules, UNKNOWN_USER, is_profile_name, profile_name_taken,
 };
+use super::super::sourced::{Sourced, or_unset, values};
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::Fields;
 use super::server::fitted_name;
 use crate::kind::{Kind, PerKind};
-use crate::naming::Scheme;
+use crate::naming::Naming;
 
 /// One profile of one file.
 #[derive(Debug)]
 pub(in super::super) struct ProfileDraft {
-    pub(in super::super) name: Arc<str>,
-    pub(in super::super) name_span: Range<usize>,
-    /// Each with its place.
-    pub(in super::super) servers: Option<Vec<(Arc<str>, Range<usize>)>>,
-    pub(in super::super) narrowing: Narrowing,
-    pub(in super::super) naming: Option<Scheme>,
-    pub(in super::super) max_name_length: Option<usize>,
-    pub(in super::super) allow_uids: BTreeSet<u32>,
+    pub(in super::super) name: Sourced<Arc<str>>,
+    pub(in super::super) servers: Option<Sourced<Vec<Sourced<Arc<str>>>>>,
+    pub(in super::super) rules: PerKind<ScopedDraft>,
+    pub(in super::super) expose: Option<Sourced<Vec<Kind>>>,
+    pub(in super::super) read_only: Option<Sourced<bool>>,
+    pub(in super::super) naming: NamingDraft,
+    pub(in super::super) allow_uids: Option<Sourced<BTreeSet<u32>>>,
+}
+
+/// `allow` and `deny` of one kind.
+#[derive(Debug, Default)]
+pub(in super::super) struct ScopedDraft {
+    pub(in super::super) allow: Option<Sourced<Vec<Sourced<Scoped>>>>,
+    pub(in super::super) deny: Option<Sourced<Vec<Sourced<Scoped>>>>,
 }
 
 impl Reader<'_> {
@@ -42,19 +48,17 @@ impl Reader<'_> {
             self.wrong_type(&entry.node, &format!("`profiles.{name}`"), "a table", help);
             return None;
         };
-        self.notes.of(Owner::Profile(Arc::from(name.as_str())));
         let table = format!("profiles.{name}");
         let mut fields = Fields::new(format!("`[{table}]`"), entries);
-        let servers = fields.take("servers").map(|entry| self.named_servers(entry));
+        let servers = self.key(&mut fields, "servers", |reader, entry| Some(reader.named_servers(entry)));
         let rules = self.scoped_rules(&table, &mut fields);
-        let expose = fields.take("expose").map(|entry| self.exposed(entry));
-        let read_only = fields.take("tools").is_some_and(|entry| self.read_only(&table, entry));
-        let (naming, max_name_length) = self.naming(&mut fields);
-        let allow_uids = fields.take("allow_uids").map(|entry| self.users(entry)).unwrap_or_default();
-        self.finish(fields, &[]);
-        let narrowing = Narrowing { rules, expose, read_only };
-        let name_span = entry.key_span.clone();
-        Some(ProfileDraft { name: named?, name_span, servers, narrowing, naming, max_name_length, allow_uids })
+        let expose = self.key(&mut fields, "expose", |reader, entry| Some(reader.exposed(entry)));
+        let read_only = self.key(&mut fields, "tools", |reader, entry| reader.read_only(&table, entry));
+        let naming = self.naming(&mut fields);
+        let allow_uids = self.key(&mut fields, "allow_uids", |reader, entry| Some(reader.users(entry)));
+        self.finish(fields);
+        let name = self.sourced_at(entry.key_span.clone(), named?);
+        Some(ProfileDraft { name, servers, rules, expose, read_only, naming, allow_uids })
     }
 
     fn profile_name(&mut self, entry: &Entry) -> Option<Arc<str>> {
@@ -73,44 +77,43 @@ impl Reader<'_> {
         None
     }
 
-    fn named_servers(&mut self, entry: &Entry) -> Vec<(Arc<str>, Range<usize>)> {
+    fn named_servers(&mut self, entry: &Entry) -> Vec<Sourced<Arc<str>>> {
         let names = self.strings(entry, r#"["files"]"#);
-        names.into_iter().map(|(node, name)| (Arc::from(name), node.span.clone())).collect()
+        names.into_iter().map(|(node, name)| self.sourced(node, Arc::from(name))).collect()
     }
 
-    fn scoped_rules(&mut self, table: &str, fields: &mut Fields<'_>) -> PerKind<ScopedRules> {
-        let mut rules = PerKind::<ScopedRules>::default();
-        rules[Kind::Tools] = self.scoped(Kind::Tools, fields);
+    fn scoped_rules(&mut self, table: &str, fields: &mut Fields<'_>) -> PerKind<ScopedDraft> {
+        let mut rules = PerKind::<ScopedDraft>::default();
+        rules[Kind::Tools] = self.scoped(fields);
         for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
             if let Some(entry) = fields.take(key) {
                 let mut fields = self.fields_of(table, entry, r#"deny = ["*/secret*"]"#);
-                rules[kind] = self.scoped(kind, &mut fields);
-                self.finish(fields, &[]);
+                rules[kind] = self.scoped(&mut fields);
+                self.finish(fields);
             }
         }
         rules
     }
 
     /// `allow` and `deny` of one kind.
-    fn scoped(&mut self, kind: Kind, fields: &mut Fields<'_>) -> ScopedRules {
-        let (allow, deny) = (fields.take("allow"), fields.take("deny"));
-        let place = allow.or(deny).map(|entry| entry.node.span.clone());
-        let allow = allow.map(|entry| self.scoped_patterns(kind, entry));
-        let deny = deny.map(|entry| self.scoped_patterns(kind, entry)).unwrap_or_default();
-        let rules = ScopedRules { allow, deny };
-        if let (Err(error), Some(place)) = (rules.compile(), place) {
+    fn scoped(&mut self, fields: &mut Fields<'_>) -> ScopedDraft {
+        let allow = self.key(fields, "allow", |reader, entry| Some(reader.scoped_patterns(entry)));
+        let deny = self.key(fields, "deny", |reader, entry| Some(reader.scoped_patterns(entry)));
+        let place = allow.as_ref().or(deny.as_ref()).map(|patterns| patterns.place.span.clone());
+        let draft = ScopedDraft { allow, deny };
+        if let (Err(error), Some(place)) = (draft.settle().compile(), place) {
             self.too_large(place, &error);
         }
-        rules
+        draft
     }
 
-    fn scoped_patterns(&mut self, kind: Kind, entry: &Entry) -> Vec<Scoped> {
+    fn scoped_patterns(&mut self, entry: &Entry) -> Vec<Sourced<Scoped>> {
         let texts = self.strings(entry, r#"["files/read_*"]"#);
-        texts.into_iter().filter_map(|(node, text)| self.scoped_pattern(kind, node, text)).collect()
+        texts.into_iter().filter_map(|(node, text)| self.scoped_pattern(node, text)).collect()
     }
 
     /// Split at the first `/`: no server has one in its name, and a URI may have several.
-    fn scoped_pattern(&mut self, kind: Kind, node: &Node, text: &str) -> Option<Scoped> {
+    fn scoped_pattern(&mut self, node: &Node, text: &str) -> Option<Sourced<Scoped>> {
         let parts = text.split_once('/').filter(|(server, key)| !server.is_empty() && !key.is_empty());
         let Some((server, key)) = parts else {
             let message = format!("`{}` does not say of which server, or what of it", text.escape_debug());
@@ -125,9 +128,7 @@ impl Reader<'_> {
             return None;
         };
         let (server, key) = (self.pattern(&node.span, server), self.pattern(&node.span, key));
-        let (server, key) = (server?, key?);
-        self.notes.add(&node.span, What::Scoped(kind, server.clone(), key.clone()));
-        Some(Scoped::new(&server, key))
+        Some(self.sourced(node, Scoped::new(&server?, key?)))
     }
 
     /// User ids.
@@ -160,13 +161,29 @@ impl Reader<'_> {
     }
 }
 
+impl ScopedDraft {
+    fn settle(&self) -> ScopedRules {
+        let all = |patterns: &Sourced<Vec<Sourced<Scoped>>>| values(&patterns.value);
+        ScopedRules { allow: self.allow.as_ref().map(all), deny: self.deny.as_ref().map(all).unwrap_or_default() }
+    }
+}
+
 impl ProfileDraft {
     /// With what all profiles have that say nothing else.
-    pub(in super::super) fn settle(self, naming: &crate::naming::Naming) -> Profile {
-        let mut own = naming.clone();
-        own.scheme = self.naming.unwrap_or(own.scheme);
-        own.max_length = self.max_name_length.unwrap_or(own.max_length);
-        let servers = self.servers.map(|servers| servers.into_iter().map(|(name, _)| name).collect());
-        Profile { name: self.name, servers, narrowing: self.narrowing, naming: own, allow_uids: self.allow_uids }
+    pub(in super::super) fn settle(&self, naming: &Naming) -> Profile {
+        let servers = self.servers.as_ref().map(|servers| values(&servers.value).into_iter().collect());
+        let narrowing = Narrowing {
+            rules: PerKind::from_fn(|kind| self.rules[kind].settle()),
+            expose: self.expose.as_ref().map(|kinds| kinds.value.clone()),
+            read_only: or_unset(self.read_only.as_ref(), false),
+        };
+        let allow_uids = or_unset(self.allow_uids.as_ref(), BTreeSet::new());
+        Profile {
+            name: Arc::clone(&self.name.value),
+            servers,
+            narrowing,
+            naming: self.naming.settle(naming),
+            allow_uids,
+        }
     }
 }

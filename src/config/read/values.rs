@@ -1,17 +1,16 @@
 //! Single values: durations, sizes, names of variables, patterns, texts with `${…}`.
 
 use std::ops::{Range, RangeInclusive};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use globset::Glob;
 
 use super::super::interpolate::{Malformed, Template};
-use super::super::notes::What;
+use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::super::{Secrets, size};
-use super::Reader;
-use crate::kind::Kind;
+use super::{Format, Reader};
 use crate::policy;
 
 /// Longest timeout; beyond it a sum with the clock could overflow.
@@ -27,7 +26,11 @@ impl Reader<'_> {
         let what = format!("`{key}`");
         let Value::String(text) = &node.value else {
             let help = self.assignment(key, &self.seconds(node));
-            self.wrong_type(node, &what, "a duration in quotes", help);
+            let expected = match self.format {
+                Format::Variable => "a duration with its unit",
+                Format::Ours | Format::Clients | Format::Codex => "a duration in quotes",
+            };
+            self.wrong_type(node, &what, expected, help);
             return None;
         };
         let complaint = match humantime::parse_duration(text) {
@@ -95,22 +98,35 @@ impl Reader<'_> {
     /// The whole path of a file, filled in.
     pub(super) fn file_path(&mut self, entry: &Entry, example: &str) -> Option<PathBuf> {
         let what = format!("`{}`", entry.key);
-        let filled = match self.path_template(&entry.node, &what)?.fill(self.sources, &mut Secrets::default()) {
-            Ok(text) if Path::new(&text).is_absolute() => return Some(text.into()),
-            Ok(_) => format!("{what} must be a whole path"),
+        let help = self.assignment(&entry.key, &format!("\"{example}\"")) + ", or begin it with `/`";
+        let path = self.filled_path(&entry.node, &what, &help)?;
+        if path.is_absolute() {
+            return Some(path);
+        }
+        self.error(Problem::new(entry.node.span.clone(), format!("{what} must be a whole path")).help(help));
+        None
+    }
+
+    /// A path, filled in.
+    pub(super) fn filled_path(&mut self, node: &Node, what: &str, help: &str) -> Option<PathBuf> {
+        let mut secrets = Secrets::default();
+        let complaint = match self.path_template(node, what)?.value.fill(self.sources, &mut secrets) {
+            Ok(text) if text.is_empty() => format!("{what} is empty"),
+            // It is shown wherever the file is spoken of.
+            Ok(_) if secrets != Secrets::default() => format!("{what} cannot come from a file or a credential"),
+            Ok(text) => return Some(text.into()),
             Err(undefined) => format!("{what} cannot be filled in: {undefined}"),
         };
-        let help = self.assignment(&entry.key, &format!("\"{example}\"")) + ", or begin it with `/`";
-        self.error(Problem::new(entry.node.span.clone(), filled).help(help));
+        self.error(Problem::new(node.span.clone(), complaint).help(help));
         None
     }
 
     /// Names of environment variables.
-    pub(super) fn variable_names(&mut self, entry: &Entry) -> Vec<String> {
+    pub(super) fn variable_names(&mut self, entry: &Entry) -> Vec<Sourced<String>> {
         let mut names = Vec::new();
         for (node, name) in self.strings(entry, r#"["SSH_AUTH_SOCK"]"#) {
             if is_variable_name(name) {
-                names.push(name.to_owned());
+                names.push(self.sourced(node, name.to_owned()));
             } else {
                 let help = "write the name alone, such as `\"SSH_AUTH_SOCK\"`; a value of your own belongs in `env`";
                 self.error(Problem::new(node.span.clone(), not_a_variable(name)).help(help));
@@ -119,14 +135,13 @@ impl Reader<'_> {
         names
     }
 
-    pub(super) fn patterns(&mut self, kind: Kind, entry: &Entry) -> Vec<Glob> {
+    pub(super) fn patterns(&mut self, entry: &Entry) -> Vec<Sourced<Glob>> {
         let texts = self.strings(entry, r#"["read_*"]"#);
-        let globs: Vec<_> =
-            texts.into_iter().filter_map(|(node, text)| Some((node, self.pattern(&node.span, text)?))).collect();
-        for (node, glob) in &globs {
-            self.notes.add(&node.span, What::Pattern(kind, glob.clone()));
+        let mut patterns = Vec::new();
+        for (node, text) in texts {
+            patterns.extend(self.pattern(&node.span, text).map(|glob| self.sourced(node, glob)));
         }
-        globs.into_iter().map(|(_, glob)| glob).collect()
+        patterns
     }
 
     pub(super) fn pattern(&mut self, span: &Range<usize>, text: &str) -> Option<Glob> {
@@ -142,20 +157,20 @@ impl Reader<'_> {
     }
 
     /// A text with its references found.
-    pub(super) fn template(&mut self, node: &Node, what: &str) -> Option<Template> {
+    pub(super) fn template(&mut self, node: &Node, what: &str) -> Option<Sourced<Template>> {
         let text = self.string(node, what)?;
         self.well_formed(node, Template::parse(text))
     }
 
     /// The same for a path, which may begin with `~/`.
-    pub(super) fn path_template(&mut self, node: &Node, what: &str) -> Option<Template> {
+    pub(super) fn path_template(&mut self, node: &Node, what: &str) -> Option<Sourced<Template>> {
         let text = self.string(node, what)?;
         self.well_formed(node, Template::parse_path(text))
     }
 
-    fn well_formed(&mut self, node: &Node, parsed: Result<Template, Malformed>) -> Option<Template> {
+    fn well_formed(&mut self, node: &Node, parsed: Result<Template, Malformed>) -> Option<Sourced<Template>> {
         let malformed = match parsed {
-            Ok(template) => return Some(template),
+            Ok(template) => return Some(self.sourced(node, template)),
             Err(malformed) => malformed,
         };
         self.error(Problem::new(node.span.clone(), malformed.message).help(malformed.help));

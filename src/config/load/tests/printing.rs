@@ -11,7 +11,6 @@ fn all_errors_are_reported_at_once() {
             "3:1 unknown key `foo`",
             "5:16 `call_timeout`",
             "6:10 `a b`",
-            "6:10 server `a b` has no",
             "7:8 `args`",
             "8:2 unknown key `other`",
         ],

@@ -16,7 +16,10 @@ fn unknown_keys_are_errors_with_a_suggestion() {
         "[daemon]\nxyz = 1",
         &["2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, …`max_message`, …`call_log_max`"],
     );
-    check("'' = 1", &["1:1 unknown key `` in the file | write one of `daemon`, `defaults`, `servers` or `profiles`"]);
+    check(
+        "'' = 1",
+        &["1:1 unknown key `` in the file | write one of `include`, `daemon`, `defaults`, `servers` or `profiles`"],
+    );
 }
 
 #[test]

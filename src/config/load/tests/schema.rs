@@ -37,7 +37,7 @@ fn json_of(value: &Value) -> Json {
 
 /// What the schema is asked about a file.
 fn instance(text: &str) -> Json {
-    json_of(&toml::parse(text).root.unwrap_or_else(|| panic!("a syntax error: {text}")).value)
+    json_of(&crate::config::toml::parse(text).root.unwrap_or_else(|| panic!("a syntax error: {text}")).value)
 }
 
 /// What `value` is once its references into the schema are followed, its own members first.
@@ -198,7 +198,9 @@ const REFUSED: &[&str] = &[
     "qqq = 1",
     "servers = []",
     "[servers]\na = 'x'",
-    "[servers.a]",
+    "[servers.a]\nargs = []",
+    "include = 'x'",
+    "include = ['']",
     "[servers.a]\ncommand = 7",
     "[servers.a]\ncommand = ''",
     "[servers.a__b]\ncommand = 'x'",

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::super::interpolate::{Sources, Template, Undefined};
-use super::{AGENT_CWD, Launch, Program, Remote, Secrets};
+use super::super::launch::{AGENT_CWD, Launch, Program, Remote, Secrets};
+use super::super::sourced::{Sourced, values};
 
 /// What one table says of it.
 #[derive(Debug)]
@@ -17,19 +18,19 @@ pub(in crate::config) enum LaunchDraft {
 
 #[derive(Debug)]
 pub(in crate::config) struct ProgramDraft {
-    pub(in crate::config) command: Template,
-    pub(in crate::config) args: Vec<Template>,
-    pub(in crate::config) env: Vec<(String, Template)>,
-    pub(in crate::config) pass_env: Vec<String>,
-    pub(in crate::config) cwd: Option<Template>,
-    pub(in crate::config) roots: Vec<Template>,
+    pub(in crate::config) command: Sourced<Template>,
+    pub(in crate::config) args: Vec<Sourced<Template>>,
+    pub(in crate::config) env: Vec<(String, Sourced<Template>)>,
+    pub(in crate::config) pass_env: Vec<Sourced<String>>,
+    pub(in crate::config) cwd: Option<Sourced<Template>>,
+    pub(in crate::config) roots: Vec<Sourced<Template>>,
 }
 
 #[derive(Debug)]
 pub(in crate::config) struct RemoteDraft {
-    pub(in crate::config) url: Template,
-    pub(in crate::config) headers: Vec<(String, Template)>,
-    pub(in crate::config) roots: Vec<Template>,
+    pub(in crate::config) url: Sourced<Template>,
+    pub(in crate::config) headers: Vec<(String, Sourced<Template>)>,
+    pub(in crate::config) roots: Vec<Sourced<Template>>,
 }
 
 impl LaunchDraft {
@@ -58,7 +59,7 @@ impl ProgramDraft {
             command,
             args: filling.texts(&self.args)?,
             env: filling.named(&self.env)?,
-            pass_env: self.pass_env.clone(),
+            pass_env: values(&self.pass_env),
             cwd: cwd.map(PathBuf::from),
             roots: filling.roots(&self.roots)?,
             secrets: filling.secrets,
@@ -88,19 +89,19 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    fn text(&mut self, template: &Template) -> Result<String, Undefined> {
-        template.fill(self.sources, &mut self.secrets)
+    fn text(&mut self, template: &Sourced<Template>) -> Result<String, Undefined> {
+        template.value.fill(self.sources, &mut self.secrets)
     }
 
-    fn texts(&mut self, templates: &[Template]) -> Result<Vec<String>, Undefined> {
+    fn texts(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
         templates.iter().map(|template| self.text(template)).collect()
     }
 
-    fn named(&mut self, templates: &[(String, Template)]) -> Result<BTreeMap<String, String>, Undefined> {
+    fn named(&mut self, templates: &[(String, Sourced<Template>)]) -> Result<BTreeMap<String, String>, Undefined> {
         templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
     }
 
-    fn roots(&mut self, templates: &[Template]) -> Result<Vec<String>, Undefined> {
+    fn roots(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
         let roots = self.texts(templates)?;
         let complaint = "has one that is no whole path and no `file://` URI";
         if roots.iter().all(|root| is_root(root)) {

@@ -1,0 +1,50 @@
+//! What one table says is exposed.
+
+use globset::Glob;
+
+use super::super::sourced::{Sourced, values};
+use crate::kind::{Kind, PerKind};
+use crate::policy::Policy;
+
+/// What one table says is exposed of a server.
+#[derive(Debug, Default)]
+pub(in crate::config) struct Exposure {
+    /// All of it.
+    pub(in crate::config) policy: Policy,
+    pub(in crate::config) expose: Option<Sourced<Vec<Kind>>>,
+    pub(in crate::config) read_only: Option<Sourced<bool>>,
+    /// Those of resources are those of templates.
+    pub(in crate::config) patterns: PerKind<Patterns>,
+}
+
+/// `allow` and `deny` of one kind.
+#[derive(Debug, Default)]
+pub(in crate::config) struct Patterns {
+    pub(in crate::config) allow: Option<Sourced<Vec<Sourced<Glob>>>>,
+    pub(in crate::config) deny: Vec<Sourced<Glob>>,
+}
+
+impl Exposure {
+    /// Has these patterns hold as well.
+    ///
+    /// # Errors
+    /// If together they are too large.
+    pub(in crate::config) fn with(mut self, kind: Kind, patterns: Patterns) -> Result<Self, globset::Error> {
+        let allow = patterns.allow.as_ref().map(|allow| values(&allow.value));
+        self.policy = self.policy.with(kind, allow.as_deref(), &values(&patterns.deny))?;
+        self.patterns[kind] = patterns;
+        Ok(self)
+    }
+
+    pub(in crate::config) fn exposing(mut self, kinds: Option<Sourced<Vec<Kind>>>) -> Self {
+        if let Some(kinds) = &kinds {
+            self.policy = self.policy.exposing(&kinds.value);
+        }
+        Self { expose: kinds, ..self }
+    }
+
+    pub(in crate::config) fn reading_only(self, read_only: Option<Sourced<bool>>) -> Self {
+        let policy = self.policy.read_only(read_only.as_ref().is_some_and(|said| said.value));
+        Self { policy, read_only, ..self }
+    }
+}

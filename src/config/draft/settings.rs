@@ -1,0 +1,100 @@
+//! What tables say of how a server is kept.
+
+use std::time::Duration;
+
+use globset::Glob;
+
+use super::super::settings::{Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
+use super::super::sourced::{Sourced, or_unset};
+use super::super::timeouts::ToolTimeouts;
+
+/// What one table says of it; `None` where it says nothing.
+#[derive(Debug, Default, Clone)]
+pub(in crate::config) struct SettingsDraft {
+    pub(in crate::config) sharing: Option<Sourced<Sharing>>,
+    pub(in crate::config) start: Option<Sourced<Start>>,
+    pub(in crate::config) broadcast_logs: Option<Sourced<bool>>,
+    pub(in crate::config) max_instances: Option<Sourced<usize>>,
+    pub(in crate::config) idle_timeout: Option<Sourced<Duration>>,
+    pub(in crate::config) handshake_timeout: Option<Sourced<Duration>>,
+    pub(in crate::config) calls: CallTimeouts,
+    pub(in crate::config) health_interval: Option<Sourced<Duration>>,
+    pub(in crate::config) health_timeout: Option<Sourced<Duration>>,
+    pub(in crate::config) on_unhealthy: Option<Sourced<OnUnhealthy>>,
+    pub(in crate::config) backoff_reset: Option<Sourced<Duration>>,
+    pub(in crate::config) memory_max: Option<Sourced<usize>>,
+    pub(in crate::config) tasks_max: Option<Sourced<usize>>,
+    pub(in crate::config) replace: Option<Sourced<Replace>>,
+}
+
+/// What it says of calls.
+#[derive(Debug, Default, Clone)]
+pub(in crate::config) struct CallTimeouts {
+    pub(in crate::config) call_timeout: Option<Sourced<Duration>>,
+    pub(in crate::config) call_timeout_max: Option<Sourced<Duration>>,
+    /// The first that matches counts.
+    pub(in crate::config) tool_timeouts: Vec<Sourced<(Glob, Duration)>>,
+}
+
+impl SettingsDraft {
+    /// What this table says, and where it says nothing, what `lower` does.
+    pub(in crate::config) fn over(self, lower: Self) -> Self {
+        Self {
+            sharing: self.sharing.or(lower.sharing),
+            start: self.start.or(lower.start),
+            broadcast_logs: self.broadcast_logs.or(lower.broadcast_logs),
+            max_instances: self.max_instances.or(lower.max_instances),
+            idle_timeout: self.idle_timeout.or(lower.idle_timeout),
+            handshake_timeout: self.handshake_timeout.or(lower.handshake_timeout),
+            calls: self.calls.over(lower.calls),
+            health_interval: self.health_interval.or(lower.health_interval),
+            health_timeout: self.health_timeout.or(lower.health_timeout),
+            on_unhealthy: self.on_unhealthy.or(lower.on_unhealthy),
+            backoff_reset: self.backoff_reset.or(lower.backoff_reset),
+            memory_max: self.memory_max.or(lower.memory_max),
+            tasks_max: self.tasks_max.or(lower.tasks_max),
+            replace: self.replace.or(lower.replace),
+        }
+    }
+
+    /// With the built-in default wherever nothing is said.
+    pub(in crate::config) fn settle(&self) -> Settings {
+        let unset = Settings::default();
+        let call_timeout = or_unset(self.calls.call_timeout.as_ref(), unset.call_timeout);
+        let tool_timeouts = self.calls.tool_timeouts.iter().map(|timeout| timeout.value.clone());
+        let tool_timeouts = ToolTimeouts::new(tool_timeouts);
+        // A limit that nobody has set is no reason to shorten one that somebody has.
+        let longest = unset.call_timeout_max.max(call_timeout).max(tool_timeouts.longest());
+        Settings {
+            sharing: or_unset(self.sharing.as_ref(), unset.sharing),
+            start: or_unset(self.start.as_ref(), unset.start),
+            broadcast_logs: or_unset(self.broadcast_logs.as_ref(), unset.broadcast_logs),
+            max_instances: or_unset(self.max_instances.as_ref(), unset.max_instances),
+            idle_timeout: or_unset(self.idle_timeout.as_ref(), unset.idle_timeout),
+            handshake_timeout: or_unset(self.handshake_timeout.as_ref(), unset.handshake_timeout),
+            call_timeout,
+            call_timeout_max: or_unset(self.calls.call_timeout_max.as_ref(), longest),
+            tool_timeouts,
+            health_interval: or_unset(self.health_interval.as_ref(), unset.health_interval),
+            health_timeout: or_unset(self.health_timeout.as_ref(), unset.health_timeout),
+            on_unhealthy: or_unset(self.on_unhealthy.as_ref(), unset.on_unhealthy),
+            backoff_reset: or_unset(self.backoff_reset.as_ref(), unset.backoff_reset),
+            limits: Limits {
+                memory_max: self.memory_max.as_ref().map(|max| max.value),
+                tasks_max: self.tasks_max.as_ref().map(|max| max.value),
+            },
+            replace: or_unset(self.replace.as_ref(), unset.replace),
+        }
+    }
+}
+
+impl CallTimeouts {
+    fn over(mut self, lower: Self) -> Self {
+        self.tool_timeouts.extend(lower.tool_timeouts);
+        Self {
+            call_timeout: self.call_timeout.or(lower.call_timeout),
+            call_timeout_max: self.call_timeout_max.or(lower.call_timeout_max),
+            tool_timeouts: self.tool_timeouts,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Which files are read, and in which order: each once, what it includes just below it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::super::diagnostic::{Diagnostic, Level, SourceFile};
+use super::super::draft::Draft;
+use super::super::interpolate::{FileId, FileText, Sources};
+use super::super::read::{Format, Problems, is_codex, read};
+use super::super::sourced::{Place, Sourced};
+use super::super::tree::{Node, Parsed, Problem};
+use super::super::{json, toml};
+use super::error::ConfigError;
+use super::merge::Layers;
+use super::trust::distrust;
+use super::variables::variables;
+use super::{MAX_FILE, default_path};
+
+/// Files that are read for one configuration. Each takes memory for as long as it is in use.
+const MOST_FILES: usize = 256;
+/// How deep one file may include another.
+const DEEPEST: usize = 8;
+
+/// What was read so far.
+pub(super) struct Loading<'a> {
+    sources: &'a dyn Sources,
+    pub(super) layers: Layers,
+    pub(super) failed: ConfigError,
+    pub(super) warnings: Vec<Diagnostic>,
+    /// In the order in which they were read.
+    pub(super) files: Vec<PathBuf>,
+    seen: Vec<FileId>,
+    /// The files that are being read: each is included by the one before it.
+    open: Vec<FileId>,
+}
+
+impl<'a> Loading<'a> {
+    pub(super) fn new(sources: &'a dyn Sources) -> Self {
+        Self {
+            sources,
+            layers: Layers::default(),
+            failed: ConfigError::default(),
+            warnings: Vec::new(),
+            files: Vec::new(),
+            seen: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// Reads what is read where no file is named: that of the machine, the user's, and those beside the latter.
+    pub(super) fn defaults(&mut self) {
+        let own = default_path(self.sources);
+        for path in [Some(self.sources.system_config()), own.clone()].into_iter().flatten() {
+            self.if_there(&path);
+        }
+        let Some(directory) = own.and_then(|path| Some(path.parent()?.join("config.d"))) else { return };
+        match self.sources.list(&directory) {
+            Ok(mut names) => {
+                names.retain(|name| !name.starts_with('.') && name.ends_with(".toml"));
+                names.sort_unstable();
+                names.iter().for_each(|name| self.if_there(&directory.join(name)));
+            }
+            Err(error) if is_missing(&error) => {}
+            Err(error) => self.failed.unreadable.push((directory, error)),
+        }
+    }
+
+    fn if_there(&mut self, path: &Path) {
+        match self.sources.file(path, MAX_FILE) {
+            Err(error) if is_missing(&error) => {}
+            read => self.take(path, read, None),
+        }
+    }
+
+    /// Reads a file that has to be there.
+    pub(super) fn named(&mut self, path: &Path) {
+        let read = self.sources.file(path, MAX_FILE);
+        self.take(path, read, None);
+    }
+
+    fn include(&mut self, included: &Sourced<PathBuf>) {
+        let read = self.sources.file(&included.value, MAX_FILE);
+        self.take(&included.value, read, Some(&included.place));
+    }
+
+    /// Puts a file on top of those that were read, if it is not among them; `from` is what includes it.
+    fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Place>) {
+        let file = match read.and_then(|file| distrust(&file, self.sources.user()).map_or(Ok(file), Err)) {
+            Ok(file) => file,
+            Err(error) => return self.refuse(path, error, from),
+        };
+        if let Some(complaint) = self.round(&file.id) {
+            return self.refuse(path, io::Error::other(complaint), from);
+        }
+        if self.seen.contains(&file.id) {
+            return;
+        }
+        if self.seen.len() == MOST_FILES {
+            let complaint = format!("there are more than {MOST_FILES} files of configuration");
+            return self.refuse(path, io::Error::other(complaint), from);
+        }
+        self.seen.push(file.id);
+        let (file_id, text) = (file.id, file.text);
+        let (file, draft, found) = read_file(path, &text, self.sources);
+        self.open.push(file_id);
+        draft.includes.iter().for_each(|included| self.include(included));
+        self.open.pop();
+        self.add(&file, draft, found);
+        self.files.push(path.to_owned());
+    }
+
+    /// Reads the variables that say the same as files.
+    pub(super) fn variables(&mut self) {
+        for (variable, draft, found) in variables(self.sources) {
+            self.add(&variable, draft, found);
+        }
+    }
+
+    /// Puts what was read of `file` on top.
+    fn add(&mut self, file: &Arc<SourceFile>, draft: Draft, found: Problems) {
+        self.failed.diagnostics.extend(located(Level::Error, file, found.errors));
+        self.warnings.extend(located(Level::Warning, file, found.warnings));
+        self.failed.diagnostics.extend(self.layers.add(draft));
+    }
+
+    /// Why a file that is included cannot be, where the files above it are `self.open`.
+    fn round(&self, id: &FileId) -> Option<String> {
+        if self.open.contains(id) {
+            return Some("it is being read: it includes itself, or a file that includes it".to_owned());
+        }
+        (self.open.len() > DEEPEST).then(|| format!("files include each other more than {DEEPEST} deep"))
+    }
+
+    fn refuse(&mut self, path: &Path, error: io::Error, from: Option<&Place>) {
+        let Some(place) = from else { return self.failed.unreadable.push((path.to_owned(), error)) };
+        let problem = place.problem(format!("cannot read {}: {error}", path.display()));
+        self.failed.diagnostics.push(place.error(problem));
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Draft, Problems) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (format, Parsed { root, problems }) = parse(path, text);
+    let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
+    let file = Arc::new(SourceFile::new(path, text, hidden));
+    let (draft, mut found) = root.map(|root| read(&root, format, &file, sources)).unwrap_or_default();
+    found.errors.extend(problems);
+    (file, draft, found)
+}
+
+/// The complaints in the order of the text.
+pub(in crate::config) fn located(
+    level: Level,
+    file: &Arc<SourceFile>,
+    mut problems: Vec<Problem>,
+) -> impl Iterator<Item = Diagnostic> {
+    problems.sort_by_key(|problem| problem.span.start);
+    problems.into_iter().map(move |problem| Diagnostic::new(level, file, problem))
+}
+
+/// Takes a text apart in the format that its name or its content tells.
+pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, Parsed) {
+    let named =
+        path.extension().is_some_and(|name| name.eq_ignore_ascii_case("json") || name.eq_ignore_ascii_case("jsonc"));
+    if named || text.trim_start().starts_with(['{', '/']) {
+        return (Format::Clients, json::parse(text));
+    }
+    let parsed = toml::parse(text);
+    let format =
+        if parsed.root.as_ref().is_some_and(|root| is_codex(path, root)) { Format::Codex } else { Format::Ours };
+    (format, parsed)
+}

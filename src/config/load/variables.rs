@@ -1,0 +1,43 @@
+//! The variables `MCPD_…`: what `[daemon]` has, on top of all files.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ::config::{Environment, Source, ValueKind};
+
+use super::super::diagnostic::{Medium, SourceFile};
+use super::super::draft::Draft;
+use super::super::interpolate::Sources;
+use super::super::read::{Problems, read_variable};
+use super::super::tree::Value;
+
+/// What their names begin with.
+const PREFIX: &str = "MCPD";
+
+/// What each of them says. An empty one says nothing.
+pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Draft, Problems)> {
+    let mut found = Vec::new();
+    let mut all = sources.variables(&format!("{PREFIX}_"));
+    all.sort_unstable();
+    for (name, text) in all {
+        let Some((key, value)) = parse(&name, &text) else { continue };
+        let file = Arc::new(SourceFile { path: name.into(), text, medium: Medium::Variable, hidden: Vec::new() });
+        let (daemon, problems) = read_variable(&key, value, &file, sources);
+        found.push((file, Draft { daemon, ..Draft::default() }, problems));
+    }
+    found
+}
+
+/// The key that a variable names, and its value as one of a type: text in an environment has none.
+fn parse(name: &str, text: &str) -> Option<(String, Value)> {
+    let alone = HashMap::from([(name.to_owned(), text.to_owned())]);
+    let environment = Environment::with_prefix(PREFIX).prefix_separator("_").ignore_empty(true).try_parsing(true);
+    let (key, value) = environment.source(Some(alone)).collect().ok()?.into_iter().next()?;
+    let value = match value.kind {
+        ValueKind::Boolean(truth) => Value::Bool(truth),
+        ValueKind::I64(number) => Value::Integer(number),
+        ValueKind::Float(_) => Value::Float,
+        _ => Value::String(text.to_owned()),
+    };
+    Some((key, value))
+}

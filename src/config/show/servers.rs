@@ -1,0 +1,114 @@
+//! One server: what its tables say, without what `[defaults]` says of all.
+
+use super::super::draft::{Exposure, LaunchDraft, Patterns, ProgramDraft, RemoteDraft, ServerDraft, ServerRules};
+use super::super::interpolate::Template;
+use super::super::read::EXPOSED;
+use super::super::secret::is_secret;
+use super::super::sourced::Sourced;
+use super::page::{Page, on_or_off, quoted};
+use super::show_settings;
+use crate::kind::Kind;
+
+pub(super) fn show(server: &ServerDraft, page: &mut Page) {
+    let ServerDraft { name, launch, rules } = server;
+    page.table(&format!("servers.{}", name.value), Some(&name.place));
+    match launch {
+        LaunchDraft::Program(program) => show_program(program, page),
+        LaunchDraft::Remote(remote) => show_remote(remote, page),
+        LaunchDraft::Impossible(reason) => page.comment(&format!("It cannot be run: {reason}")),
+    }
+    let ServerRules { exposures, settings, log_arguments } = rules;
+    show_exposures(exposures, page);
+    show_settings(settings, None, page);
+    page.value("log_arguments", log_arguments.as_ref(), None, on_or_off);
+}
+
+fn show_program(program: &ProgramDraft, page: &mut Page) {
+    let ProgramDraft { command, args, env, pass_env, cwd, roots } = program;
+    page.value("command", Some(command), None, spelt);
+    show_list("args", &args_without_secrets(args), |text| quoted(text), page);
+    show_list("pass_env", pass_env, |name| quoted(name), page);
+    page.value("cwd", cwd.as_ref(), None, spelt);
+    show_list("roots", roots, spelt, page);
+    page.members("env", env.iter().map(|(name, text)| (name.as_str(), text)), masked);
+}
+
+fn show_remote(remote: &RemoteDraft, page: &mut Page) {
+    let RemoteDraft { url, headers, roots } = remote;
+    page.value("url", Some(url), None, spelt);
+    show_list("roots", roots, spelt, page);
+    page.members("headers", headers.iter().map(|(name, text)| (name.as_str(), text)), masked);
+}
+
+/// What is exposed. One table can say it once only, so what further layers allow and expose are comments.
+fn show_exposures(exposures: &[Exposure], page: &mut Page) {
+    let mut exposed = exposures.iter().filter_map(|exposure| exposure.expose.as_ref());
+    page.value("expose", exposed.next(), None, |kinds| spelt_kinds(kinds));
+    for more in exposed {
+        page.comment(&format!("and of these only {} # {}", spelt_kinds(&more.value), more.place.line()));
+    }
+    show_patterns(exposures, Kind::Tools, page);
+    for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
+        page.inner(key, |page| show_patterns(exposures, kind, page));
+    }
+    let read_only = exposures.iter().filter_map(|exposure| exposure.read_only.as_ref());
+    let strictest = read_only.max_by_key(|read_only| read_only.value);
+    page.inner("tools", |page| page.value("read_only", strictest, None, on_or_off));
+}
+
+fn show_patterns(exposures: &[Exposure], kind: Kind, page: &mut Page) {
+    let patterns = || exposures.iter().map(|exposure| &exposure.patterns[kind]);
+    let mut allowed = patterns().filter_map(|Patterns { allow, .. }| allow.as_ref());
+    let spell = |allow: &Vec<Sourced<globset::Glob>>| {
+        let texts: Vec<_> = allow.iter().map(|pattern| quoted(pattern.value.glob())).collect();
+        format!("[{}]", texts.join(", "))
+    };
+    page.value("allow", allowed.next(), None, spell);
+    for more in allowed {
+        page.comment(&format!("and of these only {} # {}", spell(&more.value), more.place.line()));
+    }
+    let denied: Vec<_> = patterns().flat_map(|patterns| &patterns.deny).collect();
+    if !denied.is_empty() {
+        page.list("deny", denied.into_iter(), |pattern| quoted(pattern.glob()));
+    }
+}
+
+pub(super) fn spelt_kinds(kinds: &[Kind]) -> String {
+    let names = EXPOSED.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| quoted(name));
+    format!("[{}]", names.collect::<Vec<_>>().join(", "))
+}
+
+fn show_list<T>(key: &str, items: &[Sourced<T>], spell: impl Fn(&T) -> String, page: &mut Page) {
+    if !items.is_empty() {
+        page.list(key, items.iter(), spell);
+    }
+}
+
+/// What is written, not what it is filled in with.
+fn spelt(template: &Template) -> String {
+    quoted(&unless_secret("", template))
+}
+
+/// Arguments as they are written, but for those that look like secrets, or follow what names one.
+fn args_without_secrets(args: &[Sourced<Template>]) -> Vec<Sourced<String>> {
+    let names = std::iter::once("").chain(args.iter().map(|arg| arg.value.spelt()));
+    let shown = args.iter().zip(names).map(|(arg, before)| {
+        let value = match arg.value.spelt().split_once('=') {
+            Some((name, value)) if name.starts_with('-') && is_secret(name.trim_start_matches('-'), value) => {
+                format!("{name}=…")
+            }
+            _ => unless_secret(if before.starts_with('-') { before.trim_start_matches('-') } else { "" }, &arg.value),
+        };
+        Sourced { value, place: arg.place.clone() }
+    });
+    shown.collect()
+}
+
+/// What is written, if that does not look like a secret called `name`.
+fn unless_secret(name: &str, template: &Template) -> String {
+    if is_secret(name, template.spelt()) { template.references() } else { template.spelt().to_owned() }
+}
+
+fn masked(template: &Template) -> String {
+    quoted(&template.references())
+}

@@ -27,7 +27,7 @@ use super::switches::Presence;
 use super::task::{Entry, ManagerTask};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
-use crate::server::{Running, Stop};
+use crate::server::{Running, ServerHandle, Stop};
 
 /// How long a set waits for what it starts before it is in force.
 const STAGE: Duration = Duration::from_secs(5);
@@ -114,7 +114,7 @@ impl ManagerTask {
     }
 
     /// What a set would make of what there is, and what of it has to come up.
-    fn compare(&mut self, servers: &[Arc<ServerConfig>]) -> (Changes, Vec<Arc<ServerConfig>>) {
+    fn compare(&self, servers: &[Arc<ServerConfig>]) -> (Changes, Vec<Arc<ServerConfig>>) {
         let (mut changes, mut awaited) = (Changes::default(), Vec::new());
         for config in servers {
             let name = Arc::clone(&config.name);
@@ -261,7 +261,7 @@ impl Entry {
 
     /// Lets it run once the one before it, beside which it may not, has ended.
     fn start_after(&mut self) {
-        if self.follows.as_ref().is_some_and(crate::server::ServerHandle::has_ended) {
+        if self.follows.as_ref().is_some_and(ServerHandle::has_ended) {
             self.follows = None;
             self.running.control.enable(self.presence.runs());
         }

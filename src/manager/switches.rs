@@ -62,7 +62,7 @@ pub(super) struct Switched {
 
 impl ManagerTask {
     pub(super) fn toggle(&mut self, name: &str, wanted: &Toggle) -> Result<Switched, ManagerError> {
-        let naming = self.whole.profile.naming.clone();
+        let namings = self.namings();
         self.find(name)?;
         if *wanted == Toggle::Stop {
             self.give_up_successor(name);
@@ -73,8 +73,8 @@ impl ManagerTask {
             Toggle::Disable if entry.presence == Presence::Stopped => None,
             Toggle::Disable => entry.be(Presence::Hidden),
             Toggle::Stop => entry.be(Presence::Stopped),
-            Toggle::EnableTool(tool) => Some(entry.switch(&naming, tool, true)?),
-            Toggle::DisableTool(tool) => Some(entry.switch(&naming, tool, false)?),
+            Toggle::EnableTool(tool) => Some(entry.switch(&namings, tool, true)?),
+            Toggle::DisableTool(tool) => Some(entry.switch(&namings, tool, false)?),
         };
         let handle = entry.running.handle.clone();
         self.publish(false);
@@ -90,10 +90,10 @@ impl Entry {
         None
     }
 
-    fn switch(&mut self, naming: &Naming, tool: &str, on: bool) -> Result<Arc<str>, ManagerError> {
+    fn switch(&mut self, namings: &[Naming], tool: &str, on: bool) -> Result<Arc<str>, ManagerError> {
         let mut off = self.config.policy.switched_off().clone();
         let server = Arc::clone(&self.config.name);
-        let tool = resolve(&server, &known(&self.running.handle.published(), &off), naming, (tool, on))?;
+        let tool = resolve(&server, &known(&self.running.handle.published(), &off), namings, (tool, on))?;
         if on {
             off.remove(&tool);
         } else {
@@ -119,10 +119,11 @@ fn known(published: &Published, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> 
 fn resolve(
     server: &str,
     known: &BTreeSet<Arc<str>>,
-    naming: &Naming,
+    namings: &[Naming],
     (tool, on): (&str, bool),
 ) -> Result<Arc<str>, ManagerError> {
-    let is_exposed_so = |own: &&Arc<str>| naming.candidates(server, own).any(|name| name == tool);
+    let is_exposed_so =
+        |own: &&Arc<str>| namings.iter().any(|naming| naming.candidates(server, own).any(|name| name == tool));
     if let Some(own) = known.get(tool).or_else(|| known.iter().find(is_exposed_so)) {
         return Ok(Arc::clone(own));
     }
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_tool_is_found_by_its_own_name_first_and_by_what_agents_call_it() {
         let known: BTreeSet<Arc<str>> = ["read", "write", "s__read", "a b"].map(Arc::from).into();
-        let found = |tool: &str| resolve("s", &known, &Naming::default(), (tool, false)).map(|own| own.to_string());
+        let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|own| own.to_string());
         let no_such = |tool: &str, nearest: Option<&str>| {
             let (server, tool) = ("s".to_owned(), tool.to_owned());
             Err(ManagerError::NoSuchTool { server, tool, nearest: nearest.map(str::to_owned) })
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn what_nothing_is_known_of_takes_any_fit_name_to_be_off() {
         let none = BTreeSet::new();
-        let found = |tool: &str, on| resolve("s", &none, &Naming::default(), (tool, on)).is_ok();
+        let found = |tool: &str, on| resolve("s", &none, &[Naming::default()], (tool, on)).is_ok();
         assert!(found("any", false));
         assert!(!found("any", true) && !found("", false) && !found("a\u{202e}", false));
     }

@@ -18,6 +18,7 @@ use super::switches::Presence;
 use super::{Member, Served, Setup, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
+use crate::naming::Naming;
 use crate::server::{self, Record, Running, ServerHandle, Stop, StopOrder};
 
 /// How long first lists wait for servers that are starting for the first time.
@@ -171,6 +172,11 @@ impl ManagerTask {
                 None => Shown::of(profile, &self.whole),
             });
         }
+    }
+
+    /// How any agent's tools are named, that of the whole first.
+    pub(super) fn namings(&self) -> Vec<Naming> {
+        [&self.whole].into_iter().chain(&self.profiles).map(|shown| shown.profile.naming.clone()).collect()
     }
 
     /// Says which profiles there are.

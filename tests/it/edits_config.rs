@@ -193,3 +193,12 @@ fn a_server_is_removed_from_the_file_that_it_stands_in() {
     let unknown = place.mcpd(&["remove", "work"]).expect_code(2);
     assert!(unknown.stderr.contains("there is no server `work`"), "{unknown}");
 }
+
+#[test]
+fn a_server_that_something_else_refers_to_is_not_removed() {
+    let text = format!("{MINE}\n\n[profiles.work]\nservers = [\"files\"]\n");
+    let (place, path) = with(&text);
+    let ran = place.mcpd(&["remove", "files"]).expect_code(2);
+    assert!(ran.stderr.contains("not removed") && ran.stderr.contains("config.toml:"), "{ran}");
+    assert_eq!(read(&path), text);
+}

@@ -192,3 +192,21 @@ fn a_tool_can_be_switched_off_before_its_server_has_listed_anything() {
     agent.expect_notification(CHANGED);
     assert_eq!(agent.tools(), ["s__one", "s__two"]);
 }
+
+#[test]
+fn what_is_switched_off_is_gone_from_every_profile_by_whatever_name() {
+    let profiles = "[profiles.bare]\nnaming = \"{tool}\"\n[profiles.long]\nnaming = \"mcp__{server}__{tool}\"";
+    let daemon = Setup::with(Server::named("s").flags("--bare --tool one --tool two")).head(profiles).start();
+    let socket = |name: &str| daemon.place().runtime_dir().join(name);
+    let mut agents = ["mcp.sock", "bare.sock", "long.sock"].map(|name| Agent::ready_at(&socket(name)));
+    let mut seen = || agents.each_mut().map(Agent::tools);
+    assert_eq!(seen(), [["s__one", "s__two"], ["one", "two"], ["mcp__s__one", "mcp__s__two"]]);
+    says(&daemon, &["disable", "s/mcp__s__one"], "s/one: disabled\n");
+    assert_eq!(seen(), [["s__two"], ["two"], ["mcp__s__two"]]);
+    says(&daemon, &["disable", "s"], "s: disabled\n");
+    assert_eq!(seen(), [[""; 0]; 3]);
+    says(&daemon, &["enable", "s"], "s: ready\n");
+    says(&daemon, &["enable", "s/one"], "s/one: enabled\n");
+    assert_eq!(seen(), [["s__one", "s__two"], ["one", "two"], ["mcp__s__one", "mcp__s__two"]]);
+    agents.into_iter().for_each(Agent::hang_up);
+}

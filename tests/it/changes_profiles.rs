@@ -1,19 +1,21 @@
 //! Profiles come, go and change by reload: nobody else is disturbed, who has lost theirs gets what they wait for, and no socket stays.
 
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
 use rustix::thread::set_thread_res_uid;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, skipped, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, signal, skipped, until, wait_exit};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 /// A user that nobody is.
@@ -202,6 +204,34 @@ fn names_follow_a_new_scheme_at_once_and_lead_to_no_other_tool() {
     assert_eq!(own.tools(), ["echo", "sleep"]);
     assert_eq!(pid(&own.call("echo", &json!({}))), before[1]);
     assert_eq!(pids(&daemon), before);
+}
+
+#[test]
+fn a_socket_that_the_service_manager_has_opened_is_taken_by_the_name_of_its_profile() {
+    let place: Rc<Place> = Place::new();
+    let given = place.path("given.sock");
+    let listener = UnixListener::bind(&given).expect("free");
+    fs::set_permissions(&given, fs::Permissions::from_mode(0o600)).expect("one's own");
+    let file = place.write("changing.toml", text("[profiles.p]", &place));
+    let activated = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=p";
+    let mut command = Setup::new().config(file).after_shell(activated).command(&place);
+    command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut daemon = command.spawn().expect("mcpd starts");
+    let served = |has: bool| {
+        place.write("changing.toml", text(if has { "[profiles.p]" } else { "" }, &place));
+        place.client(&["reload"]).expect_code(0);
+    };
+    let mut agent = Agent::ready_at(&given);
+    assert_eq!(agent.tools().len(), 4);
+    assert!(!place.path("run/p.sock").exists());
+    served(false);
+    agent.expect_end();
+    assert!(given.exists(), "it is not mcpd's to remove");
+    served(true);
+    Agent::ready_at(&given).expect_quiet();
+    signal(daemon.id(), Signal::TERM);
+    assert!(wait_exit(&mut daemon).success());
+    assert!(given.exists());
 }
 
 /// Connects as another user to a socket that was handed over, as by a bind mount: no directory is in the way. Root may do that.

@@ -101,7 +101,6 @@ impl Client {
     }
 
     /// Where a person adds a server for all projects.
-    #[allow(dead_code, reason = "printing the entry of a client comes next")]
     pub(crate) fn main_file(&self, sources: &dyn Sources) -> Option<PathBuf> {
         self.places.first()?.path(sources)
     }

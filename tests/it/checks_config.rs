@@ -109,7 +109,7 @@ fn without_a_file_it_is_what_the_daemon_would_read() {
     let place = Place::new();
     let ran = place.mcpd(&["check"]).expect_code(0);
     assert_eq!(ran.stdout, "0 servers, 0 warnings: fine\n");
-    assert!(ran.stderr.contains("no server is configured: write "), "{ran}");
+    assert!(ran.stderr.contains("or write "), "{ran}");
     fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
     place.write("xdg-config/mcpd/config.toml", "[servers.a]\ncomand = 'x'\n");
     let ran = place.mcpd(&["check"]).expect_code(2);
@@ -191,7 +191,7 @@ fn a_file_that_is_none_or_without_end_is_a_bounded_answer() {
     let patterns = (0..20_000).map(|n| format!("'pattern-{n}*', ")).collect::<String>();
     let many =
         place.write("many.toml", format!("[servers.a]\ncommand = 'none'\ntool_timeouts = {{}}\ndeny = [{patterns}]"));
-    let servers: String = (0..3_000).map(|n| format!("[servers.s{n}]\ncommand = '${{N}}'\nargs = ['']\n")).collect();
+    let servers: String = (0..30_000).map(|n| format!("[servers.s{n}]\ncommand = '${{N}}'\nargs = ['']\n")).collect();
     let servers = place.write("servers.toml", servers);
     for file in [&fifo, &link, &huge, &wrong, &deep, &nested, &place.path("tmp"), Path::new("/dev/zero")] {
         let start = Instant::now();

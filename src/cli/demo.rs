@@ -40,7 +40,7 @@ async fn show() -> io::Result<bool> {
     std::fs::write(&config, &text)?;
     writeln!(io::stdout(), "── a daemon with this configuration ──\n{text}")?;
 
-    let mut daemon = start(&config, &directory)?;
+    let mut daemon = start(&config, &directory, &place.path().join("cache"))?;
     let (mut first, mut second) = connect_two(&directory.socket(AGENT_SOCKET)).await?;
     writeln!(io::stdout(), "── two agents see the same tools, without the denied one ──")?;
     for (name, agent) in [("first", &mut first), ("second", &mut second)] {
@@ -64,10 +64,10 @@ fn configuration(mcpd: &Path) -> String {
     format!("[servers.demo]\ncommand = {command}\nargs = [\"demo-server\"]\ndeny = [\"delete_*\"]\n")
 }
 
-fn start(config: &Path, directory: &RuntimeDir) -> io::Result<Child> {
+fn start(config: &Path, directory: &RuntimeDir, cache: &Path) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("serve").arg("--config").arg(config).arg("--runtime-dir").arg(directory.path());
-    command.env("RUST_LOG", "warn").kill_on_drop(true).spawn()
+    command.env("RUST_LOG", "warn").env("XDG_CACHE_HOME", cache).kill_on_drop(true).spawn()
 }
 
 async fn connect_two(socket: &Path) -> io::Result<(Agent, Agent)> {

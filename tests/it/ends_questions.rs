@@ -186,7 +186,7 @@ fn a_server_that_is_stopped_has_the_agent_hear_that_nobody_wants_the_answer() {
     let (call, question) = asked(&mut agent);
     let place = daemon.place();
     let mut disable = place.command(MCPD);
-    disable.args(["disable", "s", "--runtime-dir"]).arg(place.runtime_dir());
+    disable.args(["disable", "--stop", "s", "--runtime-dir"]).arg(place.runtime_dir());
     let mut disabling = disable.stdout(Stdio::null()).spawn().expect("spawn");
     assert_eq!(code(&agent.answer(&call)), -31005);
     expect_cancelled(&mut agent, &question);

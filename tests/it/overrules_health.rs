@@ -132,7 +132,7 @@ fn it_holds_for_every_instance_and_over_restarts_and_reloads() {
 #[test]
 fn a_disabled_one_may_be_marked_and_is_still_no_reason_to_worry() {
     let daemon = Setup::with(Server::named("s")).start();
-    daemon.client(&["disable", "s"]).expect_code(0);
+    daemon.client(&["disable", "--stop", "s"]).expect_code(0);
     assert_eq!(mark(&daemon, "down"), "s: disabled, marked down\n");
     daemon.client(&["status"]).expect_code(0);
     mark(&daemon, "auto");

@@ -102,6 +102,11 @@ impl SourceFile {
         }
     }
 
+    /// Whether what stands there is never printed.
+    pub(super) fn hides(&self, span: &Range<usize>) -> bool {
+        self.hidden.contains(span)
+    }
+
     fn boundary(&self, at: usize) -> usize {
         (0..=at.min(self.text.len())).rev().find(|&index| self.text.is_char_boundary(index)).unwrap_or(0)
     }

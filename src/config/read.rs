@@ -138,7 +138,8 @@ impl Reader<'_> {
             }
             Value::String(text) => Some(text),
             Value::Integer(_) | Value::Float | Value::Bool(_) => {
-                let help = format!("put it in quotes: `\"{}\"`", self.source(node, "text"));
+                let spelt = if self.file.hides(&node.span) { "…" } else { self.source(node, "text") };
+                let help = format!("put it in quotes: `\"{spelt}\"`");
                 self.wrong_type(node, what, "a string", help);
                 None
             }

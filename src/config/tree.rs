@@ -75,7 +75,7 @@ impl Node {
     /// The places of texts that are likely secrets: literal values under `env` and `headers`, arguments that look like one, and
     /// whatever looks like one anywhere.
     ///
-    /// A value with a `$` in it is shown: it names where the secret is, and its spelling is what a complaint is about.
+    /// A value with a `${` in it is shown: it names where the secret is, and its spelling is what a complaint is about.
     pub(super) fn secrets(&self) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.find_secrets("", false, &mut found);
@@ -103,7 +103,8 @@ impl Node {
         items.iter().filter_map(Self::text).collect()
     }
 
-    /// Whether another has the same value, with its keys in the same order, wherever it stands. Of numbers that are no integers this is not known.
+    /// Whether another has the same value, with its keys in the same order, wherever it stands. Of numbers that are no integers
+    /// this is not known.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
             (Value::Table(these), Value::Table(those)) => {
@@ -123,9 +124,10 @@ impl Node {
 
     fn find_secrets(&self, key: &str, secret: bool, found: &mut Vec<Range<usize>>) {
         match &self.value {
-            Value::String(text) if secret && !text.contains('$') || is_secret_value(text) => {
+            Value::String(text) if secret && !text.contains("${") || is_secret_value(text) => {
                 found.push(self.span.clone());
             }
+            Value::Integer(_) | Value::Float if secret => found.push(self.span.clone()),
             Value::Table(entries) => {
                 let names_servers = matches!(key, "servers" | "mcpServers" | "mcp_servers" | "context_servers");
                 for entry in entries {

@@ -29,6 +29,7 @@ mod isolates_agents;
 mod keeps_agents_apart;
 mod keeps_secrets;
 mod keeps_to_versions;
+mod layers_files;
 mod library;
 mod limits_servers;
 mod lists_for_each_agent;

@@ -47,8 +47,8 @@ impl Sources for Proposed<'_> {
         }
         // It keeps its owner and mode; one that is not there yet will be the user's alone.
         let user = self.under.user();
-        let new =
-            || FileText { text: String::new(), id: (u64::MAX, number as u64), owner: user, group: user, mode: 0o600 };
+        let permissions = Permissions { mode: 0o600, owner: user, group: user };
+        let new = || FileText { text: String::new(), id: (u64::MAX, number as u64), permissions };
         Ok(FileText { text: text.to_owned(), ..self.under.file(path, limit).unwrap_or_else(|_| new()) })
     }
 

@@ -139,7 +139,9 @@ impl Moving<'_> {
             let Some(value) = literal(&args[index]) else { continue };
             let option = index.checked_sub(1).map(|before| args[before].clone());
             let option = option.filter(|option| secret::is_secret_name(option));
-            args[index] = match value.split_once('=').filter(|(name, _)| !name.contains(['/', ' ', ':'])) {
+            let named =
+                value.split_once('=').filter(|(name, value)| !value.is_empty() && !name.contains(['/', ' ', ':']));
+            args[index] = match named {
                 Some((name, value)) => format!("{name}={}", self.put(name, value)),
                 None => self.put(option.as_deref().unwrap_or("arg"), &value),
             };

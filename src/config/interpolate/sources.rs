@@ -1,7 +1,7 @@
 //! Where values come from: the daemon's environment and files.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -70,17 +70,13 @@ pub struct FileText {
     pub text: String,
     /// The same for no other file that is there.
     pub id: FileId,
-    /// The id of the user that it belongs to.
-    pub owner: u32,
-    /// The id of its group.
-    pub group: u32,
-    /// Its type and permissions, as stat(2) has them.
-    pub mode: u32,
+    /// Who may do what with it.
+    pub permissions: Permissions,
 }
 
 impl fmt::Debug for FileText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileText").field("owner", &self.owner).field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("FileText").field("permissions", &self.permissions).finish_non_exhaustive()
     }
 }
 
@@ -140,7 +136,7 @@ impl Sources for Process {
             io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8"))
         })?;
         let id = (metadata.dev(), metadata.ino());
-        Ok(FileText { text, id, owner: metadata.uid(), group: metadata.gid(), mode: metadata.mode() })
+        Ok(FileText { text, id, permissions: permissions(&metadata) })
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -157,10 +153,7 @@ impl Sources for Process {
     }
 
     fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
-        let of = |path: &Path| {
-            let metadata = path.metadata()?;
-            Ok(Permissions { mode: metadata.mode() & 0o7777, owner: metadata.uid(), group: metadata.gid() })
-        };
+        let of = |path: &Path| Ok(permissions(&path.metadata()?));
         path.canonicalize()?.ancestors().map(of).collect()
     }
 
@@ -179,6 +172,10 @@ impl Sources for Process {
     fn system_config(&self) -> PathBuf {
         PathBuf::from("/etc/mcpd/config.toml")
     }
+}
+
+fn permissions(metadata: &Metadata) -> Permissions {
+    Permissions { mode: metadata.mode() & 0o7777, owner: metadata.uid(), group: metadata.gid() }
 }
 
 /// Opens without waiting: a FIFO would hold the daemon up until someone writes to it. The type is looked at after

@@ -54,10 +54,8 @@ impl Sources for Table {
         let path = self.of(path, "link").unwrap_or(path);
         let missing = || io::Error::new(io::ErrorKind::NotFound, "there is none");
         let text = self.0.get(path).ok_or_else(missing)?.clone();
-        let owner = self.of(path, "owner").map_or(USER, |owner| owner.parse().expect("a number"));
-        let mode = self.of(path, "mode").map_or(0o600, |mode| u32::from_str_radix(mode, 8).expect("a mode"));
         let id = (0, self.0.range(..path.to_owned()).count() as u64);
-        Ok(FileText { text, id, owner, group: USER, mode })
+        Ok(FileText { text, id, permissions: self.permissions(Path::new(path))?[0] })
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {

@@ -2,23 +2,17 @@
 
 use std::io;
 
-use super::super::interpolate::FileText;
+use super::super::interpolate::Permissions;
 
-/// Why `file` is not read, where mcpd runs as `user`.
-///
-/// A group may write to it if it has the number of the owner: on systems that give each user a group of their own, new files
-/// are writable by that group, which has nobody else in it.
-pub(super) fn distrust(file: &FileText, user: u32) -> Option<io::Error> {
-    let FileText { owner, group, mode, .. } = *file;
-    let bits = mode & 0o7777;
+/// Why a file is not read, where mcpd runs as `user`.
+pub(super) fn distrust(file: Permissions, user: u32) -> Option<io::Error> {
+    let Permissions { owner, group, mode } = file;
     let complaint = if owner != user && owner != 0 {
-        format!(
-            "it belongs to user {owner}, and mcpd runs as user {user}: `chown` it, for its owner could have mcpd run any program"
-        )
+        format!("it belongs to user {owner}, who could have mcpd run any program as user {user}: `chown` it")
     } else if mode & 0o002 != 0 {
-        format!("everybody may write to it (mode {bits:04o}), and have mcpd run any program: `chmod o-w` it")
-    } else if mode & 0o020 != 0 && group != owner {
-        format!("group {group} may write to it (mode {bits:04o}), and have mcpd run any program: `chmod g-w` it")
+        format!("everybody may write to it (mode {mode:04o}), and have mcpd run any program: `chmod o-w` it")
+    } else if mode & 0o020 != 0 && !file.has_private_group() {
+        format!("group {group} may write to it (mode {mode:04o}), and have mcpd run any program: `chmod g-w` it")
     } else {
         return None;
     };
@@ -32,8 +26,7 @@ mod tests {
     #[test]
     fn only_files_that_nobody_else_can_write_are_trusted() {
         let check = |(owner, group, mode), expected: Option<&str>| {
-            let file = FileText { text: String::new(), id: (0, 0), owner, group, mode };
-            let found = distrust(&file, 1000).map(|error| error.to_string());
+            let found = distrust(Permissions { mode, owner, group }, 1000).map(|error| error.to_string());
             let found = found.as_deref();
             assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");

@@ -94,7 +94,7 @@ impl Reader<'_> {
         if let Some(undefined) = server.missing.first() {
             draft.launch = LaunchDraft::Impossible(undefined.clone());
         }
-        Some(draft)
+        Some(*draft)
     }
 
     /// The servers that the file has for its client, but for those that are switched off or that mcpd cannot have.

@@ -37,7 +37,7 @@ impl<'t> LaunchKeys<'t> {
 
 /// What the keys of a table say.
 pub(super) enum Said {
-    Launch(LaunchDraft),
+    Launch(Box<LaunchDraft>),
     /// Neither how the server is run nor where it is, but perhaps some of the rest.
     Neither(Vec<Sourced<String>>),
 }
@@ -52,10 +52,10 @@ impl Reader<'_> {
                 self.error(problem.help("remove one of the two: a server is run by mcpd, or reached by HTTP"));
                 None
             }
-            (None, Some(url)) => self.remote(url, keys).map(|draft| Said::Launch(LaunchDraft::Remote(draft))),
+            (None, Some(url)) => self.remote(url, keys).map(|draft| Said::Launch(Box::new(LaunchDraft::Remote(draft)))),
             (Some(_), None) => {
                 self.misplaced(keys.headers, "a server that is reached by HTTP, and this one has no `url`");
-                self.program(keys).map(|draft| Said::Launch(LaunchDraft::Program(draft)))
+                self.program(keys).map(|draft| Said::Launch(Box::new(LaunchDraft::Program(draft))))
             }
             (None, None) => {
                 // Whatever becomes of them, they are read for their mistakes.

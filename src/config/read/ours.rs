@@ -30,8 +30,8 @@ const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
 /// What one table makes of a server.
 pub(super) enum OurServer {
-    Configured(ServerDraft),
-    Narrowed(NarrowingDraft),
+    Configured(Box<ServerDraft>),
+    Narrowed(Box<NarrowingDraft>),
 }
 
 impl Reader<'_> {
@@ -52,8 +52,8 @@ impl Reader<'_> {
             draft.server_names = servers.iter().map(|server| server.key.clone()).collect();
             for server in servers.iter().filter_map(|server| self.our_server(server)) {
                 match server {
-                    OurServer::Configured(server) => draft.servers.push(server),
-                    OurServer::Narrowed(narrowing) => draft.narrowings.push(narrowing),
+                    OurServer::Configured(server) => draft.servers.push(*server),
+                    OurServer::Narrowed(narrowing) => draft.narrowings.push(*narrowing),
                 }
             }
         }
@@ -141,8 +141,8 @@ impl Reader<'_> {
         let name = self.sourced_at(entry.key_span.clone(), named?);
         let rules = ServerRules { exposures: vec![exposure?], settings, log_arguments };
         Some(match launch? {
-            Said::Launch(launch) => OurServer::Configured(ServerDraft { name, launch, rules }),
-            Said::Neither(misplaced) => OurServer::Narrowed(NarrowingDraft { name, misplaced, rules }),
+            Said::Launch(launch) => OurServer::Configured(Box::new(ServerDraft { name, launch: *launch, rules })),
+            Said::Neither(misplaced) => OurServer::Narrowed(Box::new(NarrowingDraft { name, misplaced, rules })),
         })
     }
 

@@ -3,7 +3,7 @@
 use super::super::draft::{Exposure, LaunchDraft, Patterns, ProgramDraft, RemoteDraft, ServerDraft, ServerRules};
 use super::super::interpolate::Template;
 use super::super::read::EXPOSED;
-use super::super::secret::is_secret;
+use super::super::secret::{in_arguments, is_secret_value};
 use super::super::sourced::Sourced;
 use super::page::{Page, on_or_off, quoted};
 use super::show_settings;
@@ -84,31 +84,23 @@ fn show_list<T>(key: &str, items: &[Sourced<T>], spell: impl Fn(&T) -> String, p
     }
 }
 
-/// What is written, not what it is filled in with.
+/// What is written, not what it is filled in with; if that looks like a secret, its references alone.
 fn spelt(template: &Template) -> String {
-    quoted(&unless_secret("", template))
+    quoted(&if is_secret_value(template.spelt()) { template.references() } else { template.spelt().to_owned() })
 }
 
-/// Arguments as they are written, but for those that look like secrets, or follow what names one.
+/// Arguments as they are written, but for those that look like secrets.
 fn args_without_secrets(args: &[Sourced<Template>]) -> Vec<Sourced<String>> {
-    let names = std::iter::once("").chain(args.iter().map(|arg| arg.value.spelt()));
-    let shown = args.iter().zip(names).map(|(arg, before)| {
-        let value = match arg.value.spelt().split_once('=') {
-            Some((name, value)) if name.starts_with('-') && is_secret(name.trim_start_matches('-'), value) => {
-                format!("{name}=…")
-            }
-            _ => unless_secret(if before.starts_with('-') { before.trim_start_matches('-') } else { "" }, &arg.value),
-        };
-        Sourced { value, place: arg.place.clone() }
+    let texts: Vec<_> = args.iter().map(|arg| arg.value.spelt()).collect();
+    let secrets = in_arguments(&texts);
+    let shown = args.iter().enumerate().map(|(index, Sourced { value, place })| {
+        let value = if secrets.contains(&index) { value.references() } else { value.spelt().to_owned() };
+        Sourced { value, place: place.clone() }
     });
     shown.collect()
 }
 
-/// What is written, if that does not look like a secret called `name`.
-fn unless_secret(name: &str, template: &Template) -> String {
-    if is_secret(name, template.spelt()) { template.references() } else { template.spelt().to_owned() }
-}
-
+/// Where any value may be a secret: the references alone.
 fn masked(template: &Template) -> String {
     quoted(&template.references())
 }

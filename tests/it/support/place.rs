@@ -1,6 +1,7 @@
 //! A directory, an environment and a tag of its own for each test.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -57,6 +58,9 @@ impl Place {
     pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).expect("the test's own directory is writable");
+        // Whatever the umask: a configuration that others may write is refused.
+        let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+        fs::set_permissions(&path, Permissions::from_mode(mode & !0o022)).expect("it is the test's own");
         path
     }
 

@@ -45,7 +45,7 @@ fn no_secret_is_printed() {
     let error = load_text("/c.toml", "[servers.a]\ncommand = 'x'\nenv = { T = 'sécret', U = '${V}', W = 5 }\n")
         .expect_err("bad");
     let printed = error.to_string();
-    assert!(!printed.contains("sécret") && printed.contains("U = '${V}', W = 5"), "{printed}");
+    assert!(!printed.contains("sécret") && printed.contains("U = '${V}', W = *"), "{printed}");
     assert!(!format!("{error:?}").contains("sécret"));
 }
 

@@ -58,7 +58,7 @@ fn wrong_types_are_errors() {
     check("[servers.a]\ncommand = 'x'\nenv = ['A=1']", &["3:7 `env` must be a table | write `env = { TOKEN = …"]);
     check(
         "[servers.a]\ncommand = 'x'\n[servers.a.env]\nP = 1",
-        &["4:5 variable `P` must be a string | put it in quotes: `\"1\"`"],
+        &["4:5 variable `P` must be a string | put it in quotes: `\"…\"`"],
     );
     check(
         "[servers.a]\ncommand = 'x'\ncall_timeout = 30",

@@ -79,7 +79,7 @@ fn no_secret_is_shown() {
     assert!(!shown.contains("hunter2"), "{shown}");
     for line in [
         "command = \"/${file:/secret}/x\" # /1.toml:2",
-        "args = [\"${file:/secret}\", \"--token=…\", \"--api-key\", \"…\", \"-x\"] # /1.toml:3",
+        "args = [\"${file:/secret}\", \"…\", \"--api-key\", \"…\", \"-x\"] # /1.toml:3",
         "A = \"…\" # /1.toml:4",
         "B = \"…${file:/secret}\" # /1.toml:4",
         "C = \"${NONE:-…}\" # /1.toml:4",

@@ -139,8 +139,7 @@ impl Moving<'_> {
             let Some(value) = literal(&args[index]) else { continue };
             let option = index.checked_sub(1).map(|before| args[before].clone());
             let option = option.filter(|option| secret::is_secret_name(option));
-            let named =
-                value.split_once('=').filter(|(name, value)| !value.is_empty() && !name.contains(['/', ' ', ':']));
+            let named = value.split_once('=').filter(|(name, value)| !value.is_empty() && is_option(name));
             args[index] = match named {
                 Some((name, value)) => format!("{name}={}", self.put(name, value)),
                 None => self.put(option.as_deref().unwrap_or("arg"), &value),
@@ -163,6 +162,11 @@ impl Moving<'_> {
         }
         self.mover.reference(&path)
     }
+}
+
+/// Whether it is the name of an option or of a variable, which is written as it stands.
+fn is_option(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 fn file_name(path: &Path) -> String {

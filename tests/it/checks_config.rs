@@ -109,7 +109,7 @@ fn without_a_file_it_is_what_the_daemon_would_read() {
     let place = Place::new();
     let ran = place.mcpd(&["check"]).expect_code(0);
     assert_eq!(ran.stdout, "0 servers, 0 warnings: fine\n");
-    assert!(ran.stderr.contains("or write "), "{ran}");
+    assert!(ran.stderr.contains("no server is configured: `mcpd import` "), "{ran}");
     fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
     place.write("xdg-config/mcpd/config.toml", "[servers.a]\ncomand = 'x'\n");
     let ran = place.mcpd(&["check"]).expect_code(2);

@@ -28,7 +28,7 @@ const ORDER: [&str; 12] = [
 ];
 
 /// Servers of one file that are looked at; nobody has so many.
-const MOST_SERVERS: usize = 500;
+const MOST_SERVERS: usize = 200;
 
 /// What a client's file has.
 #[derive(Default)]

@@ -51,7 +51,7 @@ fn a_broken_file_is_reported_and_the_others_are_imported() {
     mknodat(CWD, place.path("home/.cursor/mcp.json"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
     place.write("home/.codeium/windsurf/mcp_config.json", "{\"a\":".repeat(200_000));
     place.write("home/.codex/config.toml", [b"a = \"", &[0xff, 0xfe][..], b"\"\n"].concat());
-    let many: String = (0..40_000).map(|n| format!("\"s{n}\": {{\"command\": \"c{n}\"}},")).collect();
+    let many: String = (0..32_000).map(|n| format!("\"s{n}\": {{\"command\": \"c{n}\"}},")).collect();
     place.write(".vscode/mcp.json", format!("{{\"servers\": {{{many}}}}}"));
     let ran = place.mcpd(&["import", "--yes"]).expect_code(1);
     for part in [
@@ -61,7 +61,7 @@ fn a_broken_file_is_reported_and_the_others_are_imported() {
         "maximum nesting depth",
         "settings.json (Gemini CLI)\n  cannot be read: it is no regular file",
         "line 1 is not UTF-8",
-        "39500 further servers are left out",
+        "31800 further servers are left out",
         "+ good",
     ] {
         assert!(ran.stderr.contains(part), "no {part:?}: {:.4000}", ran.stderr);

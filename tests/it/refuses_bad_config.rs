@@ -172,8 +172,7 @@ fn why_a_server_cannot_be_started_shows_no_secret() {
         ("cwd", "working directory `/nowhere/…` does not exist"),
         ("search", "PATH searched: …"),
     ] {
-        let row = daemon.row(name);
-        assert!(row["reason"].to_string().contains(reason), "{row}");
+        daemon.wait_row(name, &format!("says {reason}"), |row| row["last_error"].to_string().contains(reason));
     }
     assert!(!daemon.log().contains("canary"), "{}", daemon.log());
 }

@@ -164,9 +164,11 @@ impl Moving<'_> {
     }
 }
 
-/// Whether it is the name of an option or of a variable, which is written as it stands.
+/// Whether what is before a `=` names what is behind it, and can be written as it stands. A token may have a `=` in it, and
+/// must not become the name of its own file.
 fn is_option(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    text.bytes().all(is_plain) && (text.starts_with('-') || secret::is_secret_name(text))
 }
 
 fn file_name(path: &Path) -> String {

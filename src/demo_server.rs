@@ -31,7 +31,7 @@ pub fn config(name: &str) -> io::Result<ServerConfig> {
     Ok(ServerConfig::new(name, program).args([ARGUMENT]))
 }
 
-/// Runs this process as the server if [`config`] has started it, and returns its exit code.
+/// Runs this process as the server if [`config()`] has started it, and returns its exit code.
 #[must_use]
 pub fn run_if_server() -> Option<ExitCode> {
     (std::env::args_os().nth(1)? == ARGUMENT).then(run)

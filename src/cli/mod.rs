@@ -62,7 +62,7 @@ struct Arguments {
 enum Command {
     /// Run the daemon in the foreground
     Serve {
-        /// Configuration, TOML or JSON with `mcpServers`; repeatable [default: ~/.config/mcpd/config.toml]
+        /// Configuration, TOML or JSON with `mcpServers`; repeatable [default: /etc/mcpd/config.toml, ~/.config/mcpd/config.toml and config.d/*.toml beside it]
         #[arg(long, value_name = "FILE")]
         config: Vec<PathBuf>,
         /// What is logged: a level, or parts such as `info,mcpd::session=debug` [default: $RUST_LOG, else info]

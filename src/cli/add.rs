@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::import::write;
+use super::outcome::aside;
 use super::{FAILED, USAGE, fail, say};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Setting};
@@ -70,7 +71,7 @@ fn added(add: &Add) -> Result<PathBuf, (u8, String)> {
     let moved: String =
         secrets.iter().map(|secret| format!("mcpd: a secret was moved to {}\n", secret.path.display())).collect();
     write::all(found, &text, secrets).map_err(|error| (FAILED, error))?;
-    eprint!("{moved}");
+    aside(format_args!("{moved}"));
     Ok(path)
 }
 

@@ -30,7 +30,7 @@ async fn show(socket: &Path, wanted: CallsWanted, json: bool) -> Result<(), Exit
             }
             Some(Next::Told(Told::Call(call))) => put(row(&call))?,
             Some(Next::Told(Told::Missed(count))) => {
-                eprintln!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
+                tell!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
             }
             Some(Next::Told(_)) => {}
             Some(Next::All(told)) => {
@@ -46,7 +46,7 @@ async fn show(socket: &Path, wanted: CallsWanted, json: bool) -> Result<(), Exit
 
 fn warn(told: CallsTold) {
     if told.unwritten > 0 {
-        eprintln!(
+        tell!(
             "mcpd: {} calls are not in the file of calls: it could not be written, or not fast enough",
             told.unwritten
         );

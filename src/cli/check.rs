@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         _ if arguments.json => findings.json().and_then(put),
         Ok(loaded) if arguments.show => {
             findings.explain();
-            eprintln!("{}", findings.summary());
+            tell!("{}", findings.summary());
             put(config::show(loaded))
         }
         _ => {
@@ -123,15 +123,15 @@ impl<'a> Findings<'a> {
     fn explain(&self) {
         let colour = std::io::stderr().is_terminal();
         match self.refusal {
-            Some(error) => eprintln!("{}\n", error.render(colour)),
-            None => self.diagnostics.iter().for_each(|warning| eprintln!("{}\n", warning.render(colour))),
+            Some(error) => tell!("{}\n", error.render(colour)),
+            None => self.diagnostics.iter().for_each(|warning| tell!("{}\n", warning.render(colour))),
         }
         if let Some(hint) = self.hint {
-            eprintln!("{hint}");
+            tell!("{hint}");
         }
         if !self.unknown.is_empty() {
             let names = self.unknown.join(", ");
-            eprintln!(
+            tell!(
                 "note: patterns and names were not checked of {names}: what they offer is known once they have run\n"
             );
         }

@@ -16,12 +16,12 @@ pub(super) fn run(word: &str, options: &[String]) -> ExitCode {
     let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is no text") };
     let args: Vec<_> = ["connect".to_owned()].into_iter().chain(options.iter().cloned()).collect();
     match client.main_file(&Process) {
-        Some(file) => eprintln!("for {} in {}, beside what is there:", client.title, file.display()),
-        None => eprintln!("for {} in its configuration, beside what is there:", client.title),
+        Some(file) => tell!("for {} in {}, beside what is there:", client.title, file.display()),
+        None => tell!("for {} in its configuration, beside what is there:", client.title),
     }
     let printed = say(client.entry(&command, &args));
     if let Some(line) = client.command_line(&command, &args) {
-        eprintln!("or, by {} itself: {line}", client.title);
+        tell!("or, by {} itself: {line}", client.title);
     }
     printed
 }

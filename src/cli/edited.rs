@@ -13,7 +13,7 @@ use crate::config::edit::Proposed;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
-use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 /// The file to edit: the one that was named, else the user's.
 ///
@@ -79,11 +79,11 @@ fn private(directory: &Path) -> io::Result<()> {
 
 /// Has a running daemon take over what was edited, if that is wanted; else says how.
 pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool) -> ExitCode {
-    let running = directory.filter(|directory| UnixStream::connect(directory.socket(ADMIN_SOCKET)).is_ok());
+    let running = directory.filter(|directory| UnixStream::connect(directory.socket(AGENT_SOCKET)).is_ok());
     match running {
         Some(directory) if wanted => block_on(reload::run(&directory, false)),
         Some(_) => {
-            eprintln!("mcpd: the running daemon takes it over with `mcpd reload`");
+            tell!("mcpd: the running daemon takes it over with `mcpd reload`");
             ExitCode::SUCCESS
         }
         None => ExitCode::SUCCESS,

@@ -17,6 +17,7 @@ use clap::Args;
 
 use self::found::Found;
 use super::edited::{check, next_step, our_file, secrets_of};
+use super::outcome::aside;
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, put};
 use crate::config::edit::file::ConfigFile;
@@ -65,14 +66,14 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
     let (text, mut files) = plan.finish();
     let outcome = if found.has_errors() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
     if added == 0 {
-        eprintln!("mcpd: there is nothing to add to {}", path.display());
+        tell!("mcpd: there is nothing to add to {}", path.display());
         return Ok(outcome);
     }
     check(import.file.as_deref(), &file, &text, &files).map_err(|error| fail(FAILED, error))?;
     put(diff::unified(file.text(), &text, &path, stdout().is_terminal()))?;
-    eprint!("{}", told(&files));
+    aside(format_args!("{}", told(&files)));
     if import.dry_run {
-        eprintln!("mcpd: nothing is written");
+        tell!("mcpd: nothing is written");
         return Ok(outcome);
     }
     if !import.yes {
@@ -80,13 +81,13 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
             return Err(fail(USAGE, "nothing is written: say `--yes`, or run it on a terminal to be asked"));
         }
         if !ask::agrees(added, &path).map_err(|error| fail(FAILED, error))? {
-            eprintln!("mcpd: nothing is written");
+            tell!("mcpd: nothing is written");
             return Ok(outcome);
         }
         ask::for_answers(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
-    eprint!("{}", written(added, &path, &unanswered));
+    aside(format_args!("{}", written(added, &path, &unanswered)));
     let next = next_step(directory, import.reload);
     Ok(if next == ExitCode::SUCCESS { outcome } else { next })
 }
@@ -98,7 +99,7 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
         return Ok(Vec::new());
     }
     config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
-        eprintln!("{}", error.render(stderr().is_terminal()));
+        tell!("{}", error.render(stderr().is_terminal()));
         fail(USAGE, "nothing is imported into a configuration with errors")
     })
 }
@@ -108,14 +109,14 @@ fn take(found: &Found, plan: &mut Plan<'_>, rename: bool) -> usize {
     let mut added = 0;
     let colour = stderr().is_terminal();
     for file in &found.files {
-        eprintln!("{} ({})", one_line(&file.path.display().to_string()), file.title);
+        tell!("{} ({})", one_line(&file.path.display().to_string()), file.title);
         for complaint in file.complaints(colour) {
-            eprintln!("{complaint}");
+            tell!("{complaint}");
         }
         for server in file.servers() {
             let outcome = plan.add(server, rename);
             added += usize::from(matches!(outcome, Outcome::Added(_)));
-            eprintln!("  {}", one_line(&line(&server.title, &outcome)));
+            tell!("  {}", one_line(&line(&server.title, &outcome)));
         }
     }
     added

@@ -26,7 +26,7 @@ async fn show(socket: &Path, wanted: LogsWanted, json: bool) -> Result<(), ExitC
             }
             Some(Next::Told(Told::Line(line))) => put(shown(&line))?,
             Some(Next::Told(Told::LinesMissed { server, count })) => {
-                eprintln!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
+                tell!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
             }
             Some(Next::Told(_)) => {}
             Some(Next::All(_)) if follow => {}

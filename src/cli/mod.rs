@@ -3,7 +3,8 @@
 //! Knows: everything below it. The only place that prints, and the only one where errors become sentences and exit
 //! codes: 0 fine, 1 a server or a call failed, 2 usage or configuration, 3 no daemon.
 
-#![expect(clippy::print_stderr, reason = "printing is what this room is for")]
+#[macro_use]
+mod outcome;
 
 mod add;
 mod agent;
@@ -19,7 +20,6 @@ mod import;
 mod log_level;
 mod logs;
 mod order;
-mod outcome;
 mod profile;
 mod reload;
 mod remove;

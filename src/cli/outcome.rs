@@ -1,5 +1,6 @@
 //! What a command prints, and how it ends.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +13,16 @@ pub(super) const FAILED: u8 = 1;
 pub(super) const USAGE: u8 = 2;
 /// No daemon answers.
 pub(super) const NOT_RUNNING: u8 = 3;
+
+/// Prints a line beside the output, as `eprintln!` does, which panics if nobody reads it: a command ends the same way then.
+macro_rules! tell {
+    ($($text:tt)*) => { $crate::cli::outcome::aside(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Prints `text` as it stands beside the output, whether or not anybody reads it.
+pub(super) fn aside(text: fmt::Arguments<'_>) {
+    let _ = io::stderr().write_fmt(text);
+}
 
 /// Prints `text`. A reader that has seen enough is no failure.
 pub(super) fn say(text: impl AsRef<[u8]>) -> ExitCode {
@@ -40,7 +51,7 @@ pub(super) fn no_connection(path: PathBuf, error: &io::Error) -> ExitCode {
     }
 }
 
-pub(super) fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {
-    eprintln!("mcpd: {error}");
+pub(super) fn fail(code: u8, error: impl fmt::Display) -> ExitCode {
+    tell!("mcpd: {error}");
     ExitCode::from(code)
 }

@@ -14,7 +14,7 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
         Err(error @ AskError::Refused(_)) => return fail(USAGE, error),
         Err(error) => return refused(&error),
     };
-    report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    report.warnings.iter().for_each(|warning| tell!("{warning}"));
     let said = match serde_json::to_string_pretty(&report) {
         Ok(text) if json => say(text + "\n"),
         Err(error) if json => fail(FAILED, error),

@@ -32,7 +32,7 @@ pub(super) fn run(remove: &Remove, directory: Option<RuntimeDir>) -> ExitCode {
         Ok(path) => {
             let said = say(format!("removed {} from {}\n", remove.name, path.display()));
             for left in left_of(&path, &remove.name) {
-                eprintln!("mcpd: a secret of it is left in {}", left.display());
+                tell!("mcpd: a secret of it is left in {}", left.display());
             }
             if said == ExitCode::SUCCESS { next_step(directory, remove.reload) } else { said }
         }

@@ -29,16 +29,16 @@ pub(super) fn run(
     let Loaded { config, warnings, hint, files: read, .. } = match config::load(files, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
-            eprintln!("{}", error.render(colour));
+            tell!("{}", error.render(colour));
             tell_service_manager(&error.to_string());
             return ExitCode::from(USAGE);
         }
     };
     for warning in warnings {
-        eprintln!("{}", warning.render(colour));
+        tell!("{}", warning.render(colour));
     }
     if let Some(hint) = hint {
-        eprintln!("{hint}");
+        tell!("{hint}");
     }
     let (log, _flush) = logging::start(filter, format);
     block_on(async {
@@ -70,7 +70,7 @@ fn chosen(given: Option<&str>) -> Result<Filter, String> {
     Ok(Filter::parse(&said.to_string_lossy()).unwrap_or_else(|error| {
         // It may be meant for another program.
         let filter = Filter::default();
-        eprintln!("mcpd: RUST_LOG is passed over, and `{}` logged: {error}", filter.text());
+        tell!("mcpd: RUST_LOG is passed over, and `{}` logged: {error}", filter.text());
         filter
     }))
 }

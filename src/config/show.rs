@@ -69,7 +69,6 @@ fn show_settings(draft: &SettingsDraft, unset: Option<&Settings>, page: &mut Pag
     duration("handshake_timeout", draft.handshake_timeout.as_ref(), unset.map(|unset| &unset.handshake_timeout));
     let CallTimeouts { call_timeout, call_timeout_max, tool_timeouts } = &draft.calls;
     duration("call_timeout", call_timeout.as_ref(), unset.map(|unset| &unset.call_timeout));
-    // Where nobody has set it, it gives way to the others, which it would not if it were written.
     duration("call_timeout_max", call_timeout_max.as_ref(), None);
     duration("health_interval", draft.health_interval.as_ref(), unset.map(|unset| &unset.health_interval));
     duration("health_timeout", draft.health_timeout.as_ref(), unset.map(|unset| &unset.health_timeout));
@@ -80,6 +79,11 @@ fn show_settings(draft: &SettingsDraft, unset: Option<&Settings>, page: &mut Pag
     page.value("replace", draft.replace.as_ref(), unset.map(|unset| &unset.replace), |it| one_of(&Replace::ALL, *it));
     page.value("memory_max", draft.memory_max.as_ref(), None, spelt_size);
     page.value("tasks_max", draft.tasks_max.as_ref(), None, usize::to_string);
+    if let (None, Some(unset)) = (call_timeout_max, unset) {
+        // It would give way no more if it were written.
+        let longest = spelt_duration(&unset.call_timeout_max);
+        page.comment(&format!("call_timeout_max = {longest} # default, or as long as the longest of the other two"));
+    }
     page.members(
         "tool_timeouts",
         tool_timeouts.iter().map(|timeout| (timeout.value.0.glob(), timeout)),

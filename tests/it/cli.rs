@@ -82,3 +82,17 @@ fn a_reader_that_stops_early_is_no_reason_to_panic() {
     let ran = crate::support::run(&mut command);
     assert!(!format!("{ran}").contains("panicked"), "{ran}");
 }
+
+/// Diagnostics are paged: the code is for scripts even then.
+#[test]
+fn a_command_ends_with_the_same_code_when_nobody_reads_what_it_says_beside() {
+    let place = Place::new();
+    let bad = place.write("bad.toml", "[servers.a]\ncomand = 'x'\n").display().to_string();
+    for (args, code) in [(&["check", &bad][..], 2), (&["status"], 3), (&["add", "a__b", "--", "x"], 2)] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = place.command(crate::support::MCPD);
+        let mut child = command.args(args).stderr(writer).spawn().expect("it is there");
+        assert_eq!(crate::support::wait_exit(&mut child).code(), Some(code), "{args:?}");
+    }
+}

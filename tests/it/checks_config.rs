@@ -149,6 +149,7 @@ fn patterns_are_held_against_what_servers_have_offered() {
     assert!(ran.stdout.starts_with("3 servers, 0 warnings") && ran.stderr.contains("shared, session, pool"), "{ran}");
 }
 
+/// Case G6.
 #[test]
 fn secrets_are_told_of_and_not_told() {
     let place = Place::new();

@@ -141,6 +141,7 @@ fn a_secret_stands_in_no_status_log_error_file_or_command_line() {
             &["health", "hangs", "down"],
             &["reload"],
             &["check", place.path("config.toml").to_str().expect("text")],
+            &["check", "--show", place.path("config.toml").to_str().expect("text")],
             &["check", "--json", place.path("config.toml").to_str().expect("text")],
         ] {
             expect_silent(command, &daemon.client(command));

@@ -73,6 +73,7 @@ fn a_file_that_cannot_be_included_is_refused_at_its_place_and_at_once() {
     }
 }
 
+/// Case G6.
 #[test]
 fn a_file_that_others_could_have_written_is_refused() {
     let place = Place::new();

@@ -35,7 +35,7 @@ fn show_program(program: &ProgramDraft, page: &mut Page) {
 
 fn show_remote(remote: &RemoteDraft, page: &mut Page) {
     let RemoteDraft { url, headers, roots } = remote;
-    page.value("url", Some(url), None, spelt);
+    page.value("url", Some(url), None, spelt_url);
     show_list("roots", roots, spelt, page);
     page.members("headers", headers.iter().map(|(name, text)| (name.as_str(), text)), masked);
 }
@@ -87,6 +87,29 @@ fn show_list<T>(key: &str, items: &[Sourced<T>], spell: impl Fn(&T) -> String, p
 /// What is written, not what it is filled in with; if that looks like a secret, its references alone.
 fn spelt(template: &Template) -> String {
     quoted(&if is_secret_value(template.spelt()) { template.references() } else { template.spelt().to_owned() })
+}
+
+/// A URL as it is written, but for what may be a secret in it: many services have one in the path or the query. What is
+/// left says which server it is.
+fn spelt_url(template: &Template) -> String {
+    let text = template.spelt();
+    let Some((scheme, rest)) = text.split_once("://").filter(|_| !text.contains("${")) else { return spelt(template) };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, way) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let path = way.split(['?', '#']).next().unwrap_or_default();
+    let segments: Vec<_> = path.split('/').map(|segment| if is_word(segment) { segment } else { "…" }).collect();
+    let rest = if path.len() < way.len() { "?…" } else { "" };
+    quoted(&format!("{scheme}://{host}{}{rest}", segments.join("/")))
+}
+
+/// `mcp`, `sse`, `v1`.
+fn is_word(segment: &str) -> bool {
+    let letters = segment
+        .strip_prefix('v')
+        .filter(|rest| rest.len() < 3)
+        .map_or(segment, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    letters.len() <= 16 && letters.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
 /// Arguments as they are written, but for those that look like secrets.

@@ -93,6 +93,22 @@ fn no_secret_is_shown() {
     }
 }
 
+#[test]
+fn of_a_url_what_may_be_a_secret_is_not_shown() {
+    for (written, expected) in [
+        ("https://example.org/mcp", "https://example.org/mcp"),
+        ("http://127.0.0.1:9/v1/sse", "http://127.0.0.1:9/v1/sse"),
+        ("https://example.org", "https://example.org"),
+        ("https://u:hunter2@example.org/mcp/", "https://example.org/mcp/"),
+        ("https://example.org/s/NDU2Zjg/mcp", "https://example.org/s/…/mcp"),
+        ("https://example.org/mcp?key=hunter2#x", "https://example.org/mcp?…"),
+        ("https://${HOST}/mcp", "https://${HOST}/mcp"),
+    ] {
+        let shown = shown(&[("/1.toml", &format!("[servers.a]\nurl = '{written}'"))], &["/1.toml"]);
+        check_line(&shown, &format!("url = \"{expected}\" # /1.toml:2"));
+    }
+}
+
 /// Every key of ours, none with its default.
 const EVERYTHING: &str = r#"
 [daemon]

@@ -90,20 +90,7 @@ impl ManagerTask {
         }
         let servers: Vec<_> = wanted.servers.into_iter().map(Arc::new).collect();
         let (changes, awaited) = self.compare(&servers);
-        let mut before = std::mem::take(&mut self.changing.successors);
-        for config in &awaited {
-            let entry = self.servers.iter().find(|entry| entry.config.name == config.name);
-            if entry.is_none_or(|entry| entry.makes_way(config)) {
-                let started = before.iter().position(|one| one.config.name == config.name && one.is_like(config));
-                let one = match started.map(|index| before.swap_remove(index)) {
-                    Some(one) => one.told(config),
-                    None => self.start_successor(config, awaited.len()),
-                };
-                self.changing.successors.push(one);
-            }
-        }
-        self.changing.gone.extend(before.into_iter().map(|one| (one.running, Stop::Stop)));
-        self.dismiss();
+        self.start_successors(&awaited);
         let now = Instant::now();
         let until = now + awaited.iter().map(|config| patience(config, awaited.len())).max().unwrap_or_default();
         self.changing.asked.push(Asked { done, changes, awaited, until });
@@ -111,6 +98,30 @@ impl ManagerTask {
             self.changing.staged.take().map_or((now + STAGE, None), |staged| (staged.until, staged.exposed));
         self.changing.staged = Some(Staged { servers, exposed: wanted.exposed.or(before), until });
         self.look();
+    }
+
+    /// Starts what is not started yet of what has to be another task, and ends what was started and is not wanted.
+    fn start_successors(&mut self, awaited: &[Arc<ServerConfig>]) {
+        let is_apart = |config: &&Arc<ServerConfig>| {
+            let entry = self.servers.iter().find(|entry| entry.config.name == config.name);
+            entry.is_none_or(|entry| entry.makes_way(config))
+        };
+        let apart: Vec<_> = awaited.iter().filter(is_apart).collect();
+        let is_wanted =
+            |one: &Successor| apart.iter().any(|config| one.config.name == config.name && one.is_like(config));
+        let before = std::mem::take(&mut self.changing.successors);
+        let (mut started, unwanted): (Vec<_>, Vec<_>) = before.into_iter().partition(is_wanted);
+        // First, for what is started now may have to wait for their end.
+        self.changing.gone.extend(unwanted.into_iter().map(|one| (one.running, Stop::Stop)));
+        self.dismiss();
+        for config in apart {
+            let index = started.iter().position(|one| one.config.name == config.name);
+            let one = match index.map(|index| started.swap_remove(index)) {
+                Some(one) => one.told(config),
+                None => self.start_successor(config, awaited.len()),
+            };
+            self.changing.successors.push(one);
+        }
     }
 
     /// What a set would make of what there is, and what of it has to come up.
@@ -173,14 +184,17 @@ impl ManagerTask {
             let entry = index.map(|index| before.remove(index));
             let config = entry.as_ref().map_or_else(|| Arc::clone(&config), |entry| entry.with_switches(&config));
             let entry = match (entry, take()) {
-                (None, Some(one)) => Entry::new(one.running, config, Presence::Shown),
+                (None, Some(one)) => self.place(one, config),
                 (None, None) => self.start_one(config, Presence::Shown),
                 (Some(mut entry), Some(one)) => {
                     (entry.config, entry.refused) = (Arc::new(entry.config.as_told_by(&config)), None);
                     self.settle(&mut entry, one, now);
                     entry
                 }
-                (Some(entry), None) => entry.taking_over(config),
+                (Some(entry), None) => {
+                    let follows = self.to_wait_for(&config);
+                    entry.taking_over(config, follows)
+                }
             };
             self.servers.push(entry);
         }
@@ -223,12 +237,13 @@ impl ManagerTask {
         if let Some(index) = self.servers.iter().position(|entry| *entry.config.name == *name) {
             let mut entry = self.servers.remove(index);
             if entry.config.settings.sharing != one.config.settings.sharing {
-                let old = entry.replace(one);
+                let old = entry.replace(one, self.leaving(name));
                 self.changing.gone.push((old, Stop::Finish));
                 return self.servers.insert(index, entry);
             }
             let config = Arc::new(one.config.as_told_by(&entry.config));
-            self.servers.insert(index, entry.taking_over(config));
+            let follows = self.to_wait_for(&config);
+            self.servers.insert(index, entry.taking_over(config, follows));
         }
         self.changing.gone.push((one.running, Stop::Stop));
     }
@@ -249,21 +264,22 @@ impl Entry {
         Arc::new(ServerConfig { policy, ..(**config).clone() })
     }
 
-    /// The same server as `config` says, by the same task.
-    fn taking_over(mut self, config: Arc<ServerConfig>) -> Self {
+    /// The same server as `config` says, by the same task, once what it `follows` has ended.
+    fn taking_over(mut self, config: Arc<ServerConfig>, follows: Vec<ServerHandle>) -> Self {
         let same = self.config.runs_like(&config);
         (self.config, self.refused) = (config, None);
         if !same {
+            self.follow(follows);
             self.due = self.running.control.reconfigure(Arc::clone(&self.config));
         }
         self
     }
 
-    /// Lets it run once the one before it, beside which it may not, has ended.
+    /// Lets it run once those before it, beside which it may not, have ended.
     fn start_after(&mut self) {
-        if self.follows.as_ref().is_some_and(ServerHandle::has_ended) {
-            self.follows = None;
-            self.running.control.enable(self.presence.runs());
+        if !self.follows.is_empty() {
+            let follows = std::mem::take(&mut self.follows);
+            self.follow(follows);
         }
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::changes::{Failed, outcome};
+use super::switches::Presence;
 use super::task::{Entry, ManagerTask};
 use crate::config::{Replace, ServerConfig};
 use crate::server::lifecycle::State;
-use crate::server::{Record, Running, Stop};
+use crate::server::{Record, Running, ServerHandle, Stop};
 
 /// For the lists of a server beyond what its handshake may take, and for the end of the instance before.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -78,10 +79,34 @@ impl Entry {
 }
 
 impl ManagerTask {
+    /// What of that name has been told to end, and may have processes still.
+    pub(super) fn leaving(&self, name: &str) -> Vec<ServerHandle> {
+        let gone = self.changing.gone.iter().map(|(running, _)| running);
+        let handles = self.leaving.iter().chain(gone).map(|running| &running.handle);
+        handles.filter(|handle| **handle.name() == *name && !handle.has_ended()).cloned().collect()
+    }
+
+    /// What has to end before a process may be started as `config` says.
+    pub(super) fn to_wait_for(&self, config: &ServerConfig) -> Vec<ServerHandle> {
+        match config.settings.replace {
+            Replace::StartFirst => Vec::new(),
+            Replace::StopFirst => self.leaving(&config.name),
+        }
+    }
+
+    /// The new server that `one` was started for.
+    pub(super) fn place(&self, one: Successor, config: Arc<ServerConfig>) -> Entry {
+        let follows = if one.enabled { Vec::new() } else { self.leaving(&config.name) };
+        let mut entry = Entry::new(one.running, config, Presence::Shown);
+        entry.follow(follows);
+        entry
+    }
+
     /// Starts what is to stand in the place of the server of that name, or is new; one of `count`.
     pub(super) fn start_successor(&self, config: &Arc<ServerConfig>, count: usize) -> Successor {
         let before = self.servers.iter().find(|entry| entry.config.name == config.name);
-        let waits = before.is_some_and(|entry| entry.is_up() && config.settings.replace == Replace::StopFirst);
+        let waits =
+            !self.to_wait_for(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
         let enabled = before.is_none_or(|entry| entry.presence.runs()) && !waits;
         let record = before.map_or_else(|| Record::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
         let running = self.start_running((Arc::clone(config), enabled), record);
@@ -105,7 +130,8 @@ impl ManagerTask {
                 self.changing.gone.push((one.running, Stop::Stop));
             }
             _ => {
-                let old = entry.replace(one);
+                let follows = self.leaving(&one.config.name);
+                let old = entry.replace(one, follows);
                 self.changing.gone.push((old, Stop::Finish));
             }
         }
@@ -113,15 +139,26 @@ impl ManagerTask {
 }
 
 impl Entry {
-    /// Puts `one` in the place of what is given back. What needs no other instance is as it was last said of the server.
-    pub(super) fn replace(&mut self, one: Successor) -> Running {
+    /// Puts `one` in the place of what is given back; if it does not run yet, it will once that and what it `follows` have
+    /// ended. What needs no other instance is as it was last said of the server.
+    pub(super) fn replace(&mut self, one: Successor, mut follows: Vec<ServerHandle>) -> Running {
         self.config = Arc::new(one.config.as_told_by(&self.config));
         let old = std::mem::replace(&mut self.running, one.running);
         (self.due, self.refused) = (0, None);
-        if self.presence.runs() && !one.enabled {
-            self.follows = Some(old.handle.clone());
+        if one.enabled {
+            follows.clear();
+        } else {
+            follows.push(old.handle.clone());
         }
+        self.follow(follows);
         self.running.record.stats().restarts.add_one();
         old
+    }
+
+    /// Has it run, if it is to, once all of these have ended.
+    pub(super) fn follow(&mut self, follows: Vec<ServerHandle>) {
+        self.follows = follows;
+        self.follows.retain(|handle| !handle.has_ended());
+        self.running.control.enable(self.presence.runs() && self.follows.is_empty());
     }
 }

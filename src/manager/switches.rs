@@ -86,7 +86,7 @@ impl ManagerTask {
 impl Entry {
     fn be<T>(&mut self, presence: Presence) -> Option<T> {
         self.presence = presence;
-        self.running.control.enable(presence.runs() && self.follows.is_none());
+        self.running.control.enable(presence.runs() && self.follows.is_empty());
         None
     }
 

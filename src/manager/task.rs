@@ -35,7 +35,7 @@ pub(super) struct Entry {
     /// How it was to be run instead, and why it is not.
     pub(super) refused: Option<(Arc<ServerConfig>, Failed)>,
     /// What has to end before it may start.
-    pub(super) follows: Option<ServerHandle>,
+    pub(super) follows: Vec<ServerHandle>,
 }
 
 #[derive(Debug)]
@@ -78,8 +78,9 @@ impl ManagerTask {
 
     pub(super) fn start_one(&self, config: Arc<ServerConfig>, presence: Presence) -> Entry {
         let record = Record::new(Arc::clone(&config.name));
-        let running = self.start_running((Arc::clone(&config), presence.runs()), record);
-        Entry::new(running, config, presence)
+        let follows = self.to_wait_for(&config);
+        let running = self.start_running((Arc::clone(&config), presence.runs() && follows.is_empty()), record);
+        Entry { follows, ..Entry::new(running, config, presence) }
     }
 
     pub(super) fn start_running(&self, wanted: (Arc<ServerConfig>, bool), record: Record) -> Running {
@@ -194,7 +195,7 @@ impl ManagerTask {
 
 impl Entry {
     pub(super) fn new(running: Running, config: Arc<ServerConfig>, presence: Presence) -> Self {
-        Self { running, config, presence, due: 0, refused: None, follows: None }
+        Self { running, config, presence, due: 0, refused: None, follows: Vec::new() }
     }
 
     /// As it is seen where it is configured as `config`.

@@ -79,4 +79,5 @@ mod takes_batches;
 mod tells_subscribers;
 mod tells_why;
 mod tidy;
+mod waits_for_its_place;
 mod watches_files;

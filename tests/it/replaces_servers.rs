@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::reloads::{change, pids, replace, start, text};
 use crate::support::{Agent, Daemon, MCPD, PATIENCE, Ran, Server, arguments, code, result, until};
 
-fn reload(daemon: &Daemon, servers: &[Server]) -> Ran {
+pub(crate) fn reload(daemon: &Daemon, servers: &[Server]) -> Ran {
     replace(daemon.place(), text(servers, daemon.place()));
     daemon.client(&["reload"])
 }
@@ -24,7 +24,7 @@ fn changed(agent: &mut Agent, server: &str) -> Value {
 }
 
 /// The starts and ends in a server's journal, in order.
-fn events(daemon: &Daemon, server: &str) -> Vec<String> {
+pub(crate) fn events(daemon: &Daemon, server: &str) -> Vec<String> {
     let words = |line: String| line.strip_prefix("# ").map(|rest| rest.split(' ').next().expect("a word").to_owned());
     daemon.journal(server).into_iter().filter_map(words).collect()
 }

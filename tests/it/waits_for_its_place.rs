@@ -1,0 +1,47 @@
+//! A server with `replace = "stop_first"` is started when every process that ran in its place has ended.
+
+use rustix::process::Signal;
+
+use crate::reloads::{replace, start, text};
+use crate::replaces_servers::{events, reload};
+use crate::support::{Daemon, Server, until};
+
+/// One that holds its lock for a while after it was told to end.
+fn holder(sharing: &str) -> Server {
+    Server::named("s")
+        .flags("--leave-delay 1500")
+        .line("replace = \"stop_first\"")
+        .line(format!("sharing = {sharing:?}"))
+}
+
+fn expect_one_after_the_other(daemon: &Daemon) {
+    assert_eq!(events(daemon, "s"), ["start", "eof", "left", "start"]);
+}
+
+#[test]
+fn a_server_changed_twice_is_started_when_the_first_one_has_ended() {
+    let mut daemon = start(&[holder("shared")]);
+    replace(daemon.place(), text(&[holder("pool")], daemon.place()));
+    daemon.signal(Signal::HUP);
+    until("the first one is told to end", || (events(&daemon, "s") == ["start", "eof"]).then_some(()));
+    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed  s\n");
+    expect_one_after_the_other(&daemon);
+}
+
+#[test]
+fn a_server_that_was_removed_and_is_back_is_started_when_the_first_one_has_ended() {
+    let daemon = start(&[holder("shared")]);
+    assert_eq!(reload(&daemon, &[]).expect_code(0).stdout, "removed  s\n");
+    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "added    s\n");
+    expect_one_after_the_other(&daemon);
+}
+
+#[test]
+fn a_server_that_is_to_wait_from_now_on_waits_for_what_was_replaced_before() {
+    let beside = |number: &str| Server::named("s").flags("--leave-delay 1500").env("NUMBER", number);
+    let daemon = start(&[beside("1")]);
+    assert_eq!(reload(&daemon, &[beside("2")]).expect_code(0).stdout, "changed  s\n");
+    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed  s\n");
+    let events = events(&daemon, "s");
+    assert!(events.ends_with(&["left".to_owned(), "left".to_owned(), "start".to_owned()]), "{events:?}");
+}

@@ -106,12 +106,14 @@ impl Doors {
             let listener = known.map(|at| before.swap_remove(at).listener).or_else(|| self.take_ready(name));
             // One that another configuration has taken away meanwhile is made again.
             let again = || lock.listen_or_take(&agent_socket(name), Reach::Owner, &mut self.activated);
-            let opened = listener.map_or_else(again, Ok).and_then(|mut listener| {
-                listener.reach_to(reach(&served.profile))?;
-                Ok(listener)
-            });
-            match opened {
-                Ok(listener) => self.all.push(Door { served: served.clone(), listener }),
+            match listener.map_or_else(again, Ok) {
+                Ok(mut listener) => {
+                    // One that is open to too many or too few is still better than none: who may enter is decided at the door.
+                    if let Err(error) = listener.reach_to(reach(&served.profile)) {
+                        tracing::error!(profile = &**name, "who can connect has not changed: {error}");
+                    }
+                    self.all.push(Door { served: served.clone(), listener });
+                }
                 Err(error) => tracing::error!(profile = &**name, "is not served: {error}"),
             }
         }

@@ -109,8 +109,11 @@ impl Listener {
     pub(crate) fn reach_to(&mut self, reach: Reach) -> Result<(), SocketError> {
         if self.reach != reach && !self.is_lent {
             let mode = Permissions::from_mode(if reach == Reach::Handed { 0o666 } else { 0o600 });
-            let changed = std::fs::set_permissions(&self.path, mode);
-            changed.map_err(|source| SocketError::Io { path: self.path.clone(), source })?;
+            match std::fs::set_permissions(&self.path, mode) {
+                // It was deleted; what is made in its place will have this mode.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                changed => changed.map_err(|source| SocketError::Io { path: self.path.clone(), source })?,
+            }
         }
         self.reach = reach;
         Ok(())

@@ -274,3 +274,14 @@ fn another_user_comes_in_where_the_profile_says_so_and_nowhere_else() {
     guest.expect_end();
     host.expect_quiet();
 }
+
+#[test]
+fn a_socket_that_is_deleted_as_its_mode_changes_is_there_again_with_the_other() {
+    let daemon = start("[profiles.p]");
+    let path = socket(&daemon, "p");
+    fs::remove_file(&path).expect("it is there");
+    reload(&daemon, "[profiles.p]\nallow_uids = [54321]");
+    let mode = || Some(fs::symlink_metadata(&path).ok()?.permissions().mode() & 0o777);
+    until("it is there again, for others", || (mode() == Some(0o666)).then_some(()));
+    agent(&daemon, "p");
+}

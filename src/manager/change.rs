@@ -93,7 +93,7 @@ impl ManagerTask {
         self.start_successors(&awaited);
         let now = Instant::now();
         let until = now + awaited.iter().map(|config| patience(config, awaited.len())).max().unwrap_or_default();
-        self.changing.asked.push(Asked { done, changes, awaited, until });
+        self.changing.asked.push(Asked { done, changes, servers: servers.clone(), until });
         let (until, before) =
             self.changing.staged.take().map_or((now + STAGE, None), |staged| (staged.until, staged.exposed));
         self.changing.staged = Some(Staged { servers, exposed: wanted.exposed.or(before), until });

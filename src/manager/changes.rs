@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::orders::Done;
-use super::task::ManagerTask;
-use crate::config::ServerConfig;
+use super::task::{Entry, ManagerTask};
+use crate::config::{ServerConfig, Start};
 use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
 
@@ -20,7 +20,7 @@ const OVERTAKEN: &str = "another configuration came before this one was in force
 /// What a new set of servers made of the old one. Each name is in one of them, in the order of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// To be run as they were: none of their processes was disturbed.
+    /// To be run as they were, and not failed: none of their processes was disturbed.
     pub kept: Vec<Arc<str>>,
     /// New, and ready or asleep.
     pub added: Vec<Arc<str>>,
@@ -28,7 +28,7 @@ pub struct Changes {
     pub changed: Vec<Arc<str>>,
     /// Being ended.
     pub removed: Vec<Arc<str>>,
-    /// New or to be run differently, and not ready.
+    /// Not ready: those that are new or to be run differently, and those to be run as they were whose last start failed.
     pub failed: Vec<Failed>,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct Asked {
     pub(super) done: Done<Changes>,
     /// As they are to be.
     pub(super) changes: Changes,
-    /// What has to come up first.
-    pub(super) awaited: Vec<Arc<ServerConfig>>,
+    /// All of the set. Those that are not kept have to come up first.
+    pub(super) servers: Vec<Arc<ServerConfig>>,
     /// When it is told in any case.
     pub(super) until: Instant,
 }
@@ -64,6 +64,7 @@ impl ManagerTask {
             match self.failures(&one, now) {
                 Some(failed) => {
                     let has_failed = |name: &mut Arc<str>| failed.iter().any(|one| one.name == *name);
+                    one.changes.kept.extract_if(.., has_failed).for_each(drop);
                     one.changes.added.extract_if(.., has_failed).for_each(drop);
                     one.changes.changed.extract_if(.., has_failed).for_each(drop);
                     one.changes.failed = failed;
@@ -75,11 +76,12 @@ impl ManagerTask {
         }
     }
 
-    /// What has failed of what one waits for; `None` if more is to come.
+    /// What has failed of a set that one waits for; `None` if more is to come.
     fn failures(&self, asked: &Asked, now: Instant) -> Option<Vec<Failed>> {
         let mut failed = Vec::new();
-        for config in &asked.awaited {
-            match self.became(config) {
+        for config in &asked.servers {
+            let is_kept = asked.changes.kept.contains(&config.name);
+            match if is_kept { Some(self.goes_on(config)) } else { self.became(config) } {
                 Some(became) => failed.extend(became.err()),
                 None if asked.until <= now => {
                     failed.push(Failed::of(&config.name, "it takes longer than it is waited for".to_owned()));
@@ -110,14 +112,30 @@ impl ManagerTask {
             return None;
         }
         let outcome = if entry.presence.runs() { outcome(handle)? } else { Ok(()) };
-        let stderr = || handle.stderr().last(LINES, LINE, BYTES);
-        Some(outcome.map_err(|reason| Failed { stderr: stderr(), ..Failed::of(&config.name, reason) }))
+        Some(outcome.map_err(|reason| Failed::alone(handle, reason)))
+    }
+
+    /// How a server is that was to be run like this before, and is not waited for.
+    fn goes_on(&self, config: &ServerConfig) -> Result<(), Failed> {
+        let is_it = |entry: &&Entry| entry.config.name == config.name && entry.config.runs_like(config);
+        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.presence.runs()) else { return Ok(()) };
+        let handle = &entry.running.handle;
+        // One that is called after it slept has not failed.
+        if config.settings.start == Start::Lazy && handle.published().state == State::Starting {
+            return Ok(());
+        }
+        outcome(handle).unwrap_or(Ok(())).map_err(|reason| Failed::alone(handle, reason))
     }
 }
 
 impl Failed {
     fn of(name: &Arc<str>, reason: String) -> Self {
         Self { name: Arc::clone(name), reason, runs_on: false, stderr: Vec::new() }
+    }
+
+    /// It did not come up, and nothing goes on in its place.
+    fn alone(server: &ServerHandle, reason: String) -> Self {
+        Self { stderr: server.stderr().last(LINES, LINE, BYTES), ..Self::of(server.name(), reason) }
     }
 
     /// A new instance did not come up, so that the one before goes on.

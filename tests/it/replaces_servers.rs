@@ -124,6 +124,24 @@ fn what_cannot_list_takes_nobodys_place_and_a_new_server_that_fails_is_tried_aga
 }
 
 #[test]
+fn a_server_that_cannot_be_started_is_told_by_every_reload() {
+    let daemon = start(&[Server::named("s")]);
+    let again = Server::named("again").flags("--exit-at-start 1");
+    let set = [again, Server::named("s"), Server::named("never").env("X", "${NO_SUCH_VARIABLE}")];
+    for _ in 0..3 {
+        let ran = reload(&daemon, &set).expect_code(1);
+        assert!(ran.stdout.starts_with("kept     s\nfailed   again: exited with code 1\n"), "{ran}");
+        assert!(ran.stdout.contains("failed   never: ") && ran.stdout.contains("NO_SUCH_VARIABLE"), "{ran}");
+    }
+    let slow = Server::named("slow").flags("--init-never").line("handshake_timeout = \"1s\"");
+    for _ in 0..2 {
+        let ran = reload(&daemon, std::slice::from_ref(&slow)).expect_code(1);
+        assert!(ran.stdout.contains("failed   slow: did not answer `initialize` within 1s\n"), "{ran}");
+        wait_starts(&daemon, "slow", 2);
+    }
+}
+
+#[test]
 fn policy_holds_for_what_goes_on_as_it_was_too() {
     let daemon = start(&[Server::named("s")]);
     let mut agent = Agent::ready(&daemon);

@@ -71,8 +71,8 @@ pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     is_secret_value(value) || is_secret_name(name) && is_plausible(value)
 }
 
-/// Whether a text is a secret whatever it is called: a token of a well-known service, a credential of HTTP, a password within
-/// a URL, a private key, or a long text of random characters.
+/// Whether a text is a secret whatever it is called: a token of a well-known service, a credential of HTTP, a password or
+/// another secret within a URL, a private key, or a long text of random characters.
 pub(crate) fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
     if value.contains("${") {
@@ -85,7 +85,11 @@ pub(crate) fn is_secret_value(value: &str) -> bool {
     let is_token = TOKENS.iter().any(|(start, least)| {
         value.strip_prefix(start).is_some_and(|rest| rest.len() >= *least && rest.bytes().all(is_token_byte))
     });
-    is_token && !is_placeholder(value) || value.starts_with("-----BEGIN ") || has_password(value) || is_random(value)
+    is_token && !is_placeholder(value)
+        || value.starts_with("-----BEGIN ")
+        || has_password(value)
+        || has_secret_in_query(value)
+        || is_random(value)
 }
 
 /// Which of these arguments are secrets: the value of an option with a secret's name, also one that is filled in later, or a
@@ -148,6 +152,16 @@ fn has_password(value: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let password = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
     password.is_some_and(|password| !password.is_empty() && !is_placeholder(password))
+}
+
+/// `scheme://host/path?name=secret#name=secret`
+fn has_secret_in_query(value: &str) -> bool {
+    let Some((_, query)) = value.split_once("://").and_then(|(_, rest)| rest.split_once('?')) else { return false };
+    // A part has no `?`, so that it is no URL with a query of its own, however deep texts are nested.
+    query.split(['?', '&', '#']).any(|part| {
+        let (name, value) = part.split_once('=').unwrap_or(("", part));
+        is_secret(name, value)
+    })
 }
 
 /// Long, of one piece, and of capitals, small letters and digits that follow each other without order.

@@ -88,6 +88,32 @@ fn secrets_are_told_from_what_only_looks_long() {
 }
 
 #[test]
+fn a_query_may_hold_a_secret() {
+    for url in [
+        "https://x.example.org/mcp?api_key=hunter22",
+        "https://x.example.org/mcp?a=b&token=hunter22#top",
+        "https://x.example.org?q=ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "https://x.example.org/?ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "https://x.example.org/?a=b#access_token=hunter22",
+        "--url=https://x.example.org/?password=hunter22",
+    ] {
+        assert!(is_secret_value(url) && is_secret("ANYTHING", url), "{url}");
+        assert_eq!(Vec::from_iter(in_arguments(&["serve", url])), [1], "{url}");
+    }
+    for url in [
+        "https://x.example.org/?token=${TOKEN}",
+        "https://x.example.org/?token=YOUR_TOKEN",
+        "https://x.example.org/?token=",
+        "https://x.example.org/?max_tokens=100000&sort_key=name&page=2",
+        "https://x.example.org/token=hunter22",
+        "is this a token?token=hunter22",
+    ] {
+        assert!(!is_secret_value(url), "{url}");
+    }
+    assert!(!is_secret_value(&"a://?b=".repeat(100_000)));
+}
+
+#[test]
 fn what_is_called_a_secret_is_one_unless_it_cannot_be() {
     for value in ["hunter2", "correct horse battery staple", "0123456789abcdef0123456789abcdef"] {
         assert!(is_secret("DB_PASSWORD", value) && !is_secret("DB_NAME", value), "{value}");

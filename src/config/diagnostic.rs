@@ -10,7 +10,8 @@ use annotate_snippets::{
     AnnotationKind, Group, Level as Severity, Origin, Renderer, Snippet, Title, normalize_untrusted_str,
 };
 
-use super::tree::Problem;
+use super::broken;
+use super::tree::{Node, Parsed, Problem};
 
 /// Beyond this a line is not shown: laying it out costs time, and nobody reads it.
 const LONGEST_LINE: usize = 64 << 10;
@@ -46,6 +47,8 @@ pub struct SourceFile {
     pub medium: Medium,
     /// Parts of the text that are never printed, because they are likely secrets.
     pub(super) hidden: Vec<Range<usize>>,
+    /// Whether it does not parse: then little more than keys is ever printed.
+    pub(super) broken: bool,
 }
 
 impl fmt::Debug for SourceFile {
@@ -74,7 +77,14 @@ pub struct Diagnostic {
 impl SourceFile {
     /// A file of this `text`; the parts of it that are `hidden` are never printed.
     pub(super) fn new(path: &Path, text: &str, hidden: Vec<Range<usize>>) -> Self {
-        Self { path: path.to_owned(), text: text.to_owned(), medium: Medium::File, hidden }
+        Self { path: path.to_owned(), text: text.to_owned(), medium: Medium::File, hidden, broken: false }
+    }
+
+    /// The file that was `parsed` from this `text`.
+    pub(super) fn parsed(path: &Path, text: &str, parsed: &Parsed) -> Self {
+        let hidden = parsed.root.as_ref().map(Node::secrets).unwrap_or_default();
+        let broken = parsed.root.is_none() || !parsed.problems.is_empty();
+        Self { broken, ..Self::new(path, text, hidden) }
     }
 
     /// Line and column of a byte of the text, counted from 1, columns in characters.
@@ -127,7 +137,8 @@ impl SourceFile {
     /// A line as it may be printed: as many bytes as in the file, so that spans still fit.
     fn shown_line(&self, line: &Range<usize>) -> Cow<'_, str> {
         let mut shown = Cow::Borrowed(&self.text[line.clone()]);
-        for hidden in &self.hidden {
+        let broken = self.broken.then(|| line.start + broken::shown(&self.text, line)..line.end);
+        for hidden in self.hidden.iter().chain(&broken) {
             let (from, to) = (hidden.start.max(line.start), hidden.end.min(line.end));
             if from < to {
                 shown.to_mut().replace_range(from - line.start..to - line.start, &"*".repeat(to - from));

@@ -8,6 +8,7 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::ParseError;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
+use super::broken::named;
 use super::tree::{Entry, MAX_DEPTH, MOST_PROBLEMS, Node, Parsed, Problem, Value};
 
 /// Parses `text`. The parser stops at the first syntax error, and by itself at a depth of 512.
@@ -78,7 +79,7 @@ impl Walk {
             if seen.insert(key.clone()) {
                 entries.push(Entry { key, key_span, node });
             } else if self.problems.len() < MOST_PROBLEMS {
-                let twice = Problem::new(key_span, format!("`{key}` is written twice in one object"));
+                let twice = Problem::new(key_span, format!("{} is written twice in one object", named(&key)));
                 self.problems.push(twice.label("the second time").help("keep one of the two"));
             }
         }

@@ -11,6 +11,7 @@
 //!                                        └───────── every refusal ─────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
 //! ```
 
+mod broken;
 pub mod diagnostic;
 mod draft;
 pub(crate) mod edit;

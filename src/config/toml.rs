@@ -5,6 +5,7 @@ use std::ops::Range;
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Error};
 
+use super::broken::named;
 use super::tree::{Entry, MAX_DEPTH, MOST_PROBLEMS, Node, Parsed, Problem, Value};
 
 /// The parser has no codes for its errors; tests hold its words to these.
@@ -78,8 +79,8 @@ fn dismantle(value: DeValue<'_>) {
 
 fn duplicate(text: &str, error: &Error) -> Problem {
     let span = place(text, error);
-    let key = &text[span.clone()];
-    Problem::new(span.clone(), format!("`{key}` is written twice in one table"))
+    let key = named(&text[span.clone()]);
+    Problem::new(span, format!("{key} is written twice in one table"))
         .label("the second time")
         .help("keep one of the two")
 }
@@ -92,8 +93,8 @@ fn describe(text: &str, error: &Error) -> Problem {
         return Problem::new(span, "a value is missing").help("write one after the `=`, such as `key = \"text\"`");
     }
     if !word.is_empty() && is_about_bare_word(message) {
-        return Problem::new(span, format!("`{word}` is no value: text must be in quotes"))
-            .help(format!("write `\"{word}\"`"));
+        // The word may be a secret.
+        return Problem::new(span, "this is no value: text must be in quotes").help("write `key = \"text\"`");
     }
     let problem = Problem::new(span, message);
     match help(message) {

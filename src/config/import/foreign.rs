@@ -84,9 +84,9 @@ pub(crate) struct Prompt {
 /// Reads the `text` of a client's file.
 pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (format, Parsed { root, problems }) = parse(path, text);
-    let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
-    let file = Arc::new(SourceFile::new(path, text, hidden));
+    let (format, parsed) = parse(path, text);
+    let file = Arc::new(SourceFile::parsed(path, text, &parsed));
+    let Parsed { root, problems } = parsed;
     let mut found = Problems { errors: problems, warnings: Vec::new() };
     let (mut servers, mut left_out) = (Vec::new(), 0);
     let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Ours && has_servers(root));

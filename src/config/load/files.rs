@@ -9,7 +9,7 @@ use super::super::draft::Draft;
 use super::super::interpolate::{FileId, FileText, Sources};
 use super::super::read::{Format, Problems, is_codex, read};
 use super::super::sourced::{Place, Sourced};
-use super::super::tree::{Node, Parsed, Problem};
+use super::super::tree::{Parsed, Problem};
 use super::super::{json, toml};
 use super::error::ConfigError;
 use super::merge::Layers;
@@ -145,9 +145,9 @@ fn is_missing(error: &io::Error) -> bool {
 
 fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Draft, Problems) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (format, Parsed { root, problems }) = parse(path, text);
-    let hidden = root.as_ref().map(Node::secrets).unwrap_or_default();
-    let file = Arc::new(SourceFile::new(path, text, hidden));
+    let (format, parsed) = parse(path, text);
+    let file = Arc::new(SourceFile::parsed(path, text, &parsed));
+    let Parsed { root, problems } = parsed;
     let (draft, mut found) = root.map(|root| read(&root, format, &file, sources)).unwrap_or_default();
     found.errors.extend(problems);
     (file, draft, found)

@@ -1,5 +1,6 @@
 //! The whole way, from text to configuration or complaints, as tables.
 
+mod broken;
 mod clients;
 mod dialects;
 mod example;

@@ -21,7 +21,13 @@ pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Draft, P
     all.sort_unstable();
     for (name, text) in all {
         let Some((key, value)) = parse(&name, &text) else { continue };
-        let file = Arc::new(SourceFile { path: name.into(), text, medium: Medium::Variable, hidden: Vec::new() });
+        let file = Arc::new(SourceFile {
+            path: name.into(),
+            text,
+            medium: Medium::Variable,
+            hidden: Vec::new(),
+            broken: false,
+        });
         let (daemon, problems) = read_variable(&key, value, &file, sources);
         found.push((file, Draft { daemon, ..Draft::default() }, problems));
     }

@@ -8,11 +8,11 @@ fn syntax_errors_have_a_place_and_advice() {
     check("[servers.files", &["1:15 unclosed table… | …"]);
     check("a = \"x", &["1:7 invalid basic string… | close the text…"]);
     check("a = [1,", &["1:8 unclosed array… | close the list with `]`"]);
-    check("command = npx -y", &["1:11 `npx -y` is no value: text must be in quotes | write `\"npx -y\"`"]);
-    check("command = python3", &["1:11 `python3` is no value… | write `\"python3\"`"]);
-    check("command = npx # c", &["1:11 `npx` is no value… | write `\"npx\"`"]);
-    check("cwd = ~/x", &["1:7 `~/x` is no value… | write `\"~/x\"`"]);
-    check("a = nano", &["1:5 `nano` is no value… | write `\"nano\"`"]);
+    check("command = npx -y", &["1:11 this is no value: text must be in quotes | write `key = \"text\"`"]);
+    check("command = python3", &["1:11 this is no value: text must be in quotes | write `key = \"text\"`"]);
+    check("command = npx # c", &["1:11 this is no value: text must be in quotes | write `key = \"text\"`"]);
+    check("cwd = ~/x", &["1:7 this is no value: text must be in quotes | write `key = \"text\"`"]);
+    check("a = nano", &["1:5 this is no value: text must be in quotes | write `key = \"text\"`"]);
     check("a = # none", &["1:5 a value is missing | …"]);
     check("a = 1.2.3", &["1:8 invalid float… | "]);
     check("command: 'x'", &["1:10 key with no value… | write `key = value`"]);

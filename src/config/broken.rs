@@ -1,0 +1,53 @@
+//! What may be printed of a text that does not parse: nobody can tell where its secrets begin and end.
+
+use std::ops::Range;
+
+use super::secret::is_secret_value;
+
+/// A longer one is no key that a person has written.
+const LONGEST_KEY: usize = 64;
+/// What headers of tables begin with.
+const TABLES: [&str; 5] = ["daemon", "defaults", "mcp_servers", "profiles", "servers"];
+
+/// How many bytes of a line may be printed, from its start: a key with the `=` or `:` behind it, or the header of a table.
+pub(super) fn shown(text: &str, line: &Range<usize>) -> usize {
+    // Within a text of many lines nothing is a key.
+    if ["\"\"\"", "'''"].iter().any(|quotes| text[..line.start].matches(quotes).count() % 2 == 1) {
+        return 0;
+    }
+    let whole = &text[line.clone()];
+    let rest = whole.trim_start_matches([' ', '\t', '{', ',', '[']);
+    let length = if whole.trim_start().starts_with('[') { header(rest) } else { key(rest) };
+    whole.len() - rest.len() + length
+}
+
+/// A key as a message names it.
+pub(super) fn named(key: &str) -> String {
+    if is_plain(key) { format!("`{key}`") } else { "a key".to_owned() }
+}
+
+fn header(text: &str) -> usize {
+    let end = text.find(|c| !is_plain_char(c)).unwrap_or(text.len());
+    let (name, behind) = text.split_at(end);
+    if !TABLES.contains(&name.split('.').next().unwrap_or_default()) || !name.split('.').all(is_plain) {
+        return 0;
+    }
+    end + behind.len() - behind.trim_start_matches(']').len()
+}
+
+fn key(text: &str) -> usize {
+    let (key, behind) = match text.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"').unwrap_or_default(),
+        None => text.split_at(text.find(|c| !is_plain_char(c)).unwrap_or(text.len())),
+    };
+    let value = behind.trim_start().strip_prefix(['=', ':']).filter(|_| is_plain(key));
+    value.map_or(0, |value| text.len() - value.len())
+}
+
+fn is_plain(key: &str) -> bool {
+    !key.is_empty() && key.len() <= LONGEST_KEY && key.chars().all(is_plain_char) && !is_secret_value(key)
+}
+
+fn is_plain_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}

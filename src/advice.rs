@@ -8,6 +8,7 @@ mod commands;
 mod names;
 mod patterns;
 mod readers;
+mod remotes;
 #[cfg(test)]
 mod tests;
 mod undefined;
@@ -49,6 +50,7 @@ pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<L
     let look = Look { loaded, sources, known, by_name, notes, names: names.collect() };
     let rooms = [
         undefined::warnings,
+        remotes::warnings,
         commands::warnings,
         arguments::warnings,
         readers::warnings,

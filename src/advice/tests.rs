@@ -77,7 +77,7 @@ fn a_sound_configuration_is_left_alone() {
     check("", &[], &[]);
     check(
         "[servers.a]\ncommand = 'x'\nargs = ['-y', '${SET}']\nenv = { T = '${file:~/key}', U = 'plain' }\ndeny = ['w*']\n\
-         [servers.b]\nurl = 'https://x/'\nheaders = { Authorization = 'Bearer ${file:~/key}' }",
+         [servers.b]\ncommand = 'x'\nenv = { Authorization = 'Bearer ${file:~/key}' }",
         &[("a", [&["write", "read"], &[], &[], &[]])],
         &[],
     );
@@ -115,10 +115,29 @@ fn what_is_undefined_is_named_where_it_stands() {
         &[],
         &[
             "3:9 server `a` cannot be started: environment variable `NONE` is not set | …`${NAME:-default}`",
-            "4:13 server `a` cannot be started: cannot use /home/u/none: … | …",
-            "4:35 server `a` cannot be started: credential `c` is not available… | …",
+            "4:13 server `a` cannot be started: cannot use /home/u/none: … | write that file, or name another",
+            "4:35 server `a` cannot be started: credential `c` is not available… | give it to the unit with `LoadCredential=`",
             "5:10 server `b` cannot be started: `${agent:cwd}` needs `sharing = \"workspace\"`…",
         ],
+    );
+}
+
+#[test]
+fn a_credential_that_the_unit_does_not_have_is_to_be_given_to_it() {
+    let text = "[servers.a]\ncommand = 'x'\nenv = { A = '${cred:c}', B = '${file:/none}' }\n";
+    let expected = [
+        "3:13 server `a` cannot be started: cannot use /run/c/c: … | give it to the unit with `LoadCredential=`",
+        "3:30 server `a` cannot be started: cannot use /none: … | write that file, or name another",
+    ];
+    check_in(&[("CREDENTIALS_DIRECTORY", "/run/c")], text, &[], &expected);
+}
+
+#[test]
+fn a_server_with_a_url_cannot_be_run_yet() {
+    check(
+        "[servers.a]\ncommand = 'x'\n[servers.b]\nurl = 'https://x/'\nroots = ['/home/u/data']\n",
+        &[],
+        &["3:10 server `b` cannot be started: it has a `url`, and this version of mcpd does not speak HTTP… | …"],
     );
 }
 
@@ -149,7 +168,12 @@ fn secrets_that_others_can_read_are_told_with_who_can() {
         check_in(rows, text, &[], expected);
     }
     let remote = "[servers.a]\nurl = 'https://x/'\nheaders = { Authorization = 'Bearer hunter2222' }\n";
-    check_in(&[("/c.toml mode", "644")], remote, &[], &["3:29 `Authorization` looks like a secret…"]);
+    check_in(
+        &[("/c.toml mode", "644")],
+        remote,
+        &[],
+        &["1:10 server `a` cannot be started…", "3:29 `Authorization` looks like a secret…"],
+    );
 }
 
 #[test]

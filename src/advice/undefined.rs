@@ -1,18 +1,24 @@
 //! Texts that cannot be filled in, so that their server cannot be started.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use super::Look;
 use crate::config::diagnostic::Diagnostic;
+use crate::config::interpolate::Undefined;
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    const HELP: &str = "define it where mcpd runs, or give it a default: `${NAME:-default}`";
     let mut failing = HashSet::new();
     let mut warnings = Vec::new();
     for (server, note, _, template) in look.texts() {
         if let Some(undefined) = template.undefined(look.sources) {
             failing.insert(&server.name);
-            warnings.push(note.warning(format!("server `{}` cannot be started: {undefined}", server.name), HELP));
+            warnings.push(
+                note.warning(
+                    format!("server `{}` cannot be started: {undefined}", server.name),
+                    help(&undefined, look),
+                ),
+            );
         }
     }
     // What no text of its own explains.
@@ -23,4 +29,21 @@ pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
         }
     }
     warnings
+}
+
+/// Only a variable may have a default.
+fn help(undefined: &Undefined, look: &Look<'_>) -> &'static str {
+    const CREDENTIAL: &str = "give it to the unit with `LoadCredential=`";
+    let is_credential =
+        |path: &Path| look.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
+    match undefined {
+        Undefined::Variable(_) | Undefined::Empty(_) => {
+            "define it where mcpd runs, or give it a default: `${NAME:-default}`"
+        }
+        Undefined::Credential(_) => CREDENTIAL,
+        Undefined::File { path, .. } if is_credential(path) => CREDENTIAL,
+        Undefined::File { .. } => "write that file, or name another",
+        Undefined::Home => "define `HOME` where mcpd runs, or write the whole path",
+        _ => "the other servers are not affected",
+    }
 }

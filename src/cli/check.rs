@@ -17,6 +17,8 @@ use crate::server::last_known;
 
 /// Raised when the shape of what `--json` prints changes in another way than by more members.
 const SHAPE: u32 = 1;
+/// Servers that a note for a person names.
+const MOST_NAMES: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -130,7 +132,7 @@ impl<'a> Findings<'a> {
             tell!("{hint}");
         }
         if !self.unknown.is_empty() {
-            let names = self.unknown.join(", ");
+            let names = listed(&self.unknown);
             tell!(
                 "note: patterns and names were not checked of {names}: what they offer is known once they have run\n"
             );
@@ -163,6 +165,14 @@ impl<'a> Findings<'a> {
     }
 }
 
+/// The first of `names`, and how many more there are.
+fn listed(names: &[&str]) -> String {
+    match names.len().checked_sub(MOST_NAMES) {
+        Some(more @ 1..) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
 fn finding(diagnostic: &Diagnostic) -> Finding<'_> {
     let (line, column) = diagnostic.place();
     let level = match diagnostic.level {
@@ -177,5 +187,21 @@ fn finding(diagnostic: &Diagnostic) -> Finding<'_> {
         line: Some(line),
         column: Some(column),
         help: diagnostic.help.as_deref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_names_ten_servers_and_counts_the_others() {
+        let names: Vec<String> = (1..=12).map(|number| format!("s{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (count, expected) in [(1, "s1"), (2, "s1, s2"), (10, "s9, s10"), (11, "s10 and 1 more"), (12, "and 2 more")]
+        {
+            assert!(listed(&names[..count]).ends_with(expected), "{count}");
+        }
+        assert!(!listed(&names).contains("s11"));
     }
 }

@@ -106,6 +106,6 @@ fn whole(path: &str) -> String {
 }
 
 fn refused(path: &Path, error: &edit::EditError) -> (u8, String) {
-    let hint = if *error == edit::EditError::Syntax { ": `mcpd serve` says what is wrong in it" } else { "" };
+    let hint = if *error == edit::EditError::Syntax { ": `mcpd check` says what is wrong in it" } else { "" };
     (USAGE, format!("{}: {error}{hint}", path.display()))
 }

@@ -153,7 +153,8 @@ pub async fn run(
     let last_refused = refused.subscribe();
     let (doors, doors_wanted) = mpsc::channel(reload::MOST + 1);
     let read = watch::Sender::new(files.read);
-    let changes = config.daemon.watch.then(|| files::run(read.subscribe(), Arc::clone(&signals.reload)));
+    let changes =
+        config.daemon.watch.then(|| files::run(read.subscribe(), files.named.is_empty(), Arc::clone(&signals.reload)));
     let reload = Reload { files: files.named, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
     let logs = Logs { calls, reader, log };
     let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), logs, last_refused);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::rc::Rc;
+use std::thread;
+use std::time::Duration;
 
 use crate::reloads::text;
 use crate::support::{Daemon, Place, Server, Setup};
@@ -67,4 +69,67 @@ fn what_a_link_leads_to_is_watched_and_so_is_the_link() {
     wait_servers(&daemon, &["b"]);
     write(&place, "two/mcpd.toml", &watching(&["d"], &place));
     wait_servers(&daemon, &["d"]);
+}
+
+/// A daemon of the default files.
+fn of_defaults(place: &Rc<Place>) -> Daemon {
+    fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
+    write(place, "xdg-config/mcpd/config.toml", &watching(&["a"], place));
+    Setup::new().without_config().start_in(place)
+}
+
+#[test]
+fn a_directory_of_files_is_watched_from_when_it_is_made() {
+    let place = Place::new();
+    let daemon = of_defaults(&place);
+    let servers = |name: &str| text(&[Server::named(name)], &place);
+    fs::create_dir(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
+    write(&place, "xdg-config/mcpd/config.d/b.toml", &servers("b"));
+    wait_servers(&daemon, &["a", "b"]);
+    write(&place, "xdg-config/mcpd/config.d/c.toml", &servers("c"));
+    wait_servers(&daemon, &["a", "b", "c"]);
+    fs::remove_file(place.path("xdg-config/mcpd/config.d/b.toml")).expect("it is there");
+    wait_servers(&daemon, &["a", "c"]);
+}
+
+#[test]
+fn a_default_file_is_watched_that_was_not_there() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
+    write(&place, "xdg-config/mcpd/config.d/a.toml", &watching(&["a"], &place));
+    let daemon = Setup::new().without_config().start_in(&place);
+    write(&place, "xdg-config/mcpd/config.toml", &text(&[Server::named("b")], &place));
+    wait_servers(&daemon, &["b", "a"]);
+}
+
+#[test]
+fn a_directory_that_takes_the_place_of_another_is_watched() {
+    let place = Place::new();
+    fs::create_dir(place.path("now")).expect("a fresh directory");
+    write(&place, "now/mcpd.toml", &watching(&["a"], &place));
+    let daemon = Setup::new().config(place.path("now/mcpd.toml")).start_in(&place);
+    fs::remove_dir_all(place.path("now")).expect("it is there");
+    fs::create_dir(place.path("now")).expect("it has gone");
+    write(&place, "now/mcpd.toml", &watching(&["b"], &place));
+    wait_servers(&daemon, &["b"]);
+    write(&place, "now/mcpd.toml", &watching(&["c"], &place));
+    wait_servers(&daemon, &["c"]);
+    fs::create_dir(place.path("next")).expect("a fresh directory");
+    write(&place, "next/mcpd.toml", &watching(&["d"], &place));
+    fs::rename(place.path("now"), place.path("before")).expect("the test's own");
+    fs::rename(place.path("next"), place.path("now")).expect("the test's own");
+    wait_servers(&daemon, &["d"]);
+    write(&place, "now/mcpd.toml", &watching(&["e"], &place));
+    wait_servers(&daemon, &["e"]);
+}
+
+#[test]
+fn a_new_file_is_read_once() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
+    let daemon = of_defaults(&place);
+    write(&place, "xdg-config/mcpd/config.d/w.toml", &text(&[Server::named("w")], &place));
+    wait_servers(&daemon, &["a", "w"]);
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(daemon.log().matches("reloaded: ").count(), 1, "{}", daemon.log());
 }

@@ -152,10 +152,11 @@ pub async fn run(
     let refused = watch::Sender::new(None);
     let last_refused = refused.subscribe();
     let (doors, doors_wanted) = mpsc::channel(reload::MOST + 1);
-    let read = watch::Sender::new(files.read);
+    let read = watch::Sender::new(files.read.clone());
     let changes =
         config.daemon.watch.then(|| files::run(read.subscribe(), files.named.is_empty(), Arc::clone(&signals.reload)));
-    let reload = Reload { files: files.named, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
+    let (files, held) = (files.named, files.read);
+    let reload = Reload { files, held, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
     let logs = Logs { calls, reader, log };
     let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), logs, last_refused);
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());

@@ -37,7 +37,9 @@ pub(super) struct Refused {
 pub(super) struct Reload {
     /// As named at start; none means the default file.
     pub(super) files: Vec<PathBuf>,
-    /// What was read last and held, and where the default file is, if none is named.
+    /// What was read last and held.
+    pub(super) held: Vec<PathBuf>,
+    /// The same, and what was tried since.
     pub(super) read: watch::Sender<Vec<PathBuf>>,
     /// As it was at start.
     pub(super) daemon: DaemonConfig,
@@ -57,7 +59,7 @@ struct Ordered {
 impl Reload {
     /// Reloads once for any number of `signals` and of operators who `asked` that came meanwhile: the last one finds the latest
     /// files.
-    pub(super) async fn on(self, signals: Arc<Notify>, mut asked: mpsc::Receiver<ReloadAsked>) {
+    pub(super) async fn on(mut self, signals: Arc<Notify>, mut asked: mpsc::Receiver<ReloadAsked>) {
         let mut ordered = FuturesUnordered::new();
         loop {
             let mut waiting = Vec::new();
@@ -83,12 +85,17 @@ impl Reload {
     }
 
     /// Reads the configuration and has the manager take it over, unless it does not hold.
-    async fn read(&self) -> Result<Ordered, String> {
+    async fn read(&mut self) -> Result<Ordered, String> {
         let files = self.files.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &Process)).await.map_err(|error| error.to_string())?;
-        let Loaded { config, warnings, files, .. } = loaded.map_err(|error| error.render(false))?;
-        self.read.send_if_modified(|read| std::mem::replace(read, files.clone()) != files);
+        let Loaded { config, warnings, files, .. } = loaded.map_err(|error| {
+            // What makes it hold may be written to any of them.
+            self.watch(self.held.iter().chain(error.tried()).cloned().collect());
+            error.render(false)
+        })?;
+        self.held.clone_from(&files);
+        self.watch(files);
         let mut warnings: Vec<_> = warnings.iter().map(|warning| warning.render(false)).collect();
         let naming = config.daemon.naming.clone();
         if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon }) != self.daemon {
@@ -102,6 +109,14 @@ impl Reload {
         let done = self.manager.want(wanted).await.map_err(|error| error.to_string())?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(Ordered { warnings, done, doors: self.doors.clone() })
+    }
+
+    fn watch(&self, files: Vec<PathBuf>) {
+        self.read.send_if_modified(|read| {
+            let is_other = *read != files;
+            *read = files;
+            is_other
+        });
     }
 }
 

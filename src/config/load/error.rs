@@ -15,6 +15,8 @@ const SHOWN: usize = MOST_PROBLEMS - 1;
 pub struct ConfigError {
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
     pub(super) diagnostics: Vec<Diagnostic>,
+    /// Whether it could be read or not, in this order.
+    pub(super) tried: Vec<PathBuf>,
 }
 
 impl ConfigError {
@@ -27,6 +29,12 @@ impl ConfigError {
     /// The files that could not be read.
     pub fn unreadable(&self) -> impl Iterator<Item = (&Path, &io::Error)> {
         self.unreadable.iter().map(|(path, error)| (path.as_path(), error))
+    }
+
+    /// The files that were to be read; it may be that another one of them would have made it hold.
+    #[must_use]
+    pub fn tried(&self) -> &[PathBuf] {
+        &self.tried
     }
 
     /// All of it as it is printed, a blank line between any two; no newline at the end.

@@ -86,6 +86,7 @@ impl<'a> Loading<'a> {
 
     /// Puts a file on top of those that were read, if it is not among them; `from` is what includes it.
     fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Place>) {
+        self.failed.tried.push(path.to_owned());
         let file = match read.and_then(|file| distrust(file.permissions, self.sources.user()).map_or(Ok(file), Err)) {
             Ok(file) => file,
             Err(error) => return self.refuse(path, error, from),

@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::rc::Rc;
-use std::thread;
 use std::time::Duration;
 
 use crate::reloads::text;
-use crate::support::{Daemon, Place, Server, Setup};
+use crate::support::{Daemon, Place, Server, Setup, poll};
 
 fn watching(servers: &[&str], place: &Rc<Place>) -> String {
     let servers: Vec<_> = servers.iter().map(|name| Server::named(name)).collect();
@@ -151,6 +150,6 @@ fn a_new_file_is_read_once() {
     let daemon = of_defaults(&place);
     write(&place, "xdg-config/mcpd/config.d/w.toml", &text(&[Server::named("w")], &place));
     wait_servers(&daemon, &["a", "w"]);
-    thread::sleep(Duration::from_secs(1));
+    poll(Duration::from_secs(1), || (daemon.log().matches("reloaded: ").count() > 1).then_some(()));
     assert_eq!(daemon.log().matches("reloaded: ").count(), 1, "{}", daemon.log());
 }

@@ -8,6 +8,7 @@
 //! ```
 
 mod doors;
+mod error;
 mod files;
 mod greet;
 mod notify;
@@ -18,7 +19,6 @@ mod status;
 mod tests;
 
 use std::collections::HashMap;
-use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use self::doors::{Doors, DoorsWanted};
+pub use self::error::DaemonError;
 use self::greet::accept;
 pub(crate) use self::process::cache_directory;
 use self::reload::{Refused, Reload};
@@ -37,10 +38,10 @@ use crate::admin;
 use crate::calls;
 use crate::config::Config;
 use crate::logging;
-use crate::manager::{Manager, ManagerError, Served, Setup, Strays, View};
+use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Stop, StopOrder, Turns};
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, SocketError};
+use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
@@ -55,23 +56,6 @@ const LAST_SESSIONS: Duration = Duration::from_secs(1);
 const LAST_CALLS: Duration = Duration::from_secs(1);
 /// Operators that wait to be told of a reload; one more waits for a place.
 const RELOAD_PLACES: usize = 16;
-
-/// Why a daemon did not start, or did not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// The sockets cannot be served.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The servers cannot be owned.
-    #[error(transparent)]
-    Servers(#[from] ManagerError),
-    /// The system refused something at start.
-    #[error("cannot start: {0}")]
-    Io(#[from] io::Error),
-    /// A task of mcpd's own panicked; the message of the panic was printed. What could be stopped was.
-    #[error("ended because of a bug in mcpd, which the panic message above tells more about: please report it")]
-    Panicked,
-}
 
 /// What is written down, beside what is served.
 struct Logs {

@@ -1,8 +1,5 @@
 //! What the commands that edit the configuration have in common.
 
-use std::fs::{self, Permissions};
-use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,22 +56,6 @@ pub(super) fn check(named: Option<&Path>, file: &ConfigFile, text: &str, secrets
         Ok(_) => Ok(()),
         Err(error) => Err(format!("not added: the configuration would not hold\n{error}")),
     }
-}
-
-/// Writes a file that is for its owner only from its first moment on, in a directory that is.
-///
-/// # Errors
-/// As a sentence.
-pub(super) fn write_secret(path: &Path, content: &str) -> Result<(), String> {
-    let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
-    ConfigFile::open(path).map_err(cannot)?.write(content).map_err(|error| error.to_string())?;
-    private(path.parent().unwrap_or(path)).map_err(cannot)
-}
-
-/// A directory that was there may be open to others.
-fn private(directory: &Path) -> io::Result<()> {
-    let mode = fs::metadata(directory)?.permissions().mode();
-    if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
 }
 
 /// Has a running daemon take over what was edited, if that is wanted; else says how.

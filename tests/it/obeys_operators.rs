@@ -2,24 +2,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::reloads::{changing, text};
 use crate::support::{Agent, Daemon, PATIENCE, Place, Ran, Server, Setup, arguments, code, until};
-
-fn text(servers: &[Server], place: &Place) -> String {
-    servers.iter().map(|server| server.toml(place)).collect()
-}
-
-/// A daemon whose configuration the test changes.
-fn changing(servers: &[Server]) -> (Daemon, Rc<Place>) {
-    let place = Place::new();
-    let file = place.write("changing.toml", text(servers, &place));
-    (Setup::new().config(file).start_in(&place), place)
-}
 
 fn state(daemon: &Daemon, server: &str) -> (String, bool) {
     let row = daemon.row(server);

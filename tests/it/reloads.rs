@@ -1,6 +1,7 @@
 //! A changed configuration is taken over while agents are connected, and one that does not hold changes nothing.
 
 use std::fs;
+use std::rc::Rc;
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -11,6 +12,13 @@ pub(crate) fn start(servers: &[Server]) -> Daemon {
     let place = Place::new();
     let file = place.write("changing.toml", text(servers, &place));
     Setup::new().config(file).start_in(&place)
+}
+
+/// The same with its place, where the test changes the configuration.
+pub(crate) fn changing(servers: &[Server]) -> (Daemon, Rc<Place>) {
+    let daemon = start(servers);
+    let place = Rc::clone(daemon.place());
+    (daemon, place)
 }
 
 pub(crate) fn text(servers: &[Server], place: &Place) -> String {

@@ -1,22 +1,11 @@
 //! What an operator disables agents see no more, at once; the process stays, and what is enabled again is as it was.
 
-use std::rc::Rc;
-
 use serde_json::{Value, json};
 
+use crate::reloads::{changing, text};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result};
 
 const CHANGED: &str = "notifications/tools/list_changed";
-
-fn text(servers: &[Server], place: &Place) -> String {
-    servers.iter().map(|server| server.toml(place)).collect()
-}
-
-fn changing(servers: &[Server]) -> (Daemon, Rc<Place>) {
-    let place = Place::new();
-    let file = place.write("changing.toml", text(servers, &place));
-    (Setup::new().config(file).start_in(&place), place)
-}
 
 fn says(daemon: &Daemon, args: &[&str], expected: &str) {
     let ran = daemon.client(args).expect_code(0);

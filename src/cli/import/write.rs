@@ -1,8 +1,10 @@
 //! What was agreed to, written: secrets first, so that the configuration never refers to what is not there.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
-use crate::cli::edited::write_secret;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile};
 
@@ -29,4 +31,20 @@ pub(in crate::cli) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>
             Err(error)
         }
     }
+}
+
+/// Writes a file that is for its owner only from its first moment on, in a directory that is.
+///
+/// # Errors
+/// As a sentence.
+fn write_secret(path: &Path, content: &str) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    ConfigFile::open(path).map_err(cannot)?.write(content).map_err(|error| error.to_string())?;
+    private(path.parent().unwrap_or(path)).map_err(cannot)
+}
+
+/// A directory that was there may be open to others.
+fn private(directory: &Path) -> io::Result<()> {
+    let mode = fs::metadata(directory)?.permissions().mode();
+    if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
 }

@@ -1,11 +1,11 @@
 //! `mcpd check`: what there is to say of a configuration, without starting anything.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
+use super::look::Look;
 use super::{FAILED, USAGE, fail, put};
 use crate::advice;
 use crate::catalog::Lists;
@@ -123,7 +123,7 @@ impl<'a> Findings<'a> {
 
     /// For a person, beside what was asked for.
     fn explain(&self) {
-        let colour = std::io::stderr().is_terminal();
+        let colour = Look::of_stderr().has_colour();
         match self.refusal {
             Some(error) => tell!("{}\n", error.render(colour)),
             None => self.diagnostics.iter().for_each(|warning| tell!("{}\n", warning.render(colour))),

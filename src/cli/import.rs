@@ -9,7 +9,7 @@ mod found;
 pub(super) mod write;
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, stderr, stdin, stdout};
+use std::io::{IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,6 +17,7 @@ use clap::Args;
 
 use self::found::Found;
 use super::edited::{check, next_step, our_file, secrets_of};
+use super::look::Look;
 use super::outcome::aside;
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, put};
@@ -70,7 +71,7 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
         return Ok(outcome);
     }
     check(import.file.as_deref(), &file, &text, &files).map_err(|error| fail(FAILED, error))?;
-    put(diff::unified(file.text(), &text, &path, stdout().is_terminal()))?;
+    put(diff::unified(file.text(), &text, &path, Look::of_stdout().has_colour()))?;
     aside(format_args!("{}", told(&files)));
     if import.dry_run {
         tell!("mcpd: nothing is written");
@@ -99,7 +100,7 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
         return Ok(Vec::new());
     }
     config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
-        tell!("{}", error.render(stderr().is_terminal()));
+        tell!("{}", error.render(Look::of_stderr().has_colour()));
         fail(USAGE, "nothing is imported into a configuration with errors")
     })
 }
@@ -107,7 +108,7 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
 /// Plans every server that was found, says what becomes of each, and how many are added.
 fn take(found: &Found, plan: &mut Plan<'_>, rename: bool) -> usize {
     let mut added = 0;
-    let colour = stderr().is_terminal();
+    let colour = Look::of_stderr().has_colour();
     for file in &found.files {
         tell!("{} ({})", one_line(&file.path.display().to_string()), file.title);
         for complaint in file.complaints(colour) {

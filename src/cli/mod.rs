@@ -8,6 +8,7 @@ mod outcome;
 
 mod add;
 mod agent;
+mod arguments;
 mod call;
 mod calls;
 mod check;
@@ -19,6 +20,7 @@ mod health;
 mod import;
 mod log_level;
 mod logs;
+mod look;
 mod order;
 mod profile;
 mod reload;
@@ -29,177 +31,17 @@ mod text;
 mod tools;
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-use self::health::Health;
+use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
-use self::profile::Door;
 use crate::admin::{CallsWanted, LogsWanted, Order};
-use crate::logging::Format;
 use crate::manager::Toggle;
 use crate::server::Cgroups;
 use crate::sockets::{RuntimeDir, SocketError};
-
-/// One daemon that owns your MCP servers and serves them to all your agents.
-///
-/// Exit codes: 0 fine · 1 a server is failed or in backoff, or what was asked for failed · 2 usage or configuration · 3 the
-/// daemon is not running.
-#[derive(Debug, Parser)]
-#[command(name = "mcpd", version, max_term_width = 100)]
-struct Arguments {
-    /// Directory of sockets and lock [default: $XDG_RUNTIME_DIR/mcpd, else ~/.local/state/mcpd/run]
-    #[arg(long, global = true, value_name = "DIR")]
-    runtime_dir: Option<PathBuf>,
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run the daemon in the foreground
-    Serve {
-        /// Configuration, TOML or JSON with `mcpServers`; repeatable [default: /etc/mcpd/config.toml, ~/.config/mcpd/config.toml and config.d/*.toml beside it]
-        #[arg(long, value_name = "FILE")]
-        config: Vec<PathBuf>,
-        /// What is logged: a level, or parts such as `info,mcpd::session=debug` [default: $RUST_LOG, else info]
-        #[arg(long, value_name = "FILTER")]
-        log: Option<String>,
-        /// How it looks on stderr [default: human; if stderr is the journal, entries with fields of the journal's own]
-        #[arg(long, value_enum, value_name = "FORMAT")]
-        log_format: Option<Format>,
-        /// Divide the cgroup that mcpd is started in among servers with limits: it is mcpd's own (systemd's `Delegate=`)
-        #[arg(long)]
-        own_cgroup: bool,
-    },
-    /// Show servers, agents and sockets of the running daemon
-    Status {
-        /// Ask every server that runs how it is first; exit 1 also if one does not answer within its `health_timeout`
-        #[arg(long)]
-        check: bool,
-        /// Print the whole report as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the tools that agents see
-    Tools {
-        #[command(flatten)]
-        door: Door,
-        /// Print them as the daemon lists them, as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Call a tool as an agent would
-    Call {
-        #[command(flatten)]
-        door: Door,
-        /// Its exposed name, as `mcpd tools` prints it
-        tool: String,
-        /// Its arguments, a JSON object
-        #[arg(default_value = "{}")]
-        arguments: String,
-        /// Print the whole result as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show who called what, oldest first
-    Calls {
-        /// Show also the calls that end from now on
-        #[arg(short, long)]
-        follow: bool,
-        /// Show only the calls of this server
-        #[arg(long, value_name = "SERVER")]
-        server: Option<String>,
-        /// Print each call as a line of JSON
-        #[arg(long)]
-        json: bool,
-        /// How many of the calls that have ended
-        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 20)]
-        last: usize,
-    },
-    /// Show what servers write to stderr, oldest first
-    Logs {
-        /// Show only what this server writes
-        server: Option<String>,
-        /// Show also the lines that are written from now on
-        #[arg(short, long)]
-        follow: bool,
-        /// Print each line as a line of JSON
-        #[arg(long)]
-        json: bool,
-        /// How many of the lines that are kept, 256 KiB of each server
-        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 100)]
-        last: usize,
-    },
-    /// Start a server again, at once, and wait until it is ready or has failed
-    Restart {
-        /// Its name, as `mcpd status` prints it
-        server: String,
-    },
-    /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
-    Disable {
-        /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]")]
-        what: String,
-        /// Stop the server, too
-        #[arg(long)]
-        stop: bool,
-    },
-    /// Show again what was disabled; a server that was stopped is started and waited for
-    Enable {
-        /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]")]
-        what: String,
-    },
-    /// Say how a server is, whatever it answers when it is asked
-    Health {
-        /// Its name, as `mcpd status` prints it
-        server: String,
-        /// How it is
-        #[arg(value_enum)]
-        health: Health,
-    },
-    /// Add a server to the configuration, and leave all else in it as it is
-    Add(add::Add),
-    /// Take a server out of the configuration, and leave all else in it as it is
-    Remove(remove::Remove),
-    /// Add the servers of other clients on this machine to the configuration, and leave all else in it as it is
-    Import(import::Import),
-    /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
-    ///
-    /// What is new or changed is started beside what runs, which goes on if that fails. Exits with 1 if a server failed, with 2
-    /// if the configuration does not hold: then nothing has changed.
-    Reload {
-        /// Print it as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what the running daemon logs, or change it until it ends
-    LogLevel {
-        /// A level, or parts such as `info,mcpd::session=debug`
-        filter: Option<String>,
-    },
-    /// Say what is wrong with the configuration, without starting anything and without a daemon
-    Check(check::Arguments),
-    /// Print the JSON Schema of the configuration, for editors
-    Schema,
-    /// Join standard input and output to the daemon, for agents that can only launch commands
-    Connect {
-        #[command(flatten)]
-        door: Door,
-        /// Print instead what has this client do so, ready to be pasted: claude-code, claude-desktop, codex, cursor, gemini,
-        /// vscode, windsurf or zed
-        #[arg(long, value_name = "CLIENT")]
-        print: Option<String>,
-    },
-    /// Show what mcpd does, with a built-in server and nothing configured
-    Demo,
-    /// Run the demonstration's MCP server on standard input and output
-    DemoServer,
-}
 
 /// Parses the arguments and runs the command.
 #[must_use]

@@ -1,11 +1,11 @@
 //! `mcpd serve`.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use sd_notify::NotifyState;
 
+use super::look::Look;
 use super::{FAILED, USAGE, block_on, fail};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
@@ -25,7 +25,7 @@ pub(super) fn run(
         Ok(filter) => filter,
         Err(refused) => return fail(USAGE, refused),
     };
-    let colour = std::io::stderr().is_terminal();
+    let colour = Look::of_stderr().has_colour();
     let Loaded { config, warnings, hint, files: read, .. } = match config::load(files, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {

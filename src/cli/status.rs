@@ -6,7 +6,8 @@ use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::text::{marked, one_line, table};
+use super::look::{Cell, Look, Tone};
+use super::text::{marked, one_line};
 use super::{FAILED, NOT_RUNNING, fail, say};
 use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, ReloadRefused, Report, ServerReport};
 use crate::admin::{self, AskError};
@@ -49,7 +50,8 @@ fn is_down(server: &ServerReport) -> bool {
 /// The report as a person reads it.
 pub(super) fn render(report: &Report) -> String {
     let up = duration(report.uptime_ms);
-    let mut text = format!("mcpd {} · pid {} · up {up}\n\n", report.version, report.pid);
+    let head = format!("mcpd {} · pid {} · up {up}", report.version, report.pid);
+    let mut text = format!("{}\n\n", Look::of_stdout().paint(Tone::Head, &head));
     if let Some(ReloadRefused { time, reason }) = &report.reload_refused {
         text += &format!("the configuration was read again at {time} and does not hold, so nothing has changed:\n");
         reason.lines().for_each(|line| text += &format!("    {line}\n"));
@@ -88,22 +90,33 @@ fn profile(ProfileReport { name, socket, servers, tools, agents }: &ProfileRepor
 
 fn servers(servers: &[ServerReport]) -> String {
     let header = ["SERVER", "STATE", "PID", "UP", "VERSION", "TOOLS", "DENIED", "CALLS", "ERRORS", "RESTARTS"];
-    table(header, servers.iter().flat_map(|server| iter::once(row(server)).chain(instances(&server.instances))))
+    Look::of_stdout()
+        .table(header, servers.iter().flat_map(|server| iter::once(row(server)).chain(instances(&server.instances))))
 }
 
-fn row(server: &ServerReport) -> [String; 10] {
+fn row(server: &ServerReport) -> [Cell; 10] {
     [
-        server.name.clone(),
-        shown_state(server),
-        server.pid.map_or_else(dash, |pid| pid.to_string()),
-        server.uptime_ms.map_or_else(dash, duration),
-        server.protocol.clone().unwrap_or_else(dash),
-        format!("{}{}", server.tools_exposed, if server.tools_truncated { "+" } else { "" }),
-        server.tools_denied.to_string(),
-        server.calls.to_string(),
-        server.errors.to_string(),
-        server.restarts.to_string(),
+        server.name.as_str().into(),
+        Cell::new(tone(server), shown_state(server)),
+        server.pid.map_or_else(dash, |pid| pid.to_string()).into(),
+        server.uptime_ms.map_or_else(dash, duration).into(),
+        server.protocol.clone().unwrap_or_else(dash).into(),
+        format!("{}{}", server.tools_exposed, if server.tools_truncated { "+" } else { "" }).into(),
+        server.tools_denied.to_string().into(),
+        server.calls.to_string().into(),
+        server.errors.to_string().into(),
+        server.restarts.to_string().into(),
     ]
+}
+
+fn tone(server: &ServerReport) -> Tone {
+    match &*server.state {
+        _ if is_down(server) => Tone::Bad,
+        _ if server.disabled => Tone::Faint,
+        "ready" => Tone::Good,
+        "starting" | "stopping" => Tone::Doubtful,
+        _ => Tone::Plain,
+    }
 }
 
 fn shown_state(server: &ServerReport) -> String {
@@ -112,26 +125,26 @@ fn shown_state(server: &ServerReport) -> String {
 }
 
 /// A row for each of the first, below that of their server; what is told of the server only is left out.
-fn instances(all: &[InstanceReport]) -> Vec<[String; 10]> {
+fn instances(all: &[InstanceReport]) -> Vec<[Cell; 10]> {
     let row = |one: &InstanceReport| {
-        let [version, tools, denied] = [const { String::new() }; 3];
+        let [version, tools, denied] = [const { String::new() }; 3].map(Cell::from);
         [
-            format!("  {}", shortened(&one.purpose)),
-            one.state.clone(),
-            one.pid.map_or_else(dash, |pid| pid.to_string()),
-            one.uptime_ms.map_or_else(dash, duration),
+            format!("  {}", shortened(&one.purpose)).into(),
+            one.state.as_str().into(),
+            one.pid.map_or_else(dash, |pid| pid.to_string()).into(),
+            one.uptime_ms.map_or_else(dash, duration).into(),
             version,
             tools,
             denied,
-            one.calls.to_string(),
-            one.errors.to_string(),
-            one.restarts.to_string(),
+            one.calls.to_string().into(),
+            one.errors.to_string().into(),
+            one.restarts.to_string().into(),
         ]
     };
     let mut rows: Vec<_> = all.iter().take(INSTANCES).map(row).collect();
     if all.len() > INSTANCES {
-        let mut more = [const { String::new() }; 10];
-        more[0] = format!("  … {} more", all.len() - INSTANCES);
+        let mut more = [const { String::new() }; 10].map(Cell::from);
+        more[0] = format!("  … {} more", all.len() - INSTANCES).into();
         rows.push(more);
     }
     rows
@@ -196,7 +209,8 @@ fn agents(agents: &[AgentReport]) -> String {
             agent.calls.to_string(),
         ]
     };
-    table(["AGENT", "CLIENT", "PID", "PROFILE", "VERSION", "CONNECTED", "CALLS"], agents.iter().map(row))
+    Look::of_stdout()
+        .table(["AGENT", "CLIENT", "PID", "PROFILE", "VERSION", "CONNECTED", "CALLS"], agents.iter().map(row))
 }
 
 fn dash() -> String {

@@ -1,19 +1,4 @@
-//! Plain text: aligned columns, and a peer's words made fit for a terminal.
-
-use comfy_table::{ContentArrangement, Table, TableStyle};
-
-/// Columns aligned by spaces, the same on a terminal and in a pipe.
-pub(super) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
-    for row in rows {
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-}
+//! A peer's words made fit for a terminal.
 
 /// `text` without control characters but for line ends and tabs: what a server says must not steer the terminal.
 pub(super) fn printable(text: &str) -> String {

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::agent::Agent;
+use super::look::Look;
 use super::profile::Door;
-use super::text::{printable, table};
+use super::text::printable;
 use super::{FAILED, fail, say};
 use crate::sockets::RuntimeDir;
 
@@ -57,5 +58,5 @@ fn render(list: &List) -> String {
     if list.tools.is_empty() {
         return "no tools: `mcpd status` shows why\n".to_owned();
     }
-    table(["TOOL", "WHAT IT DOES"], list.tools.iter().map(|tool| [tool.name.clone(), summary(tool)]))
+    Look::of_stdout().table(["TOOL", "WHAT IT DOES"], list.tools.iter().map(|tool| [tool.name.clone(), summary(tool)]))
 }

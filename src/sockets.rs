@@ -15,6 +15,7 @@ mod reserve;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::activation::Activated;
@@ -57,6 +58,23 @@ impl RuntimeDir {
             .or_else(|| Some(absolute("HOME")?.join(".local/state/mcpd/run")))
             .map(Self)
             .ok_or(SocketError::NoDirectory)
+    }
+
+    /// Where a client looks for the daemon: as [`RuntimeDir::resolve`] says, or, where neither `given` nor `$XDG_RUNTIME_DIR` tells
+    /// and nobody serves below `$HOME`, in `/run/user/UID/mcpd`, if the login session has made `/run/user/UID`.
+    ///
+    /// The SDKs' clients, among others, launch servers, and so `mcpd connect`, with little more than `HOME` and `PATH`.
+    ///
+    /// # Errors
+    /// [`SocketError::NoDirectory`] if none of them is there.
+    pub fn of_daemon(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
+        let is_told = given.is_some() || var("XDG_RUNTIME_DIR").is_some_and(|path| Path::new(&path).is_absolute());
+        let resolved = Self::resolve(given, var);
+        let is_served = |found: &Self| UnixStream::connect(found.socket(AGENT_SOCKET)).is_ok();
+        match of_login_session() {
+            Some(session) if !is_told && !resolved.as_ref().is_ok_and(is_served) => Ok(session),
+            _ => resolved,
+        }
     }
 
     /// The directory itself.
@@ -104,6 +122,14 @@ impl RuntimeDir {
         }
         Ok(())
     }
+}
+
+/// Below what systemd-logind makes for a user, and gives to nobody else.
+fn of_login_session() -> Option<RuntimeDir> {
+    let user = rustix::process::geteuid().as_raw();
+    let session = Path::new("/run/user").join(user.to_string());
+    let found = std::fs::symlink_metadata(&session).ok()?;
+    (found.is_dir() && found.uid() == user).then(|| RuntimeDir(session.join("mcpd")))
 }
 
 /// The right to serve in a directory, held as long as this lives.

@@ -48,7 +48,12 @@ use crate::sockets::{RuntimeDir, SocketError};
 pub fn main() -> ExitCode {
     let Arguments { runtime_dir, command } = Arguments::parse();
     let options = connect_print::options(runtime_dir.as_deref());
-    let directory = || RuntimeDir::resolve(runtime_dir, |name| std::env::var_os(name));
+    let var = |name: &str| std::env::var_os(name);
+    let is_daemon = matches!(command, Command::Serve { .. });
+    let directory = || match is_daemon {
+        true => RuntimeDir::resolve(runtime_dir, var),
+        false => RuntimeDir::of_daemon(runtime_dir, var),
+    };
     match command {
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),

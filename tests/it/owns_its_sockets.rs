@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, run, signal, until, wait_exit};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, run, signal, skipped, until, wait_exit};
 
 fn setup() -> Setup {
     Setup::with(Server::named("a"))
@@ -202,6 +202,35 @@ fn without_a_runtime_directory_in_the_environment_it_is_below_home() {
     is_found_in(&Place::new(), "home/.local/state/mcpd/run", |command| {
         command.env_remove("XDG_RUNTIME_DIR");
     });
+}
+
+#[test]
+fn a_client_that_was_told_no_runtime_directory_finds_the_daemon_of_the_login_session() {
+    if run(Command::new("unshare").args(["--mount", "true"])).code != Some(0) {
+        return skipped("no file system can be mounted");
+    }
+    let daemon = setup().start();
+    let place = daemon.place();
+    // What many programs leave to the servers that they launch is no more than HOME and PATH.
+    let found = |prepare: &str| {
+        let sessions = "mount -t tmpfs none /run; session=/run/user/$(id -u); mkdir -p -m 700 $session";
+        let script = format!(r#"{sessions}; ln -s "$1" $session/mcpd; {prepare}; exec "$0" status --json"#);
+        let mut command = place.command("unshare");
+        command.args(["--mount", "sh", "-ec", &script, MCPD]).arg(place.runtime_dir()).env_remove("XDG_RUNTIME_DIR");
+        run(&mut command)
+    };
+    let of_the_session = found(":").expect_code(0).json();
+    assert_eq!(of_the_session["pid"], daemon.pid());
+    let below_home = place.path("home/.local/state/mcpd/run");
+    let of_another_user = found("chown 65534 $session").expect_code(3);
+    assert!(of_another_user.stderr.contains(below_home.to_str().expect("text")), "{of_another_user}");
+    // A daemon that was told none either comes first.
+    let mut other = place.command(MCPD);
+    other.args(["serve", "--runtime-dir"]).arg(below_home).stdin(Stdio::null()).stderr(Stdio::null());
+    let mut other = other.spawn().expect("mcpd starts");
+    until("it is found", || (found(":").json()["pid"] == other.id()).then_some(()));
+    signal(other.id(), Signal::TERM);
+    assert!(wait_exit(&mut other).success());
 }
 
 #[test]

@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use clap_complete::ArgValueCandidates;
 
+use super::completions::{self, Shell};
 use super::health::Health;
 use super::profile::Door;
 use crate::logging::Format;
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
-///
-/// Exit codes: 0 fine · 1 a server is failed or in backoff, or what was asked for failed · 2 usage or configuration · 3 the
-/// daemon is not running.
 #[derive(Debug, Parser)]
-#[command(name = "mcpd", version, max_term_width = 100)]
+#[command(name = "mcpd", version, max_term_width = 100, after_help = EXIT_CODES, subcommand_value_name = "COMMAND")]
 pub(super) struct Arguments {
     /// Directory of sockets and lock [default: $XDG_RUNTIME_DIR/mcpd, else ~/.local/state/mcpd/run]
     #[arg(long, global = true, value_name = "DIR")]
@@ -21,6 +20,9 @@ pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Command,
 }
+
+const EXIT_CODES: &str = "Exit codes: 0 fine · 1 a server is failed or in backoff, or what was asked for failed · 2 usage or \
+    configuration · 3 the daemon is not running";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -75,7 +77,7 @@ pub(super) enum Command {
         #[arg(short, long)]
         follow: bool,
         /// Show only the calls of this server
-        #[arg(long, value_name = "SERVER")]
+        #[arg(long, value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
         server: Option<String>,
         /// Print each call as a line of JSON
         #[arg(long)]
@@ -87,6 +89,7 @@ pub(super) enum Command {
     /// Show what servers write to stderr, oldest first
     Logs {
         /// Show only what this server writes
+        #[arg(add = ArgValueCandidates::new(completions::servers))]
         server: Option<String>,
         /// Show also the lines that are written from now on
         #[arg(short, long)]
@@ -101,12 +104,13 @@ pub(super) enum Command {
     /// Start a server again, at once, and wait until it is ready or has failed
     Restart {
         /// Its name, as `mcpd status` prints it
+        #[arg(add = ArgValueCandidates::new(completions::servers))]
         server: String,
     },
     /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
     Disable {
         /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]")]
+        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCandidates::new(completions::servers))]
         what: String,
         /// Stop the server, too
         #[arg(long)]
@@ -115,12 +119,13 @@ pub(super) enum Command {
     /// Show again what was disabled; a server that was stopped is started and waited for
     Enable {
         /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]")]
+        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCandidates::new(completions::servers))]
         what: String,
     },
     /// Say how a server is, whatever it answers when it is asked
     Health {
         /// Its name, as `mcpd status` prints it
+        #[arg(add = ArgValueCandidates::new(completions::servers))]
         server: String,
         /// How it is
         #[arg(value_enum)]
@@ -156,9 +161,16 @@ pub(super) enum Command {
         door: Door,
         /// Print instead what has this client do so, ready to be pasted: claude-code, claude-desktop, codex, cursor, gemini,
         /// vscode, windsurf or zed
-        #[arg(long, value_name = "CLIENT")]
+        #[arg(long, value_name = "CLIENT", add = ArgValueCandidates::new(completions::clients))]
         print: Option<String>,
     },
+    /// Print what has a shell complete commands, and the names of servers and tools as they are
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page of mcpd, or write those of all commands
+    Man(super::man::Pages),
     /// Show what mcpd does, with a built-in server and nothing configured
     Demo,
     /// Run the demonstration's MCP server on standard input and output

@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
 use self::found::Found;
+use super::completions;
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::look::Look;
 use super::outcome::aside;
@@ -31,7 +33,7 @@ use crate::sockets::RuntimeDir;
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// Import from this client or file only; repeatable [default: every client that is configured here]
-    #[arg(long, value_name = "CLIENT|FILE")]
+    #[arg(long, value_name = "CLIENT|FILE", add = ArgValueCandidates::new(completions::clients))]
     from: Vec<String>,
     /// Show what would be written, and write nothing
     #[arg(long)]

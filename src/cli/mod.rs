@@ -12,6 +12,7 @@ mod arguments;
 mod call;
 mod calls;
 mod check;
+mod completions;
 mod connect;
 mod connect_print;
 mod demo;
@@ -21,6 +22,7 @@ mod import;
 mod log_level;
 mod logs;
 mod look;
+mod man;
 mod order;
 mod profile;
 mod reload;
@@ -46,6 +48,9 @@ use crate::sockets::{RuntimeDir, SocketError};
 /// Parses the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(answered) = completions::answer() {
+        return answered;
+    }
     let Arguments { runtime_dir, command } = Arguments::parse();
     let options = connect_print::options(runtime_dir.as_deref());
     let var = |name: &str| std::env::var_os(name);
@@ -98,6 +103,8 @@ pub fn main() -> ExitCode {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
         Command::Check(arguments) => check::run(&arguments),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man(pages) => man::run(&pages),
         Command::Schema => say(crate::config::SCHEMA),
         Command::Connect { door, print: Some(client) } => {
             connect_print::run(&client, &[options, door.options()].concat())

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
-use super::{USAGE, fail, no_connection};
+use super::{USAGE, completions, fail, no_connection};
 use crate::config::{Profile, is_profile_name};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir, agent_socket};
 
@@ -15,7 +16,7 @@ use crate::sockets::{AGENT_SOCKET, RuntimeDir, agent_socket};
 #[derive(Debug, Args)]
 pub(super) struct Door {
     /// As an agent of this profile, as `mcpd status` prints it
-    #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, hide_default_value = true)]
+    #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, hide_default_value = true, add = ArgValueCandidates::new(completions::profiles))]
     profile: String,
 }
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 
+use super::completions;
 use super::edited::{next_step, our_file, secrets_of};
 use super::{FAILED, USAGE, fail, say};
 use crate::config::edit::file::ConfigFile;
@@ -18,6 +20,7 @@ use crate::sockets::RuntimeDir;
 #[derive(Debug, Args)]
 pub(super) struct Remove {
     /// Its name
+    #[arg(add = ArgValueCandidates::new(completions::servers))]
     name: String,
     /// The configuration to take it out of [default: the one it stands in: ~/.config/mcpd/config.toml, or one of config.d]
     #[arg(long, value_name = "FILE")]

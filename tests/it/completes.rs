@@ -1,0 +1,93 @@
+//! A shell completes commands, options, and the names that the daemon has at that moment, and never waits for long.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{MCPD, Place, Server, Setup, run, signal};
+
+/// Answers what bash would offer for the last of the words, one a line, in the order in which it would show them.
+const BASH: &str = r#"
+source <(mcpd completions bash)
+complete -p mcpd >/dev/null || exit 9
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
+_clap_complete_mcpd mcpd "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+
+/// What bash offers behind `mcpd` in this place.
+#[track_caller]
+fn offered(place: &Place, words: &[&str]) -> Vec<String> {
+    let directory = Path::new(MCPD).parent().expect("it is in a directory");
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").expect("PATH is set"));
+    let mut command = place.command("bash");
+    command.env("PATH", path).args(["--norc", "-c", BASH, "bash", "mcpd"]).args(words);
+    let ran = run(&mut command);
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""), "{words:?}: {ran}");
+    ran.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn commands_options_and_words_are_completed_without_a_daemon() {
+    let place = Place::new();
+    assert_eq!(offered(&place, &["res"]), ["restart"]);
+    assert_eq!(offered(&place, &["connect", "--pr"]), ["--profile", "--print"]);
+    assert_eq!(offered(&place, &["connect", "--print", "c"]), ["claude-code", "claude-desktop", "codex", "cursor"]);
+    assert_eq!(offered(&place, &["health", "a", "d"]), ["down"]);
+    assert_eq!(offered(&place, &["completions", ""]).first().map(String::as_str), Some("bash"));
+    assert_eq!(offered(&place, &["restart", "a"]), [""; 0], "nothing is configured, and nobody complains");
+}
+
+#[test]
+fn names_are_those_that_the_running_daemon_has() {
+    let head = "[profiles.reviewer]\nservers = ['files']";
+    let servers = Setup::new().head(head).server(Server::named("files")).server(Server::named("git"));
+    let daemon = servers.start();
+    let directory = daemon.place().runtime_dir();
+    let directory = directory.to_str().expect("text");
+    let offered = |words: &[&str]| offered(daemon.place(), &[&["--runtime-dir", directory], words].concat());
+    assert_eq!(offered(&["restart", ""])[..2], ["files", "git"]);
+    for command in ["disable", "enable", "health", "logs"] {
+        assert_eq!(offered(&[command, "f"]), ["files"], "{command}");
+    }
+    assert_eq!(offered(&["calls", "--server", "g"]), ["git"]);
+    assert_eq!(offered(&["connect", "--profile", ""]), ["default", "reviewer"]);
+}
+
+#[test]
+fn names_are_those_of_the_configuration_where_no_daemon_answers() {
+    let mut daemon = Setup::with(Server::named("live")).start();
+    let config = daemon.place().path("xdg-config/mcpd");
+    std::fs::create_dir(&config).expect("a fresh directory");
+    daemon.place().write("xdg-config/mcpd/config.toml", "[servers.written]\ncommand = 'x'\n[profiles.p]\n");
+    let directory = daemon.place().runtime_dir();
+    let directory = directory.to_str().expect("text");
+    assert_eq!(offered(daemon.place(), &["restart", "--runtime-dir", directory, "l"]), ["live"]);
+    assert_eq!(offered(daemon.place(), &["restart", "w"]), ["written"], "nobody is there");
+    assert_eq!(offered(daemon.place(), &["connect", "--profile", ""]), ["default", "p"]);
+    daemon.signal(Signal::STOP);
+    let start = Instant::now();
+    let found = offered(daemon.place(), &["restart", "--runtime-dir", directory, "w"]);
+    let took = start.elapsed();
+    signal(daemon.pid(), Signal::CONT);
+    assert_eq!(found, ["written"], "somebody is there, and hangs");
+    assert!(took < Duration::from_secs(3), "it took {took:?}");
+}
+
+#[test]
+fn every_shell_has_a_script_that_says_for_whom_it_is() {
+    let place = Place::new();
+    for (shell, word) in [
+        ("bash", "complete -o"),
+        ("zsh", "#compdef mcpd"),
+        ("fish", "complete --keep-order"),
+        ("elvish", "edit:completion"),
+    ] {
+        let ran = place.mcpd(&["completions", shell]).expect_code(0);
+        assert!(ran.stdout.contains(word) && ran.stderr.is_empty(), "{ran}");
+        assert!(!ran.stdout.contains('/') || !ran.stdout.contains(MCPD), "it is the same wherever mcpd is: {ran}");
+    }
+    let unknown = place.mcpd(&["completions", "csh"]).expect_code(2);
+    assert!(unknown.stderr.contains("bash, elvish, fish, zsh"), "{unknown}");
+}

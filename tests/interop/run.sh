@@ -45,6 +45,13 @@ check_with() {
         echo "FAIL $2 with $1 ended with status $?" | tee -a "$results"
 }
 
+# A small run of what the README's numbers come from.
+check_savings() {
+    PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 200 python3 benches/savings.py --agents 3 \
+        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
+        echo "FAIL savings.py ended with status $?" | tee -a "$results"
+}
+
 install_node_packages
 make_venv mcp-1 requirements.txt
 make_venv mcp-2 requirements-2.txt
@@ -59,6 +66,7 @@ check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
 check_with mcp-2 documentation.py
+check_savings
 
 echo "checked in $SECONDS s"
 passed=$(grep -c '^ok' "$results" || true)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
-# checks with both lines of the Python and of the TypeScript SDK, and in raw bytes. Needs Node 20, Python 3.11, git and, to
-# install, package registries; leaves no process.
+# checks with both lines of the Python and of the TypeScript SDK, and in raw bytes; then what mcpd saves, and its Debian
+# package. Needs Node 20, Python 3.11, git, dpkg-dev and, to install, package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail
 
+# Built quickly rather than well, beside the installation of everything else.
+readonly cargo_deb=3.8.0
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 target=${CARGO_TARGET_DIR:-target}
@@ -27,6 +29,11 @@ make_venv() {
     local pip=$scratch/$1/bin/pip requirements=$here/$2
     python3 -m venv "$scratch/$1"
     "$pip" install --quiet --disable-pip-version-check --require-hashes --requirement "$requirements" "${@:3}"
+}
+
+install_packager() {
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --no-default-features \
+        --version "$cargo_deb" --root "$target/tools" cargo-deb
 }
 
 # By way of a directory of wheels, from which uvx then installs too: it checks no hashes, and runs without network.
@@ -52,10 +59,20 @@ check_savings() {
         echo "FAIL savings.py ended with status $?" | tee -a "$results"
 }
 
+check_package() {
+    local package
+    package=$(PATH=$target/tools/bin:$PATH debian/build.sh) &&
+        PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 120 python3 "$here/checks/package.py" --results "$results" "$package" ||
+        echo "FAIL the Debian package: status $?" | tee -a "$results"
+}
+
+install_packager &
+packager=$!
 install_node_packages
 make_venv mcp-1 requirements.txt
 make_venv mcp-2 requirements-2.txt
 install_python_servers
+wait "$packager"
 echo "installed in $SECONDS s"
 cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 SECONDS=0
@@ -67,6 +84,7 @@ check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
 check_with mcp-2 documentation.py
 check_savings
+check_package
 
 echo "checked in $SECONDS s"
 passed=$(grep -c '^ok' "$results" || true)

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds the Debian package and prints where it is. Needs cargo-deb (`cargo install --locked cargo-deb`) and dpkg-dev.
+#
+# usage: build.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+# A directory of its own, so that what is packaged was built for nothing else.
+CARGO_TARGET_DIR=$(cd "$target" && pwd)/installed
+export CARGO_TARGET_DIR
+package=$CARGO_TARGET_DIR/release/package
+
+# What the binary and the tree do not have as it is installed.
+make_assets() {
+    rm -rf "$package"
+    mkdir "$package"
+    for unit in systemd/*.service systemd/*.socket; do
+        sed 's|%h/\.cargo/bin/mcpd|/usr/bin/mcpd|' "$unit" >"$package/${unit##*/}"
+    done
+    changelog | gzip -9n >"$package/changelog.Debian.gz"
+}
+
+# Debian's form of a list of changes; ours is beside it.
+changelog() {
+    local version maintainer date
+    version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+    maintainer=$(sed -n 's/^maintainer = "\(.*\)"$/\1/p' Cargo.toml)
+    date=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+    printf 'mcpd (%s-1) unstable; urgency=medium\n\n  * changelog.gz has what has changed.\n\n -- %s  %s\n' \
+        "$version" "$maintainer" "$(LC_ALL=C date --utc --rfc-email --date="@$date")"
+}
+
+cargo build --release --locked --bin mcpd
+make_assets
+cargo-deb --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"

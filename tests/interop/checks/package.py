@@ -1,0 +1,103 @@
+"""Checks the Debian package: installs it below a directory of its own, runs what is there, and removes it again."""
+
+import argparse
+import os
+import stat
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from daemon import Daemon, Server
+from results import Results
+
+
+class Root:
+    """A directory that dpkg takes for the whole system; it is never asked about any other."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        (self.path / "var/lib/dpkg/info").mkdir(parents=True)
+        (self.path / "var/lib/dpkg/status").touch()
+
+    def dpkg(self, *arguments):
+        # What it is not root for, it has to be root of something for.
+        alone = [] if os.getuid() == 0 else ["unshare", "--user", "--map-root-user"]
+        # The C library is the machine's own, of which there is no record here.
+        options = [f"--root={self.path}", f"--log={self.path}/log", "--force-not-root", "--force-depends"]
+        said = subprocess.run([*alone, "dpkg", *options, *arguments], capture_output=True, text=True, timeout=60)
+        assert said.returncode == 0, said.stdout + said.stderr
+
+    def files(self):
+        """All but dpkg's own, by their paths from here."""
+        below = (path.relative_to(self.path) for path in self.path.rglob("*"))
+        return {path for path in below if path.parts[0] not in ("var", "log")}
+
+
+def quiet(*command, **more):
+    """Runs what has nothing to say if all is well."""
+    said = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, **more)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), said
+
+
+def check_files(root):
+    """has files below /usr, which only root can change, and starts nothing when it is installed"""
+    everything = root.files()
+    assert all(path.parts[0] == "usr" for path in everything), everything
+    for path in everything:
+        status = (root.path / path).lstat()
+        assert status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH | stat.S_ISUID), path
+    scripts = {path.suffix for path in (root.path / "var/lib/dpkg/info").glob("mcpd.*")} - {".list", ".md5sums"}
+    assert not scripts, scripts
+
+
+def check_serving(root):
+    """serves, with what it is linked to here"""
+    mcpd = root.path / "usr/bin/mcpd"
+    with Daemon(mcpd, {"demo": Server([str(mcpd), "demo-server"])}) as daemon:
+        said = subprocess.check_output([mcpd, "tools", "--runtime-dir", daemon.runtime], text=True, timeout=20)
+        assert "demo__" in said, said
+
+
+def check_units(root):
+    """has units that systemd has nothing to say about"""
+    program = "/usr/bin/mcpd"
+    units = sorted((root.path / "usr/lib/systemd/user").iterdir())
+    assert {"mcpd.service", "mcpd.socket"} <= {unit.name for unit in units}, units
+    with TemporaryDirectory() as directory:
+        copies = [Path(directory) / unit.name for unit in units]
+        for unit, copy in zip(units, copies):
+            text = unit.read_text()
+            assert ".cargo" not in text and (program in text or unit.suffix != ".service"), text
+            # Verification wants the program to be there.
+            copy.write_text(text.replace(program, f"{root.path}{program}"))
+        quiet("systemd-analyze", "--user", "--man=no", "verify", *copies, env={**os.environ, "XDG_RUNTIME_DIR": directory})
+
+
+def check_example(root):
+    """has an example of a configuration that holds"""
+    example = root.path / "usr/share/doc/mcpd/examples/mcpd.toml"
+    subprocess.run([root.path / "usr/bin/mcpd", "check", example], check=True, stdout=subprocess.DEVNULL, timeout=20)
+
+
+CHECKS = [check_files, check_serving, check_units, check_example]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("package", type=Path)
+    arguments = parser.parse_args()
+    results = Results(arguments.results)
+    with TemporaryDirectory(prefix="mcpd-package-") as directory:
+        root = Root(directory)
+        with results.check("the Debian package can be installed"):
+            root.dpkg("--install", str(arguments.package))
+        for check in CHECKS:
+            with results.check(f"the Debian package {check.__doc__}"):
+                check(root)
+        with results.check("the Debian package leaves nothing when it is removed"):
+            root.dpkg("--remove", "mcpd")
+            assert not root.files(), root.files()
+
+
+main()

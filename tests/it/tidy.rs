@@ -111,6 +111,29 @@ fn nothing_waits_by_a_clock_that_jumps() {
     }
 }
 
+#[test]
+fn mcpd_opens_no_network_socket() {
+    for (name, text) in sources(&root().join("src")) {
+        for socket in ["TcpListener", "TcpStream", "TcpSocket", "UdpSocket", "AddressFamily::INET"] {
+            assert!(!text.contains(socket), "src/{name} has a {socket}");
+        }
+    }
+}
+
+#[test]
+fn the_page_on_security_names_tests_that_there_are() {
+    let page = fs::read_to_string(root().join("docs/security.md")).expect("text");
+    let tests = sources(&root().join("tests/it"));
+    let named: Vec<_> = page.split('`').filter_map(|word| word.split_once("::")).collect();
+    assert!(named.len() > 20);
+    for (module, test) in named.into_iter().filter(|named| *named != ("module", "name")) {
+        let is_there = |(name, text): &(String, String)| {
+            name.starts_with(module) && text.contains(&format!("#[test]\nfn {test}() {{"))
+        };
+        assert!(tests.iter().any(is_there), "docs/security.md names {module}::{test}");
+    }
+}
+
 /// How many cases each group of the matrix of faults has.
 const FAULTS: [(char, u32); 8] = [('A', 18), ('B', 22), ('C', 15), ('D', 9), ('E', 11), ('F', 7), ('G', 8), ('H', 12)];
 /// Those of them that are about what mcpd does not do: pinning the descriptions of tools, and hiding its memory.

@@ -41,7 +41,6 @@ use clap::Parser;
 use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
 use crate::admin::{CallsWanted, LogsWanted, Order};
-use crate::manager::Toggle;
 use crate::server::Cgroups;
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -81,20 +80,13 @@ pub fn main() -> ExitCode {
             let wanted = LogsWanted { last, server, follow };
             with(directory(), |directory| block_on(logs::run(&directory, wanted, json)))
         }
-        Command::Restart { server } => order(directory(), Order::Restart, &server),
+        Command::Restart { server } => order(directory(), (Order::Restart, &server)),
         Command::Disable { what, stop: true } if what.contains('/') => {
             fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own")
         }
-        Command::Disable { what, stop } => {
-            let (wanted, server) =
-                order::switch(&what, if stop { Toggle::Stop } else { Toggle::Disable }, Toggle::DisableTool);
-            order(directory(), wanted, server)
-        }
-        Command::Enable { what } => {
-            let (wanted, server) = order::switch(&what, Toggle::Enable, Toggle::EnableTool);
-            order(directory(), wanted, server)
-        }
-        Command::Health { server, health } => order(directory(), Order::Vouch(health.into()), &server),
+        Command::Disable { what, stop } => order(directory(), order::disable(&what, stop)),
+        Command::Enable { what } => order(directory(), order::enable(&what)),
+        Command::Health { server, health } => order(directory(), (Order::Vouch(health.into()), &server)),
         Command::Add(add) => add::run(&add, directory().ok()),
         Command::Remove(remove) => remove::run(&remove, directory().ok()),
         Command::Import(import) => import::run(&import, directory().ok()),
@@ -120,7 +112,7 @@ fn with(directory: Result<RuntimeDir, SocketError>, run: impl FnOnce(RuntimeDir)
     }
 }
 
-fn order(directory: Result<RuntimeDir, SocketError>, order: Order, server: &str) -> ExitCode {
+fn order(directory: Result<RuntimeDir, SocketError>, (order, server): (Order, &str)) -> ExitCode {
     with(directory, |directory| block_on(order::run(&directory, order, server)))
 }
 

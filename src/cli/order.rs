@@ -9,8 +9,18 @@ use crate::admin::{self, Order};
 use crate::manager::Toggle;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// What `enable` or `disable` asks for, and of which server: `SERVER`, or `SERVER/TOOL`.
-pub(super) fn switch(what: &str, of_server: Toggle, of_tool: fn(String) -> Toggle) -> (Order, &str) {
+/// What `disable` asks for, and of which server.
+pub(super) fn disable(what: &str, stop: bool) -> (Order, &str) {
+    switch(what, if stop { Toggle::Stop } else { Toggle::Disable }, Toggle::DisableTool)
+}
+
+/// What `enable` asks for, and of which server.
+pub(super) fn enable(what: &str) -> (Order, &str) {
+    switch(what, Toggle::Enable, Toggle::EnableTool)
+}
+
+/// Of `SERVER`, or of `SERVER/TOOL`.
+fn switch(what: &str, of_server: Toggle, of_tool: fn(String) -> Toggle) -> (Order, &str) {
     match what.split_once('/') {
         None => (Order::Toggle(of_server), what),
         Some((server, tool)) => (Order::Toggle(of_tool(tool.to_owned())), server),

@@ -90,3 +90,26 @@ fn a_client_that_is_not_known_is_said_with_those_that_are() {
     let ran = Place::new().mcpd(&["connect", "--print", "emacs"]).expect_code(2);
     assert!(ran.stdout.is_empty() && CLIENTS.iter().all(|(client, ..)| ran.stderr.contains(client)), "{ran}");
 }
+
+#[test]
+fn the_page_for_clients_shows_what_is_printed_for_each() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/agents.md")).expect("text");
+    let sections: Vec<_> = page.split("\n### ").collect();
+    let place = Place::new();
+    let home = place.path("home").display().to_string();
+    for (client, table, _) in CLIENTS {
+        let mut command = place.command(MCPD);
+        let ran = run(command.args(["connect", "--print", client]).env_remove("XDG_CONFIG_HOME")).expect_code(0);
+        let own = launch(client, table, &ran.stdout).swap_remove(0);
+        let shown = |text: &str| text.replace(&own, "/home/you/.cargo/bin/mcpd").replace(&home, "~");
+        let said = shown(&ran.stderr);
+        let (title, rest) = said.strip_prefix("for ").and_then(|said| said.split_once(" in ")).expect("a client");
+        let file = rest.split(',').next().expect("a file");
+        let section = sections.iter().find(|text| text.lines().next().is_some_and(|line| line.contains(title)));
+        let section = section.unwrap_or_else(|| panic!("no section for {title}"));
+        let entry = shown(&ran.stdout);
+        for part in said.split("itself: ").skip(1).map(str::trim).chain([file, &*entry]) {
+            assert!(section.contains(part), "{part}\nis not in\n{section}");
+        }
+    }
+}

@@ -14,27 +14,26 @@ fail() {
 
 # One JSON message a line, either way.
 send() {
-    jq --null-input --compact-output "$@" >&"$requests"
+    jq --null-input --compact-output "$@" >&"${mcpd[1]}"
 }
 
 # ask METHOD PARAMS leaves the result of a request in `result`. What has a method is no answer, whatever its id.
 ask() {
     local answer
     send --arg method "$1" --argjson params "$2" --argjson id $((++id)) '{jsonrpc: "2.0", $id, $method, $params}'
-    while read -r answer <&"$answers"; do
+    while read -r answer <&"${mcpd[0]}"; do
         jq --exit-status --argjson id "$id" '.id == $id and (has("method") | not)' <<<"$answer" >/dev/null || continue
         result=$(jq --compact-output .result <<<"$answer")
         [[ $result != null ]] || fail "$1: $(jq --raw-output .error.message <<<"$answer")"
         return
     done
-    fail "mcpd has closed the connection"
+    fail "nothing answers on $socket"
 }
 
 directory=${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/mcpd}
 socket=${directory:-$HOME/.local/state/mcpd/run}/mcp.sock
-socat -u OPEN:/dev/null "UNIX-CONNECT:$socket" 2>/dev/null || fail "nothing listens on $socket"
-coproc mcpd { socat - "UNIX-CONNECT:$socket"; }
-exec {answers}<&"${mcpd[0]}" {requests}>&"${mcpd[1]}"
+# Stays after socat, since bash forgets the pipes of a coprocess that has ended.
+coproc mcpd { socat - "UNIX-CONNECT:$socket" 2>/dev/null || true; exec >&-; cat >/dev/null; }
 
 ask initialize '{"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}'
 send '{jsonrpc: "2.0", method: "notifications/initialized"}'

@@ -31,6 +31,7 @@ mod serve;
 mod status;
 mod text;
 mod tools;
+mod waiting;
 
 use std::future::Future;
 use std::process::ExitCode;

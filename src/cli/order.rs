@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use super::text::{marked, one_line};
+use super::waiting::waiting;
 use super::{FAILED, fail, refused, say};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
@@ -29,7 +30,14 @@ fn switch(what: &str, of_server: Toggle, of_tool: fn(String) -> Toggle) -> (Orde
 
 pub(super) async fn run(directory: &RuntimeDir, order: Order, server: &str) -> ExitCode {
     let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
-    match admin::order(&directory.socket(ADMIN_SOCKET), order, server).await {
+    let what = match &order {
+        Order::Restart => format!("restarting {server}"),
+        Order::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
+        Order::Toggle(_) => format!("disabling {server}"),
+        Order::Vouch(_) => format!("telling {server}"),
+    };
+    let socket = directory.socket(ADMIN_SOCKET);
+    match waiting(|| what.clone(), admin::order(&socket, order, server)).await {
         Ok(ServerTold { tool, state, done: true, .. }) => {
             let tool = tool.map(|tool| format!("/{}", one_line(&tool))).unwrap_or_default();
             say(format!("{server}{tool}: {}\n", marked(&state, vouched)))

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use super::text::one_line;
+use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, refused, say};
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
-    let report = match admin::reload(&directory.socket(ADMIN_SOCKET)).await {
+    let what = || "reading the configuration again, and starting what it changes".to_owned();
+    let report = match waiting(what, admin::reload(&directory.socket(ADMIN_SOCKET))).await {
         Ok(report) => report,
         Err(error @ AskError::Refused(_)) => return fail(USAGE, error),
         Err(error) => return refused(&error),

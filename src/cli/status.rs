@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::look::{Cell, Look, Tone};
 use super::text::{marked, one_line};
+use super::waiting::waiting;
 use super::{FAILED, NOT_RUNNING, fail, say};
 use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, ReloadRefused, Report, ServerReport};
 use crate::admin::{self, AskError};
@@ -20,7 +21,9 @@ const LONGEST_PURPOSE: usize = 40;
 
 pub(super) async fn run(directory: &RuntimeDir, check: bool, json: bool) -> ExitCode {
     let socket = directory.socket(ADMIN_SOCKET);
-    let report = match if check { admin::check(&socket).await } else { admin::status(&socket).await } {
+    let asked = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
+    let what = || "asking every server how it is".to_owned();
+    let report = match waiting(what, asked).await {
         Ok(report) => report,
         Err(error @ AskError::NotRunning(_)) => return fail(NOT_RUNNING, error),
         Err(error) => return fail(FAILED, error),

@@ -64,6 +64,7 @@ mod serves_rmcp;
 mod shares_instances;
 mod shares_places;
 mod shows_lines;
+mod shows_live_views;
 mod spares_strangers;
 mod starts_lazily;
 mod stops_every_child;

@@ -1,0 +1,86 @@
+//! A real terminal, as tmux has it, with a shell in it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::rc::Rc;
+
+use super::place::{MCPD, Place};
+use super::run::{Ran, run};
+use super::say::{say, skipped};
+use super::wait::poll;
+use super::{PATIENCE, quoted};
+
+/// A terminal with a shell, in which `m` is `mcpd` as a client of the place's daemon. Dropping it closes it.
+pub(crate) struct Terminal {
+    place: Rc<Place>,
+}
+
+impl Terminal {
+    /// Opens one. `None` where there is no tmux, and then it says so.
+    pub(crate) fn open(place: &Rc<Place>, width: usize, height: usize) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            skipped("there is no tmux");
+            return None;
+        }
+        let terminal = Self { place: Rc::clone(place) };
+        let (mcpd, directory) = (quoted(MCPD), quoted(place.runtime_dir()));
+        let rc = place.write("rc", format!("PS1='$ '\nm() {{ {mcpd} \"$@\" --runtime-dir {directory}; }}\n"));
+        let (width, height) = (width.to_string(), height.to_string());
+        let mut command = terminal.command();
+        command.env("ENV", rc).args(["new-session", "-d", "-x", &width, "-y", &height, "sh"]);
+        let ran = run(&mut command).expect_code(0);
+        assert_eq!(ran.stderr, "");
+        terminal.wait("$");
+        Some(terminal)
+    }
+
+    /// Types `line` and ends it.
+    pub(crate) fn line(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.tmux(&["send-keys", "Enter"]);
+    }
+
+    /// What is seen, without blanks at the ends of lines and empty lines at the end.
+    pub(crate) fn screen(&self) -> String {
+        let text = self.tmux(&["capture-pane", "-p"]).stdout;
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    }
+
+    /// Waits until `text` is seen, and returns all that is.
+    #[track_caller]
+    pub(crate) fn wait(&self, text: &str) -> String {
+        self.wait_for(text, |screen| screen.contains(text))
+    }
+
+    /// Waits until what is seen is as wanted, and returns it.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let seen = poll(PATIENCE, || Some(self.screen()).filter(|screen| is_so(screen)));
+        seen.unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}\n{}", self.screen()))
+    }
+
+    #[track_caller]
+    fn tmux(&self, args: &[&str]) -> Ran {
+        run(self.command().args(args)).expect_code(0)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.place.command("tmux");
+        command.arg("-S").arg(self.socket()).args(["-f", "/dev/null", "-u"]);
+        command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
+        command
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.place.path("tmux")
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let closed = run(self.command().arg("kill-server"));
+        if closed.code != Some(0) {
+            say(&format!("the terminal was not closed: {closed}"));
+        }
+    }
+}

@@ -21,11 +21,17 @@ pub enum Taken<T> {
 
 impl<T> Default for Pending<T> {
     fn default() -> Self {
-        Self { next: 1, entries: VecDeque::new() }
+        Self::beginning_at(1)
     }
 }
 
 impl<T> Pending<T> {
+    /// A table whose first id is this one.
+    #[must_use]
+    pub fn beginning_at(first: u64) -> Self {
+        Self { next: first, entries: VecDeque::new() }
+    }
+
     /// Remembers what `entry` makes of a fresh id.
     pub fn register(&mut self, entry: impl FnOnce(u64) -> T) {
         let id = self.next;

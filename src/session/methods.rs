@@ -2,7 +2,6 @@
 //!
 //! Source: MCP 2025-11-25, `basic/lifecycle`, `basic/utilities`, `server/tools`.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use super::asked::Method;
 use super::in_flight::InFlight;
 use super::leaving::gone;
 use super::routing::not_sent;
+use super::said_meta::Said;
 use super::{Delayed, Introduction, Session};
 use crate::calls::{Caller, Outcome};
 use crate::era;
@@ -126,9 +126,7 @@ impl Session {
         let introduction = Introduction { client, protocol };
         // The only task that sets it, and only once.
         let _ = self.setup.facts.introduction.set(introduction);
-        if let Some(cwd) = meta.as_ref().and_then(said_cwd) {
-            self.setup.cwd = Some(cwd);
-        }
+        self.heed(meta.as_ref().map(Said::read).unwrap_or_default());
         self.attach();
         let mut result = json!({
             "protocolVersion": protocol,
@@ -139,6 +137,17 @@ impl Session {
             result["instructions"] = instructions.into();
         }
         self.answer(id, result.to_string().as_bytes());
+    }
+
+    fn heed(&mut self, said: Said) {
+        let Said { cwd, connect, ids_from } = said;
+        self.setup.cwd = cwd.or(self.setup.cwd.take());
+        self.questions.begin_at(ids_from);
+        let (own, session) = (env!("CARGO_PKG_VERSION"), self.setup.number);
+        if let Some(connect) = connect.filter(|connect| connect != own) {
+            let connect = peer::printable(&connect, LONGEST_CLIENT);
+            tracing::warn!(session, "an agent comes through `mcpd connect` {connect}; this is mcpd {own}");
+        }
     }
 
     fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
@@ -165,12 +174,4 @@ impl Session {
     fn fail(&mut self, id: Option<&Bytes>, error: ErrorObject) {
         self.respond(None, [reply::error(id.map(|id| &id[..]), &error)]);
     }
-}
-
-/// The working directory that an agent says it has, when the kernel cannot know: one in a container, say.
-fn said_cwd(meta: &Bytes) -> Option<Arc<str>> {
-    let [cwd] = members(meta, ["mcpd/cwd"]).ok()?;
-    let cwd = text(&cwd?)?;
-    let cwd = std::str::from_utf8(&cwd).ok()?;
-    (Path::new(cwd).is_absolute() && !cwd.contains('\0')).then(|| cwd.into())
 }

@@ -24,6 +24,7 @@ mod notices;
 mod questions;
 mod respond;
 mod routing;
+pub(crate) mod said_meta;
 mod subscriptions;
 mod task_pages;
 mod task_requests;

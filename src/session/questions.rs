@@ -36,6 +36,13 @@ pub(super) struct Questions {
     closed: bool,
 }
 
+impl Questions {
+    /// Has the first number be this one, before any is given: the agent was asked under lower ones before.
+    pub(super) fn begin_at(&mut self, first: Option<u64>) {
+        self.open = first.map_or_else(Pending::default, Pending::beginning_at);
+    }
+}
+
 /// One that the agent was told.
 struct Open {
     back: Back,

@@ -26,6 +26,7 @@ pub mod policy;
 mod progress;
 pub mod server;
 pub mod session;
+mod shim;
 pub mod signals;
 pub mod sockets;
 pub mod transport;

@@ -1,55 +1,67 @@
-//! `mcpd connect`: bytes between standard streams and an agent socket, and nothing else.
+//! `mcpd connect`: an agent on standard streams, and whichever daemon is there.
 
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::net::UnixStream;
 
 use super::profile::Door;
 use super::{FAILED, fail};
-use crate::sockets::RuntimeDir;
+use crate::shim::{self, End, News, Own, Places};
+use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
-/// Copied at once: a pipe's capacity.
-const CHUNK: usize = 64 << 10;
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Two threads that block: an agent's few messages need no event loop, and one end must never wait for the other.
-pub(super) fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
-    let path = match door.path(directory) {
-        Ok(path) => path,
+pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
+    let socket = match door.path(directory) {
+        Ok(socket) => socket,
         Err(refused) => return refused,
     };
-    let socket = match UnixStream::connect(&path) {
-        Ok(socket) => socket,
-        Err(error) => return door.closed(directory, path, &error),
+    let default = directory.socket(AGENT_SOCKET);
+    let places = Places { default: (default != socket).then_some(default), socket: socket.clone() };
+    let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.into_os_string().into_string().ok());
+    let mut is_missing_told = false;
+    let say = |news| {
+        if news != News::NoProfile || !std::mem::replace(&mut is_missing_told, true) {
+            say(&news);
+        }
     };
-    let to_daemon = match socket.try_clone() {
-        Ok(to_daemon) => to_daemon,
-        Err(error) => return fail(FAILED, error),
-    };
-    std::thread::spawn(move || {
-        // The agent may be done writing and still wait for answers.
-        let _ = copy(io::stdin().lock(), &to_daemon);
-        let _ = to_daemon.shutdown(Shutdown::Write);
-    });
-    match copy(&socket, io::stdout().lock()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The agent has closed our output: it is gone.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => fail(FAILED, error),
+    match shim::run(first(directory, door, socket), places, Own { cwd, version: VERSION }, say).await {
+        End::Left => ExitCode::SUCCESS,
+        End::NotServed(code) => code,
+        End::Over(why) => fail(FAILED, why),
+        End::Failed(error) => fail(FAILED, error),
     }
 }
 
-fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
-    let mut chunk = vec![0; CHUNK];
+/// Reaches the first daemon.
+async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<UnixStream, ExitCode> {
     loop {
-        match from.read(&mut chunk) {
-            Ok(0) => return Ok(()),
-            Ok(read) => {
-                to.write_all(&chunk[..read])?;
-                to.flush()?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match UnixStream::connect(&socket).await {
+            // Many agents come at once.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
+            connected => return connected.map_err(|error| door.closed(directory, socket, &error)),
+        }
+    }
+}
+
+/// Tells whoever looks after the agent, unless nobody reads that.
+fn say(news: &News) {
+    let stderr = io::stderr();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let is_read = poll(&mut [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)], Some(&now));
+    if is_read == Ok(0) {
+        return;
+    }
+    match news {
+        News::Lost => tell!("mcpd connect: the daemon has gone; waiting for the next one"),
+        News::Back => tell!("mcpd connect: there is a daemon again"),
+        News::NoProfile => tell!("mcpd connect: the daemon has this profile no more; waiting until it has"),
+        News::OtherVersion(daemon) => {
+            tell!("mcpd connect {VERSION}: the daemon is {daemon}; restart whichever is older");
         }
     }
 }

@@ -102,7 +102,9 @@ pub fn main() -> ExitCode {
         Command::Connect { door, print: Some(client) } => {
             connect_print::run(&client, &[options, door.options()].concat())
         }
-        Command::Connect { door, print: None } => with(directory(), |directory| connect::run(&directory, &door)),
+        Command::Connect { door, print: None } => {
+            with(directory(), |directory| block_on(connect::run(&directory, &door)))
+        }
     }
 }
 

@@ -68,11 +68,13 @@ impl NdJson {
 }
 
 impl Oversized {
-    fn begin(line: &[u8]) -> Self {
+    /// What is kept of a line of which `line` is the first that has come.
+    pub(crate) fn begin(line: &[u8]) -> Self {
         Self { head: Bytes::copy_from_slice(&line[..line.len().min(KEPT)]), tail: Bytes::new() }
     }
 
-    fn keep_end(&mut self, more: &[u8]) {
+    /// The line goes on with `more`, or begins with it.
+    pub(crate) fn keep_end(&mut self, more: &[u8]) {
         let joined = [&self.tail[..], &more[more.len().saturating_sub(KEPT)..]].concat();
         self.tail = Bytes::copy_from_slice(&joined[joined.len().saturating_sub(KEPT)..]);
     }
@@ -97,7 +99,7 @@ fn take_large(buffer: &mut BytesMut, end: usize) -> Bytes {
 }
 
 /// A line without what may stand at its beginning and its end and is no part of the message.
-fn without_marks(line: &[u8]) -> &[u8] {
+pub(crate) fn without_marks(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }

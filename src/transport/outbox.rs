@@ -40,14 +40,18 @@ impl Outbox {
 
     /// Takes line number `number` back, if none of it has been written; whether it was.
     pub fn retract(&mut self, number: u64) -> bool {
+        self.take(number).is_some()
+    }
+
+    /// The same, and gives it.
+    pub fn take(&mut self, number: u64) -> Option<Bytes> {
         let position = number.checked_sub(self.begun + 1).map(|ahead| ahead + u64::from(self.first_begun));
         let line = position.and_then(|position| self.lines.get_mut(usize::try_from(position).ok()?));
-        let Some(line) = line else { return false };
-        self.bytes -= line.len();
         // An empty line in its place, so that the numbers of those behind it stay.
-        line.clear();
+        let line = std::mem::take(line?);
+        self.bytes -= line.len();
         self.skip_retracted();
-        true
+        Some(line)
     }
 
     fn skip_retracted(&mut self) {

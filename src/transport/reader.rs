@@ -123,9 +123,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             Line::Oversized(Oversized { head, tail }) => {
                 Some(Incoming::TooLarge { id: oversize::id(&head, &tail), is_response: oversize::is_response(&head) })
             }
-            Line::Whole(line) if line.len() <= INLINE => Some(classify(line)),
+            Line::Whole(line) if line.len() <= INLINE => Some(Incoming::of(line)),
             Line::Whole(line) => {
-                self.parsing = Some(tokio::task::spawn_blocking(|| classify(line)));
+                self.parsing = Some(tokio::task::spawn_blocking(|| Incoming::of(line)));
                 None
             }
         }
@@ -157,14 +157,18 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 }
 
-fn classify(line: Bytes) -> Incoming {
-    match parse(&line) {
-        Ok(message) => Incoming::Message { line, message },
-        Err(Malformed::Batch) => match batch::split(&line) {
-            Some(members) => Incoming::Batch(members.into_iter().map(classify_member).collect()),
-            None => Incoming::Malformed(Malformed::Batch),
-        },
-        Err(malformed) => Incoming::Malformed(malformed),
+impl Incoming {
+    /// What a line says, without its newline.
+    #[must_use]
+    pub fn of(line: Bytes) -> Self {
+        match parse(&line) {
+            Ok(message) => Self::Message { line, message },
+            Err(Malformed::Batch) => match batch::split(&line) {
+                Some(members) => Self::Batch(members.into_iter().map(classify_member).collect()),
+                None => Self::Malformed(Malformed::Batch),
+            },
+            Err(malformed) => Self::Malformed(malformed),
+        }
     }
 }
 

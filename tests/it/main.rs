@@ -47,6 +47,7 @@ mod passes_instructions;
 mod passes_logs;
 mod points_clients;
 mod prints_manuals;
+mod reconnects;
 mod refuses_bad_config;
 mod refuses_bad_directories;
 mod refuses_bad_files;

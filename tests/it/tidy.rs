@@ -35,8 +35,17 @@ const PURE: &[&str] = &[
     "session/batches",
     "session/made_tasks",
     "session/notices",
+    "session/said_meta",
     "session/task_pages",
     "session/tasks",
+    "shim/asking",
+    "shim/conversation",
+    "shim/greeting",
+    "shim/held",
+    "shim/lines",
+    "shim/memory",
+    "shim/renewal",
+    "shim/unanswered",
 ];
 
 /// The one file of a pure room that frames bytes for tokio.

@@ -199,6 +199,12 @@ impl Agent {
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
     }
 
+    /// Waits until there is something to be read, and leaves it.
+    pub(crate) fn wait_for_more(&self) {
+        use rustix::net::{RecvFlags, recv};
+        recv(self.stream.get_ref(), &mut [0_u8], RecvFlags::PEEK).expect("more comes");
+    }
+
     /// Waits for the end of the stream.
     pub(crate) fn expect_end(&mut self) {
         let line = self.next_line();

@@ -169,13 +169,18 @@ impl Setup {
 
     /// [`Setup::start`], where another daemon may have been before.
     pub(crate) fn start_in(self, place: &Rc<Place>) -> Daemon {
-        let daemon = Daemon::spawn(Rc::clone(place), &self);
+        let daemon = self.spawn_in(place);
         daemon.wait_status("settled", |status| status["settled"] == true);
         daemon
     }
 
+    /// [`Setup::spawn`], where another daemon may have been before.
+    pub(crate) fn spawn_in(self, place: &Rc<Place>) -> Daemon {
+        Daemon::spawn(Rc::clone(place), &self)
+    }
+
     /// Starts the daemon and waits for nothing.
     pub(crate) fn spawn(self) -> Daemon {
-        Daemon::spawn(Place::new(), &self)
+        self.spawn_in(&Place::new())
     }
 }

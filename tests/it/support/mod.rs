@@ -1,7 +1,8 @@
 //! The harness: the real binary in a place of its own, agents that account for every message.
 //!
 //! `place` (directory, environment, tag) → `config` (what the daemon is told) → `daemon` (starts, stops) · `watch` (asks it) ·
-//! `user_manager` (has systemd start it) · `terminal` (a person's) · `agent` (a line client) · `run` (a command to its end) · `processes` (what is
+//! `user_manager` (has systemd start it) · `terminal` (a person's) · `agent` (a line client) · `shim` (the same through
+//! `mcpd connect`) · `run` (a command to its end) · `processes` (what is
 //! alive) · `wait` (never for a fixed time) · `say` (what is shown).
 
 mod agent;
@@ -11,6 +12,7 @@ mod place;
 mod processes;
 mod run;
 mod say;
+mod shim;
 mod terminal;
 mod user_manager;
 mod wait;
@@ -23,6 +25,7 @@ pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
 pub(crate) use self::processes::{Process, children, cpu_time, field, resident_kib, signal};
 pub(crate) use self::run::{Ran, run, wait_exit};
 pub(crate) use self::say::{say, skipped};
+pub(crate) use self::shim::Shim;
 pub(crate) use self::terminal::Terminal;
 pub(crate) use self::user_manager::UserManager;
 pub(crate) use self::wait::{PATIENCE, poll, until};

@@ -1,0 +1,282 @@
+//! One agent's conversation with one daemon after another. Pure: lines in, lines out, and the time is told to it.
+//!
+//! Lives here: what becomes of a line of the agent; [`daemon`] has what becomes of one of the daemon's, [`changing`] what is done
+//! when a daemon comes or goes.
+
+mod changing;
+mod daemon;
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::asking::{Asking, Effect};
+use super::greeting::{Own, marked, message};
+use super::held::Held;
+use super::lines::Piece;
+use super::memory::{Introduction, Memory};
+use super::renewal::Renewal;
+use super::unanswered::Unanswered;
+use crate::era;
+use crate::jsonrpc::codec::Oversized;
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::{Message, oversize};
+use crate::transport::{Incoming, Outbox};
+
+/// When more bytes wait for one side, the other is not read from.
+const UNREAD: usize = 256 << 10;
+
+/// What is worth a word to whoever looks after the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum News {
+    /// There is no daemon any more.
+    Lost,
+    /// There is one again, and all goes on.
+    Back,
+    /// It is of this version, which is not the shim's.
+    OtherVersion(String),
+    /// There is one, and it does not have the profile any more.
+    NoProfile,
+}
+
+/// How far things are with the daemon.
+#[derive(Debug, PartialEq)]
+pub(super) enum Stage {
+    /// There is none.
+    Away,
+    /// One was asked to go on where another was, with this id.
+    Greeting(String),
+    /// What comes is passed on.
+    Live,
+    /// The one that is there cannot go on: why.
+    Over(String),
+}
+
+/// What becomes of a line that is passed on before its end has come.
+#[derive(Debug, PartialEq)]
+enum Long {
+    Passed,
+    /// There was nobody to pass it to.
+    Refused,
+    /// Whom it was passed to has gone.
+    Lost,
+}
+
+/// The whole of it.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) to_agent: Outbox,
+    pub(super) to_daemon: Outbox,
+    /// What nobody has been told yet.
+    pub(super) news: Vec<News>,
+    pub(super) stage: Stage,
+    own: Own,
+    memory: Memory,
+    unanswered: Unanswered,
+    held: Held,
+    renewal: Renewal,
+    long: Option<Long>,
+    /// The version that was told of last.
+    told_version: Option<String>,
+    /// A daemon was lost, and no other has taken its place.
+    is_lost: bool,
+}
+
+impl Conversation {
+    /// Before the first word. `nonce` is what no agent can know.
+    pub(super) fn new(own: Own, nonce: u64) -> Self {
+        Self {
+            to_agent: Outbox::default(),
+            to_daemon: Outbox::default(),
+            news: Vec::new(),
+            stage: Stage::Away,
+            own,
+            memory: Memory::default(),
+            unanswered: Unanswered::default(),
+            held: Held::default(),
+            renewal: Renewal::new(nonce),
+            long: None,
+            told_version: None,
+            is_lost: false,
+        }
+    }
+
+    /// The agent says this.
+    pub(super) fn agent_says(&mut self, piece: Piece, now: Instant) {
+        match piece {
+            Piece::Line(line) => self.agent_line(line, now),
+            Piece::Part(part) => self.agent_part(part),
+            Piece::End(part, ends) => {
+                self.agent_part(part);
+                self.agent_long_ended(&ends);
+            }
+        }
+    }
+
+    /// Whether more of the agent is to be read.
+    pub(super) fn may_hear_agent(&self) -> bool {
+        match self.stage {
+            Stage::Live => self.to_daemon.bytes() <= UNREAD && !self.unanswered.is_full(),
+            // Then the shim answers itself.
+            Stage::Away | Stage::Greeting(_) => self.to_agent.bytes() <= UNREAD,
+            Stage::Over(_) => false,
+        }
+    }
+
+    /// Whether more of the daemon is to be read.
+    pub(super) fn may_hear_daemon(&self) -> bool {
+        self.to_agent.bytes() <= UNREAD
+    }
+
+    /// Whether an agent that says no more has nothing to wait for.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.stage != Stage::Live && self.held.requests() == 0
+    }
+
+    /// When [`Conversation::expire`] has something to do.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.held.due()
+    }
+
+    /// Refuses what has waited for too long.
+    pub(super) fn expire(&mut self, now: Instant) {
+        for asking in self.held.overdue(now) {
+            self.refuse(&asking, &unavailable("mcpd did not come back within 10 s"));
+        }
+    }
+
+    fn agent_line(&mut self, line: Bytes, now: Instant) {
+        let incoming = Incoming::of(message(&line));
+        let may_batch = self.may_batch();
+        let asking = Asking::of(&incoming, may_batch);
+        match &incoming {
+            Incoming::Message { message: Message::Request { id, method, .. }, .. }
+                if method[..] == *b"ping" && self.stage != Stage::Live =>
+            {
+                self.to_agent.push(reply::result(id, b"{}"));
+            }
+            Incoming::Message { message: Message::Request { method, .. }, .. }
+                if method[..] == *b"initialize" && self.memory.introduction.is_none() =>
+            {
+                let line = marked(&line, &self.own);
+                let introduction = Introduction { line: line.clone(), protocol: None, is_ready: false };
+                self.memory.introduction = Some(introduction);
+                self.pass(line, asking.map(Asking::introducing), now);
+            }
+            // Who has asked that is there no more.
+            Incoming::Message { message: Message::Response { id, .. }, .. } if self.memory.is_dead(id) => {}
+            Incoming::Batch(members) if may_batch => {
+                members.iter().for_each(|member| self.heed_agent(member));
+                self.pass(line, asking, now);
+            }
+            single => {
+                self.heed_agent(single);
+                self.pass(line, asking, now);
+            }
+        }
+    }
+
+    /// Hands a line to the daemon. While there is none what asks nothing is lost.
+    fn pass(&mut self, line: Bytes, asking: Option<Asking>, now: Instant) {
+        for asked in asking.iter().flat_map(|asking| &asking.asked) {
+            if let Effect::Subscribed(uri) | Effect::Unsubscribed(uri) = &asked.effect {
+                self.renewal.leave_alone(uri);
+            }
+        }
+        if self.stage == Stage::Live {
+            let number = self.to_daemon.push(line);
+            if let Some(asking) = asking {
+                self.unanswered.push(number, asking);
+            }
+        } else if let Some(asking) = asking {
+            self.hold(line, asking, now);
+        }
+    }
+
+    /// Takes note of what the agent says.
+    fn heed_agent(&mut self, incoming: &Incoming) {
+        let Incoming::Message { message, .. } = incoming else { return };
+        match message {
+            Message::Request { method, .. } => self.memory.asked(method),
+            Message::Notification { method, params } => match &method[..] {
+                b"notifications/cancelled" => {
+                    if let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"])) {
+                        self.unanswered.cancel(&id);
+                        self.held.cancel(&id);
+                    }
+                }
+                b"notifications/initialized" => {
+                    if let Some(introduction) = &mut self.memory.introduction {
+                        introduction.is_ready = true;
+                    }
+                }
+                _ => {}
+            },
+            Message::Response { id, .. } => self.memory.question_ended(id),
+        }
+    }
+
+    fn may_batch(&self) -> bool {
+        let protocol = self.memory.protocol().and_then(|protocol| str::from_utf8(protocol).ok());
+        protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES))
+    }
+
+    /// Keeps a line until there is a daemon, if there is room.
+    fn hold(&mut self, line: Bytes, asking: Asking, now: Instant) {
+        if let Err(asking) = self.held.push(line, asking, now) {
+            self.refuse(&asking, &overloaded("too much waits for mcpd to come back"));
+        }
+    }
+
+    fn agent_part(&mut self, part: Bytes) {
+        let is_live = self.stage == Stage::Live;
+        let fate = self.long.get_or_insert(if is_live { Long::Passed } else { Long::Refused });
+        if *fate == Long::Passed {
+            self.to_daemon.push(part);
+        }
+    }
+
+    fn agent_long_ended(&mut self, Oversized { head, tail }: &Oversized) {
+        let fate = self.long.take();
+        let Some(id) = oversize::id(head, tail) else { return };
+        if oversize::is_response(head) {
+            return self.memory.question_ended(&id);
+        }
+        let asking = Asking::plain(id);
+        match fate {
+            // It has begun to be written, or is too large to wait.
+            Some(Long::Passed) => self.unanswered.push(0, asking),
+            Some(Long::Lost) => self.refuse(&asking, &gone()),
+            Some(Long::Refused) | None => {
+                self.refuse(&asking, &overloaded("the message is too large to wait for mcpd"))
+            }
+        }
+    }
+
+    fn refuse(&mut self, asking: &Asking, error: &ErrorObject) {
+        if asking.introduces() {
+            // It may introduce itself again.
+            self.memory.introduction = None;
+        }
+        self.to_agent.push(asking.refusal(error));
+    }
+}
+
+/// To what may have been done by a daemon that is there no more.
+fn gone() -> ErrorObject {
+    with_outcome(-31005, "mcpd has gone, and whether it has done this is not known", "unknown")
+}
+
+fn unavailable(message: &str) -> ErrorObject {
+    with_outcome(-31004, message, "not_sent")
+}
+
+fn overloaded(message: &str) -> ErrorObject {
+    with_outcome(-31003, message, "not_sent")
+}
+
+fn with_outcome(code: i32, message: &str, outcome: &str) -> ErrorObject {
+    ErrorObject { data: Some(json!({ "outcome": outcome })), ..ErrorObject::new(code, message) }
+}

@@ -1,0 +1,134 @@
+//! A daemon goes, and another one comes.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::{Conversation, Long, News, Stage, gone, unavailable};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply;
+use crate::shim::greeting::{Welcome, repeated, welcome};
+use crate::shim::held::Waiting;
+use crate::shim::renewal::request;
+use crate::transport::Outbox;
+
+impl Conversation {
+    /// The connection to the daemon has ended.
+    pub(in crate::shim) fn lost(&mut self, now: Instant) {
+        self.stage = Stage::Away;
+        self.renewal.forget_all();
+        let mut unsent = std::mem::take(&mut self.to_daemon);
+        for sent in self.unanswered.end() {
+            // To be introduced once more has no effect.
+            let is_introduction = sent.asking.introduces();
+            let line = match &self.memory.introduction {
+                Some(introduction) if is_introduction => Some(introduction.line.clone()),
+                _ => unsent.take(sent.number),
+            };
+            match line {
+                Some(line) => self.hold(line, sent.asking, now),
+                None => self.refuse(&sent.asking, &gone()),
+            }
+        }
+        for cancelled in self.memory.take_questions_back() {
+            self.to_agent.push(cancelled);
+        }
+        self.long = self.long.take().map(|fate| if fate == Long::Passed { Long::Lost } else { fate });
+        if !std::mem::replace(&mut self.is_lost, true) {
+            self.news.push(News::Lost);
+        }
+    }
+
+    /// There is a connection to a daemon.
+    pub(in crate::shim) fn connected(&mut self) {
+        self.to_daemon = Outbox::default();
+        let id = self.renewal.id();
+        let introduction = self.memory.introduction.as_ref();
+        let greeting =
+            introduction.and_then(|known| repeated(&known.line, &id, known.protocol.as_ref()?, self.memory.ids_from()));
+        match greeting {
+            Some(greeting) => {
+                self.to_daemon.push(greeting);
+                self.stage = Stage::Greeting(id);
+            }
+            None => {
+                self.stage = Stage::Live;
+                self.send_held();
+            }
+        }
+    }
+
+    /// The daemon has answered the introduction that was repeated.
+    pub(super) fn greeted(&mut self, outcome: Result<&Bytes, &Bytes>) {
+        let answer = match outcome.map(welcome) {
+            Ok(answer) => answer,
+            // It is about to go itself, or full: its end of the connection comes, and then the next one.
+            Err(error) if is_passing(error) => return,
+            Err(error) => {
+                return self.end(format!(
+                    "another daemon has come, which refuses the agent: {}",
+                    String::from_utf8_lossy(error)
+                ));
+            }
+        };
+        match answer {
+            Some(Welcome { protocol, daemon }) if Some(&protocol) == self.memory.protocol() => {
+                self.compare(daemon);
+                self.resume();
+            }
+            Some(Welcome { protocol, .. }) => {
+                let protocol = String::from_utf8_lossy(&protocol).into_owned();
+                self.end(format!("another daemon has come, which serves in version {protocol} of MCP"));
+            }
+            None => self.end("another daemon has come, which answers `initialize` with what is no answer".to_owned()),
+        }
+    }
+
+    fn resume(&mut self) {
+        self.stage = Stage::Live;
+        if self.memory.is_ready() {
+            self.to_daemon.push(reply::notification("notifications/initialized"));
+        }
+        if let Some(level) = &self.memory.level {
+            let id = self.renewal.id();
+            self.to_daemon.push(request(&id, "logging/setLevel", "level", level));
+        }
+        self.renewal.begin(&self.memory.subscriptions);
+        self.renew();
+        self.send_held();
+        if self.memory.is_ready() {
+            for change in self.memory.changes() {
+                self.to_agent.push(change);
+            }
+        }
+        if std::mem::take(&mut self.is_lost) {
+            self.news.push(News::Back);
+        }
+    }
+
+    fn send_held(&mut self) {
+        while let Some(Waiting { line, asking, .. }) = self.held.take_first() {
+            let is_introduction = asking.introduces();
+            let number = self.to_daemon.push(line);
+            self.unanswered.push(number, asking);
+            // The agent may have said so without waiting for the answer.
+            if is_introduction && self.memory.is_ready() {
+                self.to_daemon.push(reply::notification("notifications/initialized"));
+            }
+        }
+    }
+
+    /// Nobody is waited for any more: why.
+    pub(in crate::shim) fn end(&mut self, why: String) {
+        while let Some(Waiting { asking, .. }) = self.held.take_first() {
+            self.refuse(&asking, &unavailable(&why));
+        }
+        self.stage = Stage::Over(why);
+    }
+}
+
+/// Whether a refusal says nothing of the next daemon.
+fn is_passing(error: &Bytes) -> bool {
+    let code = members(error, ["code"]).ok().and_then(|[code]| code);
+    code.is_some_and(|code| [&b"-31003"[..], b"-31004", b"-31005"].contains(&&code[..]))
+}

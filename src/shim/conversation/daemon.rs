@@ -1,0 +1,105 @@
+//! What becomes of a line of the daemon's.
+
+use bytes::Bytes;
+
+use super::{Conversation, News, Stage};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::{Malformed, Message};
+use crate::kind::Kind;
+use crate::shim::asking::{Asked, Effect};
+use crate::shim::greeting::{Welcome, message, welcome};
+use crate::transport::Incoming;
+
+/// Requests that a daemon takes of one agent.
+const MOST: usize = 256;
+
+impl Conversation {
+    /// The daemon says this, a whole line.
+    pub(in crate::shim) fn daemon_says(&mut self, line: Bytes) {
+        let incoming = Incoming::of(message(&line));
+        if let Stage::Greeting(asked) = &self.stage {
+            if let Incoming::Message { message: Message::Response { id, outcome }, .. } = &incoming
+                && id[..] == *asked.as_bytes()
+            {
+                self.greeted(outcome.as_ref());
+            }
+            // What else it says to a connection that is no session yet is not for the agent.
+            return;
+        }
+        match &incoming {
+            Incoming::Message { message: Message::Response { id, outcome }, .. } if self.renewal.is_own(id) => {
+                self.renewal.answered(id, outcome.is_ok());
+                return self.renew();
+            }
+            Incoming::Batch(members) => members.iter().for_each(|member| self.heed_daemon(member)),
+            single => self.heed_daemon(single),
+        }
+        self.to_agent.push(line);
+    }
+
+    /// Takes note of what the agent is about to hear.
+    fn heed_daemon(&mut self, incoming: &Incoming) {
+        match incoming {
+            Incoming::Message { message: Message::Response { id, outcome }, .. } => self.answered(id, outcome.as_ref()),
+            Incoming::Malformed(Malformed::BadResponse { id }) => self.answered(id, Err(id)),
+            Incoming::Message { message: Message::Request { id, .. }, .. } => self.memory.question(id),
+            Incoming::Message { message: Message::Notification { method, params }, .. } => {
+                if method[..] == *b"notifications/cancelled"
+                    && let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"]))
+                {
+                    self.memory.question_ended(&id);
+                } else if method[..] == *Kind::Resources.change().as_bytes() {
+                    self.renewal.retry();
+                    self.renew();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, id: &Bytes, outcome: Result<&Bytes, &Bytes>) {
+        let Some(Asked { effect, .. }) = self.unanswered.take(id) else { return };
+        match (effect, outcome) {
+            (Effect::Introduced, outcome) => self.introduction_answered(outcome.ok().and_then(welcome)),
+            (effect, Ok(_)) => self.memory.keep(effect),
+            (_, Err(_)) => {}
+        }
+        self.renew();
+    }
+
+    fn introduction_answered(&mut self, answer: Option<Welcome>) {
+        let Some(Welcome { protocol, daemon }) = answer else {
+            self.memory.introduction = None;
+            return;
+        };
+        if let Some(introduction) = &mut self.memory.introduction {
+            introduction.protocol = Some(Bytes::copy_from_slice(&protocol));
+        }
+        self.compare(daemon);
+        if std::mem::take(&mut self.is_lost) {
+            self.news.push(News::Back);
+        }
+    }
+
+    /// Tells of a daemon of another version, once.
+    pub(super) fn compare(&mut self, daemon: Option<String>) {
+        let other = daemon.filter(|daemon| daemon != self.own.version);
+        if let Some(other) = other.clone().filter(|other| self.told_version.as_ref() != Some(other)) {
+            self.news.push(News::OtherVersion(other));
+        }
+        self.told_version = other.or(self.told_version.take());
+    }
+
+    /// Asks for more of what the agent had at another daemon, as long as there is room beside what it asks itself.
+    pub(super) fn renew(&mut self) {
+        if !self.renewal.is_waiting() {
+            return;
+        }
+        let taken = self.unanswered.requests() + self.held.requests() + self.renewal.unanswered();
+        let mut room = MOST.saturating_sub(taken + 1);
+        while let Some(request) = self.renewal.next(room) {
+            self.to_daemon.push(request);
+            room -= 1;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Lines of the agent that wait for a daemon. Pure.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::asking::Asking;
+
+/// Requests that wait. One more is refused at once with −31003. A daemon takes as many.
+const MOST: usize = 256;
+/// Bytes of their lines, likewise.
+pub(super) const BYTES: usize = 16 << 20;
+/// How long each waits; then it ends with −31004.
+pub(super) const LONGEST: Duration = Duration::from_secs(10);
+
+/// Those of one agent, in order.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    lines: VecDeque<Waiting>,
+    requests: usize,
+    bytes: usize,
+}
+
+/// A line that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) line: Bytes,
+    pub(super) asking: Asking,
+    since: Instant,
+}
+
+impl Held {
+    /// Keeps a line.
+    ///
+    /// # Errors
+    /// There is no room for it: whoever asks is refused.
+    pub(super) fn push(&mut self, line: Bytes, asking: Asking, now: Instant) -> Result<(), Asking> {
+        if self.requests + asking.asked.len() > MOST || self.bytes + line.len() > BYTES {
+            return Err(asking);
+        }
+        let line = asking.narrow(line);
+        self.requests += asking.asked.len();
+        self.bytes += line.len();
+        self.lines.push_back(Waiting { line, asking, since: now });
+        Ok(())
+    }
+
+    /// The agent does not want this request any more.
+    pub(super) fn cancel(&mut self, id: &Bytes) {
+        let lines = std::mem::take(self).lines;
+        for Waiting { line, mut asking, since } in lines {
+            asking.cancel(id);
+            if !asking.asked.is_empty() {
+                // It had room before.
+                let _ = self.push(line, asking, since);
+            }
+        }
+    }
+
+    /// When the next one has waited for too long.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.lines.front().map(|oldest| oldest.since + LONGEST)
+    }
+
+    /// Takes out what has waited for too long by `now`.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<Asking> {
+        let mut overdue = Vec::new();
+        while self.due().is_some_and(|due| due <= now) {
+            overdue.extend(self.take_first().map(|waiting| waiting.asking));
+        }
+        overdue
+    }
+
+    /// Takes the first out.
+    pub(super) fn take_first(&mut self) -> Option<Waiting> {
+        let first = self.lines.pop_front()?;
+        self.requests -= first.asking.asked.len();
+        self.bytes -= first.line.len();
+        Some(first)
+    }
+
+    /// How many requests wait.
+    pub(super) fn requests(&self) -> usize {
+        self.requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(id: usize) -> (Bytes, Asking) {
+        (Bytes::from(format!("line {id}\n")), Asking::plain(Bytes::from(id.to_string())))
+    }
+
+    fn held(ids: impl IntoIterator<Item = usize>, now: Instant) -> Held {
+        let mut held = Held::default();
+        for (line, asking) in ids.into_iter().map(request) {
+            held.push(line, asking, now).expect("room");
+        }
+        held
+    }
+
+    fn lines(held: &mut Held) -> Vec<Bytes> {
+        std::iter::from_fn(|| held.take_first()).map(|waiting| waiting.line).collect()
+    }
+
+    #[test]
+    fn they_wait_in_order_and_a_cancelled_one_is_gone() {
+        let mut held = held([1, 2, 3], Instant::now());
+        held.cancel(&Bytes::from_static(b"2"));
+        held.cancel(&Bytes::from_static(b"7"));
+        assert_eq!((held.requests(), lines(&mut held)), (2, vec!["line 1\n".into(), "line 3\n".into()]));
+        assert_eq!((held.requests, held.bytes, held.due()), (0, 0, None));
+    }
+
+    #[test]
+    fn each_waits_ten_seconds() {
+        let start = Instant::now();
+        let mut held = held([1], start);
+        let (line, asking) = request(2);
+        held.push(line, asking, start + Duration::from_secs(1)).expect("room");
+        assert_eq!(held.overdue(start + LONGEST - Duration::from_millis(1)), []);
+        assert_eq!(held.overdue(start + LONGEST), [request(1).1]);
+        assert_eq!(held.due(), Some(start + LONGEST + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_so_large_ones() {
+        let now = Instant::now();
+        let mut full = held(0..MOST, now);
+        assert_eq!(full.push("x".into(), request(999).1, now), Err(request(999).1));
+        let mut large = Held::default();
+        large.push(vec![b'x'; BYTES].into(), request(1).1, now).expect("room");
+        assert_eq!(large.push("x".into(), request(2).1, now), Err(request(2).1));
+    }
+}

@@ -1,0 +1,70 @@
+//! Requests of the agent that the daemon has and has not answered. Pure.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::asking::{Asked, Asking};
+
+/// Most lines with such requests. When there are so many, no more is read of the agent until one is answered: far more than the
+/// daemon takes, which answers each one beyond its own limit at once.
+const MOST: usize = 4096;
+/// Most bytes of their ids, likewise.
+const BYTES: usize = 1 << 20;
+
+/// Those of this connection, in order.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered {
+    lines: VecDeque<Sent>,
+    /// Of ids.
+    bytes: usize,
+}
+
+/// A line that was queued for the daemon.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// Its number there.
+    pub(super) number: u64,
+    pub(super) asking: Asking,
+}
+
+impl Unanswered {
+    pub(super) fn push(&mut self, number: u64, asking: Asking) {
+        self.bytes += asking.asked.iter().map(|asked| asked.id.len()).sum::<usize>();
+        self.lines.push_back(Sent { number, asking });
+    }
+
+    /// The oldest with this id was answered.
+    pub(super) fn take(&mut self, id: &Bytes) -> Option<Asked> {
+        self.remove(|asking| asking.take(id))
+    }
+
+    /// The agent does not want the oldest with this id any more.
+    pub(super) fn cancel(&mut self, id: &Bytes) {
+        self.remove(|asking| asking.cancel(id));
+    }
+
+    fn remove(&mut self, take: impl Fn(&mut Asking) -> Option<Asked>) -> Option<Asked> {
+        let mut lines = self.lines.iter_mut().enumerate();
+        let (position, asked) = lines.find_map(|(position, sent)| Some((position, take(&mut sent.asking)?)))?;
+        self.bytes -= asked.id.len();
+        if self.lines[position].asking.asked.is_empty() {
+            self.lines.remove(position);
+        }
+        Some(asked)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.lines.len() >= MOST || self.bytes >= BYTES
+    }
+
+    /// How many there are.
+    pub(super) fn requests(&self) -> usize {
+        self.lines.iter().map(|sent| sent.asking.asked.len()).sum()
+    }
+
+    /// All of them: the connection has ended.
+    pub(super) fn end(&mut self) -> VecDeque<Sent> {
+        std::mem::take(self).lines
+    }
+}

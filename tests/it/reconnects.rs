@@ -1,0 +1,255 @@
+//! An agent behind `mcpd connect` goes on with the next daemon, whatever has become of the one before.
+
+mod crowd;
+mod stand_ins;
+mod streams;
+
+use std::fs;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, Shim, arguments, code, result, signal, until};
+
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
+
+fn start(place: &Rc<Place>) -> Daemon {
+    Setup::with(Server::named("a")).start_in(place)
+}
+
+/// Kills it, and nothing of it is left.
+fn kill(mut daemon: Daemon) {
+    daemon.kill9();
+}
+
+fn outcome(answer: &Value) -> (i64, &str) {
+    (code(answer), answer["error"]["data"]["outcome"].as_str().expect("an outcome"))
+}
+
+/// Case E11.
+#[test]
+fn a_call_in_flight_ends_once_as_unknown_and_is_not_made_again() {
+    let place = Place::new();
+    for stop in [Daemon::kill9, |daemon: &mut Daemon| assert!(daemon.term().success())] {
+        let mut daemon = start(&place);
+        let mut shim = Shim::ready(&place);
+        let before = daemon.journal("a").len();
+        let call = shim.start_call("a__sleep", &json!({"ms": 60000}));
+        until("the server has the call", || (daemon.journal("a").len() > before).then_some(()));
+        stop(&mut daemon);
+        assert_eq!(outcome(&shim.answer(&call)), (-31005, "unknown"));
+        shim.wait_log("the daemon has gone");
+        drop(daemon);
+        let daemon = start(&place);
+        assert_eq!(*arguments(&shim.call("a__echo", &json!({"n": 1}))), json!({"n": 1}));
+        shim.wait_log("there is a daemon again");
+        shim.expect_quiet();
+        let calls = daemon.journal("a").split_off(before);
+        assert_eq!(calls.iter().filter(|line| line.contains("60000")).count(), 1);
+        assert_eq!(daemon.status()["agents"][0]["client"], "test-agent 7");
+    }
+}
+
+/// Case E11.
+#[test]
+fn what_is_asked_meanwhile_is_held_and_done_in_order_by_the_next_daemon() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut shim = Shim::ready(&place);
+    kill(daemon);
+    shim.wait_log("the daemon has gone");
+    let calls: Vec<_> = (0..3).map(|n| shim.start_call("a__echo", &json!({ "held": n }))).collect();
+    assert_eq!(*result(&shim.request("ping", &json!({}))), json!({}), "which needs no daemon");
+    let cancelled = shim.start_call("a__echo", &json!({"held": "never"}));
+    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    shim.send_raw("no JSON\n");
+    let daemon = start(&place);
+    for (n, call) in calls.iter().enumerate() {
+        assert_eq!(*arguments(&shim.answer(call)), json!({ "held": n }));
+    }
+    shim.expect_quiet();
+    let heard: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("held")).collect();
+    assert_eq!(heard.len(), 3, "{heard:?}");
+    assert!((0..3).all(|n| heard[n].contains(&format!("{{\"held\":{n}}}"))), "{heard:?}");
+}
+
+#[test]
+fn what_waits_ten_seconds_for_a_daemon_was_not_sent_and_too_much_does_not_wait() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut shim = Shim::ready(&place);
+    kill(daemon);
+    shim.wait_log("the daemon has gone");
+    let start = Instant::now();
+    let held: Vec<_> = (0..256).map(|_| shim.start_call("a__echo", &json!({}))).collect();
+    for _ in 0..3 {
+        assert_eq!(outcome(&shim.call("a__echo", &json!({}))), (-31003, "not_sent"));
+    }
+    assert!(start.elapsed() < Duration::from_secs(10), "at once");
+    for call in held {
+        assert_eq!(outcome(&shim.answer(&call)), (-31004, "not_sent"));
+    }
+    assert!(start.elapsed() >= Duration::from_secs(10));
+    let large = "x".repeat(17 << 20);
+    assert_eq!(outcome(&shim.call("a__echo", &json!({ "large": large }))), (-31003, "not_sent"));
+    shim.expect_quiet();
+}
+
+#[test]
+fn an_agent_that_was_not_introduced_yet_is_introduced_to_the_next_daemon() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let [mut silent, mut asking] = [(); 2].map(|()| Shim::start(&place, &[]));
+    daemon.wait_status("has both", |status| status["agents"].as_array().is_some_and(|agents| agents.len() == 2));
+    signal(daemon.pid(), Signal::STOP);
+    let params =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+    let hello = asking.ask("initialize", &params);
+    asking.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let early = asking.start_call("a__echo", &json!({}));
+    kill(daemon);
+    silent.wait_log("the daemon has gone");
+    let late = silent.ask("initialize", &params);
+    let daemon = start(&place);
+    assert_eq!(result(&asking.answer(&hello))["protocolVersion"], "2025-06-18");
+    assert_eq!(result(&silent.answer(&late))["protocolVersion"], "2025-06-18");
+    // It was written, so that nobody knows.
+    let answer = asking.answer(&early);
+    assert_eq!(outcome(&answer), (-31005, "unknown"));
+    for shim in [&mut silent, &mut asking] {
+        arguments(&shim.call("a__echo", &json!({})));
+    }
+    drop(daemon);
+}
+
+#[test]
+fn version_level_subscriptions_and_lists_are_those_the_agent_had() {
+    let place = Place::new();
+    let shelf = r#"{"logging":true,"resources":[{"uri":"x://1","name":"one"},{"uri":"x://2","name":"two"}]}"#;
+    let start = || {
+        let server = Server::named("a").arg("--library").arg(place.write("shelf.json", shelf));
+        Setup::with(server).start_in(&place)
+    };
+    let daemon = start();
+    let mut shim = Shim::start(&place, &[]);
+    assert_eq!(result(&shim.initialize("2025-03-26"))["protocolVersion"], "2025-03-26");
+    shim.tools();
+    result(&shim.request("resources/templates/list", &json!({})));
+    result(&shim.request("logging/setLevel", &json!({"level": "warning"})));
+    for uri in ["x://1", "x://2"] {
+        result(&shim.request("resources/subscribe", &json!({ "uri": uri })));
+    }
+    result(&shim.request("resources/unsubscribe", &json!({"uri": "x://2"})));
+    let before = daemon.journal("a").len();
+    kill(daemon);
+    shim.wait_log("the daemon has gone");
+    let daemon = start();
+    let mut changed = [(); 2].map(|()| shim.next()["method"].clone());
+    changed.sort_by_key(Value::to_string);
+    assert_eq!(changed, [json!("notifications/resources/list_changed"), json!(LIST_CHANGED)]);
+    assert_eq!(daemon.status()["agents"][0]["protocol"], "2025-03-26");
+    daemon.wait_journal("a", "\"resources/subscribe\"");
+    until("the level is asked for", || {
+        daemon.journal("a").split_off(before).iter().any(|line| line.contains("\"warning\"")).then_some(())
+    });
+    let updated =
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"x://1\"}}\n";
+    arguments(&Agent::ready(&daemon).call("a__raw", &json!({"text": updated})));
+    assert_eq!(shim.expect_notification("notifications/resources/updated")["params"], json!({"uri": "x://1"}));
+    shim.expect_quiet();
+    let asked = daemon.journal("a").split_off(before);
+    assert_eq!(asked.iter().filter(|line| line.contains("resources/subscribe")).count(), 1, "{asked:?}");
+}
+
+#[test]
+fn a_question_of_a_daemon_that_has_gone_is_taken_back_and_its_id_never_comes_again() {
+    const SAMPLE: &str = "sampling/createMessage";
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut shim = Shim::able(&place, &json!({"sampling": {}}));
+    let ask =
+        |shim: &mut Shim| shim.start_call("a__ask_client", &json!({"method": SAMPLE, "params": {"messages": []}}));
+    let call = ask(&mut shim);
+    let question = shim.expect_request(SAMPLE);
+    kill(daemon);
+    assert_eq!(outcome(&shim.answer(&call)), (-31005, "unknown"));
+    let cancelled = shim.expect_notification("notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], question["id"]);
+    let daemon = start(&place);
+    let call = ask(&mut shim);
+    let next = shim.expect_request(SAMPLE);
+    assert_ne!(next["id"], question["id"]);
+    shim.respond(&question, &json!({"late": true}));
+    shim.respond(&next, &json!({"model": "m"}));
+    assert_eq!(result(&shim.answer(&call))["structuredContent"]["result"], json!({"model": "m"}));
+    assert_eq!(daemon.status()["agents"][0]["stray_responses"], 0);
+    shim.expect_quiet();
+}
+
+#[test]
+fn a_batch_in_flight_ends_as_one() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut shim = Shim::start(&place, &[]);
+    result(&shim.initialize("2025-03-26"));
+    let call = |id: i32, ms: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "a__sleep", "arguments": {"ms": ms}}});
+    shim.send(&json!([call(101, 60000), call(102, 60000)]));
+    daemon.wait_row("a", "has both", |row| row["in_flight"] == 2);
+    kill(daemon);
+    let answers = shim.next();
+    let ids: Vec<_> =
+        answers.as_array().expect("an array").iter().map(|answer| (&answer["id"], outcome(answer))).collect();
+    assert_eq!(ids, [(&json!(101), (-31005, "unknown")), (&json!(102), (-31005, "unknown"))]);
+    shim.wait_log("the daemon has gone");
+    shim.send(&json!([call(103, 1), call(104, 1)]));
+    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 103}}));
+    let daemon = start(&place);
+    let answers = shim.next();
+    assert_eq!(answers.as_array().map(Vec::len), Some(1), "{answers}");
+    arguments(&answers[0]);
+    assert_eq!(answers[0]["id"], 104);
+    shim.expect_quiet();
+    drop(daemon);
+}
+
+#[test]
+fn a_profile_that_is_removed_is_waited_for_and_said_once() {
+    let place = Place::new();
+    let head = |profiles: &str| Setup::with(Server::named("a")).head(profiles).write(&place);
+    let file = head("[profiles.p]");
+    let daemon = Setup::new().config(file).start_in(&place);
+    let mut shim = Shim::start(&place, &["--profile", "p"]);
+    result(&shim.initialize("2025-11-25"));
+    head("");
+    daemon.client(&["reload"]).expect_code(0);
+    shim.wait_log("this profile no more");
+    let call = shim.start_call("a__echo", &json!({}));
+    head("[profiles.p]");
+    daemon.client(&["reload"]).expect_code(0);
+    arguments(&shim.answer(&call));
+    assert_eq!(shim.log().matches("this profile no more").count(), 1);
+    fs::metadata(place.runtime_dir().join("p.sock")).expect("it is there again");
+}
+
+#[test]
+fn an_agent_that_says_no_more_is_not_kept_waiting_for_a_daemon() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let [mut idle, mut asking] = [(); 2].map(|()| Shim::ready(&place));
+    kill(daemon);
+    for shim in [&mut idle, &mut asking] {
+        shim.wait_log("the daemon has gone");
+    }
+    idle.shut_down_writing();
+    assert!(idle.wait_exit().success());
+    idle.expect_end();
+    let call = asking.start_call("a__echo", &json!({}));
+    asking.shut_down_writing();
+    let daemon = start(&place);
+    arguments(&asking.answer(&call));
+    asking.expect_end();
+    assert!(asking.wait_exit().success());
+    drop(daemon);
+}

@@ -1,0 +1,211 @@
+//! What `mcpd connect` says to daemons, as something in their place sees it, and to one of another version.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixListener;
+
+use serde_json::{Value, json};
+
+use super::{outcome, start};
+use crate::support::{Agent, Daemon, Place, Shim, arguments, result, until};
+
+const OWN: &str = env!("CARGO_PKG_VERSION");
+
+/// Something that serves in place of a daemon.
+struct Fake(UnixListener);
+
+impl Fake {
+    fn at(place: &Place) -> Self {
+        let directory = place.runtime_dir();
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory).expect("the test's own directory is writable");
+        let socket = directory.join("mcp.sock");
+        let _ = fs::remove_file(&socket);
+        Self(UnixListener::bind(socket).expect("a fresh socket"))
+    }
+
+    /// The next connection, from the daemon's end.
+    fn accept(&self) -> Agent {
+        Agent::over(self.0.accept().expect("a connection").0)
+    }
+
+    /// An agent that is introduced, and its connection.
+    fn introduced(&self, shim: &mut Shim) -> Agent {
+        let mut peer = self.accept();
+        let id = hello(shim);
+        welcome(&mut peer, OWN, "2025-11-25");
+        result(&shim.answer(&id));
+        peer
+    }
+
+    /// The next connection of an agent that was.
+    fn introduced_again(&self) -> Agent {
+        let mut peer = self.accept();
+        welcome(&mut peer, OWN, "2025-11-25");
+        peer
+    }
+}
+
+/// The introduction of an agent, answered as by mcpd of this version.
+fn welcome(peer: &mut Agent, daemon: &str, protocol: &str) -> Value {
+    let asked = peer.expect_request("initialize");
+    let info = json!({"name": "mcpd", "version": daemon});
+    peer.respond(&asked, &json!({"protocolVersion": protocol, "capabilities": {}, "serverInfo": info}));
+    asked
+}
+
+fn hello(shim: &mut Shim) -> Value {
+    let info = json!({"name": "x", "version": "1"});
+    shim.ask("initialize", &json!({"protocolVersion": "2099-01-01", "capabilities": {"roots": {}}, "clientInfo": info}))
+}
+
+#[test]
+fn a_daemon_of_another_version_is_told_of_once_and_served_by() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    let mut shim = Shim::start(&place, &[]);
+    let mut peer = fake.accept();
+    let id = hello(&mut shim);
+    let asked = welcome(&mut peer, "9.9.9", "2025-11-25");
+    assert_eq!((&asked["id"], &asked["params"]["protocolVersion"]), (&id, &json!("2099-01-01")));
+    let cwd = fs::canonicalize(place.path(".")).expect("a directory");
+    assert_eq!(asked["params"]["_meta"], json!({"mcpd/cwd": cwd, "mcpd/connect": OWN}));
+    result(&shim.answer(&id));
+    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    peer.expect_notification("notifications/initialized");
+    shim.wait_log(&format!("mcpd connect {OWN}: the daemon is 9.9.9"));
+    peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
+    shim.expect_request("roots/list");
+    peer.hang_up();
+    shim.expect_notification("notifications/cancelled");
+
+    let mut peer = fake.accept();
+    let again = welcome(&mut peer, "9.9.9", "2025-11-25");
+    assert_eq!(again["params"]["protocolVersion"], "2025-11-25", "what was agreed on");
+    assert_eq!(again["params"]["_meta"], json!({"mcpd/cwd": cwd, "mcpd/connect": OWN, "mcpd/ids_from": 42}));
+    assert_eq!(again["params"]["capabilities"], json!({"roots": {}}));
+    assert_ne!(again["id"], id);
+    peer.expect_notification("notifications/initialized");
+    let call = shim.start_call("x", &json!({}));
+    let asked = peer.expect_request("tools/call");
+    peer.respond(&asked, &json!({"content": []}));
+    result(&shim.answer(&call));
+    // One that knows nothing of `ids_from`.
+    peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
+    let asked = shim.expect_request("roots/list");
+    shim.respond(&asked, &json!({"roots": []}));
+    assert_eq!(peer.answer(&json!(41))["result"], json!({"roots": []}));
+    peer.hang_up();
+
+    let mut peer = fake.introduced_again();
+    peer.expect_notification("notifications/initialized");
+    assert_eq!(shim.log().matches("9.9.9").count(), 1, "{}", shim.log());
+    shim.shut_down_writing();
+    peer.expect_end();
+    peer.hang_up();
+    shim.expect_end();
+}
+
+#[test]
+fn an_agent_that_the_next_daemon_cannot_go_on_with_is_told_why() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    for refused in [false, true] {
+        let mut shim = Shim::start(&place, &[]);
+        fake.introduced(&mut shim).hang_up();
+        let mut peer = fake.accept();
+        let call = shim.start_call("x", &json!({}));
+        shim.ask("ping", &json!({}));
+        // The call has come before it.
+        shim.next();
+        if refused {
+            let asked = peer.expect_request("initialize");
+            peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "no"}}));
+        } else {
+            welcome(&mut peer, OWN, "2024-11-05");
+        }
+        assert_eq!(outcome(&shim.answer(&call)), (-31004, "not_sent"));
+        shim.expect_end();
+        assert_eq!(shim.wait_exit().code(), Some(1));
+        let why = if refused { "refuses the agent: {\"code\":-32602" } else { "serves in version 2024-11-05 of MCP" };
+        assert!(shim.log().contains(why), "{}", shim.log());
+        peer.hang_up();
+    }
+}
+
+#[test]
+fn what_was_not_written_is_not_lost_and_what_was_begun_is_unknown() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    let mut shim = Shim::start(&place, &[]);
+    let peer = fake.introduced(&mut shim);
+    // More than a socket takes of whom nobody reads.
+    let begun = shim.start_call("x", &json!({"t": "x".repeat(4 << 20)}));
+    peer.wait_for_more();
+    let unsent = shim.start_call("x", &json!({"unsent": true}));
+    let cancelled = shim.start_call("x", &json!({"cancelled": true}));
+    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    peer.hang_up();
+    assert_eq!(outcome(&shim.answer(&begun)), (-31005, "unknown"));
+    let mut peer = fake.introduced_again();
+    let asked = peer.expect_request("tools/call");
+    assert_eq!((&asked["id"], &asked["params"]["arguments"]), (&unsent, &json!({"unsent": true})));
+    peer.respond(&asked, &json!({"content": []}));
+    result(&shim.answer(&unsent));
+    shim.shut_down_writing();
+    peer.expect_end();
+    peer.hang_up();
+    shim.expect_end();
+}
+
+#[test]
+fn a_subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_resources() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    let mut shim = Shim::start(&place, &[]);
+    let mut peer = fake.introduced(&mut shim);
+    let call = shim.ask("resources/subscribe", &json!({"uri": "x://1"}));
+    let asked = peer.expect_request("resources/subscribe");
+    peer.respond(&asked, &json!({}));
+    result(&shim.answer(&call));
+    peer.hang_up();
+    let mut peer = fake.introduced_again();
+    for is_there in [false, true] {
+        let asked = peer.expect_request("resources/subscribe");
+        assert_eq!(asked["params"], json!({"uri": "x://1"}));
+        if is_there {
+            peer.respond(&asked, &json!({}));
+        } else {
+            let error = json!({"code": -32002, "message": "not yet"});
+            peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
+            peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}));
+        }
+    }
+    shim.expect_notification("notifications/resources/list_changed");
+    shim.shut_down_writing();
+    peer.expect_end();
+    peer.hang_up();
+    shim.expect_end();
+}
+
+#[test]
+fn a_daemon_warns_of_a_shim_of_another_version() {
+    let place = Place::new();
+    let daemon: Daemon = start(&place);
+    let mut agent = Agent::connect(&daemon);
+    let info = json!({"name": "x", "version": "1"});
+    let meta = json!({"mcpd/connect": "9.9.9", "mcpd/ids_from": 70});
+    let capabilities = json!({"sampling": {}});
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info, "_meta": meta});
+    result(&agent.request("initialize", &params));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    until("it warns", || daemon.log().contains("`mcpd connect` 9.9.9").then_some(()));
+    let call = agent.start_call("a__ask_client", &json!({"method": "sampling/createMessage", "params": {}}));
+    let question = agent.expect_request("sampling/createMessage");
+    assert_eq!(question["id"], 70, "it was asked under lower ones before");
+    agent.respond(&question, &json!({}));
+    result(&agent.answer(&call));
+    drop(Shim::ready(&place));
+    assert_eq!(daemon.log().matches("mcpd connect").count(), 1, "{}", daemon.log());
+    arguments(&agent.call("a__echo", &json!({})));
+}

@@ -3,6 +3,7 @@
 pub mod admin;
 mod advice;
 mod alarm;
+mod apart;
 pub mod calls;
 pub mod catalog;
 pub mod cli;
@@ -15,9 +16,11 @@ pub mod era;
 mod instructions;
 pub mod jsonrpc;
 pub mod kind;
+mod launch;
 pub mod level;
 mod likeness;
 pub mod logging;
+mod login;
 pub mod manager;
 mod moment;
 pub mod naming;
@@ -29,6 +32,7 @@ pub mod session;
 mod shim;
 pub mod signals;
 pub mod sockets;
+mod systemctl;
 pub mod transport;
 
 pub use client::{Client, ClientError, ClientState, ToolResult};

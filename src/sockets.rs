@@ -43,8 +43,22 @@ pub fn agent_socket(profile: &str) -> String {
 }
 
 /// Where a daemon and its clients meet.
-#[derive(Debug, Clone)]
-pub struct RuntimeDir(PathBuf);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeDir {
+    path: PathBuf,
+    told_by: ToldBy,
+}
+
+/// How a runtime directory is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ToldBy {
+    /// `--runtime-dir`.
+    Option,
+    /// The login session, whose directory is the parent.
+    Session,
+    /// `HOME`.
+    Home,
+}
 
 impl RuntimeDir {
     /// `given`, else `$XDG_RUNTIME_DIR/mcpd`, else `$HOME/.local/state/mcpd/run`; never a shared temp directory.
@@ -53,11 +67,10 @@ impl RuntimeDir {
     /// [`SocketError::NoDirectory`] if none of the three is there.
     pub fn resolve(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
         let absolute = |name| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        given
-            .or_else(|| Some(absolute("XDG_RUNTIME_DIR")?.join("mcpd")))
-            .or_else(|| Some(absolute("HOME")?.join(".local/state/mcpd/run")))
-            .map(Self)
-            .ok_or(SocketError::NoDirectory)
+        let of_session = || Some(Self::of_session(&absolute("XDG_RUNTIME_DIR")?));
+        let of_home = || Some(Self { path: absolute("HOME")?.join(".local/state/mcpd/run"), told_by: ToldBy::Home });
+        let given = given.map(|path| Self { path, told_by: ToldBy::Option });
+        given.or_else(of_session).or_else(of_home).ok_or(SocketError::NoDirectory)
     }
 
     /// Where a client looks for the daemon: as [`RuntimeDir::resolve`] says, or, where neither `given` nor `$XDG_RUNTIME_DIR` tells
@@ -77,16 +90,31 @@ impl RuntimeDir {
         }
     }
 
+    /// Below the directory of a login session.
+    fn of_session(session: &Path) -> Self {
+        Self { path: session.join("mcpd"), told_by: ToldBy::Session }
+    }
+
     /// The directory itself.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
+    }
+
+    /// Whether it was chosen for this command, rather than being the one where a daemon and its clients meet by themselves.
+    pub(crate) fn is_given(&self) -> bool {
+        self.told_by == ToldBy::Option
+    }
+
+    /// The login session's directory, if this one is below it (`$XDG_RUNTIME_DIR`).
+    pub(crate) fn session(&self) -> Option<&Path> {
+        self.path.parent().filter(|_| self.told_by == ToldBy::Session)
     }
 
     /// The path of the socket `name`.
     #[must_use]
     pub fn socket(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     /// Creates the directory if it is absent, and takes the lock.
@@ -95,21 +123,25 @@ impl RuntimeDir {
     /// If the directory is not this user's alone, or another daemon holds the lock.
     pub fn lock(&self) -> Result<Lock, SocketError> {
         self.create()?;
-        let path = self.0.join(LOCK);
+        let path = self.path.join(LOCK);
         let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
         let file = opened.map_err(|source| SocketError::Io { path: path.clone(), source })?;
         match file.try_lock() {
             Ok(()) => Ok(Lock { file, directory: self.clone(), noted: Vec::new() }),
-            Err(TryLockError::WouldBlock) => Err(SocketError::AlreadyRunning(self.0.clone())),
+            Err(TryLockError::WouldBlock) => Err(SocketError::AlreadyRunning(self.path.clone())),
             Err(TryLockError::Error(source)) => Err(SocketError::Io { path, source }),
         }
     }
 
-    fn create(&self) -> Result<(), SocketError> {
-        let path = self.0.clone();
+    /// Creates it if it is absent.
+    ///
+    /// # Errors
+    /// If it is not this user's alone.
+    pub(crate) fn create(&self) -> Result<(), SocketError> {
+        let path = self.path.clone();
         let io = |source| SocketError::Io { path: path.clone(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(io)?;
-        let found = std::fs::symlink_metadata(&self.0).map_err(io)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
+        let found = std::fs::symlink_metadata(&self.path).map_err(io)?;
         let refuse = |what: String| Err(SocketError::Unsafe { path: path.clone(), what });
         if !found.is_dir() {
             return refuse("is not a directory".to_owned());
@@ -129,7 +161,7 @@ fn of_login_session() -> Option<RuntimeDir> {
     let user = rustix::process::geteuid().as_raw();
     let session = Path::new("/run/user").join(user.to_string());
     let found = std::fs::symlink_metadata(&session).ok()?;
-    (found.is_dir() && found.uid() == user).then(|| RuntimeDir(session.join("mcpd")))
+    (found.is_dir() && found.uid() == user).then(|| RuntimeDir::of_session(&session))
 }
 
 /// The right to serve in a directory, held as long as this lives.
@@ -185,7 +217,7 @@ mod tests {
         let check = |given: Option<&str>, vars: &[(&str, &str)], expected: Option<&str>| {
             let var = |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
             let found = RuntimeDir::resolve(given.map(PathBuf::from), var).ok();
-            assert_eq!(found.map(|dir| dir.0), expected.map(PathBuf::from), "{given:?} {vars:?}");
+            assert_eq!(found.map(|dir| dir.path), expected.map(PathBuf::from), "{given:?} {vars:?}");
         };
         let both = [("XDG_RUNTIME_DIR", "/run/user/7"), ("HOME", "/home/u")];
         check(Some("d"), &both, Some("d"));

@@ -37,6 +37,9 @@ pub(super) enum Command {
         /// How it looks on stderr [default: human; if stderr is the journal, entries with fields of the journal's own]
         #[arg(long, value_enum, value_name = "FORMAT")]
         log_format: Option<Format>,
+        /// Write it, and all else that is printed, to this file, which becomes FILE.1 when it has 4 MiB
+        #[arg(long, value_name = "FILE")]
+        log_file: Option<PathBuf>,
         /// Divide the cgroup that mcpd is started in among servers with limits: it is mcpd's own (systemd's `Delegate=`)
         #[arg(long)]
         own_cgroup: bool,

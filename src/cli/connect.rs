@@ -4,16 +4,21 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::UnixStream;
+use tokio::time::sleep;
 
-use super::profile::Door;
-use super::{FAILED, fail};
+use super::profile::{Door, is_served};
+use super::{FAILED, NOT_RUNNING, fail};
+use crate::launch;
 use crate::shim::{self, End, News, Own, Places};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Until there may be a place again, where many agents come at once.
+const FULL: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
     let socket = match door.path(directory) {
@@ -37,15 +42,24 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
     }
 }
 
-/// Reaches the first daemon.
+/// Reaches the first daemon, which is started if nobody serves.
 async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<UnixStream, ExitCode> {
+    let mut may_start = true;
     loop {
         match UnixStream::connect(&socket).await {
-            // Many agents come at once.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(FULL).await,
+            Err(error) if may_start && is_missing(&error) && !is_served(directory) => {
+                may_start = false;
+                launch::ensure(directory).await.map_err(|error| fail(NOT_RUNNING, error))?;
+            }
             connected => return connected.map_err(|error| door.closed(directory, socket, &error)),
         }
     }
+}
+
+/// Whether nobody listens.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// Tells whoever looks after the agent, unless nobody reads that.

@@ -48,8 +48,8 @@ use crate::sockets::{RuntimeDir, SocketError};
 /// Parses the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(answered) = completions::answer() {
-        return answered;
+    if let Some(done) = crate::apart::run_if_apart().or_else(completions::answer) {
+        return done;
     }
     let Arguments { runtime_dir, command } = Arguments::parse();
     let options = connect_print::options(runtime_dir.as_deref());
@@ -62,9 +62,11 @@ pub fn main() -> ExitCode {
     match command {
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
-        Command::Serve { config, log, log_format, own_cgroup } => {
+        Command::Serve { config, log, log_format, log_file, own_cgroup } => {
             let cgroups = if own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
-            with(directory(), |directory| serve::run(&config, &directory, log.as_deref(), log_format, cgroups))
+            with(directory(), |directory| {
+                serve::run(&config, &directory, log.as_deref(), (log_format, log_file.as_deref()), cgroups)
+            })
         }
         Command::Status { check, json } => {
             with(directory(), |directory| block_on(status::run(&directory, check, json)))

@@ -40,8 +40,7 @@ impl Door {
     /// Says why it cannot be used: no daemon serves, or it has no such profile, or something else.
     pub(super) fn closed(&self, directory: &RuntimeDir, path: PathBuf, error: &io::Error) -> ExitCode {
         let is_missing = error.kind() == io::ErrorKind::NotFound && self.profile != Profile::DEFAULT;
-        let is_served = || UnixStream::connect(directory.socket(AGENT_SOCKET)).is_ok();
-        if is_missing && is_served() { self.unknown(directory) } else { no_connection(path, error) }
+        if is_missing && is_served(directory) { self.unknown(directory) } else { no_connection(path, error) }
     }
 
     fn unknown(&self, directory: &RuntimeDir) -> ExitCode {
@@ -50,4 +49,9 @@ impl Door {
         let name = self.profile.escape_debug();
         fail(USAGE, format!("there is no profile `{name}`; the daemon has: {}", there.join(", ")))
     }
+}
+
+/// Whether a daemon serves, whatever profiles it has.
+pub(super) fn is_served(directory: &RuntimeDir) -> bool {
+    UnixStream::connect(directory.socket(AGENT_SOCKET)).is_ok()
 }

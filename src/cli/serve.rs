@@ -1,6 +1,6 @@
 //! `mcpd serve`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use sd_notify::NotifyState;
@@ -10,7 +10,7 @@ use super::{FAILED, USAGE, block_on, fail};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
 use crate::daemon;
-use crate::logging::{self, Filter, Format};
+use crate::logging::{self, Filter, Format, LogFile};
 use crate::server::Cgroups;
 use crate::sockets::RuntimeDir;
 
@@ -18,9 +18,15 @@ pub(super) fn run(
     files: &[PathBuf],
     directory: &RuntimeDir,
     filter: Option<&str>,
-    format: Option<Format>,
+    (format, log_file): (Option<Format>, Option<&Path>),
     cgroups: Cgroups,
 ) -> ExitCode {
+    // What `mcpd connect` has started was executed under another name.
+    let _ = rustix::thread::set_name(c"mcpd");
+    let log_file = match log_file.map(LogFile::open).transpose() {
+        Ok(opened) => opened,
+        Err(error) => return fail(USAGE, format!("--log-file: {error}")),
+    };
     let filter = match chosen(filter) {
         Ok(filter) => filter,
         Err(refused) => return fail(USAGE, refused),
@@ -40,7 +46,7 @@ pub(super) fn run(
     if let Some(hint) = hint {
         tell!("{hint}");
     }
-    let (log, _flush) = logging::start(filter, format);
+    let (log, _flush) = logging::start(filter, format, log_file);
     block_on(async {
         // The first helper, while it can still be had.
         tokio::task::spawn_blocking(|| {});

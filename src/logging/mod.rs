@@ -1,8 +1,9 @@
 //! The daemon's own log: what is let through, in which form, to where.
 //!
-//! Lives here: checking filters ([`filter`], pure), choosing the output ([`output`], [`journal`]), and changing the filter while the
+//! Lives here: checking filters ([`filter`], pure), choosing the output ([`output`], [`journal`], [`file`]), and changing the filter while the
 //! daemon runs ([`Control`]). Must not touch: what is logged.
 
+mod file;
 mod filter;
 mod journal;
 mod output;
@@ -11,6 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
+pub use self::file::LogFile;
 pub use self::filter::{BadFilter, Filter};
 pub use self::output::{Flush, Format};
 
@@ -22,11 +24,11 @@ pub struct Control {
     handle: Option<reload::Handle<EnvFilter, Registry>>,
 }
 
-/// Begins to log. What [`Flush`] holds back is written when it is dropped.
+/// Begins to log, to standard error or to the file that it is. What [`Flush`] holds back is written when it is dropped.
 #[must_use]
-pub fn start(filter: Filter, format: Option<Format>) -> (Control, Flush) {
+pub fn start(filter: Filter, format: Option<Format>, file: Option<LogFile>) -> (Control, Flush) {
     let (reloadable, handle) = reload::Layer::new(filter.to_env_filter());
-    let (output, flush) = output::open(format);
+    let (output, flush) = output::open(format, file);
     // A subscriber set before, by a program that embeds the library, stays.
     let ours = tracing_subscriber::registry().with(reloadable).with(output.boxed()).try_init().is_ok();
     (Control { current: filter, handle: ours.then_some(handle) }, flush)

@@ -9,6 +9,7 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuild
 use tracing_subscriber::layer::Layered;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
+use super::LogFile;
 use super::journal::{self, Journal};
 
 /// Lines of log that wait to be written; further ones are dropped, and counted.
@@ -29,8 +30,8 @@ pub struct Flush(#[expect(dead_code, reason = "it works by being dropped")] Work
 
 type Filtered = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
 
-/// Without a format, the journal if stderr is the journal, otherwise text.
-pub(super) fn open(format: Option<Format>) -> (Box<dyn Layer<Filtered> + Send + Sync>, Flush) {
+/// Without a format, the journal if stderr is the journal, otherwise text. `file` is where stderr leads, if that is to be kept small.
+pub(super) fn open(format: Option<Format>, file: Option<LogFile>) -> (Box<dyn Layer<Filtered> + Send + Sync>, Flush) {
     let journal = if format.is_none() { journal() } else { None };
     let lines = tracing_subscriber::fmt::layer();
     let (lines, flush) = match (journal, format) {
@@ -40,11 +41,11 @@ pub(super) fn open(format: Option<Format>) -> (Box<dyn Layer<Filtered> + Send + 
             (entries.with_writer(writer).boxed(), flush)
         }
         (None, Some(Format::Json)) => {
-            let (writer, flush) = own_thread(io::stderr());
+            let (writer, flush) = own_thread(stderr(file));
             (lines.json().with_span_list(false).with_writer(writer).boxed(), flush)
         }
         (None, None | Some(Format::Human)) => {
-            let (writer, flush) = own_thread(io::stderr());
+            let (writer, flush) = own_thread(stderr(file));
             (lines.with_ansi(io::stderr().is_terminal()).with_target(false).with_writer(writer).boxed(), flush)
         }
     };
@@ -53,6 +54,10 @@ pub(super) fn open(format: Option<Format>) -> (Box<dyn Layer<Filtered> + Send + 
 
 fn journal() -> Option<Journal> {
     is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()).then(|| Journal::open(journal::SOCKET).ok()).flatten()
+}
+
+fn stderr(file: Option<LogFile>) -> Box<dyn Write + Send> {
+    file.map_or_else(|| Box::new(io::stderr()) as Box<dyn Write + Send>, |file| Box::new(file))
 }
 
 fn own_thread(output: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {

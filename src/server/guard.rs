@@ -117,10 +117,10 @@ fn run() -> io::Result<()> {
     watched
 }
 
-/// Descriptors that mcpd was itself started with must not reach a server.
+/// Closes all descriptors but the standard ones: those that mcpd was itself started with must not reach a server.
 ///
 /// Listed with room on the stack: what the standard library takes for it from the heap, a guard would keep.
-fn close_inherited() -> io::Result<()> {
+pub(crate) fn close_inherited() -> io::Result<()> {
     let directory = open("/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut space = [MaybeUninit::uninit(); 1024];
     let mut listing = RawDir::new(&directory, &mut space);

@@ -67,6 +67,7 @@ mod shares_places;
 mod shows_lines;
 mod shows_live_views;
 mod spares_strangers;
+mod starts_daemons;
 mod starts_lazily;
 mod stops_every_child;
 mod stops_in_order;

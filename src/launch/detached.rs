@@ -1,0 +1,86 @@
+//! Detached: in a session of its own, with the environment of the login, and nobody's child.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::process::Child;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::log::Log;
+use super::{LaunchError, START, listens, until_listens};
+use crate::apart;
+use crate::login::{self, Variables};
+use crate::sockets::{RuntimeDir, SocketError};
+
+/// Until it is tried again beside a daemon that holds the lock and does not listen: one that is just starting, or stopping.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Starts one, and waits until it listens.
+pub(super) async fn start(directory: &RuntimeDir) -> Result<(), LaunchError> {
+    let login = login::environment(std::env::vars_os()).await;
+    let environment = met_in(directory, login.variables);
+    let log = Log::open(&environment).ok();
+    if let (Some(log), Some(trouble)) = (&log, &login.trouble) {
+        log.note(trouble);
+    }
+    let deadline = Instant::now() + START;
+    let path = || log.as_ref().map(|log| log.path.clone());
+    while Instant::now() < deadline && !listens(directory).await {
+        let before = log.as_ref().map_or(0, Log::length);
+        let mut watched = spawn(&environment, log.as_ref())?;
+        // While it is open the daemon is watched. To let go of it ends the watch, not the daemon; waiting would close it.
+        let _watching = watched.stdin.take();
+        let ended = tokio::select! {
+            listens = timeout_at(deadline, until_listens(directory)) => {
+                return listens.map_err(|_| LaunchError::Late { log: path() });
+            }
+            ended = watched.wait() => ended?,
+        };
+        let said = log.as_ref().map(|log| log.since(before));
+        let is_there_already = SocketError::AlreadyRunning(directory.path().to_owned()).to_string();
+        if let Some(said) = said.filter(|said| !said.contains(&is_there_already)) {
+            return Err(LaunchError::Ended { how: how(ended), said, log: path() });
+        }
+        sleep(AGAIN).await;
+    }
+    if listens(directory).await { Ok(()) } else { Err(LaunchError::Late { log: path() }) }
+}
+
+/// With a daemon that has this environment agents meet in `directory`, whatever the login says of it.
+fn met_in(directory: &RuntimeDir, mut variables: Variables) -> Variables {
+    let mut set = |name: &str, value: Option<OsString>| match value {
+        Some(value) => drop(variables.insert(name.into(), value)),
+        None => drop(variables.remove(OsStr::new(name))),
+    };
+    set("XDG_RUNTIME_DIR", directory.session().map(|session| session.as_os_str().to_owned()));
+    if let Some(home) = std::env::var_os("HOME") {
+        set("HOME", Some(home));
+    }
+    variables
+}
+
+fn spawn(environment: &Variables, log: Option<&Log>) -> io::Result<Child> {
+    let mut arguments: Vec<OsString> = vec!["serve".into()];
+    let mut outputs = [Stdio::null(), Stdio::null()];
+    if let Some(log) = log {
+        arguments.extend(["--log-file".into(), log.path.clone().into_os_string()]);
+        outputs = [log.output()?, log.output()?];
+    }
+    let [stdout, stderr] = outputs;
+    let home = environment.get(OsStr::new("HOME")).map(Path::new).filter(|home| home.is_dir());
+    let mut command = apart::watched(&arguments);
+    command.env_clear().envs(environment).current_dir(home.unwrap_or(Path::new("/")));
+    command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr).spawn()
+}
+
+/// For a sentence about a daemon.
+fn how(ended: ExitStatus) -> String {
+    match ended.code() {
+        Some(code @ ..=128) => format!("ended at once with code {code}"),
+        Some(code) => format!("was ended at once by signal {}", code - 128),
+        None => "was ended at once".to_owned(),
+    }
+}

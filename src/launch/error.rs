@@ -1,0 +1,60 @@
+//! Why there is no daemon.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::admin::AskError;
+use crate::sockets::SocketError;
+
+/// Why no daemon was started, or none that serves.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    /// The directory was chosen by somebody, who runs a daemon in it or not.
+    #[error("{}", AskError::NotRunning(.0.clone()))]
+    Given(PathBuf),
+    /// The runtime directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] SocketError),
+    /// The service manager knows the unit, and did not start it.
+    #[error(
+        "systemd did not start {unit}: {why}\n  see `systemctl --user status {unit}` and `journalctl --user --unit mcpd`"
+    )]
+    Unit {
+        /// Its name.
+        unit: &'static str,
+        /// What systemd or the daemon said.
+        why: String,
+    },
+    /// The service manager has started it, and nobody listens where agents look.
+    #[error(
+        "systemd has started mcpd.service, which does not listen where agents look for it: see `systemctl --user cat mcpd`"
+    )]
+    Elsewhere,
+    /// It could not be started at all.
+    #[error("cannot start a daemon: {0}")]
+    Io(#[from] io::Error),
+    /// It ended before it listened.
+    #[error("the daemon that was started {how}{}{}", indented(said), kept(log.as_deref()))]
+    Ended {
+        /// Such as `exited with code 2`.
+        how: String,
+        /// What it wrote.
+        said: String,
+        /// Where that is kept.
+        log: Option<PathBuf>,
+    },
+    /// It does not listen in time.
+    #[error("the daemon that was started does not listen yet{}", kept(log.as_deref()))]
+    Late {
+        /// What it writes.
+        log: Option<PathBuf>,
+    },
+}
+
+fn indented(said: &str) -> String {
+    said.lines().fold(":".to_owned(), |text, line| text + "\n  " + line)
+}
+
+fn kept(log: Option<&Path>) -> String {
+    log.map(|path| format!("\n  its log is {}", path.display())).unwrap_or_default()
+}

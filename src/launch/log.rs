@@ -1,0 +1,57 @@
+//! What a detached daemon writes: into a file, which [`crate::logging`] keeps small.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::login::Variables;
+
+/// Shown of what a daemon wrote at most, in bytes.
+const SHOWN: u64 = 4 << 10;
+
+/// The open file.
+pub(super) struct Log {
+    pub(super) path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// `$XDG_STATE_HOME/mcpd/serve.log`, or below `~/.local/state`, of this environment.
+    pub(super) fn open(environment: &Variables) -> io::Result<Self> {
+        let absolute =
+            |name: &str| environment.get(std::ffi::OsStr::new(name)).map(Path::new).filter(|path| path.is_absolute());
+        let state = absolute("XDG_STATE_HOME").map(Path::to_owned);
+        let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state"))).ok_or(io::ErrorKind::NotFound)?;
+        let directory = state.join("mcpd");
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let path = directory.join("serve.log");
+        let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path)?;
+        Ok(Self { path, file })
+    }
+
+    /// For a daemon to write to.
+    pub(super) fn output(&self) -> io::Result<Stdio> {
+        Ok(self.file.try_clone()?.into())
+    }
+
+    /// Writes a line of our own.
+    pub(super) fn note(&self, text: &str) {
+        let _ = writeln!(&self.file, "mcpd connect: {text}");
+    }
+
+    /// In bytes.
+    pub(super) fn length(&self) -> u64 {
+        self.file.metadata().map_or(0, |found| found.len())
+    }
+
+    /// What was written since it had `before` bytes; of much only the end.
+    pub(super) fn since(&self, before: u64) -> String {
+        let length = self.length();
+        let from = before.max(length.saturating_sub(SHOWN));
+        let mut bytes = vec![0; usize::try_from(length.saturating_sub(from)).unwrap_or(0)];
+        let read = self.file.read_at(&mut bytes, from).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
+    }
+}

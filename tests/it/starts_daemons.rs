@@ -1,0 +1,227 @@
+//! Without a daemon `mcpd connect` starts one: one for all who ask at once, for good, and with nothing of the agent's.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+
+use rustix::process::Signal;
+
+use crate::support::{MCPD, Place, Process, Ran, Server, Setup, TAG, field, run, signal, until, wait_exit};
+
+const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+
+/// A user with a login shell, a configuration and no daemon. Dropping it ends the daemon that there is then.
+struct Home {
+    place: Rc<Place>,
+}
+
+impl Home {
+    fn new(setup: &Setup, profile: &str) -> Self {
+        let place = Place::new();
+        fs::create_dir(place.path("xdg-config/mcpd")).expect("a fresh directory");
+        let config = setup.write(&place);
+        fs::rename(config, place.path("xdg-config/mcpd/config.toml")).expect("the same disk");
+        let tag = format!("export {TAG}={}\n", place.tag());
+        place.write("home/.bash_profile", tag + profile);
+        Self { place }
+    }
+
+    fn plain() -> Self {
+        Self::new(&Setup::with(Server::named("a")), "")
+    }
+
+    /// `mcpd connect`, as an agent would launch it.
+    fn connect(&self) -> Command {
+        let mut command = self.place.command(MCPD);
+        command.arg("connect").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Has an agent say a word and leave; tells what it was answered.
+    fn ask(&self) -> Ran {
+        let mut child = self.connect().spawn().expect("mcpd starts");
+        child.stdin.take().expect("a piped stream").write_all(PING).expect("there is room");
+        let output = child.wait_with_output().expect("one's own child");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    fn daemon(&self) -> u32 {
+        let status = self.place.mcpd(&["status", "--json"]);
+        let pid = status.json()["pid"].as_u64().unwrap_or_else(|| panic!("no daemon: {status}"));
+        u32::try_from(pid).expect("a process id")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.place.path("home/.local/state/mcpd/serve.log")).unwrap_or_default()
+    }
+
+    /// A variable of the daemon.
+    fn variable(&self, name: &str) -> Option<String> {
+        let environment = fs::read_to_string(format!("/proc/{}/environ", self.daemon())).expect("one's own process");
+        environment.split('\0').find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let status = self.place.mcpd(&["status", "--json"]);
+        let report: Option<serde_json::Value> = serde_json::from_str(&status.stdout).ok();
+        let pid = report.and_then(|report| report["pid"].as_u64());
+        if let Some(daemon) = pid.and_then(|pid| Process::find(u32::try_from(pid).ok()?)) {
+            signal(daemon.pid, Signal::TERM);
+            until("the daemon ends", || (!daemon.is_alive()).then_some(()));
+        }
+    }
+}
+
+fn daemons(place: &Place) -> Vec<Process> {
+    let mut all = place.processes(None);
+    all.retain(|process| process.command.starts_with("mcpd serve"));
+    all
+}
+
+#[test]
+fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
+    let home = Home::plain();
+    let mut agents: Vec<Child> = (0..20).map(|_| home.connect().spawn().expect("mcpd starts")).collect();
+    for agent in &mut agents {
+        agent.stdin.as_mut().expect("a piped stream").write_all(PING).expect("there is room");
+    }
+    for agent in &mut agents {
+        let mut answer = String::new();
+        let stdout = agent.stdout.as_mut().expect("a piped stream");
+        BufReader::new(stdout).read_line(&mut answer).expect("text");
+        assert!(answer.contains("\"result\""), "{answer}\n{}", home.log());
+    }
+    assert_eq!(daemons(&home.place).len(), 1, "{:#?}", daemons(&home.place));
+    for mut agent in agents {
+        drop(agent.stdin.take());
+        assert!(wait_exit(&mut agent).success());
+    }
+}
+
+#[test]
+fn the_daemon_outlives_the_agent_and_everything_that_is_killed_with_it() {
+    let home = Home::plain();
+    let mut agent = home.connect().process_group(0).spawn().expect("mcpd starts");
+    agent.stdin.as_mut().expect("a piped stream").write_all(PING).expect("there is room");
+    let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
+    stdout.read_line(&mut String::new()).expect("text");
+    let daemon = home.daemon();
+    // Nobody who goes from parent to child gets there from the agent, either.
+    until("it is nobody's child", || (field(daemon, "PPid") != agent.id().to_string()).then_some(()));
+    let group = rustix::process::Pid::from_child(&agent);
+    rustix::process::kill_process_group(group, Signal::KILL).expect("it is alive");
+    wait_exit(&mut agent);
+    assert_eq!(stdout.read_line(&mut String::new()).expect("text"), 0, "nobody else holds its output");
+    assert_eq!(home.daemon(), daemon);
+    assert!(home.ask().stdout.contains("\"result\""));
+}
+
+#[test]
+fn the_daemon_holds_nothing_that_the_agent_had_open() {
+    let home = Home::new(&Setup::new(), "");
+    let script = format!("exec 7>{}; exec {MCPD} connect", home.place.path("held").display());
+    let ran = run(home.place.command("sh").args(["-c", &script]));
+    assert_eq!(ran.code, Some(0), "{ran}");
+    let pid = home.daemon();
+    let held = fs::read_dir(format!("/proc/{pid}/fd")).expect("one's own process").flatten();
+    let targets: Vec<_> = held.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
+    let mut strange = targets.iter().map(|target| target.display().to_string());
+    assert!(!strange.any(|target| target.contains("held") || target.starts_with("pipe:")), "{targets:?}");
+    assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).expect("one's own process"), home.place.path("home"));
+    assert_eq!(fs::read_to_string(format!("/proc/{pid}/comm")).expect("one's own process"), "mcpd\n");
+}
+
+#[test]
+fn the_daemon_has_the_environment_of_a_login_and_nothing_of_the_agents() {
+    let profile = "echo 'Welcome back!'; sleep 60 & export GREETING='two\nlines' PATH=\"$HOME/bin:$PATH\"";
+    let home = Home::new(&Setup::with(Server::named("a")), profile);
+    let mut agent = home.connect();
+    agent.env("SECRET", "of the agent").env("NODE_OPTIONS", "--inspect").env("PATH", "/nowhere").env("LANG", "C.UTF-8");
+    let mut agent = agent.spawn().expect("mcpd starts");
+    drop(agent.stdin.take());
+    assert!(wait_exit(&mut agent).success(), "{}", home.log());
+    assert_eq!([home.variable("SECRET"), home.variable("NODE_OPTIONS")], [None, None]);
+    assert_eq!(home.variable("GREETING").as_deref(), Some("two\nlines"));
+    assert_eq!(home.variable("LANG").as_deref(), Some("C.UTF-8"));
+    let path = home.variable("PATH").expect("a PATH");
+    let bin = home.place.path("home/bin");
+    assert!(path.starts_with(bin.to_str().expect("text")) && !path.contains("nowhere"), "{path}");
+    // What the shell's files start is theirs.
+    let sleeper = home.place.processes(None).into_iter().find(|process| process.command.starts_with("sleep 60"));
+    signal(sleeper.expect("it goes on").pid, Signal::KILL);
+}
+
+#[test]
+fn a_login_shell_that_does_not_answer_is_done_without_and_that_is_said() {
+    for (profile, why) in [("exit 7\n", "status: 7"), ("sleep 60\n", "longer than 5 s")] {
+        let home = Home::new(&Setup::with(Server::named("a")), profile);
+        let ran = home.ask();
+        assert!(ran.stdout.contains("\"result\""), "{ran}");
+        assert!(home.log().contains(why), "{}", home.log());
+        assert_eq!(home.variable("PATH"), std::env::var("PATH").ok());
+        let [log, mode] = ["serve.log", ""].map(|name| {
+            let path = home.place.path(&format!("home/.local/state/mcpd/{name}"));
+            fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+        });
+        assert_eq!([log, mode], [0o600, 0o700]);
+        let daemon = Process::find(home.daemon()).expect("it runs");
+        signal(daemon.pid, Signal::TERM);
+        until("the daemon ends", || (!daemon.is_alive()).then_some(()));
+    }
+}
+
+#[test]
+fn a_daemon_that_ends_at_once_is_told_of_with_what_it_wrote() {
+    let home = Home::new(&Setup::new().head("[deamon]"), "");
+    let ran = home.ask();
+    assert_eq!(ran.code, Some(3), "{ran}");
+    for word in ["code 2", "deamon", "config.toml:1:2", "serve.log"] {
+        assert!(ran.stderr.contains(word), "{ran}");
+    }
+    assert_eq!(ran.stdout, "");
+    assert!(daemons(&home.place).is_empty());
+}
+
+#[test]
+fn a_daemon_that_is_about_to_end_is_waited_for_and_followed_by_another() {
+    let home = Home::plain();
+    assert!(home.ask().stdout.contains("\"result\""));
+    let first = Process::find(home.daemon()).expect("it runs");
+    // It stops listening at once, and holds its lock until this call has been answered.
+    let mut agent = home.connect().spawn().expect("mcpd starts");
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":1000}}}"#;
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#;
+    let mut stdin = agent.stdin.take().expect("a piped stream");
+    writeln!(stdin, "{hello}\n{call}").expect("there is room");
+    until("the call runs", || {
+        let status = home.place.mcpd(&["status", "--json"]).json();
+        (status["servers"][0]["in_flight"] == 1).then_some(())
+    });
+    signal(first.pid, Signal::TERM);
+    until("it does not listen any more", || (!home.place.path("xdg-run/mcpd/mcp.sock").exists()).then_some(()));
+    let ran = home.ask();
+    assert!(ran.stdout.contains("\"result\""), "{ran}\n{}", home.log());
+    assert_ne!(home.daemon(), first.pid);
+    drop(stdin);
+    signal(agent.id(), Signal::KILL);
+    wait_exit(&mut agent);
+}
+
+#[test]
+fn what_a_detached_daemon_writes_does_not_grow_without_end() {
+    let home = Home::plain();
+    let log = home.place.path("home/.local/state/mcpd/serve.log");
+    fs::create_dir_all(log.parent().expect("below home")).expect("a fresh directory");
+    let old = "x".repeat(79) + "\n";
+    fs::write(&log, old.repeat((4 << 20) / old.len())).expect("the test's own directory is writable");
+    assert!(home.ask().stdout.contains("\"result\""));
+    until("it is begun anew", || home.log().contains("INFO").then_some(()));
+    assert!(home.log().len() < 1 << 20);
+    assert!(fs::metadata(log.with_extension("log.1")).expect("the older one stays").len() >= (4 << 20) - 80);
+}

@@ -59,6 +59,8 @@ pub struct Exposure {
     pub unfit: usize,
     /// Not listed, because a server before it has the same URI.
     pub shadowed: usize,
+    /// What those listed cost an agent, in estimated tokens; of tools only.
+    pub tokens: usize,
 }
 
 /// The deny-filtered aggregate of all servers.

@@ -33,6 +33,7 @@ mod shim;
 pub mod signals;
 pub mod sockets;
 mod systemctl;
+pub mod tokens;
 pub mod transport;
 
 pub use client::{Client, ClientError, ClientState, ToolResult};

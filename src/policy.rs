@@ -1,15 +1,19 @@
-//! What of a server is exposed. The one function that decides it is [`Policy::permits`].
+//! What of a server is exposed. The one function that decides it is [`Policy::verdict`].
 //!
 //! Pure: it knows kinds, names, patterns and one annotation. Listing and asking both go through the catalog, which asks here.
 
+mod hidden;
+mod patterns;
 mod uri;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobBuilder};
 
+pub use self::hidden::Hidden;
+use self::patterns::Patterns;
 use crate::jsonrpc::members::members;
 use crate::kind::{Kind, PerKind};
 
@@ -21,8 +25,8 @@ pub const LONGEST_NAME: usize = 128;
 pub struct Policy {
     /// Those of resources are those of templates: two ways to the same.
     rules: PerKind<Rules>,
-    /// Only tools that are annotated as reading only.
-    read_only: bool,
+    /// Only tools that are annotated as reading only: the table that says so.
+    read_only: Option<Arc<str>>,
     /// Tools that are switched off, by their own names.
     off: BTreeSet<Arc<str>>,
 }
@@ -30,11 +34,12 @@ pub struct Policy {
 /// Those of several policies together are one list after the other: nothing is lost by joining them.
 #[derive(Debug, Clone, Default)]
 struct Rules {
-    hidden: bool,
+    /// All of the kind: the table that says so.
+    hidden: Option<Arc<str>>,
     /// Each has to match.
-    allow: Vec<GlobSet>,
+    allow: Vec<Patterns>,
     /// None may match.
-    deny: Vec<GlobSet>,
+    deny: Vec<Patterns>,
 }
 
 impl Policy {
@@ -52,7 +57,7 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn with(mut self, kind: Kind, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
         let rules = &mut self.rules[ruling(kind)];
-        rules.allow = allow.map(set).transpose()?.into_iter().collect();
+        rules.allow = allow.map(Patterns::of).transpose()?.into_iter().collect();
         rules.deny = denied(deny)?;
         Ok(self)
     }
@@ -62,12 +67,30 @@ impl Policy {
     pub fn and(mut self, other: &Self) -> Self {
         for kind in Kind::ALL {
             let (rules, more) = (&mut self.rules[kind], &other.rules[kind]);
-            rules.hidden |= more.hidden;
+            rules.hidden = rules.hidden.take().or_else(|| more.hidden.clone());
             rules.allow.extend(more.allow.iter().cloned());
             rules.deny.extend(more.deny.iter().cloned());
         }
-        self.read_only |= other.read_only;
+        self.read_only = self.read_only.or_else(|| other.read_only.clone());
         self.off.extend(other.off.iter().cloned());
+        self
+    }
+
+    /// The same policy, all of which that has no place yet stands in this table of a configuration.
+    #[must_use]
+    pub(crate) fn stated_in(mut self, table: &str) -> Self {
+        let table = Arc::from(table);
+        let state = |place: &mut Arc<str>| {
+            if place.is_empty() {
+                place.clone_from(&table);
+            }
+        };
+        self.read_only.iter_mut().for_each(state);
+        for kind in Kind::ALL {
+            let Rules { hidden, allow, deny } = &mut self.rules[kind];
+            hidden.iter_mut().for_each(state);
+            allow.iter_mut().chain(deny).for_each(|patterns| state(&mut patterns.table));
+        }
         self
     }
 
@@ -97,7 +120,8 @@ impl Policy {
     #[must_use]
     pub fn exposing(mut self, kinds: &[Kind]) -> Self {
         for kind in Kind::ALL {
-            self.rules[kind].hidden = !kinds.iter().any(|exposed| ruling(*exposed) == ruling(kind));
+            let is_exposed = kinds.iter().any(|exposed| ruling(*exposed) == ruling(kind));
+            self.rules[kind].hidden = (!is_exposed).then(Arc::default);
         }
         self
     }
@@ -105,25 +129,55 @@ impl Policy {
     /// The same policy, which hides every tool that is not annotated as reading only, if `read_only`.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = read_only;
+        self.read_only = read_only.then(Arc::default);
         self
+    }
+
+    /// Whether what the server calls `key` is exposed: whether [`Policy::verdict`] has nothing against it.
+    #[must_use]
+    pub fn permits(&self, kind: Kind, key: &str, definition: Option<&Bytes>) -> bool {
+        self.verdict(kind, key, definition).is_ok()
     }
 
     /// Whether what the server calls `key` (a name, a URI, a URI template) is exposed. Of a tool its `definition` counts,
     /// too; one that nothing is known of may do anything.
-    #[must_use]
-    pub fn permits(&self, kind: Kind, key: &str, definition: Option<&Bytes>) -> bool {
-        let Rules { hidden, allow, deny } = &self.rules[ruling(kind)];
-        let is_allowed = |key: &str| {
-            allow.iter().all(|patterns| patterns.is_match(key)) && !deny.iter().any(|patterns| patterns.is_match(key))
-        };
-        let is_permitted = match kind {
-            Kind::Tools | Kind::Prompts => is_fit_name(key) && is_allowed(key),
-            Kind::Resources | Kind::Templates => uri::spellings(key).all(|spelling| is_allowed(&spelling)),
-        };
-        let may_write = || !definition.is_some_and(reads_only);
-        let is_off = || self.off.contains(key) || self.read_only && may_write();
-        !hidden && is_permitted && !(kind == Kind::Tools && is_off())
+    ///
+    /// # Errors
+    /// The first reason that hides it, if it is not.
+    pub fn verdict(&self, kind: Kind, key: &str, definition: Option<&Bytes>) -> Result<(), Hidden<'_>> {
+        let rules = &self.rules[ruling(kind)];
+        if let Some(table) = &rules.hidden {
+            return Err(Hidden::Kind { table });
+        }
+        match kind {
+            Kind::Tools | Kind::Prompts if !is_fit_name(key) => return Err(Hidden::Unfit),
+            Kind::Tools | Kind::Prompts => rules.verdict(key)?,
+            Kind::Resources | Kind::Templates => {
+                uri::spellings(key).try_for_each(|spelling| rules.verdict(&spelling))?;
+            }
+        }
+        if kind != Kind::Tools {
+            return Ok(());
+        }
+        if self.off.contains(key) {
+            return Err(Hidden::Off);
+        }
+        match &self.read_only {
+            Some(table) if !definition.is_some_and(reads_only) => Err(Hidden::Writes { table }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Rules {
+    fn verdict(&self, key: &str) -> Result<(), Hidden<'_>> {
+        if let Some(Patterns { table, .. }) = self.allow.iter().find(|patterns| !patterns.match_any(key)) {
+            return Err(Hidden::NotAllowed { table });
+        }
+        match self.deny.iter().find_map(|patterns| Some((patterns.first(key)?, &patterns.table))) {
+            Some((pattern, table)) => Err(Hidden::Denied { pattern, table }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -161,16 +215,8 @@ pub fn pattern(text: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(text).literal_separator(false).backslash_escape(true).empty_alternates(true).build()
 }
 
-fn denied(globs: &[Glob]) -> Result<Vec<GlobSet>, globset::Error> {
-    Ok(if globs.is_empty() { Vec::new() } else { vec![set(globs)?] })
-}
-
-fn set(globs: &[Glob]) -> Result<GlobSet, globset::Error> {
-    let mut builder = GlobSetBuilder::new();
-    for glob in globs {
-        builder.add(glob.clone());
-    }
-    builder.build()
+fn denied(globs: &[Glob]) -> Result<Vec<Patterns>, globset::Error> {
+    Ok(if globs.is_empty() { Vec::new() } else { vec![Patterns::of(globs)?] })
 }
 
 #[cfg(test)]

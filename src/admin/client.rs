@@ -10,9 +10,11 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
-use super::report::{ReloadReport, Report, ServerTold};
-use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
-use super::{CallsTold, CallsWanted, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response, Told};
+use super::report::{ReloadReport, Report, ServerTold, ToolsTold};
+use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
+use super::{
+    CallsTold, CallsWanted, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response, Told, ToolsWanted,
+};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::server::Vouched;
@@ -125,6 +127,15 @@ pub async fn calls(path: &Path, wanted: CallsWanted) -> Result<Feed<CallsTold>, 
 /// See [`AskError`].
 pub async fn logs(path: &Path, wanted: LogsWanted) -> Result<Feed<LogsTold>, AskError> {
     let asked = Asked::ask(path, LOGS, Params { logs: Some(wanted), ..Params::default() }).await?;
+    Ok(Feed { asked, told_all: false })
+}
+
+/// The tools that `wanted` describes, one after another.
+///
+/// # Errors
+/// See [`AskError`]; [`AskError::Refused`] if there is no such profile.
+pub async fn tools(path: &Path, wanted: ToolsWanted) -> Result<Feed<ToolsTold>, AskError> {
+    let asked = Asked::ask(path, TOOLS, Params { tools: Some(wanted), ..Params::default() }).await?;
     Ok(Feed { asked, told_all: false })
 }
 

@@ -10,6 +10,7 @@
 //! | `log_level` | `filter`, if it is to be changed | the filter in force |
 //! | `calls` | [`CallsWanted`] | a notification `call` for each entry, then [`CallsTold`]; then more of them, if followed |
 //! | `logs` | [`LogsWanted`] | a notification `line` for each line, then [`LogsTold`]; then more of them, if followed |
+//! | `tools` | [`ToolsWanted`] | a notification `tool` for each that a server lists, then [`report::ToolsTold`] |
 //! | `restart` | `server` | a notification `waiting`, then [`report::ServerTold`] |
 //! | `enable` | `server`, `tool`, if it is about one | as above |
 //! | `disable` | the same; `stop`, if its process is to end | as above |
@@ -25,10 +26,11 @@ mod logs;
 mod orders;
 pub mod report;
 mod serve;
+mod tools;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::client::{AskError, Feed, Next, Order, calls, check, log_level, logs, order, reload, status};
+pub use self::client::{AskError, Feed, Next, Order, calls, check, log_level, logs, order, reload, status, tools};
 pub(crate) use self::orders::ReloadAsked;
 pub(crate) use self::serve::{Access, LASTING, Query, serve};
 use crate::calls::report::CallReport;
@@ -58,6 +60,9 @@ struct Params {
     /// With `logs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     logs: Option<LogsWanted>,
+    /// With `tools`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tools: Option<ToolsWanted>,
     /// With what is about one server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
@@ -109,6 +114,18 @@ pub struct LogsWanted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogsTold {}
 
+/// Which tools are asked for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolsWanted {
+    /// As agents of this profile see them, or do not; absent: of the default one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Only the one that they see by this name, with its whole definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
 /// One line from the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -135,6 +152,8 @@ pub enum Told {
     Missed(u64),
     /// A line that a server has written.
     Line(Box<report::LineReport>),
+    /// A tool that a server lists.
+    Tool(Box<report::ToolReport>),
     /// So many lines made room while this connection was not read from.
     LinesMissed {
         /// Who wrote them.
@@ -176,6 +195,7 @@ enum Answer {
     LogLevel(String),
     Server(report::ServerTold),
     Reload(report::ReloadReport),
+    Tools(report::ToolsTold),
 }
 
 const STATUS: &str = "status";
@@ -188,5 +208,6 @@ const ENABLE: &str = "enable";
 const DISABLE: &str = "disable";
 const HEALTH: &str = "health";
 const RELOAD: &str = "reload";
+const TOOLS: &str = "tools";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;

@@ -94,6 +94,65 @@ pub struct LineReport {
     pub text: String,
 }
 
+/// One tool that a server lists, whether agents of a profile see it or not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolReport {
+    /// Configured name of its server.
+    pub server: String,
+    /// The server's own name for it.
+    pub tool: String,
+    /// The name that agents see it by, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it says of itself, as it is; of more than 500 characters the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it costs an agent that sees it, or would, in tokens of a model; an estimate.
+    pub tokens: usize,
+    /// Why agents do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<HiddenReport>,
+    /// The whole object as its server has it, as text, if it was asked for by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+}
+
+/// Why agents do not see a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenReport {
+    /// `deny`, `allow`, `read_only` or `expose` of the configuration; `off`: it is switched off; `disabled`: its server is;
+    /// `profile`: its server is not in the profile; `unfit`: its name is not fit to be shown; `again`: its server lists it a second
+    /// time; `nameless`: it has no name for agents.
+    pub why: String,
+    /// The pattern that it matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// The table of the configuration that says so, as `servers.files`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+}
+
+/// That the tools are told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolsTold {
+    /// The profile whose agents they are shown to, or not.
+    pub profile: String,
+    /// Configured servers, in file order.
+    pub servers: Vec<ToolServer>,
+}
+
+/// A server that tools were told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolServer {
+    /// Its configured name.
+    pub name: String,
+    /// As in [`ServerReport`].
+    pub state: String,
+    /// Its list was cut at a limit or by a cursor that never ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
 /// What has become of a server that was to be restarted, enabled, disabled, or whose health a person has said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerTold {

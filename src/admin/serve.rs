@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
 use super::report::Report;
-use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS};
-use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, check, feed, logs, orders};
+use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
+use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, check, feed, logs, orders, tools};
 use crate::calls;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::logging::BadFilter;
@@ -81,6 +81,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         CHECK => return check::answer(operator, request.id, access).await,
         CALLS => return feed::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
+        TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,
         RELOAD => return orders::reload(operator, request.id, access).await,
         order @ (RESTART | ENABLE | DISABLE | HEALTH) => {
             return orders::answer(operator, (request.id, order), &request.params, access).await;

@@ -12,6 +12,7 @@ use crate::jsonrpc::splice::{Edit, splice_into};
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
+use crate::tokens;
 
 pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Catalog {
     let mut catalog = Catalog {
@@ -76,6 +77,9 @@ impl Catalog {
             Kind::Tools => source.settings.call_limit(&item.key),
             _ => source.settings.request_limit(),
         };
+        if kind == Kind::Tools {
+            self.exposure[server][kind].tokens += tokens::estimate(vacant.key().len(), &item.definition);
+        }
         list.add_renamed(item, vacant.key());
         vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });
         self.exposure[server][kind].exposed += 1;

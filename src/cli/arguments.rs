@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 
 use super::completions::{self, Shell};
 use super::health::Health;
@@ -53,19 +53,14 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List the tools that agents see
-    Tools {
-        #[command(flatten)]
-        door: Door,
-        /// Print them as the daemon lists them, as JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// List the tools that agents see, by server, with what they cost in tokens; or tell what one tool takes
+    Tools(super::tools::Tools),
     /// Call a tool as an agent would
     Call {
         #[command(flatten)]
         door: Door,
         /// Its exposed name, as `mcpd tools` prints it
+        #[arg(add = ArgValueCandidates::new(completions::tools))]
         tool: String,
         /// Its arguments, a JSON object
         #[arg(default_value = "{}")]
@@ -113,7 +108,7 @@ pub(super) enum Command {
     /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
     Disable {
         /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCandidates::new(completions::servers))]
+        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
         what: String,
         /// Stop the server, too
         #[arg(long)]
@@ -122,7 +117,7 @@ pub(super) enum Command {
     /// Show again what was disabled; a server that was stopped is started and waited for
     Enable {
         /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCandidates::new(completions::servers))]
+        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
         what: String,
     },
     /// Say how a server is, whatever it answers when it is asked

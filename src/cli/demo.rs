@@ -44,7 +44,8 @@ async fn show() -> io::Result<bool> {
     let (mut first, mut second) = connect_two(&directory.socket(AGENT_SOCKET)).await?;
     writeln!(io::stdout(), "── two agents see the same tools, without the denied one ──")?;
     for (name, agent) in [("first", &mut first), ("second", &mut second)] {
-        writeln!(io::stdout(), "{name} agent: {}", tools::names(agent).await?.join(", "))?;
+        let names: Vec<_> = tools::seen(agent).await?.into_iter().map(|tool| tool.name).collect();
+        writeln!(io::stdout(), "{name} agent: {}", names.join(", "))?;
     }
     let refused = calls(&mut first, &mut second).await?;
     let report = admin::status(&directory.socket(ADMIN_SOCKET)).await.map_err(io::Error::other)?;

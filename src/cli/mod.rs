@@ -27,6 +27,7 @@ mod order;
 mod profile;
 mod reload;
 mod remove;
+mod schema;
 mod serve;
 mod status;
 mod text;
@@ -71,7 +72,7 @@ pub fn main() -> ExitCode {
         Command::Status { check, json } => {
             with(directory(), |directory| block_on(status::run(&directory, check, json)))
         }
-        Command::Tools { door, json } => with(directory(), |directory| block_on(tools::run(&directory, &door, json))),
+        Command::Tools(tools) => with(directory(), |directory| block_on(tools::run(&directory, &tools))),
         Command::Call { door, tool, arguments, json } => {
             with(directory(), |directory| block_on(call::run(&directory, &door, &tool, &arguments, json)))
         }

@@ -21,6 +21,11 @@ pub(super) struct Door {
 }
 
 impl Door {
+    /// The profile's name.
+    pub(super) fn name(&self) -> &str {
+        &self.profile
+    }
+
     /// The options by which another command finds the same one.
     pub(super) fn options(&self) -> Vec<String> {
         match self.profile == Profile::DEFAULT {

@@ -1,62 +1,162 @@
-//! `mcpd tools`.
+//! `mcpd tools`: what agents of a profile see, as one of them; with `--all`, what they do not see and why, as the operator.
+//!
+//! An agent's list does not say which server a tool is of, and a name is never taken apart: the operator's socket says it, and
+//! where that cannot be used the list has no headings.
 
+mod all;
+mod details;
+mod table;
+
+use std::collections::HashMap;
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bytes::Bytes;
+use clap::Args;
+use clap_complete::ArgValueCandidates;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::time::timeout;
 
+use self::table::{Group, Row, Wanted};
 use super::agent::Agent;
-use super::look::Look;
 use super::profile::Door;
-use super::text::printable;
-use super::{FAILED, fail, say};
-use crate::sockets::RuntimeDir;
+use super::waiting::waiting;
+use super::{FAILED, completions, fail, say};
+use crate::admin::report::{ToolReport, ToolsTold};
+use crate::admin::{self, AskError, Next, Told, ToolsWanted};
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::tokens;
+
+/// For the operator's socket to say which server each tool is of.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Which tools are listed, and how.
+#[derive(Debug, Args)]
+pub(super) struct Tools {
+    #[command(flatten)]
+    door: Door,
+    /// Only those of this server, or that match this pattern, in which `*` is anything; of one tool, all that it takes
+    #[arg(value_name = "SERVER|TOOL|PATTERN", add = ArgValueCandidates::new(completions::servers_and_tools))]
+    which: Option<String>,
+    /// Also those that agents do not see, and why; asks the operator's socket
+    #[arg(long)]
+    all: bool,
+    /// Print them as the daemon lists them, as JSON; with `--all`, as docs/operate.md says
+    #[arg(long)]
+    json: bool,
+}
+
+/// A tool as an agent is told of it.
+pub(super) struct Tool {
+    pub(super) name: String,
+    /// The whole object.
+    pub(super) said: Value,
+    raw: Box<RawValue>,
+}
 
 #[derive(Deserialize)]
 struct List {
-    tools: Vec<Tool>,
+    tools: Vec<Box<RawValue>>,
 }
 
-#[derive(Deserialize)]
-pub(super) struct Tool {
-    pub(super) name: String,
-    #[serde(default)]
-    description: String,
-}
-
-pub(super) async fn run(directory: &RuntimeDir, door: &Door, json: bool) -> ExitCode {
-    let mut agent = match Agent::of(directory, door, "mcpd tools").await {
+pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
+    let wanted = match Wanted::of(tools.which.as_deref()) {
+        Ok(wanted) => wanted,
+        Err(refused) => return refused,
+    };
+    if tools.all {
+        return all::run(directory, tools, &wanted).await;
+    }
+    let mut agent = match Agent::of(directory, &tools.door, "mcpd tools").await {
         Ok(agent) => agent,
         Err(refused) => return refused,
     };
-    match list(&mut agent).await {
+    let listed = match waiting(|| "waiting for the list of tools".to_owned(), list(&mut agent)).await {
         // As the daemon sent it: key order and number spelling included.
-        Ok(raw) if json => say([&raw, &b"\n"[..]].concat()),
-        Ok(raw) => serde_json::from_slice(&raw).map_or_else(|error| fail(FAILED, error), |list| say(render(&list))),
+        Ok(raw) if tools.json && tools.which.is_none() => return say([&raw, &b"\n"[..]].concat()),
+        Ok(raw) => parsed(&raw),
+        Err(error) => Err(error),
+    };
+    match listed {
+        Ok(listed) => show(listed, &servers(directory, tools).await, tools, &wanted),
         Err(error) => fail(FAILED, error),
     }
 }
 
-/// The names of all tools that the agent sees.
-pub(super) async fn names(agent: &mut Agent) -> io::Result<Vec<String>> {
-    let list: List = serde_json::from_slice(&list(agent).await?)?;
-    Ok(list.tools.into_iter().map(|tool| tool.name).collect())
+fn show(listed: Vec<Tool>, servers: &HashMap<String, String>, tools: &Tools, wanted: &Wanted<'_>) -> ExitCode {
+    if let Some(tool) = listed.iter().find(|tool| tools.which.as_deref() == Some(&tool.name))
+        && !tools.json
+    {
+        return say(details::render(tool));
+    }
+    let has = |tool: &Tool| wanted.has(servers.get(&tool.name).map(String::as_str), &[&tool.name]);
+    if !listed.iter().any(has) && tools.which.is_some() {
+        let names = listed.iter().map(|tool| &*tool.name);
+        return wanted.unknown(servers.values().map(String::as_str).chain(names));
+    }
+    let chosen: Vec<_> = listed.into_iter().filter(|tool| has(tool)).collect();
+    if tools.json {
+        let raw: Vec<_> = chosen.iter().map(|tool| tool.raw.get()).collect();
+        return say(format!("{{\"tools\":[{}]}}\n", raw.join(",")));
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for tool in &chosen {
+        let server = servers.get(&tool.name);
+        if groups.last().is_none_or(|group| group.server.as_ref() != server) {
+            groups.push(Group { server: server.cloned(), note: None, rows: Vec::new() });
+        }
+        let row = Row::shown(&tool.name, tool.said["description"].as_str(), tool.tokens());
+        groups.iter_mut().last().into_iter().for_each(|group| group.rows.push(row.clone()));
+    }
+    say(table::render(&groups))
+}
+
+impl Tool {
+    /// What it costs an agent, in estimated tokens.
+    fn tokens(&self) -> usize {
+        tokens::estimate(self.name.len(), &Bytes::copy_from_slice(self.raw.get().as_bytes()))
+    }
+}
+
+/// All tools that the agent sees.
+pub(super) async fn seen(agent: &mut Agent) -> io::Result<Vec<Tool>> {
+    parsed(&list(agent).await?)
 }
 
 async fn list(agent: &mut Agent) -> io::Result<Bytes> {
     agent.request("tools/list", &json!({})).await?.map_err(|error| io::Error::other(error.to_string()))
 }
 
-fn render(list: &List) -> String {
-    const LONGEST: usize = 80;
-    let summary = |tool: &Tool| {
-        let line = printable(tool.description.lines().next().unwrap_or_default());
-        if line.chars().count() <= LONGEST { line } else { line.chars().take(LONGEST - 1).chain(['…']).collect() }
+fn parsed(list: &[u8]) -> io::Result<Vec<Tool>> {
+    let List { tools } = serde_json::from_slice(list)?;
+    let tool = |raw: Box<RawValue>| {
+        let said: Value = serde_json::from_str(raw.get())?;
+        Ok(Tool { name: said["name"].as_str().unwrap_or_default().to_owned(), said, raw })
     };
-    if list.tools.is_empty() {
-        return "no tools: `mcpd status` shows why\n".to_owned();
+    tools.into_iter().map(tool).collect()
+}
+
+/// The server of each tool, as far as the operator's socket says it.
+async fn servers(directory: &RuntimeDir, tools: &Tools) -> HashMap<String, String> {
+    let asked = ask(directory, ToolsWanted { profile: Some(tools.door.name().to_owned()), name: None });
+    let told = timeout(PATIENCE, asked).await.ok().and_then(Result::ok);
+    let told = told.into_iter().flat_map(|(tools, _)| tools);
+    told.filter_map(|tool| Some((tool.name?, tool.server))).collect()
+}
+
+/// All that the operator's socket has to tell.
+pub(super) async fn ask(directory: &RuntimeDir, wanted: ToolsWanted) -> Result<(Vec<ToolReport>, ToolsTold), AskError> {
+    let mut feed = admin::tools(&directory.socket(ADMIN_SOCKET), wanted).await?;
+    let mut tools = Vec::new();
+    loop {
+        match feed.next().await? {
+            Some(Next::Told(Told::Tool(tool))) => tools.push(*tool),
+            Some(Next::Told(_)) => {}
+            Some(Next::All(told)) => return Ok((tools, told)),
+            None => return Err(AskError::NoAnswer("it ended".to_owned())),
+        }
     }
-    Look::of_stdout().table(["TOOL", "WHAT IT DOES"], list.tools.iter().map(|tool| [tool.name.clone(), summary(tool)]))
 }

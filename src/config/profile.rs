@@ -75,7 +75,8 @@ impl Profile {
             return None;
         }
         // Patterns that fit together when they were read fit in any part. If they did not, nothing would be shown.
-        Some(server.policy.clone().and(&self.narrowing.of(&server.name).ok()?))
+        let narrowing = self.narrowing.of(&server.name).ok()?.stated_in(&format!("profiles.{}", self.name));
+        Some(server.policy.clone().and(&narrowing))
     }
 
     /// `server` with what of it is seen; `None` if it is not in the profile.

@@ -67,6 +67,9 @@ pub struct ServerReport {
     pub software: Option<String>,
     /// Tools that agents see.
     pub tools_exposed: usize,
+    /// What these cost an agent in every conversation, in tokens of a model; an estimate ([`crate::tokens`]).
+    #[serde(default)]
+    pub tokens: usize,
     /// Tools that policy hides.
     pub tools_denied: usize,
     /// The server's own names of tools that are switched off, which count as hidden if they are listed; sorted.
@@ -239,6 +242,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         protocol: published.protocol.map(str::to_owned),
         software: published.software.clone(),
         tools_exposed: exposure[Kind::Tools].exposed,
+        tokens: exposure[Kind::Tools].tokens,
         tools_denied: exposure[Kind::Tools].denied,
         tools_off: config.policy.switched_off().iter().map(ToString::to_string).collect(),
         tools_truncated: published.lists[Kind::Tools].truncated,

@@ -66,6 +66,7 @@ mod shares_instances;
 mod shares_places;
 mod shows_lines;
 mod shows_live_views;
+mod shows_tools;
 mod spares_strangers;
 mod starts_daemons;
 mod starts_lazily;

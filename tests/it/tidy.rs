@@ -46,6 +46,7 @@ const PURE: &[&str] = &[
     "shim/memory",
     "shim/renewal",
     "shim/unanswered",
+    "tokens",
 ];
 
 /// The one file of a pure room that frames bytes for tokio.

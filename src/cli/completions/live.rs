@@ -1,12 +1,15 @@
 //! The names that are completed: from the running daemon, else from the configuration, else none.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use clap_complete::CompletionCandidate;
 use tokio::time::timeout;
 
 use super::typed::Typed;
-use crate::admin::{self, AskError};
+use crate::admin::report::ToolReport;
+use crate::admin::{self, AskError, ToolsWanted};
+use crate::cli;
 use crate::cli::text::one_line;
 use crate::clients::CLIENTS;
 use crate::config::interpolate::Process;
@@ -19,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// The servers.
 pub(in crate::cli) fn servers() -> Vec<CompletionCandidate> {
     let running = || {
-        let report = ask(&directory()?, async |socket| admin::status(&socket).await)?;
+        let report = ask(async |directory| admin::status(&directory.socket(ADMIN_SOCKET)).await)?;
         Some(report.servers.iter().map(|server| candidate(&server.name, Some(&server.state))).collect())
     };
     let configured =
@@ -30,7 +33,7 @@ pub(in crate::cli) fn servers() -> Vec<CompletionCandidate> {
 /// The profiles.
 pub(in crate::cli) fn profiles() -> Vec<CompletionCandidate> {
     let running = || {
-        let report = ask(&directory()?, async |socket| admin::status(&socket).await)?;
+        let report = ask(async |directory| admin::status(&directory.socket(ADMIN_SOCKET)).await)?;
         let help = |servers: &[String]| servers.join(", ");
         Some(report.profiles.iter().map(|one| candidate(&one.name, Some(&help(&one.servers)))).collect())
     };
@@ -39,6 +42,41 @@ pub(in crate::cli) fn profiles() -> Vec<CompletionCandidate> {
         None => vec![candidate(Profile::DEFAULT, None)],
     };
     running().unwrap_or_else(configured)
+}
+
+/// The tools that agents of the profile see that is typed.
+pub(in crate::cli) fn tools() -> Vec<CompletionCandidate> {
+    seen().into_iter().flatten().filter_map(|tool| Some(candidate(&tool.name?, tool.description.as_deref()))).collect()
+}
+
+/// The servers, and after them those.
+pub(in crate::cli) fn servers_and_tools() -> Vec<CompletionCandidate> {
+    servers().into_iter().chain(tools()).collect()
+}
+
+/// The servers, or, if one of them is typed with a slash behind it, its tools by their own names, whoever sees them.
+pub(in crate::cli) fn servers_or_their_tools(current: &OsStr) -> Vec<CompletionCandidate> {
+    let Some((server, _)) = current.to_str().and_then(|current| current.split_once('/')) else {
+        return servers().into_iter().filter(|one| starts_with(one, current)).collect();
+    };
+    let own = seen().into_iter().flatten().filter(|tool| tool.server == server && is_plain(&tool.tool));
+    let own = own.map(|tool| candidate(&format!("{server}/{}", tool.tool), tool.description.as_deref()));
+    own.filter(|one| starts_with(one, current)).collect()
+}
+
+fn starts_with(candidate: &CompletionCandidate, current: &OsStr) -> bool {
+    candidate.get_value().as_encoded_bytes().starts_with(current.as_encoded_bytes())
+}
+
+/// Whether a name that a server has thought of can stand on a command line as it is: shells put in what they are told.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
+}
+
+fn seen() -> Option<Vec<ToolReport>> {
+    let typed = Typed::now()?;
+    let wanted = ToolsWanted { profile: typed.profile(), name: None };
+    ask(async |directory| Ok(cli::tools::ask(&directory, wanted).await?.0))
 }
 
 /// The clients that mcpd knows.
@@ -50,15 +88,11 @@ fn candidate(name: &str, help: Option<&str>) -> CompletionCandidate {
     CompletionCandidate::new(name).help(help.map(|help| one_line(help).into()))
 }
 
-fn directory() -> Option<RuntimeDir> {
-    Typed::now()?.directory()
-}
-
 /// What the daemon answers in time, if there is one.
-fn ask<T>(directory: &RuntimeDir, question: impl AsyncFnOnce(std::path::PathBuf) -> Result<T, AskError>) -> Option<T> {
+fn ask<T>(question: impl AsyncFnOnce(RuntimeDir) -> Result<T, AskError>) -> Option<T> {
+    let directory = Typed::now()?.directory()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let asked = async { timeout(PATIENCE, question(directory.socket(ADMIN_SOCKET))).await };
-    runtime.block_on(asked).ok()?.ok()
+    runtime.block_on(async { timeout(PATIENCE, question(directory)).await }).ok()?.ok()
 }
 
 fn configured() -> Option<Config> {

@@ -24,6 +24,20 @@ impl Typed {
         Some(Self { all })
     }
 
+    /// The profile that it is for, if it names one.
+    pub(super) fn profile(&self) -> Option<String> {
+        self.last().try_get_one::<String>("profile").ok().flatten().cloned()
+    }
+
+    /// What is said of the innermost command.
+    fn last(&self) -> &ArgMatches {
+        let mut last = &self.all;
+        while let Some((_, within)) = last.subcommand() {
+            last = within;
+        }
+        last
+    }
+
     /// Where the daemon is that the command is for.
     pub(super) fn directory(&self) -> Option<RuntimeDir> {
         let given = self.all.try_get_one::<PathBuf>("runtime_dir").ok().flatten().cloned();

@@ -43,6 +43,11 @@ impl Exposure {
         Self { expose: kinds, ..self }
     }
 
+    /// All of it stands in this table.
+    pub(in crate::config) fn stated_in(self, table: &str) -> Self {
+        Self { policy: self.policy.stated_in(table), ..self }
+    }
+
     pub(in crate::config) fn reading_only(self, read_only: Option<Sourced<bool>>) -> Self {
         let policy = self.policy.read_only(read_only.as_ref().is_some_and(|said| said.value));
         Self { policy, read_only, ..self }

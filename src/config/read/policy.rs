@@ -17,7 +17,7 @@ impl Reader<'_> {
         let tools = self.allow_and_deny(fields);
         let exposure = self.with_patterns(Exposure::default(), Kind::Tools, tools);
         if self.format != Format::Ours {
-            return exposure;
+            return exposure.map(|exposure| exposure.stated_in(&format!("mcpServers.{}", server.key)));
         }
         let table = format!("servers.{}", server.key);
         let exposed = self.key(fields, "expose", |reader, entry| Some(reader.exposed(entry)));
@@ -28,13 +28,14 @@ impl Reader<'_> {
         for (kind, patterns) in [(Kind::Prompts, prompts), (Kind::Resources, resources)] {
             exposure = self.with_patterns(exposure, kind, patterns.unwrap_or_default())?;
         }
-        Some(exposure)
+        Some(exposure.stated_in(&table))
     }
 
     /// What `[defaults]` hides of every server.
     pub(super) fn default_exposure(&mut self, fields: &mut Fields<'_>) -> Option<Exposure> {
         let deny = fields.take("deny").map(|entry| self.patterns(entry)).unwrap_or_default();
-        self.with_patterns(Exposure::default(), Kind::Tools, Patterns { allow: None, deny })
+        let exposure = self.with_patterns(Exposure::default(), Kind::Tools, Patterns { allow: None, deny });
+        exposure.map(|exposure| exposure.stated_in("defaults"))
     }
 
     fn allow_and_deny(&mut self, fields: &mut Fields<'_>) -> Patterns {

@@ -1,0 +1,85 @@
+//! Telling one operator of every tool that servers list, one after another: many of them are more than a message.
+
+use std::io;
+use std::sync::Arc;
+
+use futures_util::SinkExt;
+use tokio::time::timeout;
+
+use super::report::{HiddenReport, ToolReport, ToolServer, ToolsTold};
+use super::serve::{Access, Operator, PATIENCE, event, refuse, respond, turn_away};
+use super::{Answer, Told, ToolsWanted};
+use crate::config::Profile;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
+use crate::manager::{Offered, Served, Unseen, View, shelves};
+use crate::tokens;
+
+/// Characters told of a description.
+const MOST_TEXT: usize = 500;
+
+/// Answers the question `id` for tools.
+pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: ToolsWanted, access: &Access) -> io::Result<()> {
+    let profile = wanted.profile.as_deref().unwrap_or(Profile::DEFAULT);
+    let profiles = Arc::clone(&access.manager.profiles().borrow());
+    let Some(Served { view: seen, .. }) = profiles.iter().find(|one| *one.profile.name == *profile) else {
+        let names: Vec<_> = profiles.iter().map(|one| &*one.profile.name).collect();
+        let message = format!("there is no profile `{profile}`; the daemon has: {}", names.join(", "));
+        return refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, message)).await;
+    };
+    let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
+    let (whole, seen) = (Arc::clone(&access.view.borrow()), Arc::clone(&seen.borrow()));
+    let servers = tell(operator, &whole, &seen, &wanted).await?;
+    respond(operator, Some(id), Answer::Tools(ToolsTold { profile: profile.to_owned(), servers })).await
+}
+
+async fn tell(operator: &mut Operator, whole: &View, seen: &View, wanted: &ToolsWanted) -> io::Result<Vec<ToolServer>> {
+    let mut servers = Vec::new();
+    for (shelf, member) in shelves(whole, seen).zip(&whole.servers) {
+        for offered in
+            shelf.tools().filter(|offered| wanted.name.as_deref().is_none_or(|name| offered.shown == Ok(name)))
+        {
+            let definition = wanted.name.as_ref().map(|_| String::from_utf8_lossy(offered.definition).into_owned());
+            let report = report(shelf.server(), &offered, definition);
+            timeout(PATIENCE, operator.feed(event(Told::Tool(Box::new(report))))).await??;
+        }
+        let state = member.handle.published().word().to_owned();
+        servers.push(ToolServer { name: shelf.server().to_string(), state, truncated: shelf.is_truncated() });
+    }
+    Ok(servers)
+}
+
+fn report(server: &str, offered: &Offered<'_>, definition: Option<String>) -> ToolReport {
+    let [description] = members(offered.definition, ["description"]).unwrap_or_default();
+    let description = description.and_then(|raw| text(&raw)).map(|text| beginning(&text));
+    let name = offered.shown.ok();
+    ToolReport {
+        server: server.to_owned(),
+        tool: offered.tool.to_owned(),
+        name: name.map(str::to_owned),
+        description,
+        tokens: tokens::estimate(name.unwrap_or(offered.tool).len(), offered.definition),
+        hidden: offered.shown.err().map(hidden),
+        definition,
+    }
+}
+
+/// The beginning of a text; whoever shows it makes it fit for that.
+fn beginning(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).chars().take(MOST_TEXT).collect()
+}
+
+fn hidden(why: Unseen<'_>) -> HiddenReport {
+    let told = |why: &str| HiddenReport { why: why.to_owned(), pattern: None, table: None };
+    match why {
+        Unseen::Disabled => told("disabled"),
+        Unseen::OutOfProfile => told("profile"),
+        Unseen::Again => told("again"),
+        Unseen::Nameless => told("nameless"),
+        Unseen::Hidden(hidden) => HiddenReport {
+            pattern: hidden.pattern().map(str::to_owned),
+            table: hidden.table().map(str::to_owned),
+            ..told(hidden.word())
+        },
+    }
+}

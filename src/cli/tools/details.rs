@@ -1,0 +1,62 @@
+//! One tool: what it is for, what it takes, and how it is called.
+
+use super::Tool;
+use crate::cli::look::{Look, Tone};
+use crate::cli::schema::{Argument, Kind, Others, Schema};
+use crate::cli::text::{one_line, printable};
+
+pub(super) fn render(tool: &Tool) -> String {
+    let look = Look::of_stdout();
+    let schema = Schema::of(&tool.said["inputSchema"]);
+    let mut text = format!("{} · ~{} tokens{}\n", look.paint(Tone::Head, &tool.name), tool.tokens(), hints(tool));
+    let description = printable(tool.said["description"].as_str().unwrap_or_default());
+    if !description.trim().is_empty() {
+        text += &format!("{}\n", description.trim());
+    }
+    text.push('\n');
+    if schema.arguments.is_empty() {
+        text += "it takes no arguments\n";
+    } else {
+        text += &look.table(["ARGUMENT", "TYPE", "NEEDED", "WHAT IT IS"], schema.arguments.iter().map(row));
+        text += if schema.others == Others::Welcome { "and others of any name\n" } else { "" };
+    }
+    text + &format!("\nmcpd call {}{}\n", tool.name, example(&schema))
+}
+
+/// What the tool says of itself (MCP 2025-11-25, `ToolAnnotations`, `ToolExecution`).
+fn hints(tool: &Tool) -> String {
+    let said = &tool.said["annotations"];
+    let reads = (said["readOnlyHint"] == true).then_some(" · says that it only reads");
+    let destroys = (said["destructiveHint"] == true && reads.is_none()).then_some(" · says that it may destroy");
+    let task = (tool.said["execution"]["taskSupport"] == "required").then_some(" · runs as a task");
+    [reads, destroys, task].into_iter().flatten().collect()
+}
+
+fn row(argument: &Argument) -> [String; 4] {
+    let needed = if argument.is_required { "yes" } else { "no" };
+    let choices: Vec<_> = argument.choices.iter().map(ToString::to_string).collect();
+    let choices = (!choices.is_empty()).then(|| format!("one of {}", choices.join(", ")));
+    let default = argument.default.as_ref().map(|value| format!("default {value}"));
+    let description = argument.description.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let description = (!description.is_empty()).then_some(description);
+    let text: Vec<_> = [description, choices, default].into_iter().flatten().collect();
+    [one_line(&argument.name), argument.type_words(), needed.to_owned(), one_line(&text.join("; "))]
+}
+
+/// The arguments of a call, for a person to fill in.
+fn example(schema: &Schema) -> String {
+    schema.arguments.iter().filter(|one| one.is_required).map(|one| format!(" {}", filled(one))).collect()
+}
+
+fn filled(argument: &Argument) -> String {
+    let value = match (argument.choices.first(), argument.kinds.first()) {
+        (Some(choice), _) => choice.as_str().map_or_else(|| choice.to_string(), str::to_owned),
+        (None, Some(Kind::Number | Kind::Integer)) => "1".to_owned(),
+        (None, Some(Kind::Boolean)) => "true".to_owned(),
+        (None, Some(Kind::Object)) => "'{}'".to_owned(),
+        (None, Some(Kind::Array)) => "'[]'".to_owned(),
+        (None, Some(Kind::Null)) => "null".to_owned(),
+        (None, Some(Kind::Text) | None) => argument.name.to_uppercase(),
+    };
+    one_line(&format!("{}={value}", argument.name))
+}

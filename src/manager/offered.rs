@@ -1,0 +1,98 @@
+//! Every tool that servers list, and why agents of a profile see it, or do not: for the operator, who may know.
+//!
+//! What is shown is looked up in the catalog, and what hides the rest is told by the policy that the catalog was built by.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Member, Presence, View};
+use crate::catalog::List;
+use crate::kind::Kind;
+use crate::policy::Hidden;
+
+/// One tool that a server lists.
+#[derive(Debug)]
+pub(crate) struct Offered<'a> {
+    /// The server's own name for it.
+    pub(crate) tool: &'a str,
+    /// The whole object, raw.
+    pub(crate) definition: &'a Bytes,
+    /// The name that agents see it by.
+    pub(crate) shown: Result<&'a str, Unseen<'a>>,
+}
+
+/// Why agents do not see a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unseen<'a> {
+    /// Its server is disabled.
+    Disabled,
+    /// Its server is not in the profile.
+    OutOfProfile,
+    /// Policy hides it.
+    Hidden(Hidden<'a>),
+    /// Its server lists another of the same name before it.
+    Again,
+    /// No name is free for it, or none is given yet.
+    Nameless,
+}
+
+/// What one server lists, as last known, whether or not agents see any of it.
+#[derive(Debug)]
+pub(crate) struct Shelf<'a> {
+    member: &'a Member,
+    list: Arc<List>,
+    /// The exposed name of each of its tools that has one.
+    names: HashMap<&'a str, &'a str>,
+    /// As it is seen in the profile, if it is.
+    seen: Option<&'a Member>,
+}
+
+/// What all servers list, in their order; `seen` is what agents see of it.
+pub(crate) fn shelves<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<Item = Shelf<'a>> {
+    let mut names: HashMap<usize, HashMap<&str, &str>> = HashMap::new();
+    for (name, route) in seen.catalog.routes(Kind::Tools) {
+        names.entry(route.server).or_default().insert(&route.name, name);
+    }
+    whole.servers.iter().map(move |member| {
+        let index = seen.servers.iter().position(|other| other.config.name == member.config.name);
+        let names = index.and_then(|index| names.remove(&index)).unwrap_or_default();
+        let list = Arc::clone(&member.handle.published().lists[Kind::Tools]);
+        Shelf { member, list, names, seen: index.and_then(|index| seen.servers.get(index)) }
+    })
+}
+
+impl Shelf<'_> {
+    /// The server.
+    pub(crate) fn server(&self) -> &Arc<str> {
+        &self.member.config.name
+    }
+
+    /// Whether the list was cut.
+    pub(crate) fn is_truncated(&self) -> bool {
+        self.list.truncated
+    }
+
+    /// Each tool, in the server's order.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = Offered<'_>> {
+        let mut before = HashSet::new();
+        self.list.items.iter().map(move |item| {
+            let is_first = before.insert(&item.key);
+            let shown = self.shown(&item.key, &item.definition, is_first);
+            Offered { tool: &item.key, definition: &item.definition, shown }
+        })
+    }
+
+    fn shown<'s>(&'s self, tool: &str, definition: &Bytes, is_first: bool) -> Result<&'s str, Unseen<'s>> {
+        let seen = self.seen.ok_or(Unseen::OutOfProfile)?;
+        if seen.presence != Presence::Shown {
+            return Err(Unseen::Disabled);
+        }
+        seen.config.policy.verdict(Kind::Tools, tool, Some(definition)).map_err(Unseen::Hidden)?;
+        if !is_first {
+            return Err(Unseen::Again);
+        }
+        self.names.get(tool).copied().ok_or(Unseen::Nameless)
+    }
+}

@@ -1,0 +1,150 @@
+//! `mcpd tools`: what agents see, by server; what one tool takes; and with `--all` what they do not see, and what hides it.
+
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, Place, Server, Setup};
+
+/// Tools with all that a person wants to know of them.
+fn listing() -> Value {
+    let path = json!({ "type": "string", "description": "Path of\nthe file" });
+    let level = json!({ "anyOf": [{ "enum": ["low", "high"] }, { "type": "null" }], "default": null });
+    let read = json!({
+        "name": "read",
+        "description": "Reads a file\n\nof any size",
+        "inputSchema": {
+            "type": "object",
+            "properties": { "path": path, "head": { "type": "integer" }, "level": level },
+            "required": ["path"],
+            "additionalProperties": false,
+        },
+        "annotations": { "readOnlyHint": true },
+    });
+    let write = json!({ "name": "write", "description": "Writes", "inputSchema": { "type": "object" } });
+    let odd = json!({ "name": "odd\u{202e}", "inputSchema": { "type": "object" } });
+    json!({ "tools": [read, write, odd, write] })
+}
+
+/// A server that lists these, one with two plain tools, and one that does not start.
+fn daemon() -> Daemon {
+    let place = Place::new();
+    let file = place.write("listing", listing().to_string());
+    start(&place, Server::named("files").arg("--listing").arg(file))
+}
+
+fn start(place: &Rc<Place>, files: Server) -> Daemon {
+    let head = "[defaults]\ndeny = ['sec*']\n[profiles.narrow]\nservers = ['files']\ndeny = ['*/wr*']\n\
+        [profiles.reader]\ntools.read_only = true\n[profiles.none]\nexpose = ['prompts']";
+    let git = Server::named("git").flags("--bare --tool log --tool secret --tool push").line("deny = ['pull', 'p*']");
+    let web = Server::run_by("web", "false");
+    Setup::new().head(head).server(files).server(git).server(web).start_in(place)
+}
+
+/// What is printed, which is to be all.
+fn shown(daemon: &Daemon, args: &[&str]) -> String {
+    let ran = daemon.client(&[&["tools"], args].concat()).expect_code(0);
+    assert_eq!(ran.stderr, "");
+    ran.stdout
+}
+
+#[test]
+fn tools_stand_under_their_servers_with_what_they_cost_an_agent() {
+    let daemon = daemon();
+    let expected = "files · 2 tools · ~81 tokens\n  files__read   Reads a file\n  files__write  Writes\n\n\
+        git · 1 tool · ~19 tokens\n  git__log      café / é\n\n3 tools of 2 servers · ~100 tokens\n";
+    assert_eq!(shown(&daemon, &[]), expected);
+    let status = daemon.client(&["status", "--json"]).json();
+    assert_eq!([&status["servers"][0]["tokens"], &status["servers"][1]["tokens"]], [&json!(81), &json!(19)]);
+}
+
+#[test]
+fn a_server_a_pattern_and_a_profile_narrow_what_is_listed() {
+    let daemon = daemon();
+    assert_eq!(shown(&daemon, &["git"]), "git · 1 tool · ~19 tokens\n  git__log  café / é\n\n");
+    assert!(shown(&daemon, &["*write"]).starts_with("files · 1 tool"));
+    assert!(!shown(&daemon, &["--profile", "narrow"]).contains("write"));
+    let json = daemon.client(&["tools", "*write", "--json"]).expect_code(0).json();
+    assert_eq!(json["tools"].as_array().expect("a list").len(), 1);
+    assert_eq!(json["tools"][0]["name"], "files__write");
+    let unknown = daemon.client(&["tools", "fils"]).expect_code(2);
+    assert_eq!(unknown.stderr, "mcpd: there is no server or tool `fils`: did you mean `files`?\n");
+    let denied = daemon.client(&["tools", "git__push"]).expect_code(2);
+    assert!(!denied.stderr.contains("push`?"), "what is denied is not suggested: {denied}");
+}
+
+#[test]
+fn of_one_tool_all_is_told_that_a_call_needs() {
+    let daemon = daemon();
+    let expected = "files__read · ~69 tokens · says that it only reads\nReads a file\n\nof any size\n\n\
+        ARGUMENT  TYPE         NEEDED  WHAT IT IS\n\
+        path      string       yes     Path of the file\n\
+        head      integer      no\n\
+        level     string|null  no      one of \"low\", \"high\", null; default null\n\n\
+        mcpd call files__read path=PATH\n";
+    assert_eq!(shown(&daemon, &["files__read"]), expected);
+    assert!(shown(&daemon, &["files__write"]).ends_with("it takes no arguments\n\nmcpd call files__write\n"));
+}
+
+#[test]
+fn the_operator_sees_what_agents_do_not_and_what_hides_it() {
+    let daemon = daemon();
+    daemon.client(&["disable", "files/write"]).expect_code(0);
+    let expected = "files · 1 tool · 3 not seen · ~69 tokens\n\
+        \x20 files__read  Reads a file\n\
+        \x20 write        switched off: `mcpd enable files/write`\n\
+        \x20 odd\u{fffd}         its name is not fit to be shown\n\
+        \x20 write        switched off: `mcpd enable files/write`\n\n\
+        git · 1 tool · 2 not seen · ~19 tokens\n\
+        \x20 git__log     café / é\n\
+        \x20 secret       denied by `sec*` of [defaults]\n\
+        \x20 push         denied by `p*` of [servers.git]\n\n";
+    let all = shown(&daemon, &["--all"]);
+    assert!(all.starts_with(expected), "{all}");
+    assert!(all.contains("web · 0 tools · backoff\n") || all.contains("web · 0 tools · failed\n"), "{all}");
+    assert!(all.ends_with("2 tools of 3 servers · 5 not seen · ~88 tokens\n"), "{all}");
+    daemon.client(&["enable", "files/write"]).expect_code(0);
+    daemon.client(&["disable", "git"]).expect_code(0);
+    assert!(shown(&daemon, &["git", "--all"]).contains("log     its server is disabled: `mcpd enable git`\n"));
+    assert!(shown(&daemon, &["files/*", "--all"]).contains("write         listed a second time\n"));
+    assert!(!shown(&daemon, &[]).contains("secret"));
+}
+
+#[test]
+fn what_a_profile_hides_is_told_by_its_name() {
+    let daemon = daemon();
+    let all = |profile: &str| shown(&daemon, &["--all", "--profile", profile]);
+    let narrow = all("narrow");
+    assert!(narrow.contains("write        denied by `wr*` of [profiles.narrow]\n"), "{narrow}");
+    assert!(narrow.contains("log          its server is not in the profile\n"), "{narrow}");
+    assert!(all("reader").contains("not said to read only, as `tools.read_only` of [profiles.reader] wants it\n"));
+    assert!(all("none").contains("`expose` of [profiles.none] leaves tools out\n"));
+    let unknown = daemon.client(&["tools", "--all", "--profile", "nobody"]).expect_code(1);
+    assert!(unknown.stderr.contains("there is no profile `nobody`; the daemon has: default, narrow, reader, none"));
+}
+
+#[test]
+fn programs_are_told_the_same_in_one_object() {
+    let daemon = daemon();
+    let told = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
+    assert_eq!((&told["version"], &told["profile"]), (&json!(1), &json!("default")));
+    assert_eq!(told["servers"][0], json!({ "name": "files", "state": "ready" }));
+    let push = told["tools"].as_array().expect("a list").iter().find(|tool| tool["tool"] == "push").expect("listed");
+    assert_eq!(push["hidden"], json!({ "why": "deny", "pattern": "p*", "table": "servers.git" }));
+    assert_eq!((&push["name"], &push["server"]), (&Value::Null, &json!("git")));
+    let read = &told["tools"][0];
+    assert_eq!((&read["name"], &read["hidden"], &read["tokens"]), (&json!("files__read"), &Value::Null, &json!(69)));
+}
+
+/// What is cut is the list of the operator's socket, too, in messages that each fit.
+#[test]
+fn ten_thousand_tools_are_told() {
+    let place = Place::new();
+    let tool = |n: usize| json!({ "name": format!("t{n}"), "description": "x".repeat(600), "inputSchema": {} });
+    let listing = json!({ "tools": (0..10_000).map(tool).collect::<Vec<_>>() });
+    let file = place.write("listing", listing.to_string());
+    let daemon = Setup::with(Server::named("a").arg("--listing").arg(file).line("deny = ['t1*']")).start_in(&place);
+    let told = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
+    assert_eq!(told["tools"].as_array().expect("a list").len(), 10_000);
+    assert!(shown(&daemon, &[]).contains("8889 tools · "));
+}

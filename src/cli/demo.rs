@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::agent::Agent;
 use super::call::describe;
+use super::look::Look;
 use super::{FAILED, fail, status, tools};
 use crate::admin;
 use crate::admin::report::Report;
@@ -49,7 +50,11 @@ async fn show() -> io::Result<bool> {
     }
     let refused = calls(&mut first, &mut second).await?;
     let report = admin::status(&directory.socket(ADMIN_SOCKET)).await.map_err(io::Error::other)?;
-    writeln!(io::stdout(), "\n── mcpd status: one copy of the server serves both ──\n{}", status::render(&report))?;
+    writeln!(
+        io::stdout(),
+        "\n── mcpd status: one copy of the server serves both ──\n{}",
+        status::render(&report, Look::of_stdout())
+    )?;
     drop((first, second));
 
     let ended = stop(&mut daemon).await?;

@@ -3,17 +3,29 @@
 //! Whether there are colours is asked as other programs ask it: `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`. What is told in
 //! colour is told in words as well.
 
-use std::io;
+mod columns;
+
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Attribute, Color, ContentArrangement, Table, TableStyle};
+use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, Table, TableStyle};
+use rustix::termios::tcgetwinsize;
+
+pub(super) use self::columns::Column;
+use self::columns::Side;
 
 /// What a stream shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     colour: bool,
+    /// Columns, if it is a terminal.
+    width: Option<usize>,
 }
+
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
 
 /// What a word tells at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +54,30 @@ pub(super) struct Cell {
 impl Look {
     /// As standard output has it.
     pub(super) fn of_stdout() -> Self {
-        Self { colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never }
+        let colour = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+        Self { colour, width: width(&io::stdout()) }
     }
 
     /// As standard error has it.
     pub(super) fn of_stderr() -> Self {
-        Self { colour: AutoStream::choice(&io::stderr()) != ColorChoice::Never }
+        let colour = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+        Self { colour, width: width(&io::stderr()) }
     }
 
     /// Text alone.
     #[cfg(test)]
-    pub(super) const PLAIN: Self = Self { colour: false };
+    pub(super) const PLAIN: Self = Self { colour: false, width: None };
+
+    /// Text alone, on a terminal of `width` columns.
+    #[cfg(test)]
+    pub(super) const fn of_width(width: usize) -> Self {
+        Self { colour: false, width: Some(width) }
+    }
+
+    /// Columns, if it is a terminal.
+    pub(super) fn width(self) -> Option<usize> {
+        self.width
+    }
 
     /// Whether there are colours.
     pub(super) fn has_colour(self) -> bool {
@@ -78,6 +103,12 @@ impl Look {
         header: [&str; N],
         rows: impl IntoIterator<Item = [impl Into<Cell>; N]>,
     ) -> String {
+        let header = header.into_iter().map(|name| Cell::new(Tone::Head, name)).collect();
+        let rows = rows.into_iter().map(|row| row.into_iter().map(Into::into).collect());
+        self.drawn(header, rows, &[Side::Left; N])
+    }
+
+    fn drawn(self, header: Vec<Cell>, rows: impl Iterator<Item = Vec<Cell>>, sides: &[Side]) -> String {
         let mut table = Table::new();
         table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
         if self.colour {
@@ -85,15 +116,22 @@ impl Look {
         } else {
             table.force_no_tty();
         }
-        table.set_header(header.map(|name| Cell::new(Tone::Head, name).shown()));
-        for row in rows {
-            table.add_row(row.map(|cell| cell.into().shown()));
-        }
-        for column in table.column_iter_mut() {
+        table.set_header(header.into_iter().map(Cell::shown));
+        table.add_rows(rows.map(|row| row.into_iter().map(Cell::shown)));
+        for (column, side) in table.column_iter_mut().zip(sides) {
             column.set_padding((0, 2));
+            if *side == Side::Right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
         table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
+}
+
+/// Columns of `stream`, if it is a terminal.
+fn width(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let told = |size: u16| if size == 0 { COLUMNS } else { usize::from(size) };
+    stream.is_terminal().then(|| tcgetwinsize(stream).map_or(COLUMNS, |size| told(size.ws_col)))
 }
 
 impl Cell {
@@ -136,7 +174,7 @@ mod tests {
 
     #[test]
     fn colours_change_nothing_but_colours() {
-        let coloured = Look { colour: true };
+        let coloured = Look { colour: true, width: None };
         let table = coloured.table(["SERVER", "STATE"], rows());
         assert!(table.contains("\u{1b}["), "{table:?}");
         let plain: String = anstream::adapter::strip_str(&table).to_string();

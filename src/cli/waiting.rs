@@ -7,12 +7,11 @@ use std::io::{self, IsTerminal, Write};
 use std::pin::pin;
 use std::time::Duration;
 
-use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use super::look::{Look, Tone};
-use super::text::one_line;
+use super::text::{one_line, shortened};
 
 /// What takes less is over before a person could read the line.
 const GRACE: Duration = Duration::from_millis(300);
@@ -31,7 +30,7 @@ pub(super) async fn waiting<T>(what: impl Fn() -> String, end: impl Future<Outpu
     let began = Instant::now();
     let mut steps = interval_at(began + GRACE, STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut shown = Shown { look: Look::of_stderr(), pictures: 0 };
+    let mut shown = Shown { pictures: 0 };
     loop {
         tokio::select! {
             biased;
@@ -43,15 +42,14 @@ pub(super) async fn waiting<T>(what: impl Fn() -> String, end: impl Future<Outpu
 
 /// What is drawn; it goes when this does.
 struct Shown {
-    look: Look,
     pictures: usize,
 }
 
 impl Shown {
     fn draw(&mut self, what: &str, elapsed: Duration) {
-        let width = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
         let picture = PICTURES[self.pictures % PICTURES.len()];
-        let line = self.look.paint(Tone::Faint, &line(picture, what, elapsed, width));
+        let look = Look::of_stderr();
+        let line = look.paint(Tone::Faint, &line(picture, what, elapsed, look.width().unwrap_or_default()));
         write(&format!("{ERASE}{line}"));
         self.pictures += 1;
     }
@@ -74,14 +72,7 @@ fn write(text: &str) {
 fn line(picture: &str, what: &str, elapsed: Duration, width: usize) -> String {
     let seconds = format!(" · {} s", elapsed.as_secs());
     let room = width.saturating_sub(1 + picture.width() + 1 + seconds.width());
-    let what = one_line(what);
-    let mut taken = 0;
-    let fits = |c: &char| {
-        taken += c.width().unwrap_or(0);
-        taken <= room
-    };
-    let cut: String = what.chars().take_while(fits).collect();
-    if room == 0 { String::new() } else { format!("{picture} {cut}{seconds}") }
+    if room == 0 { String::new() } else { format!("{picture} {}{seconds}", shortened(&one_line(what), room)) }
 }
 
 #[cfg(test)]
@@ -92,14 +83,14 @@ mod tests {
     fn the_line_never_reaches_the_last_column() {
         for (width, expected) in [
             (80, "⠋ waiting for files\u{fffd}to be ready · 12 s"),
-            (23, "⠋ waiting for f · 12 s"),
-            (11, "⠋ w · 12 s"),
+            (23, "⠋ waitin… ready · 12 s"),
+            (11, "⠋ … · 12 s"),
             (10, ""),
             (0, ""),
         ] {
             let drawn = line("⠋", "waiting for files\nto be ready", Duration::from_millis(12_900), width);
             assert_eq!(drawn, expected, "{width}");
         }
-        assert_eq!(line("⠋", "日本語のサーバー", Duration::ZERO, 15), "⠋ 日本語 · 0 s");
+        assert_eq!(line("⠋", "日本語のサーバー", Duration::ZERO, 15), "⠋ 日…ー · 0 s");
     }
 }

@@ -1,35 +1,55 @@
-//! What a person should know of a server that is well: what of it agents do not see, and why.
+//! What a person should know of servers that run: what of them agents do not see, and why, and what they went through.
 
+use std::fmt::Write;
+
+use super::is_down;
 use crate::admin::report::ServerReport;
-use crate::cli::text::one_line;
+use crate::cli::look::Look;
+use crate::cli::text::{count, one_line, wrapped};
 use crate::policy::LONGEST_NAME;
 
 /// Tools that are named; `--json` has them all.
 const TOOLS: usize = 10;
+/// Notes that are shown; `--json` has all that they are made of.
+const NOTES: usize = 20;
 
-/// A sentence for each thing, below the table. What policy hides is in the table.
-pub(super) fn notes(server: &ServerReport) -> String {
+/// A sentence for each thing. What policy hides is in the table.
+pub(super) fn notes(servers: &[ServerReport], look: Look) -> String {
+    let all: Vec<_> = servers.iter().flat_map(of_server).collect();
     let mut text = String::new();
-    if let Some(reason) = &server.change_failed {
-        text += &format!("\n{}: goes on as it was before it was changed, for that failed: {reason}\n", server.name);
+    for note in all.iter().take(NOTES) {
+        text += &(wrapped(&one_line(note), 0, 4, look.width()) + "\n");
     }
+    if let Some(left @ 1..) = all.len().checked_sub(NOTES) {
+        let _ = writeln!(text, "… {left} more");
+    }
+    text
+}
+
+fn of_server(server: &ServerReport) -> Vec<String> {
+    let name = &server.name;
+    let mut all = Vec::new();
+    let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
+    all.extend(past.map(|error| format!("{name}: last error: {error}")));
+    let limits = server.limits.as_ref();
+    let unlimited = limits.and_then(|limits| limits.state.as_ref().zip(limits.reason.as_ref()));
+    all.extend(unlimited.map(|(state, reason)| format!("{name}: limits {state}: {reason}")));
     if !server.tools_off.is_empty() {
         let tools: Vec<_> = server.tools_off.iter().take(TOOLS).map(|tool| one_line(tool)).collect();
         let more = if server.tools_off.len() > TOOLS { ", …" } else { "" };
-        text += &format!("\n{}: switched off: {}{more}\n", server.name, tools.join(", "));
+        all.push(format!("{name}: switched off: {}{more}", tools.join(", ")));
     }
-    if let count @ 1.. = server.names_unfit {
-        let what = if count == 1 { "1 tool or prompt is" } else { &format!("{count} tools and prompts are") };
-        text += &format!(
-            "\n{}: {what} not listed: the name has control characters or marks of direction, or more than {LONGEST_NAME} \
-             characters\n",
-            server.name
-        );
+    if let unfit @ 1.. = server.names_unfit {
+        let what = if unfit == 1 { "1 tool or prompt is" } else { &format!("{unfit} tools and prompts are") };
+        all.push(format!(
+            "{name}: {what} not listed: the name has control characters or marks of direction, or more than {LONGEST_NAME} \
+             characters"
+        ));
     }
-    if let count @ 1.. = server.resources_shadowed {
-        let what = if count == 1 { "1 resource is" } else { &format!("{count} resources are") };
-        text +=
-            &format!("\n{}: {what} read from a server before it, which has the same URI or template\n", server.name);
+    if let shadowed @ 1.. = server.resources_shadowed {
+        let are = if shadowed == 1 { "is" } else { "are" };
+        let what = count(shadowed, "resource");
+        all.push(format!("{name}: {what} {are} read from a server before it, which has the same URI or template"));
     }
-    text
+    all
 }

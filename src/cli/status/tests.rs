@@ -1,0 +1,93 @@
+//! The report as it is drawn, for terminals of several widths.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn server(name: &str, more: Value) -> Value {
+    let mut server = json!({
+        "name": name, "state": "ready", "pid": 41231, "uptime_ms": 7_400_000, "protocol": "2025-11-25",
+        "tools_exposed": 11, "tools_denied": 3, "calls": 512, "in_flight": 0, "errors": 0, "restarts": 0,
+        "skipped_lines": 0, "stray_responses": 0,
+    });
+    let Value::Object(more) = more else { panic!("an object") };
+    server.as_object_mut().expect("an object").extend(more);
+    server
+}
+
+fn report(servers: Vec<Value>, agents: Vec<Value>) -> Report {
+    let names: Vec<_> = servers.iter().map(|server| server["name"].clone()).collect();
+    let few = &names[..names.len().min(2)];
+    let profiles = json!([
+        {"name": "default", "socket": "/run/user/1000/mcpd/mcp.sock", "servers": names, "tools": 30, "agents": 2},
+        {"name": "reviewer", "socket": "/run/user/1000/mcpd/reviewer.sock", "servers": few, "tools": 4, "agents": 0},
+    ]);
+    let report = json!({
+        "version": "1.2.3", "pid": 41200, "uptime_ms": 7_500_000, "settled": true, "servers": servers, "agents": agents,
+        "profiles": profiles,
+    });
+    serde_json::from_value(report).expect("a report")
+}
+
+fn some() -> Report {
+    let instance = |purpose, calls| {
+        let uptime = 7_400_000;
+        json!({"purpose": purpose, "state": "ready", "pid": 41302, "uptime_ms": uptime, "calls": calls, "in_flight": 0,
+               "errors": 0, "restarts": 0})
+    };
+    let git = json!({"instances": [instance("/home/u/projects/a-long-name/here", 31), instance("/home/u/b", 9)]});
+    let web = json!({
+        "state": "backoff", "pid": null, "uptime_ms": null, "reason": "exited with code 3 before its handshake was over",
+        "retry_in_ms": 12_300, "restarts": 7, "stderr": ["Error: cannot open the index, since it is locked by another process"],
+    });
+    let servers = vec![
+        server("files", json!({})),
+        server("git", git),
+        server("web", web),
+        server("notes", json!({"disabled": true, "tools_off": ["write"]})),
+    ];
+    let agent = |session, client| {
+        json!({"session": session, "profile": "default", "pid": 4242, "uid": 1000, "client": client, "protocol": "2025-11-25",
+               "connected_ms": 61_000, "calls": 40})
+    };
+    report(servers, vec![agent(1, json!("claude-code 2.1.0")), agent(12, Value::Null)])
+}
+
+#[test]
+fn at_eighty_columns_nothing_is_wrapped_but_sentences() {
+    let drawn = render(&some(), Look::of_width(80));
+    assert_eq!(drawn, include_str!("tests/80.txt"), "\n{drawn}");
+}
+
+#[test]
+fn a_narrow_terminal_has_what_matters_most() {
+    let drawn = render(&some(), Look::of_width(40));
+    assert_eq!(drawn, include_str!("tests/40.txt"), "\n{drawn}");
+}
+
+#[test]
+fn where_there_is_no_width_every_column_is_there() {
+    let drawn = render(&some(), Look::PLAIN);
+    assert_eq!(drawn, include_str!("tests/piped.txt"), "\n{drawn}");
+}
+
+#[test]
+fn a_thousand_servers_and_agents_are_no_wall() {
+    let down = |at: usize| if at % 10 == 0 { json!({"state": "failed", "reason": "no such file"}) } else { json!({}) };
+    let servers = (0..1000).map(|at| server(&format!("s{at}"), down(at))).collect();
+    let agents =
+        (0..1000).map(|at| json!({"session": at, "profile": "default", "uid": 0, "connected_ms": 1, "calls": 0}));
+    let drawn = render(&report(servers, agents.collect()), Look::of_width(80));
+    assert!(drawn.lines().count() < 110, "{drawn}");
+    for told in ["1000 servers, 100 down · 1000 agents", "… 90 more", "… 960 more", "… 980 more"] {
+        assert!(drawn.contains(told), "no {told}: {drawn}");
+    }
+}
+
+#[test]
+fn an_empty_daemon_says_what_to_do_next() {
+    let drawn = render(&report(Vec::new(), Vec::new()), Look::of_width(200));
+    for command in ["mcpd import", "mcpd add NAME -- COMMAND", "mcpd connect --print CLIENT"] {
+        assert!(drawn.contains(command), "no {command}: {drawn}");
+    }
+}

@@ -104,6 +104,9 @@ pub struct ServerReport {
     pub errors: u64,
     /// Instances started after the first.
     pub restarts: u64,
+    /// Those of them that were started within the last hour because the one before had ended by itself, or had not started.
+    #[serde(default)]
+    pub restarts_last_hour: u64,
     /// Lines on stdout that were no JSON-RPC message, oversized ones included.
     pub skipped_lines: u64,
     /// Responses to no request of ours: unknown, duplicate or late.
@@ -256,6 +259,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         in_flight: totals.in_flight,
         errors: totals.errors,
         restarts: totals.restarts,
+        restarts_last_hour: handle.restarts_within_an_hour(),
         skipped_lines: totals.skipped_lines,
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -145,6 +145,12 @@ impl ServerHandle {
         let of_instances =
             self.0.instances.iter().flat_map(|all| all.borrow().to_vec()).map(|one| one.0.stats.totals());
         of_instances.fold(self.0.stats.totals(), Totals::plus)
+    }
+
+    /// How often an instance of it was started within the last hour because the one before had ended by itself, or had not started.
+    #[must_use]
+    pub fn restarts_within_an_hour(&self) -> u64 {
+        self.0.stats.recovered.count(Instant::now())
     }
 
     /// Each of its instances, where there may be several; those that are being ended are the last.

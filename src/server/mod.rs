@@ -66,7 +66,7 @@ pub use self::process::cgroup::{Cgroups, Enforcement};
 pub use self::publish::{Changed, OwnLists, Published};
 use self::role::Role;
 pub use self::start::{Record, Running, start};
-pub use self::stats::{Counter, Stats, Totals};
+pub use self::stats::{Counter, Lately, Stats, Totals};
 pub use self::subscriptions::Subscription;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 pub use self::turn::Turns;

@@ -1,7 +1,12 @@
 //! What a server counts. Pure: its tasks write, and readers never wait for them. There are two for as long as one makes way for
 //! the other, so whatever is written is a difference.
 
+mod lately;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use self::lately::Lately;
 
 /// Counters of one server over all its instances.
 #[derive(Debug, Default)]
@@ -14,6 +19,8 @@ pub struct Stats {
     pub errors: Counter,
     /// Instances started after the first.
     pub restarts: Counter,
+    /// Instances started because the one before had ended by itself, or had not started; over all instances of a server.
+    pub recovered: Arc<Lately>,
     /// Lines on stdout that were no message.
     pub skipped_lines: Counter,
     /// Responses that nobody waited for.
@@ -65,6 +72,11 @@ impl Totals {
 }
 
 impl Stats {
+    /// Those of one of several instances of the server of these.
+    pub(super) fn of_instance(&self) -> Self {
+        Self { recovered: Arc::clone(&self.recovered), ..Self::default() }
+    }
+
     /// What they are now.
     #[must_use]
     pub fn totals(&self) -> Totals {

@@ -114,6 +114,9 @@ impl ServerTask {
                 }
                 State::Backoff { until, .. } => {
                     let due = self.while_wanted(sleep_until(until.into())).await.is_some();
+                    if due {
+                        self.publisher.stats.recovered.add(Instant::now());
+                    }
                     self.on(if due { Event::Due } else { Event::Stop });
                 }
                 State::Failed { .. } => {

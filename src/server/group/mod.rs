@@ -156,7 +156,8 @@ impl Group {
         let config = Arc::new(purpose.config(self.config()));
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
-        let record = Record { stderr, told: self.publisher.told.clone(), stats: Arc::default() };
+        let record =
+            Record { stderr, told: self.publisher.told.clone(), stats: Arc::new(self.publisher.stats.of_instance()) };
         let whose = (Some(label), purpose.role().unwrap_or_else(|| self.host.role()));
         let running = start_instance((config, self.wanted.enabled), self.host.clone(), changed, whose, record);
         running.control.vouch(self.wanted.vouched);

@@ -15,6 +15,7 @@ mod undefined;
 
 use std::collections::HashMap;
 
+pub(crate) use self::commands::unfound;
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Sources, Template};
@@ -23,6 +24,19 @@ use crate::config::{Loaded, ServerConfig};
 
 /// Warnings that are given at most.
 const MOST_WARNINGS: usize = 100;
+
+/// What there is to say of one thing.
+type Room = fn(&Look<'_>) -> Vec<Diagnostic>;
+
+/// All of them but `commands`.
+const ROOMS: [Room; 6] = [
+    undefined::warnings,
+    remotes::warnings,
+    arguments::warnings,
+    readers::warnings,
+    patterns::warnings,
+    names::warnings,
+];
 
 /// What advice is about.
 struct Look<'a> {
@@ -41,6 +55,19 @@ struct Look<'a> {
 /// Everything there is to say, in the order of files and lines. `known` has for each server what it was
 /// last known to offer.
 pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
+    warnings(loaded, sources, known, &[&ROOMS[..], &[commands::warnings]].concat())
+}
+
+/// The same but for commands that are not there, of which [`unfound`] tells.
+pub(crate) fn advise_beside_commands(
+    loaded: &Loaded,
+    sources: &dyn Sources,
+    known: Vec<Option<Lists>>,
+) -> Vec<Diagnostic> {
+    warnings(loaded, sources, known, &ROOMS)
+}
+
+fn warnings(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>, rooms: &[Room]) -> Vec<Diagnostic> {
     let by_name = loaded.config.servers.iter().enumerate().map(|(index, server)| (&*server.name, index)).collect();
     let notes = &loaded.notes();
     let names = notes.iter().filter_map(|note| match (note.owner, &note.what) {
@@ -48,15 +75,6 @@ pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<L
         _ => None,
     });
     let look = Look { loaded, sources, known, by_name, notes, names: names.collect() };
-    let rooms = [
-        undefined::warnings,
-        remotes::warnings,
-        commands::warnings,
-        arguments::warnings,
-        readers::warnings,
-        patterns::warnings,
-        names::warnings,
-    ];
     let mut warnings: Vec<_> = rooms.iter().flat_map(|warnings| warnings(&look)).collect();
     let order = |warning: &Diagnostic| loaded.files.iter().position(|path| *path == warning.file.path);
     warnings.sort_by_key(|warning| (order(warning), warning.span.start));

@@ -29,9 +29,10 @@ use crate::config::Profile;
 pub const AGENT_SOCKET: &str = "mcp.sock";
 /// The operator's socket.
 pub const ADMIN_SOCKET: &str = "admin.sock";
-const LOCK: &str = "lock";
+/// The file that a daemon holds the lock of.
+pub(crate) const LOCK: &str = "lock";
 /// Longest path of a socket, in bytes (unix(7): 108 with the closing zero).
-const MAX_PATH: usize = 107;
+pub(crate) const MAX_PATH: usize = 107;
 
 /// The socket of a profile.
 #[must_use]

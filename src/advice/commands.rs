@@ -12,14 +12,15 @@ pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
     let commands = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
     let complaints = commands.filter_map(|(server, note, ..)| {
         let Ok(Launch::Program(program)) = &server.launch else { return None };
-        let (complaint, help) = complaint(program, look.sources)?;
+        let (complaint, help) = unfound(program, look.sources)?;
         let command = program.secrets.masked(&program.command);
         Some(note.warning(format!("command `{}` {complaint}", command.escape_debug()), help))
     });
     complaints.collect()
 }
 
-fn complaint(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
+/// Why the command of a program cannot be run, and what to write instead.
+pub(crate) fn unfound(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
     let command = &program.command;
     if command.contains(AGENT_CWD) {
         return None;

@@ -149,6 +149,11 @@ pub(super) enum Command {
         /// A level, or parts such as `info,mcpd::session=debug`
         filter: Option<String>,
     },
+    /// Find what is wrong, and say what to do: the runtime directory, the daemon, the configuration, each server, other clients
+    ///
+    /// Changes nothing. Where no daemon runs, each server is started to be looked at, and ended again. Exits with 1 if there is a
+    /// problem.
+    Doctor(super::doctor::Wanted),
     /// Say what is wrong with the configuration, without starting anything and without a daemon
     Check(super::check::Arguments),
     /// Print the JSON Schema of the configuration, for editors

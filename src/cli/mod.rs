@@ -16,6 +16,7 @@ mod completions;
 mod connect;
 mod connect_print;
 mod demo;
+mod doctor;
 mod edited;
 mod health;
 mod import;
@@ -54,6 +55,7 @@ pub fn main() -> ExitCode {
     }
     let Arguments { runtime_dir, command } = Arguments::parse();
     let options = connect_print::options(runtime_dir.as_deref());
+    let given = runtime_dir.clone();
     let var = |name: &str| std::env::var_os(name);
     let is_daemon = matches!(command, Command::Serve { .. });
     let directory = || match is_daemon {
@@ -98,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::LogLevel { filter } => {
             with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
+        Command::Doctor(wanted) => block_on(doctor::run(&wanted, given, directory().ok())),
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions { shell } => completions::run(shell),
         Command::Man(pages) => man::run(&pages),

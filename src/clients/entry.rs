@@ -57,7 +57,7 @@ impl Client {
 }
 
 /// A word as a POSIX shell takes it for one.
-fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(super) use self::clients::{Translated, has_servers, is_codex, translated};
+pub(super) use self::clients::{Translated, has_servers, is_codex, pointers, translated};
 use self::fields::Fields;
 pub(super) use self::fields::suggestion;
 pub(super) use self::policy::EXPOSED;

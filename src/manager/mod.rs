@@ -163,7 +163,7 @@ impl Manager {
     pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
         let handle = self.order(|done| Order::Connect(Box::new(server), done)).await?;
         handle.wait_for(|published| published.attempted).await;
-        let Err(error) = connected(&handle) else { return self.order(Order::Refresh).await };
+        let Err(error) = connected(&handle) else { return self.refresh().await };
         self.disconnect(handle.name()).await?;
         Err(error.into())
     }
@@ -238,7 +238,7 @@ impl Manager {
             }
             Some(false) => drop(handle.wait_for(|published| published.state == State::Stopped).await),
         }
-        self.order(Order::Refresh).await?;
+        self.refresh().await?;
         Ok(tool)
     }
 
@@ -264,6 +264,11 @@ impl Manager {
     #[must_use]
     pub fn servers(&self) -> Vec<ServerReport> {
         report::servers(&self.view.borrow())
+    }
+
+    /// Returns when all that servers have told by now is seen.
+    pub(crate) async fn refresh(&self) -> Result<(), ManagerError> {
+        self.order(Order::Refresh).await
     }
 
     /// Ends every server in order: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, quoted};
+use crate::support::{Agent, Daemon, MCPD, Place, Ran, Server, Setup, quoted, run};
 
 /// In every secret, however it is given.
 const CANARY: &str = "cAnArY";
@@ -69,6 +69,14 @@ fn start(place: &Rc<Place>, servers: Vec<Server>, format: &str) -> Daemon {
     let text = fs::read_to_string(&file).expect("text").replace("\"calls.jsonl\"", &call_log);
     place.write("config.toml", text);
     setup.config(file).start_in(place)
+}
+
+/// What is found where no daemon runs: then each server is started to be looked at.
+fn tried(place: &Place) -> Ran {
+    let mut command = place.command(MCPD);
+    command.args(["doctor", "--config"]).arg(place.path("config.toml")).arg("--runtime-dir").arg(place.runtime_dir());
+    command.env("CREDENTIALS_DIRECTORY", place.path("")).env("SECRET_VARIABLE", canary("variable"));
+    run(&mut command)
 }
 
 #[track_caller]
@@ -140,6 +148,8 @@ fn a_secret_stands_in_no_status_log_error_file_or_command_line() {
             &["enable", "leaves"],
             &["health", "hangs", "down"],
             &["reload"],
+            &["doctor"],
+            &["doctor", "--json"],
             &["check", place.path("config.toml").to_str().expect("text")],
             &["check", "--show", place.path("config.toml").to_str().expect("text")],
             &["check", "--json", place.path("config.toml").to_str().expect("text")],
@@ -157,6 +167,7 @@ fn a_secret_stands_in_no_status_log_error_file_or_command_line() {
         assert!(guards > 2, "{guards}");
         agent.hang_up();
         assert!(daemon.term().success());
+        expect_silent(&["doctor", "without a daemon"], &tried(&place));
         let files = files(&place);
         assert!(files.iter().any(|path| path.ends_with("calls.jsonl")), "{files:?}");
         assert!(files.iter().any(|path| path.to_string_lossy().contains("/mcpd/")), "lists are kept: {files:?}");

@@ -21,6 +21,7 @@ mod ends_questions;
 mod ends_unsent_calls;
 mod examples;
 mod exposes_by_kind;
+mod finds_what_is_wrong;
 mod follows_its_model;
 mod follows_own_lists;
 mod harness;

@@ -7,7 +7,7 @@ use super::super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::super::edit::Setting;
 use super::super::interpolate::{Sources, Undefined};
 use super::super::load::{located, parse};
-use super::super::read::{Format, Problems, Translated, has_servers, translated};
+use super::super::read::{Format, Problems, Translated, has_servers, pointers, translated};
 use super::super::tree::{Node, Parsed, Value};
 use super::Settings;
 
@@ -41,6 +41,8 @@ pub(crate) struct Foreign {
     pub(crate) errors: Vec<Diagnostic>,
     /// Servers beyond the most that are looked at.
     pub(crate) left_out: usize,
+    /// What it has the client run to reach mcpd: each a command and its arguments, as they are written.
+    pub(crate) pointers: Vec<Vec<String>>,
     /// Whether it is a file in which a client has servers, if only none at present.
     pub(crate) is_about_servers: bool,
 }
@@ -88,9 +90,10 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     let file = Arc::new(SourceFile::parsed(path, text, &parsed));
     let Parsed { root, problems } = parsed;
     let mut found = Problems { errors: problems, warnings: Vec::new() };
-    let (mut servers, mut left_out) = (Vec::new(), 0);
+    let (mut servers, mut here, mut left_out) = (Vec::new(), Vec::new(), 0);
     let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Ours && has_servers(root));
     if let Some(root) = root.filter(|_| is_about_servers) {
+        here = pointers(&root, format, &file, sources);
         let (read, more) = translated(&root, format, &file, sources);
         left_out = read.len().saturating_sub(MOST_SERVERS);
         servers = read.iter().take(MOST_SERVERS).map(|server| described(server, &root)).collect();
@@ -99,7 +102,7 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     }
     let warnings = located(Level::Warning, &file, found.warnings).collect();
     let errors = located(Level::Error, &file, found.errors).collect();
-    Foreign { servers, warnings, errors, left_out, is_about_servers }
+    Foreign { servers, warnings, errors, left_out, pointers: here, is_about_servers }
 }
 
 fn described(server: &Translated, root: &Node) -> ForeignServer {

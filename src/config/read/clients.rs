@@ -75,6 +75,23 @@ pub(in crate::config) fn translated(
     (servers, reader.problems)
 }
 
+/// What a client's file has its client run to reach mcpd: each a command and its arguments, as they are written.
+pub(in crate::config) fn pointers(
+    root: &Node,
+    format: Format,
+    file: &Arc<SourceFile>,
+    sources: &dyn Sources,
+) -> Vec<Vec<String>> {
+    let mut reader = Reader::new(format, file, sources);
+    let sections = reader.sections(root);
+    let servers = sections.iter().flat_map(|section| section.servers);
+    let tables = servers.filter_map(|server| match &server.node.value {
+        Value::Table(entries) => Some(entries),
+        _ => None,
+    });
+    tables.filter_map(|entries| pointer(entries)).collect()
+}
+
 impl Reader<'_> {
     /// Only the servers are read: whatever else is in such a file is another program's business.
     pub(super) fn clients_file(&mut self, root: &Node) -> Draft {
@@ -147,7 +164,7 @@ impl Reader<'_> {
             ("it is switched off", "switch it on to have it run")
         } else if section.excluded.contains(&server.key) {
             ("the file says elsewhere that it is not to run", "take it off that list to have it run")
-        } else if is_mcpd(get("command"), get("args")) {
+        } else if pointer(entries).is_some() {
             ("it is mcpd itself", "leave it to that client: this is how it reaches mcpd")
         } else if section.dialect == Dialect::Zed && get("command").is_none() && get("url").is_none() {
             ("an extension says how it is run", "configure it with the `command` that the extension runs")
@@ -160,12 +177,12 @@ impl Reader<'_> {
     }
 }
 
-/// Whether this is how a client is pointed at mcpd.
-fn is_mcpd(command: Option<&Entry>, args: Option<&Entry>) -> bool {
-    let (Some(command), Some(args)) = (command, args) else { return false };
-    let (Value::String(command), Value::Array(args)) = (&command.node.value, &args.node.value) else { return false };
-    let connects = args.iter().any(|arg| matches!(&arg.value, Value::String(arg) if arg == "connect"));
-    Path::new(command).file_name().is_some_and(|name| name == "mcpd") && connects
+/// The command and its arguments, if this is how a client is pointed at mcpd.
+fn pointer(entries: &[Entry]) -> Option<Vec<String>> {
+    let get = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node);
+    let (command, args) = (get("command")?.text()?, get("args")?.texts());
+    let is_mcpd = Path::new(command).file_name().is_some_and(|name| name == "mcpd") && args.contains(&"connect");
+    is_mcpd.then(|| [command].into_iter().chain(args).map(str::to_owned).collect())
 }
 
 /// The directory that relative paths of a client's file begin at: the one that the file is in, or above it where that is

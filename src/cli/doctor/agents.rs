@@ -1,0 +1,148 @@
+//! Other clients on this machine: whether they come to mcpd, and what they start beside it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::finding::{Finding, Group};
+use super::program::found_on;
+use super::world::World;
+use crate::clients::{CLIENTS, Client};
+use crate::config::Config;
+use crate::config::import::{Foreign, ForeignServer, Outcome, Plan, foreign};
+use crate::config::interpolate::{Process, Sources};
+use crate::sockets::agent_socket;
+
+/// Largest file that is read; one client keeps its history beside its servers.
+const MAX_FILE: u64 = 32 << 20;
+/// Servers that are named of each file.
+const NAMED: usize = 5;
+
+pub(super) fn look(world: &World, config: Option<&Config>) -> Group {
+    let mut findings: Vec<_> = CLIENTS.iter().flat_map(|client| of_client(client, world, config)).collect();
+    if findings.is_empty() {
+        let words: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
+        findings.push(Finding::fine("clients", format!("none of {} is configured here", words.join(", "))));
+    }
+    Group { title: "agents", findings }
+}
+
+fn of_client(client: &Client, world: &World, config: Option<&Config>) -> Vec<Finding> {
+    let files = client.files(&Process).into_iter().filter_map(|path| read(&path).map(|read| (path, read)));
+    let (mut findings, mut others, mut entries) = (Vec::new(), Vec::new(), 0);
+    for (path, read) in files {
+        let read = match read {
+            Ok(read) => read,
+            Err(error) => {
+                let found = format!("{} cannot be read: {error}", path.display());
+                findings.push(Finding::warning(client.title, found, "let it be text that its user may read"));
+                continue;
+            }
+        };
+        if !read.errors.is_empty() {
+            let advice = format!("`mcpd import --dry-run {}` shows where", client.word);
+            findings.push(Finding::warning(client.title, format!("{} has mistakes", path.display()), advice));
+        }
+        entries += read.pointers.len();
+        findings.extend(read.pointers.iter().map(|words| Entry::of(words).finding(client, &path, world)));
+        others.extend(read.servers.iter().map(|server| (path.clone(), known(server, config))));
+    }
+    findings.extend(beside(client, &others, entries > 0));
+    findings
+}
+
+/// What a client has in a file; nothing, if it is not there, or about something else.
+fn read(path: &Path) -> Option<io::Result<Foreign>> {
+    match Process.read(path, MAX_FILE) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
+        Err(error) => Some(Err(error)),
+        Ok(text) => {
+            let read = foreign(path, &text, &Process);
+            (read.is_about_servers || !read.errors.is_empty()).then_some(Ok(read))
+        }
+    }
+}
+
+/// The server of ours that is run just like it.
+fn known(server: &ForeignServer, config: Option<&Config>) -> Option<String> {
+    let mut plan = Plan::new("", &config?.servers, Path::new("/"), &Process);
+    if let Outcome::Known(name) = plan.add(server, false) { Some(name) } else { None }
+}
+
+/// Servers that a client starts by itself: each agent of it has another copy.
+fn beside(client: &Client, servers: &[(PathBuf, Option<String>)], is_pointed_here: bool) -> Option<Finding> {
+    let twice: Vec<_> = servers.iter().filter_map(|(path, known)| Some((path, known.as_deref()?))).collect();
+    let point = format!("`mcpd connect --print {}`", client.word);
+    let Some((path, _)) = twice.first() else {
+        let count = servers.len();
+        return (!is_pointed_here && count > 0).then(|| {
+            let plural = if count == 1 { "server" } else { "servers" };
+            let found =
+                format!("starts {count} {plural} by itself; `mcpd import {}` takes over what it has", client.word);
+            Finding::fine(client.title, format!("{found}, and {point} tells how it comes to mcpd"))
+        });
+    };
+    let mut names: Vec<_> = twice.iter().map(|(_, name)| *name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    let names = names[..names.len().min(NAMED)].join(", ");
+    let found = format!("starts by itself what mcpd has, too, another copy for each agent: {names}{more}");
+    let advice = match is_pointed_here {
+        true => format!("take them out of {}", path.display()),
+        false => format!("put in their place in {} what {point} prints", path.display()),
+    };
+    Some(Finding::warning(client.title, found, advice))
+}
+
+/// What points a client here.
+struct Entry<'a> {
+    command: &'a str,
+    directory: Option<&'a str>,
+    profile: Option<&'a str>,
+}
+
+impl<'a> Entry<'a> {
+    /// The command and its arguments.
+    fn of(words: &'a [String]) -> Self {
+        let option = |name: &str| {
+            words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(name)? {
+                "" => words.get(at + 1).map(String::as_str),
+                joined => joined.strip_prefix('='),
+            })
+        };
+        let command = words.first().map_or("", String::as_str);
+        Self { command, directory: option("--runtime-dir"), profile: option("--profile") }
+    }
+
+    fn finding(&self, client: &Client, path: &Path, world: &World) -> Finding {
+        let Self { command, directory, profile } = self;
+        let (title, file) = (client.title, path.display());
+        let again = format!("put in its place what `mcpd connect --print {}` prints", client.word);
+        let search = Process.var("PATH").unwrap_or_default();
+        let is_there = match command.contains('/') {
+            true => Process.is_program(Path::new(command)),
+            false => found_on(command, &search, &Process).is_some(),
+        };
+        if !is_there {
+            return Finding::problem(title, format!("is to run `{command}`, which is not there ({file})"), again);
+        }
+        let ours = world.directory.as_ref();
+        if let Some(directory) = directory
+            && ours.is_some_and(|ours| std::path::absolute(ours.path()).is_ok_and(|ours| ours != Path::new(directory)))
+        {
+            return Finding::warning(
+                title,
+                format!("comes to a daemon in {directory}, and not to this one ({file})"),
+                again,
+            );
+        }
+        if let (Some(profile), Some(report)) = (profile, world.report())
+            && !report.profiles.iter().any(|known| known.name == *profile)
+        {
+            let found = format!("comes by the profile `{profile}`, which the daemon has not ({file})");
+            let advice = format!("add [profiles.{profile}], which is {}; or {again}", agent_socket(profile));
+            return Finding::problem(title, found, advice);
+        }
+        Finding::fine(title, format!("comes to mcpd by `{command}` ({file})"))
+    }
+}

@@ -1,0 +1,185 @@
+//! Whether a daemon runs and answers, and whether it is the one that is meant.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use tokio::time::timeout;
+
+use super::finding::{Finding, Group};
+use super::process::{Files, Seen};
+use super::world::{ANSWER, Daemon, World};
+use crate::admin;
+use crate::admin::report::{ReloadRefused, Report};
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+
+/// Files that a daemon should be able to have open: each agent is one, each server five.
+const FEW_FILES: usize = 1024;
+/// The unit as it is shipped.
+const UNIT: &str = "mcpd.service";
+
+pub(super) async fn look(world: &World, elsewhere: Option<&RuntimeDir>) -> Group {
+    let findings = match &world.daemon {
+        Daemon::Absent => vec![absent(world, elsewhere)],
+        Daemon::Silent { process, reason } => vec![silent(process.as_ref(), reason)],
+        Daemon::Answers { process, report } => {
+            let mut findings = vec![version(report, process.as_ref())];
+            findings.extend(process.as_ref().and_then(upgraded));
+            findings.extend(report.reload_refused.as_ref().map(|refused| reload(refused, world)));
+            findings.extend(process.as_ref().and_then(|process| files(process.files?)));
+            findings.extend(log(world).await);
+            findings
+        }
+    };
+    Group { title: "daemon", findings }
+}
+
+/// The directory in which a daemon serves though this program looks in another one: what `su`, `cron` and `ssh` without a session do.
+pub(super) async fn elsewhere(world: &World) -> Option<RuntimeDir> {
+    if world.is_told_where() || !matches!(world.daemon, Daemon::Absent) {
+        return None;
+    }
+    let home = std::env::home_dir();
+    let others = others(world.directory.as_ref().map(RuntimeDir::path), home.as_deref(), geteuid().as_raw());
+    for path in others {
+        let directory = RuntimeDir::resolve(Some(path), |_| None).ok()?;
+        if !matches!(Daemon::look(&directory).await, Daemon::Absent) {
+            return Some(directory);
+        }
+    }
+    None
+}
+
+/// The default directories but for the one that is looked in.
+fn others(looked_in: Option<&Path>, home: Option<&Path>, user: u32) -> Vec<PathBuf> {
+    let session = PathBuf::from(format!("/run/user/{user}/mcpd"));
+    let below_home = home.map(|home| home.join(".local/state/mcpd/run"));
+    [Some(session), below_home].into_iter().flatten().filter(|path| Some(path.as_path()) != looked_in).collect()
+}
+
+fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
+    let Some(elsewhere) = elsewhere else {
+        let serve = world.mcpd_with_files("serve");
+        let advice = match world.is_told_where() {
+            true => format!("start one: {serve}"),
+            false => format!("start one: `systemctl --user start mcpd`, or {serve} in a terminal"),
+        };
+        return Finding::warning("daemon", "none runs", advice);
+    };
+    let path = elsewhere.path().display();
+    let looked_in =
+        world.directory.as_ref().map_or_else(String::new, |directory| directory.path().display().to_string());
+    let advice = match elsewhere.path().strip_prefix("/run/user") {
+        Ok(_) => format!("`export XDG_RUNTIME_DIR=/run/user/{}`", geteuid().as_raw()),
+        Err(_) => format!(
+            "`mcpd status --runtime-dir {path}` asks that one; to have agents find it, restart it from a login session"
+        ),
+    };
+    Finding::problem("daemon", format!("one runs in {path}, and from here it is looked for in {looked_in}"), advice)
+}
+
+fn silent(process: Option<&Seen>, reason: &str) -> Finding {
+    let Some(process) = process else {
+        return Finding::problem("daemon", format!("does not answer: {reason}"), "run mcpd as the user whose it is");
+    };
+    let pid = process.pid;
+    match process.state {
+        Some('T' | 't') => Finding::problem(
+            "daemon",
+            format!("process {pid} is stopped, and does not answer"),
+            format!("`kill -CONT {pid}`"),
+        ),
+        _ => {
+            let how = match process.unit.as_deref() {
+                Some(UNIT) => "`systemctl --user restart mcpd`".to_owned(),
+                _ => format!("`kill -9 {pid}`, which ends its servers, too, and start it again"),
+            };
+            Finding::problem("daemon", format!("process {pid} does not answer: {reason}"), how)
+        }
+    }
+}
+
+fn version(report: &Report, process: Option<&Seen>) -> Finding {
+    let up = humantime::format_duration(Duration::from_secs(report.uptime_ms / 1000));
+    let unit = process.and_then(|process| process.unit.as_deref());
+    let by = unit.map_or_else(|| "started by hand".to_owned(), |unit| format!("in {unit}"));
+    let found = format!("version {}, process {}, up {up}, {by}", report.version, report.pid);
+    if report.version == env!("CARGO_PKG_VERSION") {
+        return Finding::fine("daemon", found);
+    }
+    Finding::warning("daemon", format!("{found}; this program is another version"), again(unit))
+}
+
+/// How a daemon that answers is replaced by another one.
+fn again(unit: Option<&str>) -> &'static str {
+    match unit {
+        Some(UNIT) => "`systemctl --user restart mcpd`",
+        _ => "end it, and start it again: servers are started anew, and `mcpd connect` connects again",
+    }
+}
+
+fn upgraded(process: &Seen) -> Option<Finding> {
+    let executable = process.executable.as_ref().filter(|executable| executable.is_deleted)?;
+    let found = format!("{} was replaced since the daemon was started", executable.path.display());
+    Some(Finding::warning("executable", found, again(process.unit.as_deref())))
+}
+
+fn reload(ReloadRefused { time, reason }: &ReloadRefused, world: &World) -> Finding {
+    let advice = format!("repair it, until `mcpd check` says that it is fine; then {}", world.mcpd("reload"));
+    let found = format!("read again at {time}, does not hold; the one before is in force");
+    Finding::warning("configuration", found, advice).with_lines(reason.lines().map(str::to_owned))
+}
+
+fn files(Files { open, most }: Files) -> Option<Finding> {
+    let found = format!("{open} are open, and {most} may be");
+    let advice = "`LimitNOFILE=65536` in its unit, or `ulimit -Hn 65536` before `mcpd serve`; then restart it";
+    let is_full = open.saturating_mul(10) > most.saturating_mul(8);
+    match (most < FEW_FILES, is_full) {
+        (_, true) => Some(Finding::problem("open files", format!("{found}: agents will be refused"), advice)),
+        (true, false) => Some(Finding::warning("open files", found, advice)),
+        (false, false) => None,
+    }
+}
+
+async fn log(world: &World) -> Option<Finding> {
+    let path = world.directory.as_ref()?.socket(ADMIN_SOCKET);
+    let filter = timeout(ANSWER, admin::log_level(&path, None)).await.ok()?.ok()?;
+    let is_loud = filter.contains("debug") || filter.contains("trace");
+    is_loud.then(|| {
+        Finding::warning(
+            "log",
+            format!("is at `{filter}`, a line and more for each call"),
+            world.mcpd("log-level info"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_looked_for_where_another_session_would_have_it() {
+        let check = |looked_in: &str, home: Option<&str>, expected: &[&str]| {
+            let found = others(Some(Path::new(looked_in)), home.map(Path::new), 7);
+            assert_eq!(found, expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{looked_in}");
+        };
+        let (session, home) = ("/run/user/7/mcpd", "/h/.local/state/mcpd/run");
+        check(session, Some("/h"), &[home]);
+        check(home, Some("/h"), &[session]);
+        check("/elsewhere", Some("/h"), &[session, home]);
+        check(home, None, &[session]);
+    }
+
+    #[test]
+    fn files_are_told_of_when_they_run_out() {
+        let check = |open, most, expected: &str| {
+            let found = files(Files { open, most });
+            assert_eq!(found.map_or("ok", |finding| finding.verdict.word()), expected, "{open} of {most}");
+        };
+        check(10, 1 << 20, "ok");
+        check(10, usize::MAX, "ok");
+        check(10, 512, "warning");
+        check(900, 1024, "problem");
+    }
+}

@@ -1,0 +1,172 @@
+//! The findings, for a person and for programs.
+
+use std::io::{self, IsTerminal};
+
+use serde::Serialize;
+
+use super::finding::{Finding, Group, Verdict, count};
+use crate::cli::look::{Look, Tone};
+use crate::cli::text::one_line;
+
+/// Raised when the shape of what `--json` prints changes in another way than by more members.
+const FORMAT: u32 = 1;
+/// Widest column of what was looked at, in characters; what is longer pushes its own line only.
+const WIDEST: usize = 24;
+
+/// How the lines begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signs {
+    /// One character each.
+    Marks,
+    /// A word each.
+    Words,
+}
+
+impl Signs {
+    /// As standard output has them.
+    pub(super) fn of_stdout() -> Self {
+        if io::stdout().is_terminal() { Self::Marks } else { Self::Words }
+    }
+
+    fn of(self, verdict: &Verdict) -> &'static str {
+        match (self, verdict) {
+            (Self::Words, verdict) => verdict.word(),
+            (Self::Marks, Verdict::Fine) => "✓",
+            (Self::Marks, Verdict::Warning { .. }) => "!",
+            (Self::Marks, Verdict::Problem { .. }) => "✗",
+        }
+    }
+
+    /// The room that each of them takes.
+    fn width(self) -> usize {
+        if self == Self::Words { "problem".len() } else { 1 }
+    }
+}
+
+/// The whole, as a person reads it.
+pub(super) fn render(groups: &[Group], signs: Signs, look: Look) -> String {
+    let groups_with_any = groups.iter().filter(|group| !group.findings.is_empty());
+    let mut text: String = groups_with_any.map(|group| part(group, signs, look) + "\n").collect();
+    let (warnings, problems) = count(groups);
+    let tone = match (problems, warnings) {
+        (1.., _) => Tone::Bad,
+        (0, 1..) => Tone::Doubtful,
+        (0, 0) => Tone::Good,
+    };
+    text += &look.paint(tone, &summary(warnings, problems));
+    text + "\n"
+}
+
+fn part(group: &Group, signs: Signs, look: Look) -> String {
+    let length = |finding: &Finding| one_line(&finding.about).chars().count();
+    let width = group.findings.iter().map(length).filter(|length| *length <= WIDEST).max().unwrap_or_default();
+    let mut text = look.paint(Tone::Head, group.title) + "\n";
+    group.findings.iter().for_each(|finding| text += &line(finding, width, signs, look));
+    text
+}
+
+fn line(finding: &Finding, width: usize, signs: Signs, look: Look) -> String {
+    let tone = match finding.verdict {
+        Verdict::Fine => Tone::Good,
+        Verdict::Warning { .. } => Tone::Doubtful,
+        Verdict::Problem { .. } => Tone::Bad,
+    };
+    let sign = look.paint(tone, &format!("{:1$}", signs.of(&finding.verdict), signs.width()));
+    let indent = " ".repeat(2 + signs.width() + 1);
+    let mut text = format!("  {sign} {:width$}  {}\n", one_line(&finding.about), one_line(&finding.found));
+    for line in &finding.lines {
+        text += &look.paint(Tone::Faint, &format!("{indent}  | {}", one_line(line)));
+        text += "\n";
+    }
+    if let Some(advice) = finding.verdict.advice() {
+        text += &format!("{indent}→ {}\n", one_line(advice));
+    }
+    text
+}
+
+fn summary(warnings: usize, problems: usize) -> String {
+    let counted = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    match (problems, warnings) {
+        (0, 0) => "no problem found".to_owned(),
+        (0, _) => format!("no problem found, {}", counted(warnings, "warning")),
+        (_, 0) => counted(problems, "problem"),
+        _ => format!("{}, {}", counted(problems, "problem"), counted(warnings, "warning")),
+    }
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    format: u32,
+    version: &'static str,
+    problems: usize,
+    warnings: usize,
+    findings: Vec<Shown<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    group: &'static str,
+    level: &'static str,
+    about: &'a str,
+    found: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    lines: &'a [String],
+}
+
+fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
+    let Finding { about, found, verdict, lines } = finding;
+    Shown { group, level: verdict.word(), about, found, advice: verdict.advice(), lines }
+}
+
+/// The whole, for programs.
+///
+/// # Errors
+/// If it is no JSON, which texts and numbers always are.
+pub(super) fn json(groups: &[Group]) -> serde_json::Result<String> {
+    let (warnings, problems) = count(groups);
+    let findings = groups.iter().flat_map(|group| group.findings.iter().map(|finding| shown(group.title, finding)));
+    let findings = findings.collect();
+    let shape = Shape { format: FORMAT, version: env!("CARGO_PKG_VERSION"), problems, warnings, findings };
+    serde_json::to_string_pretty(&shape).map(|text| text + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups() -> Vec<Group> {
+        let findings = vec![
+            Finding::fine("git", "ready"),
+            Finding::problem("notes", "backoff: exited\u{1b}[2J", "`mcpd logs notes`")
+                .with_lines(["no\nwords".to_owned()]),
+            Finding::warning("a name that is much too long for its column", "slow", "wait"),
+        ];
+        vec![Group { title: "servers", findings }, Group { title: "nothing", findings: Vec::new() }]
+    }
+
+    #[test]
+    fn each_line_says_what_was_looked_at_and_below_it_what_to_do() {
+        let text = render(&groups(), Signs::Words, Look::PLAIN);
+        assert_eq!(
+            text,
+            "servers\n  ok      git    ready\n  problem notes  backoff: exited\u{fffd}[2J\n            | no\u{fffd}words\n          → \
+             `mcpd logs notes`\n  warning a name that is much too long for its column  slow\n          → wait\n\n1 problem, 1 warning\n"
+        );
+        let marked = render(&groups(), Signs::Marks, Look::PLAIN);
+        assert!(marked.contains("  ✗ notes  ") && marked.contains("\n    → wait"), "{marked}");
+    }
+
+    #[test]
+    fn the_last_line_says_whether_anything_is_wrong() {
+        for (warnings, problems, said) in [
+            (0, 0, "no problem found"),
+            (1, 0, "no problem found, 1 warning"),
+            (0, 2, "2 problems"),
+            (3, 1, "1 problem, 3 warnings"),
+        ] {
+            assert_eq!(summary(warnings, problems), said);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A process of this user's as the system shows it (proc(5)), and who holds a lock.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the system puts behind the path of a file that is there no more.
+const DELETED: &str = " (deleted)";
+
+/// A process that runs. What is missing, another user's process does not show.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) pid: u32,
+    /// As `ps` has it: `T` is stopped.
+    pub(super) state: Option<char>,
+    /// Its environment when it was started.
+    pub(super) environment: Option<BTreeMap<String, String>>,
+    pub(super) directory: Option<PathBuf>,
+    pub(super) executable: Option<Executable>,
+    pub(super) arguments: Vec<OsString>,
+    /// The name of its systemd unit, if it is one's.
+    pub(super) unit: Option<String>,
+    pub(super) files: Option<Files>,
+}
+
+/// What a process runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Executable {
+    pub(super) path: PathBuf,
+    /// Another file may be at its path by now.
+    pub(super) is_deleted: bool,
+}
+
+/// Files that a process has open, and may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Files {
+    pub(super) open: usize,
+    pub(super) most: usize,
+}
+
+impl Seen {
+    /// The process `pid`, if there is one.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        let of = |name: &str| Path::new("/proc").join(pid.to_string()).join(name);
+        let stat = fs::read(of("stat")).ok()?;
+        let environment = fs::read(of("environ")).ok().filter(|bytes| !bytes.is_empty());
+        let arguments = fs::read(of("cmdline")).unwrap_or_default();
+        let limits = fs::read_to_string(of("limits")).unwrap_or_default();
+        let open = fs::read_dir(of("fd")).map(Iterator::count).ok();
+        Some(Self {
+            pid,
+            state: state(&String::from_utf8_lossy(&stat)),
+            environment: environment.map(|bytes| variables(&bytes)),
+            directory: fs::read_link(of("cwd")).ok(),
+            executable: fs::read_link(of("exe")).ok().map(Executable::of),
+            arguments: arguments.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect(),
+            unit: fs::read_to_string(of("cgroup")).ok().and_then(|text| unit(&text)),
+            files: open.zip(most_files(&limits)).map(|(open, most)| Files { open, most }),
+        })
+    }
+}
+
+impl Executable {
+    fn of(link: PathBuf) -> Self {
+        let text = link.to_string_lossy();
+        match text.strip_suffix(DELETED) {
+            Some(path) => Self { path: path.into(), is_deleted: true },
+            None => Self { path: link, is_deleted: false },
+        }
+    }
+}
+
+/// Who holds the lock of the file `path`, as far as that can be seen from here.
+pub(super) fn lock_holder(path: &Path) -> Option<u32> {
+    let file = fs::symlink_metadata(path).ok()?;
+    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    holder(&fs::read_to_string("/proc/locks").ok()?, &format!("{major:02x}:{minor:02x}:{}", file.ino()))
+}
+
+/// Whether somebody listens on the socket `path`; unlike a connection, this look starts nothing.
+pub(super) fn is_listened_on(path: &Path) -> bool {
+    fs::read_to_string("/proc/net/unix").is_ok_and(|text| listens(&text, &path.to_string_lossy()))
+}
+
+/// The state in `/proc/PID/stat`, behind a name that may contain anything.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn variables(bytes: &[u8]) -> BTreeMap<String, String> {
+    let texts = bytes.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
+    texts.filter_map(|entry| entry.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The innermost service in `/proc/PID/cgroup`. A user manager is one itself, and what runs below it need not be.
+fn unit(cgroup: &str) -> Option<String> {
+    let parts = cgroup.lines().flat_map(|line| line.rsplit('/'));
+    parts.into_iter().find(|part| part.ends_with(".service") && !part.starts_with("user@")).map(str::to_owned)
+}
+
+/// The soft limit in `/proc/PID/limits`.
+fn most_files(limits: &str) -> Option<usize> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let soft = line.split_whitespace().next()?;
+    if soft == "unlimited" { Some(usize::MAX) } else { soft.parse().ok() }
+}
+
+/// Who has locked the file in `/proc/locks`; those who wait for it have an arrow before the kind.
+fn holder(locks: &str, file: &str) -> Option<u32> {
+    locks.lines().find_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        (words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&file)).then(|| words[4].parse().ok())?
+    })
+}
+
+/// Whether `/proc/net/unix` has a socket at `path` that accepts (flag `SO_ACCEPTCON`).
+fn listens(sockets: &str, path: &str) -> bool {
+    sockets.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(3);
+        words.next() == Some("00010000") && line.ends_with(&format!(" {path}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_writes_is_read() {
+        assert_eq!(state("41 (a) b (c)) T 1 41 41 0"), Some('T'));
+        assert_eq!(
+            variables(b"A=1\0B=x=y\0broken\0"),
+            [("A", "1"), ("B", "x=y")].map(|(a, b)| (a.into(), b.into())).into()
+        );
+        let limits = "Limit    Soft Limit   Hard Limit   Units\nMax open files            1024                 524288               files\n";
+        assert_eq!(most_files(limits), Some(1024));
+        for (path, expected) in [("/usr/bin/mcpd", ("/usr/bin/mcpd", false)), ("/a b (deleted)", ("/a b", true))] {
+            let executable = Executable::of(PathBuf::from(path));
+            assert_eq!((executable.path.to_str(), executable.is_deleted), (Some(expected.0), expected.1));
+        }
+    }
+
+    #[test]
+    fn a_process_is_of_the_innermost_service() {
+        for (cgroup, expected) in [
+            ("0::/user.slice/user-7.slice/user@7.service/app.slice/mcpd.service\n", Some("mcpd.service")),
+            ("0::/user.slice/user-7.slice/user@7.service/app.slice/mcpd.service/daemon\n", Some("mcpd.service")),
+            ("0::/user.slice/user-7.slice/session-3.scope\n", None),
+            ("0::/user.slice/user-7.slice/user@7.service/app.slice/term.scope\n", None),
+            ("0::/\n", None),
+        ] {
+            assert_eq!(unit(cgroup).as_deref(), expected, "{cgroup}");
+        }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_lock_does_not_hold_it() {
+        let locks = "1: POSIX  ADVISORY  WRITE 3 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 41 fe:00:13 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 42 fe:00:13 0 EOF\n3: FLOCK  ADVISORY  WRITE 43 00:2a:13 0 EOF\n";
+        for (file, expected) in [("fe:00:13", Some(41)), ("00:2a:13", Some(43)), ("fe:00:12", None), ("fe:00:1", None)]
+        {
+            assert_eq!(holder(locks, file), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn a_socket_is_listened_on_if_it_accepts() {
+        let sockets = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                       0000: 00000003 00000000 00000000 0001 03 81 /run/a b.sock\n\
+                       0000: 00000002 00000000 00010000 0001 01 82 /run/mcp.sock\n";
+        for (path, expected) in
+            [("/run/mcp.sock", true), ("mcp.sock", false), ("/run/a b.sock", false), ("/run/mcp", false)]
+        {
+            assert_eq!(listens(sockets, path), expected, "{path}");
+        }
+    }
+}

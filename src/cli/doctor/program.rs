@@ -1,0 +1,83 @@
+//! This program, the system it runs on, and whose home it is told of.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
+
+use super::finding::{Finding, Group};
+use crate::config::interpolate::{Process, Sources};
+
+pub(super) fn look() -> Group {
+    Group {
+        title: "program",
+        findings: [Some(version()), others(), Some(system()), home()].into_iter().flatten().collect(),
+    }
+}
+
+fn version() -> Finding {
+    let path = std::env::current_exe().map_or_else(|error| error.to_string(), |path| path.display().to_string());
+    Finding::fine("mcpd", format!("version {}, {path}", env!("CARGO_PKG_VERSION")))
+}
+
+/// Another one that a shell, an agent or a unit may start in the place of this one.
+fn others() -> Option<Finding> {
+    let own = std::env::current_exe().ok()?;
+    let path = Process.var("PATH").unwrap_or_default();
+    let first = found_on("mcpd", &path, &Process)?;
+    (first.canonicalize().ok()? != own).then(|| {
+        let first = first.display();
+        Finding::warning(
+            "PATH",
+            format!("its `mcpd` is another one: {first}"),
+            format!(
+                "compare `{first} --version` with the one above, and remove the older: agents start what the PATH has"
+            ),
+        )
+    })
+}
+
+/// Where a program of this name is on a PATH.
+pub(super) fn found_on(name: &str, path: &str, sources: &dyn Sources) -> Option<PathBuf> {
+    let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
+    candidates.into_iter().find(|candidate| sources.is_program(candidate))
+}
+
+fn system() -> Finding {
+    let Ok(release) = fs::read_to_string("/proc/sys/kernel/osrelease") else {
+        let advice = "mount it: `mount -t proc proc /proc`; without it nothing that a server leaves behind is found";
+        return Finding::problem("system", "Linux without /proc", advice);
+    };
+    let found = format!("Linux {}", release.trim_end());
+    match pidfd_open(getpid(), PidfdFlags::empty()) {
+        Ok(_) => Finding::fine("system", found),
+        Err(error) => Finding::problem(
+            "system",
+            format!("{found}, where `pidfd_open` fails: {error}"),
+            "use Linux 5.6 or newer; in a container, one whose seccomp profile allows it",
+        ),
+    }
+}
+
+/// `sudo` and services may have another home than the user's, or none.
+fn home() -> Option<Finding> {
+    let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()) else {
+        let advice = std::env::home_dir()
+            .map_or_else(|| "set it".to_owned(), |home| format!("`export HOME={}`", home.display()));
+        return Some(Finding::warning("HOME", "is not set: servers are started without it", advice));
+    };
+    let (shown, user) = (home.display(), geteuid().as_raw());
+    match fs::metadata(&home) {
+        Err(error) => {
+            let advice = "make it, or set HOME to the directory that there is";
+            Some(Finding::warning("HOME", format!("{shown}: {error}"), advice))
+        }
+        Ok(found) if found.uid() != user => Some(Finding::warning(
+            "HOME",
+            format!("{shown} belongs to user {}, and this is user {user}", found.uid()),
+            "run mcpd as that user, or with a home of its own: `sudo -H`, or `su -`",
+        )),
+        Ok(_) => None,
+    }
+}

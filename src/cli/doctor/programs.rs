@@ -1,0 +1,223 @@
+//! The commands of servers, looked for on the PATH that the daemon gives them.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::finding::{Finding, Group};
+use super::program::found_on;
+use super::world::World;
+use crate::advice;
+use crate::config::interpolate::{Process, Sources};
+use crate::config::{Program, ServerConfig};
+
+/// For a program to tell its version.
+const TELLING: Duration = Duration::from_secs(5);
+/// Bytes of the first line of a script (execve(2): the system itself reads no more).
+const FIRST_LINE: u64 = 256;
+/// Servers that are named of each program.
+const NAMED: usize = 5;
+/// Oldest Node.js that present servers run on.
+const OLDEST_NODE: u32 = 18;
+/// Programs that start others, with what has them tell their version, and the program that they are themselves run by.
+const RUNNERS: [(&str, &[&str], Option<&str>); 9] = [
+    ("npx", &["--version"], Some("node")),
+    ("node", &["--version"], None),
+    ("uvx", &["--version"], None),
+    ("uv", &["--version"], None),
+    ("bunx", &["--version"], None),
+    ("bun", &["--version"], None),
+    ("deno", &["--version"], None),
+    ("docker", &["version", "--format", "{{.Server.Version}}"], None),
+    ("podman", &["--version"], None),
+];
+
+/// A program that servers are run by.
+struct Used<'a> {
+    path: PathBuf,
+    /// The same without secrets.
+    shown: String,
+    /// The PATH that it is given itself.
+    search: String,
+    servers: Vec<&'a str>,
+}
+
+pub(super) async fn look(world: &World, servers: &[&ServerConfig]) -> Group {
+    let (mut findings, mut used) = (Vec::new(), Vec::new());
+    for server in servers {
+        let Some(program) = server.launch.as_ref().ok().and_then(|launch| launch.program()) else { continue };
+        match advice::unfound(program, &world.sources) {
+            Some(complaint) => findings.push(unfound(server, program, complaint, world)),
+            None => add(&mut used, &server.name, program, world),
+        }
+    }
+    let told = join_all(used.iter().map(program)).await;
+    Group { title: "programs", findings: told.into_iter().flatten().chain(findings).collect() }
+}
+
+fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, world: &World) {
+    let search = program.env.get("PATH").cloned().or_else(|| world.sources.var("PATH")).unwrap_or_default();
+    let path = match program.command.contains('/') {
+        true => Some(PathBuf::from(&program.command)),
+        false => found_on(&program.command, &search, &world.sources),
+    };
+    // What depends on the agent is not known.
+    let Some(path) = path.filter(|path| path.is_absolute()) else { return };
+    match used.iter_mut().find(|used| used.path == path && used.search == search) {
+        Some(used) => used.servers.push(server),
+        None => {
+            let shown = program.secrets.masked(&path.to_string_lossy());
+            used.push(Used { path, shown, search, servers: vec![server] });
+        }
+    }
+}
+
+fn unfound(server: &ServerConfig, program: &Program, (complaint, help): (String, String), world: &World) -> Finding {
+    let command = program.secrets.masked(&program.command);
+    let found = format!("the command of `{}` {complaint}", server.name);
+    let here = Process.var("PATH").and_then(|path| found_on(&program.command, &path, &Process));
+    let advice = match here.filter(|_| world.sources.is_daemons() && !program.command.contains('/')) {
+        Some(here) => format!(
+            "this shell has it, and the daemon has another PATH: write `command = \"{}\"`, or start the daemon again with the PATH of \
+             this shell",
+            here.display()
+        ),
+        None => help,
+    };
+    Finding::problem(command, found, advice)
+}
+
+async fn program(used: &Used<'_>) -> Vec<Finding> {
+    let shown = &used.shown;
+    let name = shown.rsplit('/').next().unwrap_or_default().to_owned();
+    let of = of_servers(&used.servers);
+    if let Some(interpreter) = missing_interpreter(&used.path, &used.search) {
+        let found = format!("{shown} is a script for {interpreter}, which is not there; {of}");
+        return vec![Finding::problem(&name, found, format!("install {interpreter}, or install {name} again"))];
+    }
+    let Some((_, words, runs_by)) = RUNNERS.iter().find(|(runner, ..)| *runner == name) else {
+        return vec![Finding::fine(name, format!("{shown}; {of}"))];
+    };
+    let mut findings = vec![runner(&name, &used.path, words, used, &of).await];
+    if let Some(by) = runs_by.and_then(|by| found_on(by, &used.search, &Process)) {
+        findings.push(runner(runs_by.unwrap_or_default(), &by, &["--version"], used, &format!("for {name}")).await);
+    }
+    findings
+}
+
+/// One that starts other programs, with its version.
+async fn runner(name: &str, path: &Path, words: &[&str], used: &Used<'_>, of: &str) -> Finding {
+    let shown = path.display();
+    let line = format!("`{shown} {}`", words.join(" "));
+    match told(path, words, &used.search).await {
+        Ok(version) if name == "node" && node_major(&version).is_some_and(|major| major < OLDEST_NODE) => {
+            Finding::warning(
+                name,
+                format!("{shown}, version {version}; {of}"),
+                format!("install Node.js {OLDEST_NODE} or newer: present servers do not run on it"),
+            )
+        }
+        Ok(version) => Finding::fine(name, format!("{shown}, version {version}; {of}")),
+        Err(reason) if name == "docker" => Finding::problem(
+            name,
+            format!("{shown} does not reach its own daemon: {reason}; {of}"),
+            format!("`systemctl start docker`, and be of the group `docker`; then {line} tells a version"),
+        ),
+        Err(reason) => {
+            Finding::warning(name, format!("{shown} does not tell its version: {reason}; {of}"), format!("run {line}"))
+        }
+    }
+}
+
+fn of_servers(servers: &[&str]) -> String {
+    let more = if servers.len() > NAMED { format!(" and {} more", servers.len() - NAMED) } else { String::new() };
+    format!("for {}{more}", servers[..servers.len().min(NAMED)].join(", "))
+}
+
+/// The first line that a program prints; a reason on one line if it fails.
+async fn told(path: &Path, words: &[&str], search: &str) -> Result<String, String> {
+    let mut command = Command::new(path);
+    command.args(words).env("PATH", search).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let Ok(output) = timeout(TELLING, child.wait_with_output()).await else {
+        // With what it has started itself; it is this program's own child, and was not waited for.
+        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        return Err(format!("nothing within {}", humantime::format_duration(TELLING)));
+    };
+    let output = output.map_err(|error| error.to_string())?;
+    let first =
+        |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().find(|line| !line.trim().is_empty()).map(str::to_owned);
+    match output.status.success() {
+        true => Ok(first(&output.stdout).unwrap_or_default().trim().to_owned()),
+        false => Err(first(&output.stderr).unwrap_or_else(|| output.status.to_string())),
+    }
+}
+
+/// What `node --version` says first.
+fn node_major(version: &str) -> Option<u32> {
+    version.trim_start_matches('v').split('.').next()?.parse().ok()
+}
+
+/// The interpreter that the first line of a script names (execve(2), "Interpreter scripts"), if it is not there.
+fn missing_interpreter(script: &Path, search: &str) -> Option<String> {
+    let mut first = Vec::new();
+    File::open(script).ok()?.take(FIRST_LINE).read_to_end(&mut first).ok()?;
+    let (interpreter, name) = interpreter(&String::from_utf8_lossy(&first))?;
+    let is_there = match &name {
+        Some(name) => found_on(name, search, &Process).is_some(),
+        None => Process.is_program(Path::new(&interpreter)),
+    };
+    (!is_there).then(|| name.unwrap_or(interpreter))
+}
+
+/// The path that the first line has, and what it has `env` look for on the PATH.
+fn interpreter(first: &str) -> Option<(String, Option<String>)> {
+    let mut words = first.lines().next()?.strip_prefix("#!")?.split_whitespace();
+    let interpreter = words.next()?.to_owned();
+    let is_env = Path::new(&interpreter).file_name().is_some_and(|name| name == "env");
+    let name = words.find(|word| !word.starts_with('-') && !word.contains('='));
+    Some((interpreter, name.filter(|_| is_env).map(str::to_owned)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_names_the_interpreter() {
+        for (first, expected) in [
+            ("#!/bin/sh\nx", Some(("/bin/sh", None))),
+            ("#! /opt/venv/bin/python3 -u\n", Some(("/opt/venv/bin/python3", None))),
+            ("#!/usr/bin/env node\n", Some(("/usr/bin/env", Some("node")))),
+            ("#!/usr/bin/env -S A=1 deno run\n", Some(("/usr/bin/env", Some("deno")))),
+            ("\u{7f}ELF", None),
+            ("#!", None),
+            ("", None),
+        ] {
+            let found = interpreter(first);
+            let found = found.as_ref().map(|(path, name)| (&**path, name.as_deref()));
+            assert_eq!(found, expected, "{first:?}");
+        }
+    }
+
+    #[test]
+    fn a_version_of_node_is_a_number() {
+        for (version, major) in [("v22.3.0", Some(22)), ("16.1", Some(16)), ("", None), ("node", None)] {
+            assert_eq!(node_major(version), major, "{version}");
+        }
+    }
+
+    #[test]
+    fn few_servers_are_named() {
+        assert_eq!(of_servers(&["a", "b"]), "for a, b");
+        assert_eq!(of_servers(&["a"; 7]), "for a, a, a, a, a and 2 more");
+    }
+}

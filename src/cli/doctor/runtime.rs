@@ -1,0 +1,182 @@
+//! The runtime directory, its lock and its sockets.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use rustix::process::geteuid;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::finding::{Finding, Group};
+use super::process::is_listened_on;
+use super::world::{ANSWER, Daemon, World};
+use crate::clients::shell_word;
+use crate::config::{Config, Profile};
+use crate::sockets::{ADMIN_SOCKET, MAX_PATH, RuntimeDir, agent_socket};
+
+/// Longest answer to a ping, in bytes.
+const MOST_ANSWER: u64 = 64 << 10;
+
+/// `config` tells whose sockets others may use.
+pub(super) async fn look(world: &World, config: Option<&Config>) -> Group {
+    let mut findings: Vec<_> = session().into_iter().collect();
+    match &world.directory {
+        None => findings.push(Finding::problem(
+            "directory",
+            "neither XDG_RUNTIME_DIR nor HOME says where it is",
+            "`export XDG_RUNTIME_DIR=/run/user/$(id -u)`, or give `--runtime-dir DIR`",
+        )),
+        Some(directory) => {
+            findings.push(place(directory));
+            findings.extend(sockets(world, directory, config).await);
+        }
+    }
+    Group { title: "runtime directory", findings }
+}
+
+/// What the login session should have made, and has not.
+fn session() -> Option<Finding> {
+    let told = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").filter(|told| !told.is_empty())?);
+    let shown = told.display();
+    let about = "XDG_RUNTIME_DIR";
+    if !told.is_absolute() {
+        return Some(Finding::warning(about, format!("`{shown}` is no whole path, and is passed over"), "unset it"));
+    }
+    match fs::metadata(&told) {
+        Ok(found) if found.uid() != geteuid().as_raw() => Some(Finding::warning(
+            about,
+            format!("{shown} belongs to user {}", found.uid()),
+            "`unset XDG_RUNTIME_DIR`: `su` and `sudo` keep that of the user before",
+        )),
+        Ok(_) => None,
+        Err(_) => Some(Finding::warning(
+            about,
+            format!("{shown} is not there: there is no login session"),
+            "`loginctl enable-linger` makes it and keeps it; or `unset XDG_RUNTIME_DIR`",
+        )),
+    }
+}
+
+fn place(directory: &RuntimeDir) -> Finding {
+    let (path, about) = (directory.path(), "directory");
+    let (shown, word) = (path.display(), shell_word(&path.to_string_lossy()));
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Finding::fine(about, format!("{shown} is not there; the daemon makes it"));
+        }
+        Err(error) => return Finding::problem(about, format!("{shown}: {error}"), "run mcpd as the user whose it is"),
+    };
+    let (user, mode) = (geteuid().as_raw(), found.mode() & 0o7777);
+    if !found.is_dir() {
+        return Finding::problem(about, format!("{shown} is no directory"), format!("`mv {word} {word}.old`"));
+    }
+    if found.uid() != user {
+        let found = format!("{shown} belongs to user {}, and this is user {user}", found.uid());
+        return Finding::problem(about, found, "run mcpd as that user, or give `--runtime-dir DIR`");
+    }
+    if mode & 0o077 != 0 {
+        let found = format!("{shown} is open to others (mode {mode:04o}), and mcpd does not start there");
+        return Finding::problem(about, found, format!("`chmod 700 {word}`"));
+    }
+    Finding::fine(about, format!("{shown}, for this user alone"))
+}
+
+async fn sockets(world: &World, directory: &RuntimeDir, config: Option<&Config>) -> Vec<Finding> {
+    let of_profiles = directory.profiles().into_iter().map(|profile| agent_socket(&profile));
+    let names: Vec<_> = [agent_socket(Profile::DEFAULT)].into_iter().chain(of_profiles).collect();
+    let looks = names.iter().map(async |name| {
+        let path = directory.socket(name);
+        let is_shared = config.is_some_and(|config| is_shared(config, name));
+        match file(name, &path, is_shared, world) {
+            Some(finding) => Some(finding),
+            None => use_of(name, &path, world).await,
+        }
+    });
+    let agents = join_all(looks).await.into_iter().flatten();
+    file(ADMIN_SOCKET, &directory.socket(ADMIN_SOCKET), false, world).into_iter().chain(agents).collect()
+}
+
+/// Whether others may connect as well.
+fn is_shared(config: &Config, socket: &str) -> bool {
+    config.profiles.iter().any(|profile| !profile.allow_uids.is_empty() && agent_socket(&profile.name) == socket)
+}
+
+/// What is wrong with the file of a socket, or that it is not there.
+fn file(name: &str, path: &Path, is_shared: bool, world: &World) -> Option<Finding> {
+    let word = shell_word(&path.to_string_lossy());
+    let length = path.as_os_str().len();
+    if length > MAX_PATH {
+        let found = format!("its path has {length} bytes, and at most {MAX_PATH} are possible");
+        return Some(Finding::problem(name, found, "`mcpd serve --runtime-dir DIR` with a shorter one"));
+    }
+    let Ok(found) = fs::symlink_metadata(path) else {
+        let restart = "wait 2 s, in which a daemon puts it there again; else restart it";
+        let serves = matches!(world.daemon, Daemon::Answers { .. });
+        return serves.then(|| Finding::problem(name, "is not there, though a daemon runs", restart));
+    };
+    let mode = found.mode() & 0o777;
+    if !found.file_type().is_socket() {
+        return Some(Finding::problem(
+            name,
+            "something that is no socket is in its place",
+            format!("`mv {word} {word}.old`"),
+        ));
+    }
+    if found.uid() != geteuid().as_raw() {
+        let found = format!("belongs to user {}", found.uid());
+        return Some(Finding::problem(name, found, format!("`rm {word}`, and restart the daemon")));
+    }
+    if mode & 0o077 != 0 && !is_shared {
+        return Some(Finding::warning(
+            name,
+            format!("is open to others (mode {mode:04o})"),
+            format!("`chmod 600 {word}`"),
+        ));
+    }
+    None
+}
+
+/// Whether an agent that comes by the socket is served.
+async fn use_of(name: &str, path: &Path, world: &World) -> Option<Finding> {
+    match &world.daemon {
+        // A connection would start a daemon that the service manager has ready.
+        Daemon::Absent if !path.exists() => None,
+        Daemon::Absent if is_listened_on(path) => {
+            Some(Finding::fine(name, "the first agent that connects starts the daemon"))
+        }
+        Daemon::Absent => Some(Finding::warning(
+            name,
+            "was left by a daemon that was killed",
+            format!("start another, which takes it over: {}", world.mcpd_with_files("serve")),
+        )),
+        // What is wrong is said of the daemon.
+        Daemon::Silent { .. } => None,
+        Daemon::Answers { .. } => Some(match timeout(ANSWER, ping(path)).await {
+            Ok(Ok(took)) => Finding::fine(name, format!("answers within {took} ms")),
+            Ok(Err(error)) => Finding::problem(name, format!("cannot be used: {error}"), restart()),
+            Err(_) => Finding::problem(name, "is accepted from, and not answered", restart()),
+        }),
+    }
+}
+
+fn restart() -> String {
+    "restart the daemon: `systemctl --user restart mcpd`, or end it and start it by hand".to_owned()
+}
+
+/// How long an answer takes, in milliseconds (MCP 2025-11-25, `basic/utilities/ping`: it may come before the handshake).
+async fn ping(path: &Path) -> std::io::Result<u128> {
+    let start = Instant::now();
+    let (read, mut write) = UnixStream::connect(path).await?.into_split();
+    write.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await?;
+    let mut answer = String::new();
+    BufReader::new(tokio::io::AsyncReadExt::take(read, MOST_ANSWER)).read_line(&mut answer).await?;
+    if answer.contains("\"result\"") {
+        return Ok(start.elapsed().as_millis());
+    }
+    Err(std::io::Error::other("it is closed without an answer"))
+}

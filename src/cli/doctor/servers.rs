@@ -1,0 +1,239 @@
+//! How servers are, as the daemon, or a trial, tells of them.
+
+use std::time::Duration;
+
+use super::finding::{Finding, Group};
+use super::world::World;
+use crate::admin::report::ServerReport;
+use crate::config::ServerConfig;
+use crate::manager::FIRST_LISTS;
+
+/// Restarts within an hour that are no accident.
+const OFTEN: u64 = 3;
+/// Last lines of stderr that are shown.
+const LAST_WORDS: usize = 8;
+
+/// What is told of one server.
+pub(super) struct Told {
+    pub(super) report: ServerReport,
+    /// How its start went, where it was started to be looked at.
+    pub(super) trial: Option<Trial>,
+}
+
+/// How a server was started to be looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Trial {
+    /// Until it was ready, or had failed, or nobody waited any longer.
+    pub(super) took: Duration,
+    /// Whether there was anything to start.
+    pub(super) could_start: bool,
+}
+
+/// `configured` are those that a person wants looked at; `None` if the configuration does not hold.
+pub(super) fn look(world: &World, told: &[Told], configured: Option<&[&ServerConfig]>) -> Group {
+    let mut findings: Vec<_> = told.iter().flat_map(|told| server(world, told)).collect();
+    let is_told = |server: &ServerConfig| told.iter().any(|told| *told.report.name == *server.name);
+    let unknown = configured.into_iter().flatten().filter(|server| world.report().is_some() && !is_told(server));
+    findings.extend(unknown.map(|server| {
+        let found = "is configured, and the daemon does not know it yet";
+        Finding::warning(&*server.name, found, world.mcpd("reload"))
+    }));
+    Group { title: "servers", findings }
+}
+
+fn server(world: &World, Told { report, trial }: &Told) -> Vec<Finding> {
+    let name = &*report.name;
+    if report.disabled {
+        let advice = world.mcpd(&format!("enable {name}"));
+        return vec![Finding::fine(name, format!("is disabled, until {advice}"))];
+    }
+    match &*report.state {
+        "failed" | "backoff" | "unresponsive" => return vec![down(world, report, *trial)],
+        "starting" if trial.is_some() => return vec![late(report, *trial)],
+        // Between two attempts it looks like one that is new.
+        "starting" if report.restarts_last_hour > 0 => return vec![down(world, report, None)],
+        _ => {}
+    }
+    let mut findings = vec![up(report, *trial)];
+    findings.extend(unsteady(world, report));
+    findings.extend(hidden(report));
+    findings.extend(neglected(world, report));
+    findings
+}
+
+fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
+    let mut found = report.state.clone();
+    if let Some(Trial { took, .. }) = trial {
+        found += &format!(" after {}", shown(took));
+    }
+    let software = report.software.iter().cloned();
+    let protocol = report.protocol.iter().map(|protocol| format!("MCP {protocol}"));
+    let counts = [
+        (report.tools_exposed, "tool"),
+        (report.prompts_exposed, "prompt"),
+        (report.resources_exposed, "resource"),
+        (usize::try_from(report.skipped_lines).unwrap_or(usize::MAX), "stray stdout line"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(*count, what));
+    for part in software.chain(protocol).chain(counts) {
+        found += &format!(", {part}");
+    }
+    match trial {
+        Some(Trial { took, .. }) if took > FIRST_LISTS => {
+            let advice = "agents are first listed its tools later; install what `npx` or `uvx` fetches at each start, or set `start = \"lazy\"`";
+            Finding::warning(&*report.name, found, advice)
+        }
+        _ => Finding::fine(&*report.name, found),
+    }
+}
+
+/// One that was given all the time that there is for a look.
+fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
+    let waited = trial.map(|trial| shown(trial.took)).unwrap_or_default();
+    let found = format!("is not ready after {waited}");
+    let advice = "look at what it waits for in its last lines; if it needs so long, raise its `handshake_timeout`";
+    Finding::problem(&*report.name, found, advice).with_lines(last_words(report))
+}
+
+fn down(world: &World, report: &ServerReport, trial: Option<Trial>) -> Finding {
+    let name = &report.name;
+    // Which PATH was searched is said of its program.
+    let why = report.reason.as_deref().or(report.last_error.as_deref()).unwrap_or_default();
+    let reason = match why.split("; PATH searched").next().unwrap_or_default() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    let retry = report.retry_in_ms.map(|ms| format!(" (next try in {})", shown(Duration::from_millis(ms))));
+    let times = match report.restarts_last_hour {
+        0 => String::new(),
+        1 => ", restarted once in the last hour".to_owned(),
+        many => format!(", restarted {many} times in the last hour"),
+    };
+    let has_ended = trial.is_some_and(|trial| trial.could_start);
+    let state = match &*report.state {
+        _ if has_ended => "did not start",
+        "starting" => "is being started again",
+        state => state,
+    };
+    let found = format!("{state}{reason}{}{times}", retry.unwrap_or_default());
+    let again = match world.report() {
+        Some(_) => world.mcpd(&format!("restart {name}")),
+        None => world.mcpd_with_files(&format!("doctor {name}")),
+    };
+    let advice = match &*report.state {
+        "unresponsive" if report.vouched.as_deref() == Some("down") => world.mcpd(&format!("health {name} auto")),
+        "unresponsive" => format!("{again}; if it is only busy, raise its `health_timeout`"),
+        _ if why.contains("not found; PATH searched") => {
+            format!("install it, or write its whole path as `command`; then {again}")
+        }
+        _ if why.contains("did not answer `initialize`") => {
+            format!("raise its `handshake_timeout`, or look at what it waits for; then {again}")
+        }
+        "failed" if !has_ended => {
+            format!("set what is missing, or change [servers.{name}]; then {}", reloaded(world, &again))
+        }
+        _ if report.stderr.is_empty() => format!("run its command by hand: it says nothing; then {again}"),
+        _ => format!("its last lines say why; repair that, then {again}"),
+    };
+    Finding::problem(&**name, found, advice).with_lines(last_words(report))
+}
+
+/// How a change of the configuration is taken over.
+fn reloaded(world: &World, otherwise: &str) -> String {
+    if world.report().is_some() { world.mcpd("reload") } else { otherwise.to_owned() }
+}
+
+/// The last lines of its stderr.
+fn last_words(report: &ServerReport) -> impl Iterator<Item = String> + '_ {
+    report.stderr.iter().skip(report.stderr.len().saturating_sub(LAST_WORDS)).cloned()
+}
+
+/// What will not stay as it is.
+fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
+    let name = &*report.name;
+    let mut findings = Vec::new();
+    let logs = world.mcpd(&format!("logs {name}"));
+    if report.restarts_last_hour >= OFTEN {
+        let last = report.last_error.as_ref().map(|error| format!("; last: {error}")).unwrap_or_default();
+        let found = format!("was restarted {} times in the last hour{last}", report.restarts_last_hour);
+        findings.push(Finding::warning(name, found, format!("{logs} shows what it said before it ended")));
+    }
+    if report.missed_pings > 0 {
+        let found = format!("has not answered {} pings in a row", report.missed_pings);
+        findings.push(Finding::warning(name, found, format!("{logs}; after three it is restarted")));
+    }
+    if let Some(reason) = &report.change_failed {
+        let found = format!("goes on as it was before it was changed, for that failed: {reason}");
+        findings.push(Finding::warning(name, found, format!("repair it, then {}", world.mcpd("reload"))));
+    }
+    if let Some(limits) = &report.limits
+        && let (Some(state), Some(reason)) = (&limits.state, &limits.reason)
+    {
+        let advice = "run mcpd as its unit, which has `Delegate=` and `--own-cgroup`";
+        findings.push(Finding::warning(name, format!("its limits are {state}: {reason}"), advice));
+    }
+    findings
+}
+
+/// What agents see nothing of.
+fn hidden(report: &ServerReport) -> Vec<Finding> {
+    let name = &*report.name;
+    let mut findings = Vec::new();
+    let offers = report.tools_exposed + report.prompts_exposed + report.resources_exposed;
+    let denied = report.tools_denied + report.prompts_denied + report.resources_denied;
+    if offers == 0 && denied > 0 {
+        let found = format!("all that it offers is hidden by policy: {denied} things");
+        findings.push(Finding::warning(name, found, format!("loosen `allow`, `deny` or `expose` of [servers.{name}]")));
+    } else if offers == 0 && report.state == "ready" {
+        let advice = "look whether it needs an argument, a login or a licence to offer anything";
+        findings.push(Finding::warning(name, "offers neither tools nor prompts nor resources", advice));
+    } else if report.tools_exposed == 0 && report.tools_denied > 0 {
+        let found = format!("all its {} tools are hidden by policy", report.tools_denied);
+        findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of [servers.{name}]")));
+    }
+    if report.names_unfit > 0 {
+        let found = format!("{} of its names cannot be shown, and are not listed", report.names_unfit);
+        findings.push(Finding::warning(
+            name,
+            found,
+            "tell its author: names have control characters, or more than 128",
+        ));
+    }
+    if report.tools_truncated {
+        let found = format!("lists more tools than are taken; {} are", report.tools_exposed + report.tools_denied);
+        findings.push(Finding::warning(name, found, "tell its author: its list does not end"));
+    }
+    if report.resources_shadowed > 0 {
+        let found = format!("{} of its resources are those of a server before it", report.resources_shadowed);
+        findings.push(Finding::warning(name, found, "take one of the two out, or deny its resources"));
+    }
+    findings
+}
+
+/// What a person has said and may have forgotten.
+fn neglected(world: &World, report: &ServerReport) -> Vec<Finding> {
+    let name = &*report.name;
+    let mut findings = Vec::new();
+    if let Some(word) = &report.vouched {
+        let found = format!("is marked {word}, whatever it answers");
+        findings.push(Finding::warning(name, found, world.mcpd(&format!("health {name} auto"))));
+    }
+    if !report.tools_off.is_empty() {
+        let first = &report.tools_off[0];
+        let found = format!("{} of its tools are switched off, until the daemon is restarted", report.tools_off.len());
+        findings.push(Finding::fine(name, format!("{found}; {}", world.mcpd(&format!("enable {name}/{first}")))));
+    }
+    findings
+}
+
+/// Such as `2 tools`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// To the millisecond below a second, else to a tenth of one.
+fn shown(duration: Duration) -> String {
+    let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let rounded = if ms < 1000 { ms } else { ms / 100 * 100 };
+    humantime::format_duration(Duration::from_millis(rounded)).to_string()
+}

@@ -1,0 +1,201 @@
+//! What all checks look at: the daemon, if there is one, and the world as it sees that.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use tokio::time::timeout;
+
+use super::process::{Seen, lock_holder};
+use crate::admin::report::Report;
+use crate::admin::{self, AskError};
+use crate::cli::arguments::{Arguments, Command};
+use crate::clients::shell_word;
+use crate::config::interpolate::{FileText, Permissions, Process, Sources};
+use crate::sockets::{ADMIN_SOCKET, LOCK, RuntimeDir};
+
+/// A daemon answers within milliseconds; one that takes this long is stuck.
+pub(super) const ANSWER: Duration = Duration::from_secs(2);
+
+/// What all checks look at.
+pub(super) struct World {
+    /// Where the daemon is looked for; `None` if nothing tells.
+    pub(super) directory: Option<RuntimeDir>,
+    pub(super) daemon: Daemon,
+    /// The environment and the files as the daemon sees them; without one, as this program does.
+    pub(super) sources: Environment,
+    /// What the configuration is read from; nothing in particular: the default files.
+    pub(super) files: Vec<PathBuf>,
+    /// What a command line needs for the same daemon.
+    options: Vec<String>,
+    /// What one needs for the same configuration, where a person has named it.
+    named: Vec<String>,
+}
+
+/// Whether there is a daemon.
+pub(super) enum Daemon {
+    Absent,
+    /// It holds the lock, or listens, and does not answer.
+    Silent {
+        /// Who holds the lock.
+        process: Option<Seen>,
+        reason: String,
+    },
+    Answers {
+        process: Option<Seen>,
+        report: Box<Report>,
+    },
+}
+
+impl World {
+    /// Looks at the daemon in `directory`. `named` are the files of the configuration that a person has named, if any.
+    pub(super) async fn look(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
+        let daemon = match &directory {
+            Some(directory) => Daemon::look(directory).await,
+            None => Daemon::Absent,
+        };
+        let process = daemon.process();
+        let sources = Environment {
+            variables: process.and_then(|process| process.environment.clone()),
+            directory: process.and_then(|process| process.directory.clone()),
+        };
+        let files = if named.is_empty() { process.map(served).unwrap_or_default() } else { named.to_vec() };
+        let named = named.iter().map(|file| format!("--config {}", shell_word(&file.to_string_lossy()))).collect();
+        Self { directory, daemon, sources, files, options, named }
+    }
+
+    /// Whether a person has said where the daemon is.
+    pub(super) fn is_told_where(&self) -> bool {
+        !self.options.is_empty()
+    }
+
+    /// As [`World::mcpd`], for a command that reads the configuration.
+    pub(super) fn mcpd_with_files(&self, words: &str) -> String {
+        let files = self.named.iter().map(|file| format!(" {file}")).collect::<String>();
+        self.mcpd(&format!("{words}{files}"))
+    }
+
+    /// The command line that has mcpd do this to the same daemon, in backticks.
+    pub(super) fn mcpd(&self, words: &str) -> String {
+        let options = self.options.iter().map(|word| format!(" {}", shell_word(word))).collect::<String>();
+        format!("`mcpd {words}{options}`")
+    }
+
+    /// What is known of the servers of a daemon that answers.
+    pub(super) fn report(&self) -> Option<&Report> {
+        match &self.daemon {
+            Daemon::Answers { report, .. } => Some(report),
+            Daemon::Absent | Daemon::Silent { .. } => None,
+        }
+    }
+}
+
+impl Daemon {
+    /// Asks the daemon in `directory` how it is.
+    pub(super) async fn look(directory: &RuntimeDir) -> Self {
+        let holder = lock_holder(&directory.socket(LOCK));
+        let process = |pid: Option<u32>| pid.and_then(Seen::of);
+        match timeout(ANSWER, admin::status(&directory.socket(ADMIN_SOCKET))).await {
+            Ok(Ok(report)) => Self::Answers { process: process(Some(report.pid)), report: Box::new(report) },
+            Ok(Err(AskError::NotRunning(_))) if holder.is_none() => Self::Absent,
+            Ok(Err(AskError::NotRunning(_))) => {
+                Self::Silent { process: process(holder), reason: format!("nobody listens on {ADMIN_SOCKET}") }
+            }
+            Ok(Err(AskError::NoAnswer(reason) | AskError::Refused(reason))) => {
+                Self::Silent { process: process(holder), reason }
+            }
+            Err(_) => {
+                let reason = format!("nothing within {}", humantime::format_duration(ANSWER));
+                Self::Silent { process: process(holder), reason }
+            }
+        }
+    }
+
+    pub(super) fn process(&self) -> Option<&Seen> {
+        match self {
+            Self::Absent => None,
+            Self::Silent { process, .. } | Self::Answers { process, .. } => process.as_ref(),
+        }
+    }
+}
+
+/// The files that a daemon was told to serve, as whole paths.
+fn served(process: &Seen) -> Vec<PathBuf> {
+    let words = process.arguments.iter().filter(|word| !word.is_empty());
+    let Ok(Arguments { command: Command::Serve { config, .. }, .. }) = Arguments::try_parse_from(words) else {
+        return Vec::new();
+    };
+    let directory = process.directory.clone().unwrap_or_default();
+    config.into_iter().map(|file| directory.join(file)).collect()
+}
+
+/// The environment that a daemon was started with, and everything else as this program sees it. The default is this
+/// program's own.
+#[derive(Default)]
+pub(super) struct Environment {
+    /// `None`: those of this program.
+    variables: Option<BTreeMap<String, String>>,
+    /// Its working directory.
+    directory: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Whether it is another than this program's own.
+    pub(super) fn is_daemons(&self) -> bool {
+        self.variables.is_some()
+    }
+}
+
+impl Sources for Environment {
+    fn var(&self, name: &str) -> Option<String> {
+        match &self.variables {
+            Some(variables) => variables.get(name).cloned(),
+            None => Process.var(name),
+        }
+    }
+
+    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        let Some(variables) = &self.variables else { return Process.variables(prefix) };
+        let wanted = variables.iter().filter(|(name, _)| name.starts_with(prefix));
+        wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
+        Process.file(path, limit)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        Process.list(directory)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        Process.exists(path)
+    }
+
+    fn is_program(&self, path: &Path) -> bool {
+        Process.is_program(path)
+    }
+
+    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
+        Process.permissions(path)
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        let own = self.variables.as_ref().and_then(|variables| variables.get("HOME")).map(PathBuf::from);
+        own.filter(|home| home.is_absolute()).or_else(|| Process.home())
+    }
+
+    fn current_dir(&self) -> Option<PathBuf> {
+        self.directory.clone().or_else(|| Process.current_dir())
+    }
+
+    fn user(&self) -> u32 {
+        Process.user()
+    }
+
+    fn system_config(&self) -> PathBuf {
+        Process.system_config()
+    }
+}

@@ -1,0 +1,71 @@
+//! Other clients on the machine, and what they start.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{doctor, expect, expect_healthy, findings};
+use crate::support::{Daemon, MCPD, SCRIPTED, Server, Setup};
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("one").flags("--bare --tool x")).start()
+}
+
+/// Has Cursor be configured with these servers.
+fn cursor(daemon: &Daemon, servers: &Value) {
+    fs::create_dir_all(daemon.place().path("home/.cursor")).expect("the test's own");
+    daemon.place().write("home/.cursor/mcp.json", json!({ "mcpServers": servers }).to_string());
+}
+
+fn pointed(daemon: &Daemon) -> Value {
+    json!({"command": MCPD, "args": ["connect", "--runtime-dir", daemon.place().runtime_dir()]})
+}
+
+/// The server that the daemon has, as a client would write it.
+fn copied(daemon: &Daemon) -> Value {
+    let place = daemon.place();
+    let args = json!(["--bare", "--tool", "x", "--journal", place.path("one.journal")]);
+    json!({"command": SCRIPTED, "args": args, "env": {"MCPD_TEST_TAG": place.tag()}})
+}
+
+#[test]
+fn a_client_that_comes_to_mcpd_is_well() {
+    let daemon = daemon();
+    cursor(&daemon, &json!({"mcpd": pointed(&daemon)}));
+    let ran = doctor(&daemon);
+    assert!(
+        findings(&ran).iter().any(|one| one.get("about") == "Cursor" && one.get("found").contains("comes to mcpd")),
+        "{ran}"
+    );
+    expect_healthy(ran);
+}
+
+#[test]
+fn what_a_client_starts_beside_mcpd_is_named() {
+    let daemon = daemon();
+    cursor(&daemon, &json!({"mine": copied(&daemon), "other": {"command": "cat"}, "mcpd": pointed(&daemon)}));
+    let finding = expect(doctor(&daemon), "warning", "Cursor", "starts by itself what mcpd has, too");
+    assert!(
+        finding.get("found").ends_with(": one") && finding.get("advice").starts_with("take them out of "),
+        "{finding:?}"
+    );
+    cursor(&daemon, &json!({"mine": copied(&daemon)}));
+    let finding = expect(doctor(&daemon), "warning", "Cursor", "starts by itself what mcpd has, too");
+    assert!(finding.get("advice").contains("`mcpd connect --print cursor`"), "{finding:?}");
+    cursor(&daemon, &json!({"other": {"command": "cat"}}));
+    expect_healthy(doctor(&daemon));
+}
+
+#[test]
+fn a_client_that_is_to_run_what_is_not_there_is_a_problem() {
+    let daemon = daemon();
+    cursor(&daemon, &json!({"mcpd": {"command": "/nowhere/bin/mcpd", "args": ["connect"]}}));
+    let finding = expect(doctor(&daemon), "problem", "Cursor", "`/nowhere/bin/mcpd`, which is not there");
+    assert!(finding.get("advice").contains("`mcpd connect --print cursor`"), "{finding:?}");
+    cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--runtime-dir=/elsewhere"]}}));
+    expect(doctor(&daemon), "warning", "Cursor", "comes to a daemon in /elsewhere");
+    cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--profile", "none"]}}));
+    expect(doctor(&daemon), "problem", "Cursor", "the profile `none`, which the daemon has not");
+    daemon.place().write("home/.cursor/mcp.json", "{\"mcpServers\": {");
+    expect(doctor(&daemon), "warning", "Cursor", "has mistakes");
+}

@@ -1,0 +1,141 @@
+//! The daemon itself: whether it answers, and is the one that is meant.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{doctor, expect, expect_healthy, follow};
+use crate::support::{MCPD, Place, Server, Setup, quoted, signal, until, wait_exit};
+
+fn server() -> Setup {
+    Setup::with(Server::named("one").flags("--bare --tool x"))
+}
+
+#[test]
+fn a_daemon_that_is_stopped_goes_on_by_the_command_that_is_given() {
+    let mut daemon = server().start();
+    daemon.signal(Signal::STOP);
+    let start = Instant::now();
+    let finding = expect(doctor(&daemon), "problem", "daemon", "is stopped, and does not answer");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    follow(daemon.place(), &finding).expect_code(0);
+    expect_healthy(doctor(&daemon));
+}
+
+#[test]
+fn a_daemon_of_another_version_is_said_to_be_one() {
+    let place = Place::new();
+    fs::create_dir(place.runtime_dir()).expect("a fresh directory");
+    fs::set_permissions(place.runtime_dir(), fs::Permissions::from_mode(0o700)).expect("one's own");
+    let lock = File::create(place.path("run/lock")).expect("a fresh file");
+    lock.lock().expect("nobody else's");
+    for name in ["mcp.sock", "admin.sock"] {
+        let listener = UnixListener::bind(place.path("run").join(name)).expect("a fresh path");
+        fs::set_permissions(place.path("run").join(name), fs::Permissions::from_mode(0o600)).expect("one's own");
+        std::thread::spawn(move || {
+            listener.incoming().flatten().for_each(|stream| {
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).expect("a line");
+            let result = match line.contains("\"status\"") {
+                true => json!({"version": "0.0.1", "pid": std::process::id(), "uptime_ms": 5000, "settled": true, "new": {},
+                               "servers": [], "agents": [], "profiles": []}),
+                false => json!({}),
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+            let _ = writeln!(&stream, "{answer}");
+        })
+        });
+    }
+    let config = place.write("config.toml", "");
+    let ran = place.client(&["doctor", "--json", "--config", config.to_str().expect("text")]);
+    let finding = expect(ran, "warning", "daemon", "version 0.0.1, process ");
+    assert!(finding.get("found").ends_with("this program is another version"), "{finding:?}");
+}
+
+#[test]
+fn a_daemon_whose_program_was_replaced_is_to_be_started_again() {
+    let place = Place::new();
+    let (program, config) = (place.path("mcpd"), server().write(&place));
+    fs::copy(MCPD, &program).expect("a copy of the binary");
+    let mut command = place.command(&program);
+    command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(place.runtime_dir());
+    let mut daemon = command.stderr(Stdio::null()).spawn().expect("mcpd starts");
+    until("it serves", || (place.client(&["status"]).code == Some(0)).then_some(()));
+    fs::remove_file(&program).expect("it is there");
+    let finding = expect(place.client(&["doctor", "--json"]), "warning", "executable", "was replaced since");
+    assert!(finding.get("advice").contains("start it again"), "{finding:?}");
+    signal(daemon.id(), Signal::TERM);
+    wait_exit(&mut daemon);
+}
+
+#[test]
+fn another_mcpd_on_the_path_is_said() {
+    let daemon = server().start();
+    let other = daemon.place().path("mcpd");
+    fs::copy("/bin/true", &other).expect("a program");
+    let mut command = daemon.place().command(MCPD);
+    command.args(["doctor", "--json", "--runtime-dir"]).arg(daemon.place().runtime_dir());
+    command.env("PATH", daemon.place().path(""));
+    expect(crate::support::run(&mut command), "warning", "PATH", other.to_str().expect("text"));
+}
+
+#[test]
+fn a_log_that_is_loud_is_quiet_after_the_command_that_is_given() {
+    let daemon = server().option("--log=debug").start();
+    let finding = expect(doctor(&daemon), "warning", "log", "debug");
+    follow(daemon.place(), &finding).expect_code(0);
+    expect_healthy(doctor(&daemon));
+}
+
+#[test]
+fn a_daemon_that_may_open_few_files_is_said_to() {
+    let daemon = server().after_shell("ulimit -n 128").start();
+    expect(doctor(&daemon), "warning", "open files", "128 may be");
+}
+
+#[test]
+fn the_configuration_is_looked_at_as_the_daemon_sees_it() {
+    let daemon = server().variable("ONLY_THERE", "/").start();
+    let place = daemon.place();
+    let text = fs::read_to_string(place.path("config.toml")).expect("text");
+    let with = |lines: &str| place.write("config.toml", format!("{text}{lines}"));
+    // What the daemon has been told is looked at, though nothing here names it.
+    with("cwd = \"${ONLY_THERE}\"\n");
+    expect_healthy(doctor(&daemon));
+    with("dney = []\n");
+    let finding = expect(doctor(&daemon), "problem", &place_of(place, 7), "unknown key `dney`");
+    assert!(finding.get("advice").contains("`deny`"), "{finding:?}");
+    daemon.client(&["reload"]).expect_code(2);
+    let finding = expect(doctor(&daemon), "warning", "configuration", "the one before is in force");
+    assert!(finding.0["lines"].to_string().contains("dney"), "{finding:?}");
+    with("");
+    daemon.client(&["reload"]).expect_code(0);
+    expect_healthy(doctor(&daemon));
+}
+
+fn place_of(place: &Place, line: usize) -> String {
+    format!("{}:{line}:1", place.path("config.toml").display())
+}
+
+#[test]
+fn a_server_that_was_configured_since_comes_by_the_command_that_is_given() {
+    let daemon = server().start();
+    let text = fs::read_to_string(daemon.place().path("config.toml")).expect("text");
+    let more = format!("{text}[servers.more]\ncommand = {}\n", quoted(crate::support::SCRIPTED));
+    daemon.place().write("config.toml", more);
+    let finding = expect(doctor(&daemon), "warning", "more", "the daemon does not know it yet");
+    follow(daemon.place(), &finding).expect_code(0);
+    expect_healthy(doctor(&daemon));
+}
+
+#[test]
+fn without_any_configuration_it_is_said_how_to_begin() {
+    let finding = expect(Place::new().mcpd(&["doctor", "--json"]), "warning", "files", "no server is configured");
+    assert!(finding.command().starts_with("mcpd import"), "{finding:?}");
+}

@@ -1,0 +1,211 @@
+//! Servers and the programs that they are run by.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{complaints, doctor, expect, expect_healthy, findings, follow};
+use crate::support::{Agent, Place, Ran, Server, Setup, quoted};
+
+fn bare(name: &str) -> Server {
+    Server::named(name).flags("--bare --tool x")
+}
+
+/// Looks at these servers where no daemon runs.
+fn tried(servers: Vec<Server>, args: &[&str]) -> (Ran, std::rc::Rc<Place>) {
+    let place = Place::new();
+    let config = servers.into_iter().fold(Setup::new(), Setup::server).write(&place);
+    let ran = place.client(&[&["doctor", "--json", "--config", config.to_str().expect("text")], args].concat());
+    (ran, place)
+}
+
+/// A program of this place that runs a line of shell.
+fn script(place: &Place, name: &str, text: &str) -> PathBuf {
+    fs::create_dir_all(place.path("tools")).expect("the test's own");
+    let path = place.write(&format!("tools/{name}"), text);
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the test's own");
+    path
+}
+
+#[test]
+fn without_a_daemon_each_server_is_started_and_ended_again() {
+    let servers = vec![
+        bare("good"),
+        bare("lazy").line("start = \"lazy\""),
+        bare("each").line("sharing = \"session\""),
+        bare("here").arg("${agent:cwd}").line("sharing = \"workspace\""),
+        Server::named("bad").flags("--exit-at-start 3"),
+        Server::named("slow").flags("--init-never").line("handshake_timeout = \"300ms\""),
+        Server::named("unset").env("A", "${NO_SUCH_VARIABLE}"),
+    ];
+    let (ran, place) = tried(servers, &[]);
+    let all = findings(&ran);
+    let of = |name: &str| all.iter().find(|one| one.get("group") == "servers" && one.get("about") == name).expect(name);
+    for name in ["good", "lazy", "each"] {
+        let finding = of(name);
+        assert!(finding.get("level") == "ok" && finding.get("found").starts_with("ready after "), "{finding:?}");
+        assert!(finding.get("found").ends_with(", 1 tool"), "{finding:?}");
+    }
+    for (name, found, line) in [
+        ("bad", "did not start: exited with code 3", "cannot start: exit code 3"),
+        ("slow", "did not start: did not answer `initialize` within 300ms", ""),
+        ("unset", "failed: environment variable `NO_SUCH_VARIABLE` is not set", ""),
+    ] {
+        let finding = of(name);
+        assert!(finding.get("level") == "problem" && finding.get("found") == found, "{finding:?}");
+        assert!(finding.0["lines"].to_string().contains(line), "{finding:?}");
+        let again = format!("`mcpd doctor {name} --config ");
+        assert!(finding.get("advice").contains(&again), "{finding:?}");
+    }
+    // What was given the working directory takes it for an argument that it does not know, and says so.
+    let here = of("here");
+    assert!(
+        here.0["lines"].to_string().contains(place.path("").to_str().expect("text").trim_end_matches('/')),
+        "{here:?}"
+    );
+    assert!(place.processes(None).is_empty(), "nothing is left running");
+    assert!(!place.path("run").exists(), "and nothing was made for it");
+}
+
+#[test]
+fn nothing_is_started_if_that_is_wanted() {
+    let (ran, place) = tried(vec![bare("one")], &["--no-start"]);
+    let ran = ran.expect_code(0);
+    assert!(findings(&ran).iter().any(|one| one.get("found").contains("none is started for it")), "{ran}");
+    assert_eq!(fs::read_to_string(place.path("one.journal")).expect("text"), "");
+    let (_, place) = tried(vec![bare("one"), bare("two")], &["two"]);
+    assert_eq!(fs::read_to_string(place.path("one.journal")).expect("text"), "");
+    assert_ne!(fs::read_to_string(place.path("two.journal")).expect("text"), "");
+}
+
+#[test]
+fn a_server_that_cannot_be_started_is_up_after_what_is_said_was_done() {
+    let place = Place::new();
+    let needed = place.path("needed");
+    let server = bare("one").arg("--exit-unless").arg(&needed).line("backoff_reset = \"1h\"");
+    let daemon = Setup::with(server).start_in(&place);
+    daemon.wait_row("one", "was tried again", |row| row["restarts"].as_u64() >= Some(2));
+    let finding = expect(doctor(&daemon), "problem", "one", "exited with code 3");
+    assert!(finding.get("found").contains("times in the last hour"), "{finding:?}");
+    assert!(finding.get("advice").contains("its last lines say why"), "{finding:?}");
+    fs::write(needed, "").expect("the test's own");
+    follow(&place, &finding).expect_code(0);
+    let left = complaints(&doctor(&daemon));
+    assert!(left.iter().all(|one| one.get("found").contains("in the last hour")), "{left:#?}");
+}
+
+#[test]
+fn a_server_that_ends_again_and_again_is_told_of_while_it_is_up() {
+    let daemon = Setup::with(Server::named("one").line("backoff_reset = \"1ms\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    for restarts in 1..=3 {
+        agent.call("one__die", &json!({"how": "kill"}));
+        daemon.wait_row("one", "is up again", |row| row["restarts"] == restarts && row["state"] == "ready");
+    }
+    assert_eq!(daemon.row("one")["restarts_last_hour"], 3);
+    let finding = expect(doctor(&daemon), "warning", "one", "was restarted 3 times in the last hour");
+    follow(daemon.place(), &finding).expect_code(0);
+    // One that a person has restarted has not ended by itself.
+    daemon.client(&["restart", "one"]).expect_code(0);
+    let row = daemon.row("one");
+    assert_eq!((&row["restarts"], &row["restarts_last_hour"]), (&4.into(), &3.into()));
+}
+
+#[test]
+fn the_instances_of_a_server_are_counted_together() {
+    let daemon = Setup::with(Server::named("each").line("sharing = \"session\"\nbackoff_reset = \"1ms\"")).start();
+    for agents in 1..=2 {
+        let mut agent = Agent::ready(&daemon);
+        agent.call("each__die", &json!({"how": "kill"}));
+        daemon.wait_row("each", "has started again", |row| row["restarts_last_hour"] == agents);
+    }
+}
+
+#[test]
+fn what_policy_hides_and_what_offers_nothing_is_said() {
+    let nothing = Server::named("nothing").flags("--no-tools-capability");
+    let daemon = Setup::with(bare("closed").line("deny = [\"*\"]")).server(nothing).start();
+    expect(doctor(&daemon), "warning", "closed", "all that it offers is hidden by policy");
+    expect(doctor(&daemon), "warning", "nothing", "offers neither tools nor prompts nor resources");
+}
+
+#[test]
+fn what_a_person_has_said_of_a_server_is_taken_back_by_the_command_that_is_given() {
+    let daemon = Setup::with(bare("one")).start();
+    daemon.client(&["health", "one", "down"]).expect_code(0);
+    let finding = expect(doctor(&daemon), "problem", "one", "unresponsive");
+    follow(daemon.place(), &finding).expect_code(0);
+    expect_healthy(doctor(&daemon));
+    daemon.client(&["health", "one", "up"]).expect_code(0);
+    let finding = expect(doctor(&daemon), "warning", "one", "is marked up");
+    follow(daemon.place(), &finding).expect_code(0);
+    daemon.client(&["disable", "one"]).expect_code(0);
+    expect_healthy(doctor(&daemon));
+}
+
+#[test]
+fn a_command_that_only_this_shell_has_is_told_from_one_that_nobody_has() {
+    let place = Place::new();
+    script(&place, "wrapped-server", "#!/bin/sh\n");
+    let servers =
+        Setup::with(Server::run_by("here", "wrapped-server")).server(Server::run_by("none", "no-such-program"));
+    let daemon = servers.start_in(&place);
+    let mut command = place.command(crate::support::MCPD);
+    let path = format!("{}:{}", place.path("tools").display(), std::env::var("PATH").expect("PATH is set"));
+    command.args(["doctor", "--json", "--runtime-dir"]).arg(place.runtime_dir()).env("PATH", path);
+    let finding = expect(crate::support::run(&mut command), "problem", "wrapped-server", "is not found; PATH searched");
+    let whole = format!("command = {}", quoted(place.path("tools/wrapped-server")));
+    assert!(finding.get("advice").contains(&whole), "{finding:?}");
+    let finding = expect(doctor(&daemon), "problem", "no-such-program", "the command of `none` is not found");
+    assert!(finding.get("advice").starts_with("write its whole path"), "{finding:?}");
+    let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` not found");
+    assert!(finding.get("advice").starts_with("install it, or write its whole path"), "{finding:?}");
+}
+
+#[test]
+fn a_script_without_its_interpreter_is_told_from_one_that_fails() {
+    let place = Place::new();
+    let lost = script(&place, "lost", "#!/nowhere/venv/bin/python\n");
+    let path = place.path("tools").to_str().expect("text").to_owned();
+    let found = script(&place, "found", "#!/usr/bin/env no-such-interpreter\n");
+    let config = Setup::with(Server::run_by("one", lost)).server(Server::run_by("two", found).env("PATH", &path));
+    let config = config.write(&place);
+    let args = ["doctor", "--json", "--no-start", "--config", config.to_str().expect("text")];
+    expect(place.client(&args), "problem", "lost", "is a script for /nowhere/venv/bin/python");
+    expect(place.client(&args), "problem", "found", "is a script for no-such-interpreter");
+}
+
+#[test]
+fn programs_that_start_others_are_asked_for_their_version_within_bounds() {
+    let place = Place::new();
+    script(&place, "node", "#!/bin/sh\necho v16.20.0\n");
+    script(&place, "npx", "#!/bin/sh\necho 8.19.4\n");
+    script(&place, "docker", "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2; exit 1\n");
+    script(&place, "uvx", "#!/bin/sh\nsleep 60 & wait\n");
+    let path = format!("{}:/usr/bin:/bin", place.path("tools").display());
+    let with = |name: &str| Server::run_by(name, name).env("PATH", &path);
+    let config = ["npx", "docker", "uvx"].into_iter().map(with).fold(Setup::new(), Setup::server).write(&place);
+    let start = Instant::now();
+    let ran = place.client(&["doctor", "--json", "--no-start", "--config", config.to_str().expect("text")]);
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let told = findings(&ran);
+    assert!(told.iter().any(|one| one.get("about") == "npx" && one.get("found").contains("version 8.19.4")), "{ran}");
+    let said: Vec<_> =
+        complaints(&ran).iter().map(|one| format!("{}: {}", one.get("about"), one.get("found"))).collect();
+    let said = said.join("\n");
+    for part in ["version v16.20.0; for npx", "Cannot connect to the Docker daemon", "nothing within 5s"] {
+        assert!(said.contains(part), "no {part}: {said}");
+    }
+    assert!(place.processes(None).is_empty(), "what hung was ended with all that it had started");
+}
+
+#[test]
+fn a_server_that_others_have_is_not_started_beside_a_daemon() {
+    let daemon = Setup::with(bare("one")).start();
+    let starts = || daemon.journal("one").iter().filter(|line| line.starts_with("# start")).count();
+    expect_healthy(doctor(&daemon));
+    assert_eq!(starts(), 1);
+}

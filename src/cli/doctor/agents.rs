@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::finding::{Finding, Group};
 use super::program::found_on;
 use super::world::World;
+use crate::admin::report::AgentReport;
 use crate::clients::{CLIENTS, Client};
 use crate::config::Config;
 use crate::config::import::{Foreign, ForeignServer, Outcome, Plan, foreign};
@@ -14,16 +15,34 @@ use crate::sockets::agent_socket;
 
 /// Largest file that is read; one client keeps its history beside its servers.
 const MAX_FILE: u64 = 32 << 20;
-/// Servers that are named of each file.
+/// Servers, or agents, that are named.
 const NAMED: usize = 5;
 
 pub(super) fn look(world: &World, config: Option<&Config>) -> Group {
     let mut findings: Vec<_> = CLIENTS.iter().flat_map(|client| of_client(client, world, config)).collect();
     if findings.is_empty() {
-        let words: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
-        findings.push(Finding::fine("clients", format!("none of {} is configured here", words.join(", "))));
+        let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
+        findings.push(Finding::fine("clients", format!("none of {} is configured here", titles.join(", "))));
     }
+    findings.extend(world.report().map(|report| connected(&report.agents)));
     Group { title: "agents", findings }
+}
+
+/// Who is connected now.
+fn connected(agents: &[AgentReport]) -> Finding {
+    let mut names: Vec<_> = agents.iter().filter_map(|agent| agent.client.as_deref()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    let names = names[..names.len().min(NAMED)].join(", ");
+    let plural = if agents.len() == 1 { "agent is" } else { "agents are" };
+    let found = format!("{} {plural} connected{}{names}{more}", agents.len(), if names.is_empty() { "" } else { ": " });
+    let dropped: u64 = agents.iter().map(|agent| agent.dropped_notifications).sum();
+    if dropped == 0 {
+        return Finding::fine("connected", found);
+    }
+    let advice = "`mcpd status --json` tells which; it has to read what it is sent while it waits for answers";
+    Finding::warning("connected", format!("{found}; {dropped} notifications were not read in time"), advice)
 }
 
 fn of_client(client: &Client, world: &World, config: Option<&Config>) -> Vec<Finding> {

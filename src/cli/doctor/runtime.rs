@@ -16,7 +16,7 @@ use super::process::is_listened_on;
 use super::world::{ANSWER, Daemon, World};
 use crate::clients::shell_word;
 use crate::config::{Config, Profile};
-use crate::sockets::{ADMIN_SOCKET, MAX_PATH, RuntimeDir, agent_socket};
+use crate::sockets::{ADMIN_SOCKET, LOCK, MAX_PATH, RuntimeDir, agent_socket};
 
 /// Longest answer to a ping, in bytes.
 const MOST_ANSWER: u64 = 64 << 10;
@@ -32,6 +32,7 @@ pub(super) async fn look(world: &World, config: Option<&Config>) -> Group {
         )),
         Some(directory) => {
             findings.push(place(directory));
+            findings.extend(lock(world, directory));
             findings.extend(sockets(world, directory, config).await);
         }
     }
@@ -84,6 +85,22 @@ fn place(directory: &RuntimeDir) -> Finding {
         return Finding::problem(about, found, format!("`chmod 700 {word}`"));
     }
     Finding::fine(about, format!("{shown}, for this user alone"))
+}
+
+/// Whoever holds it serves, and nobody else can.
+fn lock(world: &World, directory: &RuntimeDir) -> Option<Finding> {
+    let path = directory.socket(LOCK);
+    match (world.holder, &world.daemon) {
+        (Some(holder), Daemon::Answers { report, .. }) if holder != report.pid => Some(Finding::warning(
+            LOCK,
+            format!("is held by process {holder}, and process {} answers", report.pid),
+            format!("end one of the two: `kill {holder}`"),
+        )),
+        (Some(holder), _) => Some(Finding::fine(LOCK, format!("is held by process {holder}"))),
+        (None, Daemon::Absent) if path.exists() => Some(Finding::fine(LOCK, "is held by nobody")),
+        // The system does not show it here.
+        (None, _) => None,
+    }
 }
 
 async fn sockets(world: &World, directory: &RuntimeDir, config: Option<&Config>) -> Vec<Finding> {

@@ -24,6 +24,8 @@ pub(super) struct World {
     /// Where the daemon is looked for; `None` if nothing tells.
     pub(super) directory: Option<RuntimeDir>,
     pub(super) daemon: Daemon,
+    /// Who holds the lock, as far as that can be seen from here.
+    pub(super) holder: Option<u32>,
     /// The environment and the files as the daemon sees them; without one, as this program does.
     pub(super) sources: Environment,
     /// What the configuration is read from; nothing in particular: the default files.
@@ -52,9 +54,9 @@ pub(super) enum Daemon {
 impl World {
     /// Looks at the daemon in `directory`. `named` are the files of the configuration that a person has named, if any.
     pub(super) async fn look(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
-        let daemon = match &directory {
-            Some(directory) => Daemon::look(directory).await,
-            None => Daemon::Absent,
+        let (daemon, holder) = match &directory {
+            Some(directory) => (Daemon::look(directory).await, lock_holder(&directory.socket(LOCK))),
+            None => (Daemon::Absent, None),
         };
         let process = daemon.process();
         let sources = Environment {
@@ -63,7 +65,7 @@ impl World {
         };
         let files = if named.is_empty() { process.map(served).unwrap_or_default() } else { named.to_vec() };
         let named = named.iter().map(|file| format!("--config {}", shell_word(&file.to_string_lossy()))).collect();
-        Self { directory, daemon, sources, files, options, named }
+        Self { directory, daemon, holder, sources, files, options, named }
     }
 
     /// Whether a person has said where the daemon is.

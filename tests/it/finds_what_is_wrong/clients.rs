@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{doctor, expect, expect_healthy, findings};
-use crate::support::{Daemon, MCPD, SCRIPTED, Server, Setup};
+use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup};
 
 fn daemon() -> Daemon {
     Setup::with(Server::named("one").flags("--bare --tool x")).start()
@@ -68,4 +68,14 @@ fn a_client_that_is_to_run_what_is_not_there_is_a_problem() {
     expect(doctor(&daemon), "problem", "Cursor", "the profile `none`, which the daemon has not");
     daemon.place().write("home/.cursor/mcp.json", "{\"mcpServers\": {");
     expect(doctor(&daemon), "warning", "Cursor", "has mistakes");
+}
+
+#[test]
+fn agents_that_are_connected_are_named() {
+    let daemon = daemon();
+    let _agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
+    let ran = doctor(&daemon);
+    let is_told = |one: &super::Finding| one.get("found").starts_with("2 agents are connected: ");
+    assert!(findings(&ran).iter().any(|one| one.get("about") == "connected" && is_told(one)), "{ran}");
+    expect_healthy(ran);
 }

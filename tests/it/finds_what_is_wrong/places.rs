@@ -1,10 +1,10 @@
 //! The runtime directory, its sockets, and where they are looked for.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 
 use super::{complaints, doctor, expect, expect_healthy, findings, follow};
-use crate::support::{Daemon, MCPD, Place, Ran, Server, Setup, run};
+use crate::support::{Daemon, MCPD, Place, Ran, Server, Setup, run, skipped};
 
 fn server() -> Setup {
     Setup::with(Server::named("one").flags("--bare --tool x"))
@@ -138,6 +138,39 @@ fn a_daemon_that_another_session_has_started_is_found() {
     follow(&place, &finding).expect_code(0);
     crate::support::signal(daemon.id(), rustix::process::Signal::TERM);
     crate::support::wait_exit(&mut daemon);
+}
+
+#[test]
+fn what_belongs_to_another_user_is_said_with_that_user() {
+    if !rustix::process::getuid().is_root() {
+        return skipped("only root can have files of another user");
+    }
+    let place = Place::new();
+    let give_away = |name: &str| chown(place.path(name), Some(12345), None).expect("root may");
+    fs::create_dir(place.runtime_dir()).expect("a fresh directory");
+    give_away("run");
+    expect(place.client(&["doctor", "--json"]), "problem", "directory", "belongs to user 12345, and this is user 0");
+    ["home", "xdg-run"].iter().for_each(|name| give_away(name));
+    expect(place.mcpd(&["doctor", "--json"]), "warning", "HOME", "belongs to user 12345");
+    expect(place.mcpd(&["doctor", "--json"]), "warning", "XDG_RUNTIME_DIR", "belongs to user 12345");
+    place.write("theirs.toml", "");
+    give_away("theirs.toml");
+    let file = place.path("theirs.toml");
+    let file = file.to_str().expect("text");
+    let ran = place.mcpd(&["doctor", "--json", "--config", file]);
+    expect(ran, "problem", file, "it belongs to user 12345");
+}
+
+#[test]
+fn who_holds_the_lock_is_said() {
+    let mut daemon = server().start();
+    let lock = |ran: &Ran| {
+        let found = findings(ran).into_iter().find(|finding| finding.get("about") == "lock").expect("a lock");
+        found.get("found").to_owned()
+    };
+    assert_eq!(lock(&doctor(&daemon)), format!("is held by process {}", daemon.pid()));
+    daemon.kill9();
+    assert_eq!(lock(&without_daemon(&daemon, &["--no-start"])), "is held by nobody");
 }
 
 #[test]

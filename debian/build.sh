@@ -10,6 +10,7 @@ mkdir -p "$target"
 # A directory of its own, so that what is packaged was built for nothing else.
 CARGO_TARGET_DIR=$(cd "$target" && pwd)/installed
 export CARGO_TARGET_DIR
+program=$CARGO_TARGET_DIR/release/mcpd
 package=$CARGO_TARGET_DIR/release/package
 
 # What the binary and the tree do not have as it is installed.
@@ -19,6 +20,11 @@ make_assets() {
     for unit in systemd/*.service systemd/*.socket; do
         sed 's|%h/\.cargo/bin/mcpd|/usr/bin/mcpd|' "$unit" >"$package/${unit##*/}"
     done
+    for shell in bash fish zsh; do
+        "$program" completions "$shell" >"$package/mcpd.$shell"
+    done
+    "$program" man "$package/man" >/dev/null
+    gzip -9n "$package"/man/*.1
     changelog | gzip -9n >"$package/changelog.Debian.gz"
 }
 

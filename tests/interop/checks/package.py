@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -9,6 +10,12 @@ from tempfile import TemporaryDirectory
 
 from daemon import Daemon, Server
 from results import Results
+
+SHELLS = {
+    "bash": ("usr/share/bash-completion/completions/mcpd", ["-c", 'source "$0" && complete -p mcpd >/dev/null']),
+    "zsh": ("usr/share/zsh/vendor-completions/_mcpd", ["-n"]),
+    "fish": ("usr/share/fish/vendor_completions.d/mcpd.fish", ["--no-execute"]),
+}
 
 
 class Root:
@@ -73,13 +80,34 @@ def check_units(root):
         quiet("systemd-analyze", "--user", "--man=no", "verify", *copies, env={**os.environ, "XDG_RUNTIME_DIR": directory})
 
 
+def check_manual(root):
+    """has manual pages that are set without a warning"""
+    pages = sorted((root.path / "usr/share/man/man1").glob("*.1.gz"))
+    assert {"mcpd.1.gz", "mcpd-serve.1.gz", "mcpd-connect.1.gz"} <= {page.name for page in pages}, pages
+    for page in pages:
+        command = ["man", "--warnings", "--encoding=UTF-8", "--local-file", str(page)]
+        said = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MANWIDTH": "100"}, timeout=60)
+        assert said.returncode == 0 and said.stderr == "" and "NAME" in said.stdout, said
+
+
+def check_completions(root):
+    """has completions that their shells can read"""
+    for shell, (script, arguments) in SHELLS.items():
+        path = root.path / script
+        assert path.stat().st_size > 0
+        if shutil.which(shell):
+            quiet(shell, *arguments, path)
+        else:
+            print(f"skipped: completions are not read by {shell}, which is not there")
+
+
 def check_example(root):
     """has an example of a configuration that holds"""
     example = root.path / "usr/share/doc/mcpd/examples/mcpd.toml"
     subprocess.run([root.path / "usr/bin/mcpd", "check", example], check=True, stdout=subprocess.DEVNULL, timeout=20)
 
 
-CHECKS = [check_files, check_serving, check_units, check_example]
+CHECKS = [check_files, check_serving, check_units, check_manual, check_completions, check_example]
 
 
 def main():

@@ -17,8 +17,9 @@ package=$CARGO_TARGET_DIR/release/package
 make_assets() {
     rm -rf "$package"
     mkdir "$package"
+    # Without the words on where to copy them.
     for unit in systemd/*.service systemd/*.socket; do
-        sed 's|%h/\.cargo/bin/mcpd|/usr/bin/mcpd|' "$unit" >"$package/${unit##*/}"
+        sed -e '1,/^\[Unit\]$/{/^#/d}' -e 's|%h/\.cargo/bin/mcpd|/usr/bin/mcpd|' "$unit" >"$package/${unit##*/}"
     done
     for shell in bash fish zsh; do
         "$program" completions "$shell" >"$package/mcpd.$shell"

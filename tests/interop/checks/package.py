@@ -84,6 +84,9 @@ def check_manual(root):
     """has manual pages that are set without a warning"""
     pages = sorted((root.path / "usr/share/man/man1").glob("*.1.gz"))
     assert {"mcpd.1.gz", "mcpd-serve.1.gz", "mcpd-connect.1.gz"} <= {page.name for page in pages}, pages
+    if not shutil.which("man"):
+        print("skipped: manual pages are not set without man")
+        return
     for page in pages:
         command = ["man", "--warnings", "--encoding=UTF-8", "--local-file", str(page)]
         said = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MANWIDTH": "100"}, timeout=60)

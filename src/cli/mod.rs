@@ -36,6 +36,7 @@ mod tools;
 mod waiting;
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -54,62 +55,62 @@ pub fn main() -> ExitCode {
         return done;
     }
     let Arguments { runtime_dir, command } = Arguments::parse();
-    let options = connect_print::options(runtime_dir.as_deref());
-    let given = runtime_dir.clone();
     let var = |name: &str| std::env::var_os(name);
-    let is_daemon = matches!(command, Command::Serve { .. });
-    let directory = || match is_daemon {
-        true => RuntimeDir::resolve(runtime_dir, var),
-        false => RuntimeDir::of_daemon(runtime_dir, var),
+    let found = match command {
+        Command::Serve { .. } => RuntimeDir::resolve(runtime_dir.clone(), var),
+        _ => RuntimeDir::of_daemon(runtime_dir.clone(), var),
     };
+    run(command, runtime_dir, found)
+}
+
+/// Runs the command. `given` is the runtime directory that was named, `directory` the one that was found.
+fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, SocketError>) -> ExitCode {
     match command {
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
         Command::Serve { config, log, log_format, log_file, own_cgroup } => {
             let cgroups = if own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
-            with(directory(), |directory| {
+            with(directory, |directory| {
                 serve::run(&config, &directory, log.as_deref(), (log_format, log_file.as_deref()), cgroups)
             })
         }
-        Command::Status { check, json } => {
-            with(directory(), |directory| block_on(status::run(&directory, check, json)))
-        }
-        Command::Tools(tools) => with(directory(), |directory| block_on(tools::run(&directory, &tools))),
+        Command::Status { check, json } => with(directory, |directory| block_on(status::run(&directory, check, json))),
+        Command::Tools(tools) => with(directory, |directory| block_on(tools::run(&directory, &tools))),
         Command::Call { door, tool, arguments, json } => {
-            with(directory(), |directory| block_on(call::run(&directory, &door, &tool, &arguments, json)))
+            with(directory, |directory| block_on(call::run(&directory, &door, &tool, &arguments, json)))
         }
         Command::Calls { follow, server, json, last } => {
             let wanted = CallsWanted { last, server, follow };
-            with(directory(), |directory| block_on(calls::run(&directory, wanted, json)))
+            with(directory, |directory| block_on(calls::run(&directory, wanted, json)))
         }
         Command::Logs { server, follow, json, last } => {
             let wanted = LogsWanted { last, server, follow };
-            with(directory(), |directory| block_on(logs::run(&directory, wanted, json)))
+            with(directory, |directory| block_on(logs::run(&directory, wanted, json)))
         }
-        Command::Restart { server } => order(directory(), (Order::Restart, &server)),
+        Command::Restart { server } => order(directory, (Order::Restart, &server)),
         Command::Disable { what, stop: true } if what.contains('/') => {
             fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own")
         }
-        Command::Disable { what, stop } => order(directory(), order::disable(&what, stop)),
-        Command::Enable { what } => order(directory(), order::enable(&what)),
-        Command::Health { server, health } => order(directory(), (Order::Vouch(health.into()), &server)),
-        Command::Add(add) => add::run(&add, directory().ok()),
-        Command::Remove(remove) => remove::run(&remove, directory().ok()),
-        Command::Import(import) => import::run(&import, directory().ok()),
-        Command::Reload { json } => with(directory(), |directory| block_on(reload::run(&directory, json))),
+        Command::Disable { what, stop } => order(directory, order::disable(&what, stop)),
+        Command::Enable { what } => order(directory, order::enable(&what)),
+        Command::Health { server, health } => order(directory, (Order::Vouch(health.into()), &server)),
+        Command::Add(add) => add::run(&add, directory.ok()),
+        Command::Remove(remove) => remove::run(&remove, directory.ok()),
+        Command::Import(import) => import::run(&import, directory.ok()),
+        Command::Reload { json } => with(directory, |directory| block_on(reload::run(&directory, json))),
         Command::LogLevel { filter } => {
-            with(directory(), |directory| block_on(log_level::run(&directory, filter.as_deref())))
+            with(directory, |directory| block_on(log_level::run(&directory, filter.as_deref())))
         }
-        Command::Doctor(wanted) => block_on(doctor::run(&wanted, given, directory().ok())),
+        Command::Doctor(wanted) => block_on(doctor::run(&wanted, given, directory.ok())),
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions { shell } => completions::run(shell),
         Command::Man(pages) => man::run(&pages),
         Command::Schema => say(crate::config::SCHEMA),
         Command::Connect { door, print: Some(client) } => {
-            connect_print::run(&client, &[options, door.options()].concat())
+            connect_print::run(&client, &[connect_print::options(given.as_deref()), door.options()].concat())
         }
         Command::Connect { door, print: None } => {
-            with(directory(), |directory| block_on(connect::run(&directory, &door)))
+            with(directory, |directory| block_on(connect::run(&directory, &door)))
         }
     }
 }

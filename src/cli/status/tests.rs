@@ -73,7 +73,9 @@ fn where_there_is_no_width_every_column_is_there() {
 
 #[test]
 fn a_thousand_servers_and_agents_are_no_wall() {
-    let down = |at: usize| if at % 10 == 0 { json!({"state": "failed", "reason": "no such file"}) } else { json!({}) };
+    let down = |at: usize| {
+        if at.is_multiple_of(10) { json!({"state": "failed", "reason": "no such file"}) } else { json!({}) }
+    };
     let servers = (0..1000).map(|at| server(&format!("s{at}"), down(at))).collect();
     let agents =
         (0..1000).map(|at| json!({"session": at, "profile": "default", "uid": 0, "connected_ms": 1, "calls": 0}));

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
-# checks with both lines of the Python and of the TypeScript SDK, and in raw bytes; then what mcpd saves, and its Debian
-# package. Needs Node 20, Python 3.11, git, dpkg-dev for the package and, to install, package registries; leaves no process.
+# checks with both lines of the Python and of the TypeScript SDK, and in raw bytes, with agent frameworks and with the agents of
+# examples/agents; then what mcpd saves, and its Debian package. Needs Node 20, Python 3.11, git, dpkg-dev for the package and, to
+# install, package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail
@@ -51,6 +52,29 @@ install_python_servers() {
     make_venv servers requirements-servers.txt --no-index --find-links "$scratch/wheels"
 }
 
+install_software() {
+    install_node_packages
+    make_venv mcp-1 requirements.txt
+    make_venv mcp-2 requirements-2.txt
+    install_python_servers
+    make_venv go requirements-go.txt
+    if [[ $EUID -eq 0 ]] && ! type socat jq &>/dev/null; then
+        # Without them the check says what it leaves out.
+        apt-get update -qq && apt-get install -qq --no-install-recommends socat jq || true
+    fi
+} >/dev/null
+
+# Those of the agents in examples/agents that have to be built, into one directory.
+build_agents() {
+    mkdir -p "$scratch/agents"
+    cp examples/agents/*.mts "$scratch/agents"
+    "$scratch/node_modules/.bin/tsc" --strict --skipLibCheck --target es2022 --module nodenext --typeRoots "$scratch/node_modules/@types" --types node "$scratch"/agents/*.mts
+    GOENV=off GOTOOLCHAIN=local GOCACHE=$scratch/go-cache \
+        "$scratch/go/bin/go" build -o "$scratch/agents/agent-go" examples/agents/agent.go
+    cargo build --locked --example agent --target-dir "$target"
+    cp "$target/debug/examples/agent" "$scratch/agents/agent-rs"
+}
+
 # check_with VENV SCRIPT; one that crashes has checks that it never came to.
 check_with() {
     PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/$2" \
@@ -78,13 +102,13 @@ check_package() {
 
 install_packager &
 packager=$!
-install_node_packages
-make_venv mcp-1 requirements.txt
-make_venv mcp-2 requirements-2.txt
-install_python_servers
+install_software &
+software=$!
+cargo build --release --locked --bin mcpd --target-dir "$target/installed"
+wait "$software"
+build_agents
 wait "$packager"
 echo "installed in $SECONDS s"
-cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 SECONDS=0
 
 check_with mcp-1 python_clients.py
@@ -93,6 +117,9 @@ check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
 check_with mcp-2 documentation.py
+check_with mcp-2 example_agents.py
+check_with mcp-1 framework_checks.py
+check_with mcp-2 framework_checks.py
 check_savings
 check_package
 

@@ -4,11 +4,11 @@ import signal
 
 import anyio
 
-import agents
 import ending
 import projects
 import results
 import sdk
+import seen_by_agents
 from doors import Connect, Socket
 from world import World
 
@@ -19,7 +19,7 @@ PATIENCE = 60
 async def check_agents(arguments, results):
     async with World(arguments.mcpd, arguments.installed) as world:
         for door in (Socket, Connect):
-            for check in agents.ALL:
+            for check in seen_by_agents.ALL:
                 with results.check(f"mcp {sdk.VERSION}, {door.__name__.lower()}: an agent {check.__doc__}"), world.log_shown():
                     with anyio.fail_after(PATIENCE):
                         await check(world, door)

@@ -1,0 +1,84 @@
+"""Checks that agent frameworks list and call through `mcpd connect`, set up as docs/agents.md shows. No model is asked."""
+
+import asyncio
+import importlib.util
+import os
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import results
+from household import NOTE, Household
+
+PAGE = Path(__file__).parents[3] / "docs/agents.md"
+PATIENCE = 60
+
+
+async def langchain(mcpd, tool, arguments):
+    tools = {tool.name: tool for tool in await mcpd.get_tools()}
+    [block] = await tools[tool].ainvoke(arguments)
+    return list(tools), block["text"]
+
+
+async def openai_agents(mcpd, tool, arguments):
+    async with mcpd:
+        tools = await mcpd.list_tools()
+        result = await mcpd.call_tool(tool, arguments)
+        return [tool.name for tool in tools], result.content[0].text
+
+
+async def pydantic_ai(mcpd, tool, arguments):
+    from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    heard = []
+
+    def model(messages, info):
+        """Calls the tool, then is done."""
+        if len(messages) == 1:
+            heard.append([tool.name for tool in info.function_tools])
+            return ModelResponse(parts=[ToolCallPart(tool, arguments)])
+        # It gets the structured content where there is one.
+        heard.append(messages[-1].parts[0].content["content"])
+        return ModelResponse(parts=[TextPart("done")])
+
+    await Agent(FunctionModel(model), toolsets=[mcpd]).run("go")
+    return heard
+
+
+# The title on the page: the package, its module, what is done with it.
+FRAMEWORKS = {
+    "LangChain, LangGraph": ("langchain-mcp-adapters", "langchain_mcp_adapters", langchain),
+    "OpenAI Agents SDK": ("openai-agents", "agents", openai_agents),
+    "pydantic-ai": ("pydantic-ai-slim", "pydantic_ai", pydantic_ai),
+}
+
+
+def shown(title):
+    """What the lines of the page make of mcpd."""
+    section = PAGE.read_text().split(f"### {title}\n")[1]
+    names = {}
+    exec(re.search("```python\n(.*?)```", section, re.DOTALL)[1], names)
+    return names["mcpd"]
+
+
+async def check(title, use, household):
+    async with asyncio.timeout(PATIENCE):
+        tools, answer = await use(shown(title), *household.call)
+    assert sorted(tools) == sorted(household.tools()), tools
+    assert answer == NOTE, answer
+
+
+def main():
+    arguments = results.arguments(__doc__)
+    kept = results.Results(arguments.results)
+    with Household(arguments.mcpd, arguments.installed) as household:
+        os.environ.pop("XDG_RUNTIME_DIR", None)
+        os.environ.update(household.environment())
+        for title, (package, module, use) in FRAMEWORKS.items():
+            if importlib.util.find_spec(module):
+                with kept.check(f"{package} {version(package)}, set up as docs/agents.md shows, lists and calls what others do"):
+                    asyncio.run(check(title, use, household))
+
+
+main()

@@ -5,6 +5,8 @@
 
 mod changing;
 mod daemon;
+#[cfg(test)]
+mod tests;
 
 use std::time::Instant;
 
@@ -185,13 +187,12 @@ impl Conversation {
                 self.renewal.leave_alone(uri);
             }
         }
-        if self.stage == Stage::Live {
-            let number = self.to_daemon.push(line);
-            if let Some(asking) = asking {
-                self.unanswered.push(number, asking);
-            }
-        } else if let Some(asking) = asking {
-            self.hold(line, asking, now);
+        match (&self.stage, asking) {
+            (Stage::Live, None) => drop(self.to_daemon.push(line)),
+            (Stage::Live, Some(asking)) => self.unanswered.push(self.to_daemon.push(line), asking),
+            (Stage::Away | Stage::Greeting(_), Some(asking)) => self.hold(line, asking, now),
+            (Stage::Over(why), Some(asking)) => self.refuse(&asking, &unavailable(&why.clone())),
+            (_, None) => {}
         }
     }
 

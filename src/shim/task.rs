@@ -60,6 +60,8 @@ struct Task<'a, F, S> {
     input_ended: bool,
     /// The daemon takes no more.
     is_deaf: bool,
+    /// It has said something.
+    has_spoken: bool,
     /// Until what is held has waited for too long, if anything is.
     sleep: Option<(Instant, Pin<Box<Sleep>>)>,
 }
@@ -89,6 +91,7 @@ pub(crate) async fn run<F>(
         chunk: vec![0; CHUNK].into(),
         input_ended: false,
         is_deaf: false,
+        has_spoken: false,
         sleep: None,
     };
     poll_fn(|cx| task.poll(cx)).await
@@ -134,6 +137,8 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
         match (&mut self.conversation.stage, &mut self.link) {
             (Stage::Over(_), Link::Down(refused @ Some(_))) => refused.take().map(End::NotServed),
             (Stage::Over(why), _) => Some(End::Over(std::mem::take(why))),
+            // Whether there is a daemon to begin with is to be known.
+            (_, Link::First(_)) => None,
             _ => (self.input_ended && self.conversation.owes_nothing()).then_some(End::Left),
         }
     }
@@ -180,7 +185,7 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
 
     fn connected(&mut self, stream: UnixStream) {
         self.link = Link::Up(stream);
-        self.is_deaf = false;
+        (self.is_deaf, self.has_spoken) = (false, false);
         self.conversation.connected();
     }
 
@@ -212,10 +217,10 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
                 self.from_daemon.push(&self.chunk[..read]);
                 while let Some(piece) = self.from_daemon.take_next() {
                     if let Piece::Line(line) = piece {
-                        self.waits = Waits::since(Instant::now());
                         self.conversation.daemon_says(line);
                     }
                 }
+                self.has_spoken = true;
                 if matches!(self.conversation.stage, Stage::Over(_)) {
                     self.link = Link::Down(None);
                 }
@@ -243,8 +248,12 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
     }
 
     fn lost(&mut self) {
+        let now = Instant::now();
+        if self.has_spoken {
+            self.waits = Waits::since(now);
+        }
         self.from_daemon.drop_begun();
-        self.conversation.lost(Instant::now());
+        self.conversation.lost(now);
         self.look_again(false);
     }
 

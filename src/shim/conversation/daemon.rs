@@ -16,6 +16,9 @@ const MOST: usize = 256;
 impl Conversation {
     /// The daemon says this, a whole line.
     pub(in crate::shim) fn daemon_says(&mut self, line: Bytes) {
+        if matches!(self.stage, Stage::Over(_)) {
+            return;
+        }
         let incoming = Incoming::of(message(&line));
         if let Stage::Greeting(asked) = &self.stage {
             if let Incoming::Message { message: Message::Response { id, outcome }, .. } = &incoming

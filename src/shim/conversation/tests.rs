@@ -1,0 +1,194 @@
+//! Whatever happens in whatever order, each request ends once, and none is made twice.
+
+use std::collections::HashMap;
+use std::io::Cursor;
+use std::time::Duration;
+
+use futures_util::future::FutureExt;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// An agent and its daemons.
+struct World {
+    conversation: Conversation,
+    now: Instant,
+    /// What the daemon that is there has got, and not looked at.
+    unread: Vec<u8>,
+    /// Requests that it has and has not answered.
+    open: Vec<Value>,
+    /// How often daemons have seen each of the agent's requests whole.
+    seen: HashMap<u64, usize>,
+    /// How each of them ended, for the agent.
+    ends: HashMap<u64, Vec<Value>>,
+    asked: u64,
+    cancelled: Vec<u64>,
+}
+
+impl World {
+    /// In which the agent is introduced.
+    fn new() -> Self {
+        let own = Own { cwd: None, version: "1" };
+        let mut world = Self {
+            conversation: Conversation::new(own, 7),
+            now: Instant::now(),
+            unread: Vec::new(),
+            open: Vec::new(),
+            seen: HashMap::new(),
+            ends: HashMap::new(),
+            asked: 0,
+            cancelled: Vec::new(),
+        };
+        world
+            .say(&json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": "v"}}));
+        world.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        world.connect();
+        world.carry(usize::MAX);
+        world.answer();
+        assert!(!world.conversation.news.contains(&News::Back), "nothing was lost");
+        world
+    }
+
+    fn say(&mut self, message: &Value) {
+        self.conversation.agent_says(Piece::Line(Bytes::from(format!("{message}\n"))), self.now);
+        self.hear();
+    }
+
+    fn ask(&mut self) {
+        self.asked += 1;
+        self.say(&json!({"jsonrpc": "2.0", "id": self.asked, "method": "tools/call", "params": {"name": "x"}}));
+    }
+
+    fn cancel(&mut self, id: u64) {
+        if id >= 1 && id <= self.asked && !self.ends.contains_key(&id) && !self.cancelled.contains(&id) {
+            self.cancelled.push(id);
+            let params = json!({ "requestId": id });
+            self.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+        }
+    }
+
+    fn connect(&mut self) {
+        if self.conversation.stage == Stage::Away {
+            (self.unread, self.open) = (Vec::new(), Vec::new());
+            self.conversation.connected();
+        }
+    }
+
+    /// So many bytes reach the daemon.
+    fn carry(&mut self, most: usize) {
+        let mut room = vec![0; most.min(self.conversation.to_daemon.bytes())];
+        let length = room.len();
+        let mut room = Cursor::new(&mut room[..]);
+        while (room.position() as usize) < length {
+            let written = self.conversation.to_daemon.write_some(&mut room).now_or_never();
+            assert!(matches!(written, Some(Ok(()))), "there is room");
+        }
+        self.unread.extend_from_slice(room.into_inner());
+        while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.unread.drain(..=end).collect();
+            let message: Value = serde_json::from_slice(&line).expect("JSON");
+            if let Some(id) = message["id"].as_u64() {
+                *self.seen.entry(id).or_default() += 1;
+            }
+            if !message["id"].is_null() {
+                self.open.push(message);
+            }
+        }
+    }
+
+    /// The daemon answers what it has had for longest.
+    fn answer(&mut self) {
+        if self.conversation.stage == Stage::Away || self.open.is_empty() {
+            return;
+        }
+        let asked = self.open.remove(0);
+        let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"protocolVersion": "v"}});
+        self.conversation.daemon_says(Bytes::from(format!("{answer}\n")));
+        self.hear();
+    }
+
+    fn lose(&mut self) {
+        if self.conversation.stage != Stage::Away {
+            self.conversation.lost(self.now);
+            self.hear();
+        }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now += time;
+        self.conversation.expire(self.now);
+        self.hear();
+    }
+
+    /// The agent reads what it is told.
+    fn hear(&mut self) {
+        let mut told = Vec::new();
+        while !self.conversation.to_agent.is_empty() {
+            assert!(matches!(self.conversation.to_agent.write_some(&mut told).now_or_never(), Some(Ok(()))));
+        }
+        for line in told.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let message: Value = serde_json::from_slice(line).expect("JSON");
+            if let Some(id) = message["id"].as_u64() {
+                self.ends.entry(id).or_default().push(message);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_request_ends_once_and_none_is_made_twice(steps in prop::collection::vec((0..8u8, 0..200usize), 0..120)) {
+        let mut world = World::new();
+        for (what, amount) in steps {
+            match what {
+                0 | 1 => world.ask(),
+                2 => world.cancel(world.asked.saturating_sub(amount as u64 % 4)),
+                3 => world.connect(),
+                4 => world.carry(amount * 3),
+                5 => { world.carry(usize::MAX); world.answer() }
+                6 => world.lose(),
+                _ => world.wait(Duration::from_secs(amount as u64 % 7)),
+            }
+        }
+        world.lose();
+        world.wait(Duration::from_secs(10));
+        for id in 1..=world.asked {
+            let ends = world.ends.get(&id).map_or(&[][..], Vec::as_slice);
+            let seen = world.seen.get(&id).copied().unwrap_or_default();
+            prop_assert!(seen <= 1, "{} reached daemons {} times", id, seen);
+            if world.cancelled.contains(&id) {
+                prop_assert!(ends.len() <= 1, "{:?}", ends);
+                continue;
+            }
+            let [end] = ends else { return Err(TestCaseError::fail(format!("{id} ended with {ends:?}"))) };
+            if end["error"]["data"]["outcome"] == "not_sent" {
+                prop_assert_eq!(seen, 0, "{}", end);
+            } else {
+                prop_assert!(end["error"]["data"]["outcome"] == "unknown" || seen == 1, "{}", end);
+            }
+        }
+        prop_assert!(world.conversation.owes_nothing() && world.conversation.due().is_none());
+    }
+}
+
+#[test]
+fn what_an_agent_says_before_it_was_answered_is_said_in_its_order() {
+    let mut conversation = Conversation::new(Own { cwd: None, version: "1" }, 7);
+    for line in [
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"_meta\":{\"mcpd/connect\":\"0\"},\"protocolVersion\":\"v\"}}\n",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}\n",
+    ] {
+        conversation.agent_says(Piece::Line(Bytes::from_static(line.as_bytes())), Instant::now());
+    }
+    conversation.connected();
+    let mut said = Vec::new();
+    while !conversation.to_daemon.is_empty() {
+        conversation.to_daemon.write_some(&mut said).now_or_never().expect("room").expect("room");
+    }
+    let said = String::from_utf8(said).expect("text");
+    let methods = ["\"initialize\"", "\"notifications/initialized\"", "\"tools/list\""];
+    let found: Vec<_> = said.lines().zip(methods).map(|(line, method)| line.contains(method)).collect();
+    assert_eq!(found, [true; 3], "{said}");
+}

@@ -259,7 +259,9 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
 
     /// Ready if something that was held has waited for too long.
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = self.conversation.due() else {
+        // The first daemon is given the time that its start takes.
+        let due = if matches!(self.link, Link::First(_)) { None } else { self.conversation.due() };
+        let Some(due) = due else {
             self.sleep = None;
             return Poll::Pending;
         };

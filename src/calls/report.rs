@@ -2,7 +2,7 @@
 //!
 //! Fields are added, never renamed; an older `mcpd calls` reads a newer daemon's entries and the other way round.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,16 @@ pub struct CallReport {
     /// Its arguments as the agent spelled them, cut to a bounded length; only if its server has `log_arguments`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
+}
+
+impl CallReport {
+    /// How long ago it ended, by the clock of this machine; `None` if its time cannot be read.
+    #[must_use]
+    pub fn ended_ago(&self) -> Option<Duration> {
+        let began = humantime::parse_rfc3339(&self.time).ok()?;
+        let ended = began.checked_add(Duration::try_from_secs_f64(self.duration_ms / 1e3).ok()?)?;
+        Some(SystemTime::now().duration_since(ended).unwrap_or_default())
+    }
 }
 
 impl From<&Entry> for CallReport {
@@ -100,5 +110,8 @@ mod tests {
         let expected = r#"{"time":"2025-12-31T23:59:59.999Z","session":3,"pid":7,"uid":1000,"profile":"default","#;
         let rest = r#""server":"files","tool":"read","outcome":"error","code":-5,"duration_ms":250.001,"#;
         assert_eq!(json, format!("{expected}{rest}\"request_bytes\":10,\"reply_bytes\":20}}"));
+        let call: CallReport = serde_json::from_str(&json).expect("it is one");
+        let ago = SystemTime::now().duration_since(time).expect("long ago") - call.ended_ago().expect("it has a time");
+        assert!((200..=251).contains(&ago.as_millis()), "{ago:?}, of which the clock has gone on a little");
     }
 }

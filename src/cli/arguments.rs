@@ -49,6 +49,9 @@ pub(super) enum Command {
         /// Ask every server that runs how it is first; exit 1 also if one does not answer within its `health_timeout`
         #[arg(long)]
         check: bool,
+        /// Show it as it changes, until `q` or Ctrl-C; piped, print it again whenever anything happens
+        #[arg(long, conflicts_with = "check")]
+        watch: bool,
         /// Print the whole report as JSON
         #[arg(long)]
         json: bool,
@@ -69,6 +72,8 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what is called now, by server and tool, and how long it takes
+    Top(super::top::Top),
     /// Show who called what, oldest first
     Calls {
         /// Show also the calls that end from now on

@@ -84,7 +84,8 @@ fn line(cells: [&str; 11]) -> String {
     padded.trim_end().to_owned() + "\n"
 }
 
-fn took(milliseconds: f64) -> String {
+/// As exact as it is short.
+pub(super) fn took(milliseconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(milliseconds / 1e3).unwrap_or(Duration::MAX);
     match whole.as_millis() {
         0..10 => format!("{milliseconds:.1}ms"),

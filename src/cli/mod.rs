@@ -20,19 +20,23 @@ mod doctor;
 mod edited;
 mod health;
 mod import;
+mod json;
 mod log_level;
 mod logs;
 mod look;
 mod man;
 mod order;
+mod poll;
 mod profile;
 mod reload;
 mod remove;
 mod schema;
+mod screen;
 mod serve;
 mod status;
 mod text;
 mod tools;
+mod top;
 mod waiting;
 
 use std::future::Future;
@@ -74,11 +78,17 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
                 serve::run(&config, &directory, log.as_deref(), (log_format, log_file.as_deref()), cgroups)
             })
         }
-        Command::Status { check, json } => with(directory, |directory| block_on(status::run(&directory, check, json))),
+        Command::Status { watch: true, json, .. } => {
+            with(directory, |directory| block_on(status::watch(&directory, json)))
+        }
+        Command::Status { check, json, .. } => {
+            with(directory, |directory| block_on(status::run(&directory, check, json)))
+        }
         Command::Tools(tools) => with(directory, |directory| block_on(tools::run(&directory, &tools))),
         Command::Call { door, tool, arguments, json } => {
             with(directory, |directory| block_on(call::run(&directory, &door, &tool, &arguments, json)))
         }
+        Command::Top(top) => with(directory, |directory| block_on(top::run(&directory, &top))),
         Command::Calls { follow, server, json, last } => {
             let wanted = CallsWanted { last, server, follow };
             with(directory, |directory| block_on(calls::run(&directory, wanted, json)))

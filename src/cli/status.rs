@@ -3,6 +3,7 @@
 mod notes;
 mod tables;
 mod trouble;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -11,12 +12,14 @@ use unicode_width::UnicodeWidthStr;
 use super::look::{Look, Tone};
 use super::text::{count, span};
 use super::waiting::waiting;
-use super::{FAILED, fail, refused, say};
+use super::{FAILED, json, refused, say};
 use crate::admin;
 use crate::admin::report::{Report, ServerReport};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) async fn run(directory: &RuntimeDir, check: bool, json: bool) -> ExitCode {
+pub(super) use self::watch::{absent, run as watch};
+
+pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> ExitCode {
     let socket = directory.socket(ADMIN_SOCKET);
     let asked = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let what = || "asking every server how it is".to_owned();
@@ -24,11 +27,8 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, json: bool) -> Exit
         Ok(report) => report,
         Err(error) => return refused(&error),
     };
-    let printed = if json {
-        match serde_json::to_string_pretty(&report) {
-            Ok(json) => say(json + "\n"),
-            Err(error) => fail(FAILED, error),
-        }
+    let printed = if as_json {
+        json::page(&report).map_or_else(|code| code, say)
     } else {
         say(render(&report, Look::of_stdout()))
     };

@@ -117,7 +117,7 @@ fn a_check_finds_a_server_that_hangs_and_changes_nothing_for_it() {
         assert_eq!(check(&daemon), (vec![json!(false), json!(true)], Some(1)));
     }
     let table = daemon.client(&["status", "--check"]).expect_code(1);
-    assert!(table.stdout.contains("\ns: does not answer\n"), "{table}");
+    assert!(table.stdout.contains("✗ s: does not answer\n"), "{table}");
     daemon.client(&["status"]).expect_code(0);
     signal(hung, Signal::CONT);
     assert_eq!(check(&daemon), (vec![json!(true), json!(true)], Some(0)));

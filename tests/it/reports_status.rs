@@ -71,10 +71,11 @@ fn the_table_is_for_people_and_names_every_server_and_its_state() {
     let daemon = ailing();
     daemon.wait_row("sick", "shows its stderr", |row| row["stderr"].to_string().contains("cannot start"));
     let ran = daemon.client(&["status"]);
-    let good = ran.stdout.lines().find(|line| line.contains("good")).unwrap_or_else(|| panic!("{ran}"));
+    let good = ran.stdout.lines().find(|line| line.starts_with("good")).unwrap_or_else(|| panic!("{ran}"));
     assert!(good.contains("ready"), "{ran}");
-    let sick = ran.stdout.lines().find(|line| line.contains("sick")).unwrap_or_else(|| panic!("{ran}"));
+    let sick = ran.stdout.lines().find(|line| line.starts_with("sick")).unwrap_or_else(|| panic!("{ran}"));
     assert!(sick.contains("backoff") || sick.contains("starting"), "{ran}");
+    assert!(ran.stdout.contains("→ mcpd logs sick"), "where there is more: {ran}");
     assert!(ran.stdout.contains("cannot start: exit code 3"), "what it wrote to stderr is shown: {ran}");
     assert!(ran.stdout.contains("mcp.sock"), "{ran}");
 }

@@ -1,6 +1,15 @@
 //! What a person sees on a terminal while it lasts, and that the terminal is afterwards as it was.
 
-use crate::support::{Server, Setup, Terminal};
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::rc::Rc;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Agent, Daemon, MCPD, Place, Server, Setup, Terminal, arguments, children, signal, until, wait_exit,
+};
 
 #[test]
 fn a_long_wait_says_what_is_waited_for_and_leaves_nothing() {
@@ -15,4 +24,162 @@ fn a_long_wait_says_what_is_waited_for_and_leaves_nothing() {
     // Nobody sees what is piped.
     let ran = daemon.client(&["restart", "slow"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("slow: ready\n", ""));
+}
+
+#[test]
+fn a_terminal_has_colours_and_a_pipe_has_not() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("sick").flags("--exit-at-start 3")).start();
+    daemon.wait_row("sick", "is in backoff", |row| row["state"] == "backoff");
+    let Some(terminal) = Terminal::open(daemon.place(), 80, 40) else { return };
+    terminal.line("m status; echo end");
+    let screen = terminal.wait("\nend");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    assert!(terminal.colours().contains("\u{1b}[32mready"), "{}", terminal.colours());
+    terminal.line("clear; NO_COLOR=1 m status; echo done");
+    terminal.wait("\ndone");
+    assert!(!terminal.colours().contains('\u{1b}'), "{}", terminal.colours());
+    assert!(!daemon.client(&["status"]).stdout.contains('\u{1b}'));
+}
+
+/// A terminal in which `view` is shown, with its settings before.
+fn showing(daemon: &Daemon, view: &str, shown: &str) -> Option<Terminal> {
+    let terminal = Terminal::open(daemon.place(), 80, 24)?;
+    terminal.line("stty -g > before; clear; echo before");
+    terminal.wait("\nbefore");
+    terminal.line(view);
+    terminal.wait_for(shown, |screen| screen.contains(shown) && !screen.contains("before"));
+    assert_eq!(terminal.asks("#{alternate_on} #{cursor_flag}"), "1 0");
+    Some(terminal)
+}
+
+/// The terminal is as it was: what stood there, the cursor, and its settings.
+fn expect_as_before(daemon: &Daemon, terminal: &Terminal) {
+    terminal.wait_for("what stood there before", |screen| screen.contains("\nbefore") && screen.ends_with('$'));
+    until("the cursor is back", || (terminal.asks("#{alternate_on} #{cursor_flag}") == "0 1").then_some(()));
+    terminal.line("stty -g > after; echo settled");
+    terminal.wait("\nsettled");
+    let [before, after] =
+        ["before", "after"].map(|name| fs::read_to_string(daemon.place().path(name)).expect("a file"));
+    assert_eq!(before, after);
+}
+
+fn daemon() -> Daemon {
+    Setup::with(Server::named("a")).server(Server::named("b")).start()
+}
+
+#[test]
+fn every_way_out_of_a_view_leaves_the_terminal_as_it_was() {
+    let daemon = daemon();
+    for (view, shown) in [("m status --watch", "PROFILE"), ("m top", "SERVER")] {
+        for way in ["q", "C-c", "Escape", "TERM", "HUP", "INT"] {
+            let Some(terminal) = showing(&daemon, view, shown) else { return };
+            if way.len() > 2 && way != "Escape" {
+                let shell: u32 = terminal.asks("#{pane_pid}").parse().expect("a number");
+                let mcpd = until("it runs below the shell", || children(shell).first().copied());
+                let signals = [("TERM", Signal::TERM), ("HUP", Signal::HUP), ("INT", Signal::INT)];
+                signal(mcpd, signals.into_iter().find(|(name, _)| *name == way).expect("one of them").1);
+            } else {
+                terminal.key(way);
+            }
+            expect_as_before(&daemon, &terminal);
+        }
+    }
+}
+
+#[test]
+fn a_watched_status_follows_what_happens_and_the_size() {
+    let daemon = daemon();
+    let Some(terminal) = showing(&daemon, "m status --watch", "PROFILE") else { return };
+    terminal.wait("no agents are connected");
+    let _agent = Agent::ready(&daemon);
+    let screen = terminal.wait("test-agent 7");
+    assert!(screen.contains("q leaves"), "{screen}");
+    terminal.resize(80, 8);
+    terminal.wait_for("less of it", |screen| screen.contains("more lines") && screen.ends_with("q leaves"));
+    terminal.resize(60, 30);
+    let screen =
+        terminal.wait_for("all of it", |screen| screen.contains("test-agent 7") && screen.ends_with("q leaves"));
+    assert!(!screen.contains("VERSION"), "what does not fit is left out: {screen}");
+    daemon.client(&["disable", "b"]).expect_code(0);
+    terminal.wait("disabled");
+}
+
+#[test]
+fn a_view_says_that_the_daemon_has_gone_and_shows_the_next_one() {
+    let mut daemon = daemon();
+    let place = Rc::clone(daemon.place());
+    let Some(terminal) = showing(&daemon, "m status --watch", "PROFILE") else { return };
+    let before = format!("pid {}", daemon.pid());
+    terminal.wait(&before);
+    daemon.term();
+    let screen = terminal.wait("trying again");
+    assert!(screen.contains("not running") && screen.contains(&before), "{screen}");
+    let next = Setup::with(Server::named("c")).start_in(&place);
+    let screen = terminal.wait(&format!("pid {}", next.pid()));
+    assert!(!screen.contains("trying again"), "{screen}");
+}
+
+#[test]
+fn a_piped_watch_prints_again_only_when_something_has_happened() {
+    let daemon = daemon();
+    let path = daemon.place().path("watched");
+    let mut command = daemon.place().command(MCPD);
+    command.args(["status", "--watch", "--json", "--runtime-dir"]).arg(daemon.place().runtime_dir());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(File::create(&path).expect("a file")).spawn().expect("it starts");
+    let reports = || -> Vec<Value> {
+        let text = fs::read_to_string(&path).expect("a file");
+        text.split_inclusive('\n').filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    until("it is printed", || (!reports().is_empty()).then_some(()));
+    daemon.client(&["disable", "b"]).expect_code(0);
+    let last = until("what happened is printed", || {
+        reports().last().filter(|report| report["servers"][1]["disabled"] == true).cloned()
+    });
+    assert_eq!(last["format"], 1);
+    let count = reports().len();
+    assert!(count <= 3, "{count} reports of one thing that happened");
+    child.kill().expect("one's own child");
+    wait_exit(&mut child);
+}
+
+#[test]
+fn a_view_of_calls_counts_those_that_were_and_those_that_come() {
+    let daemon = Setup::with(Server::named("a").flags("--bare --tool echo --tool fail --tool sleep")).start();
+    let mut agent = Agent::ready(&daemon);
+    for _ in 0..5 {
+        arguments(&agent.call("a__echo", &json!({})));
+    }
+    agent.call("a__fail", &json!({"code": -5}));
+    let told = daemon.client(&["top", "--json"]).expect_code(0).json();
+    let row = &told["servers"][0];
+    assert_eq!(
+        (&told["format"], &row["name"], &row["calls"], &row["errors"]),
+        (&json!(1), &json!("a"), &json!(6), &json!(1))
+    );
+    assert!(row["p50_ms"].is_number() && row["p99_ms"].as_f64() >= row["p50_ms"].as_f64(), "{row}");
+    assert_eq!((&told["tools"][0]["tool"], &told["tools"][0]["calls"]), (&json!("echo"), &json!(5)));
+    assert_eq!((&told["last"][0]["tool"], &told["last"][0]["outcome"]), (&json!("fail"), &json!("error")));
+    let piped = daemon.client(&["top"]).expect_code(0);
+    assert!(piped.stdout.contains("a/echo") && piped.stdout.contains("6 calls"), "{piped}");
+    let Some(terminal) = showing(&daemon, "m top", "6 calls") else { return };
+    let waiting = agent.start_call("a__sleep", &json!({"ms": 2500}));
+    terminal.wait("1 in flight");
+    agent.answer(&waiting);
+    let screen = terminal.wait("7 calls");
+    let slowest = screen.lines().skip_while(|line| !line.contains("SLOWEST CALLS")).nth(1).expect("a row");
+    assert!(slowest.starts_with("a/sleep"), "{screen}");
+    terminal.key("s");
+    terminal.wait("LAST CALLS");
+    terminal.key("e");
+    terminal.wait("ERRORS▾");
+}
+
+#[test]
+fn without_a_daemon_a_view_ends_at_once_and_says_what_to_do() {
+    let place = Place::new();
+    for args in [&["status", "--watch"][..], &["top"], &["top", "--json"]] {
+        let ran = place.client(args).expect_code(3);
+        assert!(ran.stderr.contains("mcpd serve") && ran.stdout.is_empty(), "{ran}");
+    }
 }

@@ -39,6 +39,16 @@ impl Column {
         Self { name, side: Side::Right, least: usize::MAX, rank: 0 }
     }
 
+    /// What stands above it.
+    pub(in crate::cli) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The same under another name.
+    pub(in crate::cli) const fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     /// Its cells may be shortened to `least` places.
     pub(in crate::cli) const fn least(self, least: usize) -> Self {
         Self { least, ..self }

@@ -37,13 +37,32 @@ impl Terminal {
     /// Types `line` and ends it.
     pub(crate) fn line(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
-        self.tmux(&["send-keys", "Enter"]);
+        self.key("Enter");
+    }
+
+    /// Presses a key, by tmux's name for it.
+    pub(crate) fn key(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    pub(crate) fn resize(&self, width: usize, height: usize) {
+        self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
     /// What is seen, without blanks at the ends of lines and empty lines at the end.
     pub(crate) fn screen(&self) -> String {
         let text = self.tmux(&["capture-pane", "-p"]).stdout;
         text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    }
+
+    /// The same with the codes of colours.
+    pub(crate) fn colours(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e"]).stdout
+    }
+
+    /// What `format` stands for in tmux.
+    pub(crate) fn asks(&self, format: &str) -> String {
+        self.tmux(&["display-message", "-p", format]).stdout.trim().to_owned()
     }
 
     /// Waits until `text` is seen, and returns all that is.

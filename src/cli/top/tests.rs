@@ -1,0 +1,93 @@
+//! The view as it is drawn, for terminals of several sizes.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn report() -> Report {
+    let server = |name: &str, state: &str, in_flight: u32| {
+        json!({"name": name, "state": state, "tools_exposed": 3, "tools_denied": 0, "calls": 9, "in_flight": in_flight,
+               "errors": 0, "restarts": 0, "skipped_lines": 0, "stray_responses": 0})
+    };
+    let mut servers: Vec<Value> =
+        [("files", "ready", 2), ("git", "ready", 0), ("web", "backoff", 0), ("notes", "idle", 0)]
+            .map(|(name, state, in_flight)| server(name, state, in_flight))
+            .into();
+    servers.extend((1..=12).map(|at| server(&format!("spare-{at}"), "ready", 0)));
+    let report = json!({"version": "1.2.3", "pid": 1, "uptime_ms": 7_400_000, "settled": true, "servers": servers,
+                        "agents": [], "profiles": []});
+    serde_json::from_value(report).expect("a report")
+}
+
+fn call(server: Option<&str>, tool: &str, took_ms: f64, outcome: &str) -> crate::calls::report::CallReport {
+    let call = json!({"time": "", "session": 1, "uid": 0, "profile": "default", "server": server, "tool": tool,
+                      "client": "claude-code 2.1.0", "outcome": outcome, "duration_ms": took_ms, "request_bytes": 120,
+                      "reply_bytes": 4000});
+    serde_json::from_value(call).expect("a call")
+}
+
+/// Calls of the last minute and one that is older.
+fn picture(from: i64, sort: Sort) -> Picture {
+    let mut window = Window::new(-7_400_000);
+    window.add(-90_000, &call(Some("files"), "read_file", 9000.0, "ok"));
+    for at in 0..200_i32 {
+        let (server, tool) = if at % 4 == 0 { ("git", "log") } else { ("files", "read_file") };
+        window.add(-59_000 + i64::from(at) * 250, &call(Some(server), tool, f64::from(at + 1), "ok"));
+    }
+    window.add(-5000, &call(Some("web"), "search", 30_000.0, "timed_out"));
+    window.add(-4000, &call(Some("old"), "gone", 0.4, "ok"));
+    window.add(-300, &call(None, "write_everything_at_once", 0.02, "unknown_tool"));
+    window.missed = 7;
+    Picture::of(&window, &report(), (from, 0), sort)
+}
+
+#[test]
+fn at_eighty_by_twenty_four_everything_has_its_part() {
+    let drawn = view(&picture(-MINUTE, Sort::Calls), (Sort::Calls, Below::Slowest), Look::of_width(80), 23);
+    assert_eq!(drawn, include_str!("tests/80x24.txt"), "\n{drawn}");
+}
+
+#[test]
+fn a_narrow_and_low_terminal_has_what_matters_most() {
+    let drawn = view(&picture(-MINUTE, Sort::Latency), (Sort::Latency, Below::Last), Look::of_width(40), 15);
+    assert_eq!(drawn, include_str!("tests/40x16.txt"), "\n{drawn}");
+}
+
+#[test]
+fn where_there_is_no_terminal_everything_is_there() {
+    let drawn = view(&picture(i64::MIN, Sort::Errors), (Sort::Errors, Below::Slowest), Look::PLAIN, 60);
+    assert_eq!(drawn, include_str!("tests/piped.txt"), "\n{drawn}");
+}
+
+#[test]
+fn it_fits_into_any_terminal_that_is_not_tiny() {
+    let picture = picture(-MINUTE, Sort::Calls);
+    for height in 8..60 {
+        for width in [30, 60, 80, 200] {
+            let drawn = view(&picture, (Sort::Calls, Below::Last), Look::of_width(width), height);
+            // The head may take several lines of a narrow one.
+            let lines = drawn.lines().count();
+            assert!(lines <= height.max(12), "{lines} lines in {width}×{height}:\n{drawn}");
+            let widest = drawn.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap_or_default();
+            assert!(widest <= width, "{widest} in {width}×{height}:\n{drawn}");
+        }
+    }
+}
+
+#[test]
+fn servers_are_sorted_as_is_wanted() {
+    for (sort, first) in [(Sort::Calls, "files"), (Sort::Latency, "web"), (Sort::Errors, "web"), (Sort::Name, "files")]
+    {
+        let picture = picture(-MINUTE, sort);
+        // What was no tool has no name, and sorts before all names.
+        let named = picture.servers.iter().find_map(|server| server.name.as_deref());
+        assert_eq!(named, Some(first), "{sort:?}");
+    }
+    let minute = picture(-MINUTE, Sort::Calls);
+    let files = minute.servers.iter().find(|server| server.name.as_deref() == Some("files")).expect("it is there");
+    let sums = files.sums;
+    assert_eq!((sums.calls, sums.p50_ms, sums.p95_ms, sums.p99_ms), (150, Some(100.0), Some(191.0), Some(199.0)));
+    assert_eq!((files.in_flight, files.calls_per_s, minute.window_ms), (2, 2.5, 60_000));
+    assert_eq!(minute.slowest[0].duration_ms, 30_000.0);
+    assert_eq!(minute.last[0].outcome, "unknown_tool");
+}

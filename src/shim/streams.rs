@@ -18,6 +18,8 @@ use tokio::net::unix::pipe;
 
 /// What a pipe takes without waiting when it takes anything (pipe(7), `PIPE_BUF`), in bytes.
 const SMALL: usize = 4096;
+/// Waits for nothing.
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Standard input.
 pub(super) enum Input {
@@ -83,6 +85,14 @@ impl Output {
             Err(error) if is_always_ready(&error) => Ok(Self::Plain(descriptor)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether nobody can read any more what is written.
+    pub(super) fn is_closed(&self) -> bool {
+        let Self::Waited(waited, _) = self else { return false };
+        let mut asked = [PollFd::new(waited, PollFlags::empty())];
+        let is_told = poll(&mut asked, Some(&NOW)).is_ok();
+        is_told && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
     fn poll_slices(&self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
@@ -152,8 +162,7 @@ impl How {
 
 /// Fails with `AGAIN` if there is nothing of `what` yet.
 fn would_not_wait(descriptor: BorrowedFd<'_>, what: PollFlags) -> rustix::io::Result<()> {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match poll(&mut [PollFd::from_borrowed_fd(descriptor, what)], Some(&now))? {
+    match poll(&mut [PollFd::from_borrowed_fd(descriptor, what)], Some(&NOW))? {
         0 => Err(rustix::io::Errno::AGAIN),
         _ => Ok(()),
     }

@@ -1,25 +1,28 @@
-//! The task that moves the bytes: standard streams on one side, a socket on the other.
+//! The task that moves the bytes: standard streams on one side, a socket on the other, which is looked after in [`daemon`].
+
+mod daemon;
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
-use tokio::io::AsyncWrite;
 use tokio::net::UnixStream;
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Interval, Sleep, interval, sleep_until};
 
 use super::conversation::{Conversation, News, Stage};
 use super::greeting::Own;
 use super::held;
-use super::lines::{Lines, Piece};
-use super::link::{Found, Places, Waits, look};
+use super::lines::Lines;
+use super::link::{Found, Places, Waits};
 use super::streams::{Input, Output};
 
 /// Read at once: a pipe's capacity.
 const CHUNK: usize = 64 << 10;
+/// Between two looks at whether an agent that says no more still reads: one that was killed does neither.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How it ended.
 #[derive(Debug)]
@@ -58,6 +61,8 @@ struct Task<'a, F, S> {
     chunk: Box<[u8]>,
     /// The agent says no more.
     input_ended: bool,
+    /// Once it says no more.
+    looks: Option<Interval>,
     /// The daemon takes no more.
     is_deaf: bool,
     /// It has said something.
@@ -90,6 +95,7 @@ pub(crate) async fn run<F>(
         from_daemon: Lines::up_to(usize::MAX),
         chunk: vec![0; CHUNK].into(),
         input_ended: false,
+        looks: None,
         is_deaf: false,
         has_spoken: false,
         sleep: None,
@@ -115,9 +121,23 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
             // Each has its turn whatever the others do, and none waits for another.
             let (linked, heard) = (self.poll_link(cx), self.poll_agent(cx));
             if linked.is_pending() && heard.is_pending() && self.poll_due(cx).is_pending() {
-                return Poll::Pending;
+                return if self.poll_gone(cx) { Poll::Ready(End::Left) } else { Poll::Pending };
             }
         }
+    }
+
+    /// Whether the agent neither says nor reads any more: then nobody wants what it has asked.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.input_ended {
+            return false;
+        }
+        let looks = self.looks.get_or_insert_with(|| interval(LOOK));
+        while looks.poll_tick(cx).is_ready() {
+            if self.output.is_closed() {
+                return true;
+            }
+        }
+        false
     }
 
     fn tell_agent(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
@@ -160,101 +180,6 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
             }
         }
         Poll::Ready(())
-    }
-
-    /// Ready if anything has changed between the shim and daemons.
-    fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.link {
-            Link::First(first) => match ready!(first.poll_unpin(cx)) {
-                Ok(stream) => self.connected(stream),
-                Err(refused) => {
-                    self.link = Link::Down(Some(refused));
-                    self.conversation.end("no mcpd serves".to_owned());
-                }
-            },
-            Link::Looking(looking) => match ready!(looking.poll_unpin(cx)) {
-                Found::Daemon(stream) => self.connected(stream),
-                Found::Other => self.look_again(true),
-                Found::Nobody => self.look_again(false),
-            },
-            Link::Up(_) => return self.poll_daemon(cx),
-            Link::Down(_) => return Poll::Pending,
-        }
-        Poll::Ready(())
-    }
-
-    fn connected(&mut self, stream: UnixStream) {
-        self.link = Link::Up(stream);
-        (self.is_deaf, self.has_spoken) = (false, false);
-        self.conversation.connected();
-    }
-
-    fn look_again(&mut self, is_there_another: bool) {
-        if is_there_another {
-            self.conversation.news.push(News::NoProfile);
-        }
-        let wait = self.waits.next(Instant::now(), fastrand::f64());
-        self.link = Link::Looking(look(self.places.clone(), wait).boxed_local());
-    }
-
-    fn poll_daemon(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.tell_daemon(cx);
-        if !self.conversation.may_hear_daemon() {
-            return Poll::Pending;
-        }
-        let Link::Up(stream) = &mut self.link else { return Poll::Pending };
-        let read = loop {
-            // Waiting for it fails only with the runtime.
-            let Ok(()) = ready!(stream.poll_read_ready(cx)) else { break Ok(0) };
-            match stream.try_read(&mut self.chunk) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => break read,
-            }
-        };
-        match read {
-            Ok(0) | Err(_) => self.lost(),
-            Ok(read) => {
-                self.from_daemon.push(&self.chunk[..read]);
-                while let Some(piece) = self.from_daemon.take_next() {
-                    if let Piece::Line(line) = piece {
-                        self.conversation.daemon_says(line);
-                    }
-                }
-                self.has_spoken = true;
-                if matches!(self.conversation.stage, Stage::Over(_)) {
-                    self.link = Link::Down(None);
-                }
-            }
-        }
-        Poll::Ready(())
-    }
-
-    fn tell_daemon(&mut self, cx: &mut Context<'_>) {
-        let Link::Up(stream) = &mut self.link else { return };
-        let lines = &mut self.conversation.to_daemon;
-        while !self.is_deaf && !lines.is_empty() {
-            match lines.poll_write(cx, stream) {
-                Poll::Ready(Ok(())) => {}
-                // What it still says is heard all the same.
-                Poll::Ready(Err(_)) => self.is_deaf = true,
-                Poll::Pending => return,
-            }
-        }
-        let is_last = self.input_ended && self.conversation.stage == Stage::Live;
-        if is_last && !std::mem::replace(&mut self.is_deaf, true) {
-            // Of a Unix socket it is done at once.
-            let _ = Pin::new(stream).poll_shutdown(cx);
-        }
-    }
-
-    fn lost(&mut self) {
-        let now = Instant::now();
-        if self.has_spoken {
-            self.waits = Waits::since(now);
-        }
-        self.from_daemon.drop_begun();
-        self.conversation.lost(now);
-        self.look_again(false);
     }
 
     /// Ready if something that was held has waited for too long.

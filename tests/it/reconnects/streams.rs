@@ -167,3 +167,18 @@ fn half_an_answer_reaches_no_agent() {
     shim.expect_end();
     assert!(shim.wait_exit().success());
 }
+
+#[test]
+fn an_agent_that_was_killed_wants_no_answer_any_more() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
+    let (mut stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    let params = json!({"name": "a__sleep", "arguments": {"ms": 60000}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+    writeln!(stdin, "{HELLO}\n{READY}\n{call}").expect("it is read");
+    daemon.wait_row("a", "has the call", |row| row["in_flight"] == 1);
+    drop((stdin, stdout));
+    assert!(wait_exit(&mut child).success());
+    daemon.wait_journal("a", "notifications/cancelled");
+}

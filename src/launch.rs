@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::error::LaunchError;
+pub(crate) use self::log::log_path;
 use crate::sockets::{AGENT_SOCKET, RuntimeDir, SocketError};
 
 /// For a daemon to listen that was started.

@@ -14,6 +14,7 @@ mod programs;
 mod runtime;
 mod servers;
 mod trial;
+mod unit;
 mod world;
 
 use std::path::PathBuf;
@@ -82,9 +83,10 @@ async fn examine(wanted: &Wanted, options: Vec<String>, directory: Option<Runtim
     let elsewhere = daemon::elsewhere(&world).await;
     let may_start = !wanted.no_start && elsewhere.is_none();
     let all = configured.as_deref().unwrap_or_default();
-    let (runtime, daemon, programs, told) = tokio::join!(
+    let (runtime, daemon, unit, programs, told) = tokio::join!(
         runtime::look(&world, config),
         daemon::look(&world, elsewhere.as_ref()),
+        unit::look(&world),
         programs::look(&world, all),
         told(&world, &loaded, all, may_start),
     );
@@ -96,7 +98,7 @@ async fn examine(wanted: &Wanted, options: Vec<String>, directory: Option<Runtim
         Err(finding) => Group { title: "servers", findings: vec![finding] },
     };
     let configuration = configuration::look(&world, &loaded);
-    Ok(vec![program::look(), runtime, daemon, configuration, programs, servers, agents::look(&world, config)])
+    Ok(vec![program::look(), runtime, daemon, unit, configuration, programs, servers, agents::look(&world, config)])
 }
 
 /// How servers are: by the daemon, or by starting them.

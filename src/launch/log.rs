@@ -1,9 +1,10 @@
 //! What a detached daemon writes: into a file, which [`crate::logging`] keeps small.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::login::Variables;
@@ -17,16 +18,18 @@ pub(super) struct Log {
     file: File,
 }
 
+/// `$XDG_STATE_HOME/mcpd/serve.log`, or below `~/.local/state`, of an environment with these variables.
+pub(crate) fn log_path(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("mcpd/serve.log"))
+}
+
 impl Log {
-    /// `$XDG_STATE_HOME/mcpd/serve.log`, or below `~/.local/state`, of this environment.
+    /// At [`log_path`].
     pub(super) fn open(environment: &Variables) -> io::Result<Self> {
-        let absolute =
-            |name: &str| environment.get(std::ffi::OsStr::new(name)).map(Path::new).filter(|path| path.is_absolute());
-        let state = absolute("XDG_STATE_HOME").map(Path::to_owned);
-        let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state"))).ok_or(io::ErrorKind::NotFound)?;
-        let directory = state.join("mcpd");
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        let path = directory.join("serve.log");
+        let path = log_path(|name| environment.get(OsStr::new(name)).cloned()).ok_or(io::ErrorKind::NotFound)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(&path))?;
         let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path)?;
         Ok(Self { path, file })
     }

@@ -4,6 +4,7 @@ mod clients;
 mod daemons;
 mod places;
 mod servers;
+mod units;
 
 use serde_json::Value;
 

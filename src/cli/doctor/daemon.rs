@@ -1,5 +1,7 @@
 //! Whether a daemon runs and answers, and whether it is the one that is meant.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,12 +13,15 @@ use super::process::{Files, Seen};
 use super::world::{ANSWER, Daemon, World};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
+use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::systemctl::SERVICE;
 
 /// Files that a daemon should be able to have open: each agent is one, each server five.
 const FEW_FILES: usize = 1024;
-/// The unit as it is shipped.
-const UNIT: &str = "mcpd.service";
+/// Bytes that are read of the end of a log, and lines that are shown of it.
+const END: u64 = 4 << 10;
+const LINES: usize = 3;
 
 pub(super) async fn look(world: &World, elsewhere: Option<&RuntimeDir>) -> Group {
     let findings = match &world.daemon {
@@ -59,12 +64,10 @@ fn others(looked_in: Option<&Path>, home: Option<&Path>, user: u32) -> Vec<PathB
 
 fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
     let Some(elsewhere) = elsewhere else {
-        let serve = world.mcpd_with_files("serve");
-        let advice = match world.is_told_where() {
-            true => format!("start one: {serve}"),
-            false => format!("start one: `systemctl --user start mcpd`, or {serve} in a terminal"),
+        return match world.is_told_where() {
+            true => Finding::warning("daemon", "none runs", format!("start one: {}", world.mcpd_with_files("serve"))),
+            false => before(),
         };
-        return Finding::warning("daemon", "none runs", advice);
     };
     let path = elsewhere.path().display();
     let looked_in =
@@ -76,6 +79,33 @@ fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
         ),
     };
     Finding::problem("daemon", format!("one runs in {path}, and from here it is looked for in {looked_in}"), advice)
+}
+
+/// There is none where `mcpd connect` starts one; the last that it has started may tell why it is gone.
+fn before() -> Finding {
+    let found = "none runs; `mcpd connect` starts one where an agent needs it";
+    let Some(log) = launch::log_path(|name| std::env::var_os(name)) else { return Finding::fine("daemon", found) };
+    let last = last_lines(&log).unwrap_or_default();
+    match last.last() {
+        Some(line) if !line.contains("stopped") => {
+            let found = format!("{found}; the last that it has started did not end in order");
+            let advice = format!("{} has its log; `mcpd serve` in a terminal shows whether it starts", log.display());
+            Finding::warning("daemon", found, advice).with_lines(last)
+        }
+        _ => Finding::fine("daemon", found),
+    }
+}
+
+/// The last lines of a file.
+fn last_lines(path: &Path) -> io::Result<Vec<String>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
+    let mut end = Vec::new();
+    file.take(END).read_to_end(&mut end)?;
+    let text = String::from_utf8_lossy(&end).into_owned();
+    let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    Ok(lines[lines.len().saturating_sub(LINES)..].to_vec())
 }
 
 fn silent(process: Option<&Seen>, reason: &str) -> Finding {
@@ -91,7 +121,7 @@ fn silent(process: Option<&Seen>, reason: &str) -> Finding {
         ),
         _ => {
             let how = match process.unit.as_deref() {
-                Some(UNIT) => "`systemctl --user restart mcpd`".to_owned(),
+                Some(SERVICE) => "`systemctl --user restart mcpd.service`".to_owned(),
                 _ => format!("`kill -9 {pid}`, which ends its servers, too, and start it again"),
             };
             Finding::problem("daemon", format!("process {pid} does not answer: {reason}"), how)
@@ -113,7 +143,7 @@ fn version(report: &Report, process: Option<&Seen>) -> Finding {
 /// How a daemon that answers is replaced by another one.
 fn again(unit: Option<&str>) -> &'static str {
     match unit {
-        Some(UNIT) => "`systemctl --user restart mcpd`",
+        Some(SERVICE) => "`systemctl --user restart mcpd.service`",
         _ => "end it, and start it again: servers are started anew, and `mcpd connect` connects again",
     }
 }

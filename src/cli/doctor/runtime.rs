@@ -182,7 +182,7 @@ async fn use_of(name: &str, path: &Path, world: &World) -> Option<Finding> {
 }
 
 fn restart() -> String {
-    "restart the daemon: `systemctl --user restart mcpd`, or end it and start it by hand".to_owned()
+    "restart the daemon: `systemctl --user restart mcpd.service`, or end it and start it by hand".to_owned()
 }
 
 /// How long an answer takes, in milliseconds (MCP 2025-11-25, `basic/utilities/ping`: it may come before the handshake).

@@ -139,3 +139,15 @@ fn without_any_configuration_it_is_said_how_to_begin() {
     let finding = expect(Place::new().mcpd(&["doctor", "--json"]), "warning", "files", "no server is configured");
     assert!(finding.command().starts_with("mcpd import"), "{finding:?}");
 }
+
+#[test]
+fn a_daemon_that_was_started_for_an_agent_and_did_not_end_in_order_is_told_of_with_its_last_words() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("home/.local/state/mcpd")).expect("the test's own");
+    let log = |text: &str| place.write("home/.local/state/mcpd/serve.log", text);
+    log("an old line\nINFO serving\nERROR no space\nmcpd: no space left\n");
+    let finding = expect(place.mcpd(&["doctor", "--json"]), "warning", "daemon", "did not end in order");
+    assert_eq!(finding.0["lines"], json!(["INFO serving", "ERROR no space", "mcpd: no space left"]));
+    log("INFO serving\nINFO stopped\n");
+    expect(place.mcpd(&["doctor", "--json"]), "ok", "daemon", "`mcpd connect` starts one where an agent needs it");
+}

@@ -1,0 +1,45 @@
+//! The unit of a real user manager.
+
+use super::{expect, findings};
+use crate::support::{Server, Setup, UserManager};
+
+fn manager() -> Option<UserManager> {
+    UserManager::start(&Setup::with(Server::named("plain")))
+}
+
+#[test]
+fn a_unit_runs_and_is_enabled_after_what_is_said_was_done() {
+    let Some(manager) = manager() else { return };
+    let doctor = || manager.mcpd(&["doctor", "--json", "--no-start"]);
+    for (found, words) in [("is inactive", ["start", "mcpd.service"]), ("is not enabled", ["enable", "mcpd.service"])] {
+        let finding = expect(doctor(), "warning", "mcpd.service", found);
+        assert_eq!(finding.command(), format!("systemctl --user {}", words.join(" ")));
+        manager.systemctl(&words).expect_code(0);
+    }
+    let ran = doctor();
+    let all = findings(&ran);
+    let is_told = |about: &str, part: &str| {
+        let mut of = all.iter().filter(|finding| finding.get("about") == about && finding.get("level") == "ok");
+        assert!(of.any(|finding| finding.get("found").contains(part)), "no {part}: {ran}");
+    };
+    is_told("mcpd.service", "is active");
+    is_told("daemon", "in mcpd.service");
+    let complaints = all.iter().filter(|finding| finding.get("group") == "service" && finding.get("level") != "ok");
+    assert!(complaints.filter(|finding| finding.get("about") != "PATH").count() == 0, "{ran}");
+}
+
+#[test]
+fn a_unit_that_has_failed_is_a_problem_with_its_reason() {
+    let Some(manager) = manager() else { return };
+    let place = manager.place();
+    let file = place.path("config.toml");
+    let text = std::fs::read_to_string(&file).expect("text");
+    place.write("config.toml", format!("{text}\nwrong = 1\n"));
+    manager.systemctl(&["start", "mcpd"]);
+    manager.wait_property("ActiveState", "failed");
+    let ran = manager.mcpd(&["doctor", "--json", "--no-start"]);
+    let finding = expect(ran, "problem", "mcpd.service", "has failed (exit-code)");
+    assert!(finding.get("found").contains("unknown key `wrong`"), "{finding:?}");
+    assert!(finding.get("advice").contains("systemctl --user restart mcpd.service"), "{finding:?}");
+    place.write("config.toml", text);
+}

@@ -49,17 +49,39 @@ impl Agent {
 
     /// The raw result of a request, or the error object.
     pub(super) async fn request(&mut self, method: &str, params: &impl Serialize) -> io::Result<Result<Bytes, Value>> {
+        self.request_hearing(method, params, |_, _| {}).await
+    }
+
+    /// The same. What is notified meanwhile `hear` gets, method and raw params.
+    pub(super) async fn request_hearing(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        hear: impl Fn(&[u8], &[u8]),
+    ) -> io::Result<Result<Bytes, Value>> {
         let expected = self.next.to_string();
         self.send(reply::request(self.next, method, params)).await?;
         self.next += 1;
         loop {
             let incoming = self.reader.next().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            if let Incoming::Message { message: Message::Response { id, outcome }, .. } = incoming
-                && id[..] == *expected.as_bytes()
-            {
-                return outcome.map_or_else(|error| Ok(Err(serde_json::from_slice(&error)?)), |result| Ok(Ok(result)));
+            match incoming {
+                Incoming::Message { message: Message::Response { id, outcome }, .. }
+                    if id[..] == *expected.as_bytes() =>
+                {
+                    return outcome
+                        .map_or_else(|error| Ok(Err(serde_json::from_slice(&error)?)), |result| Ok(Ok(result)));
+                }
+                Incoming::Message { message: Message::Notification { method, params }, .. } => {
+                    hear(&method, &params.unwrap_or_default());
+                }
+                _ => {}
             }
         }
+    }
+
+    /// Gives the last request up, of which no answer is waited for (MCP 2025-11-25, `basic/utilities/cancellation`).
+    pub(super) async fn cancel(&mut self, reason: &str) -> io::Result<()> {
+        self.send(reply::cancelled(self.next - 1, reason)).await
     }
 
     async fn send(&mut self, line: Bytes) -> io::Result<()> {

@@ -58,20 +58,8 @@ pub(super) enum Command {
     },
     /// List the tools that agents see, by server, with what they cost in tokens; or tell what one tool takes
     Tools(super::tools::Tools),
-    /// Call a tool as an agent would
-    Call {
-        #[command(flatten)]
-        door: Door,
-        /// Its exposed name, as `mcpd tools` prints it
-        #[arg(add = ArgValueCandidates::new(completions::tools))]
-        tool: String,
-        /// Its arguments, a JSON object
-        #[arg(default_value = "{}")]
-        arguments: String,
-        /// Print the whole result as JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// Call a tool as an agent would; Ctrl-C cancels the call
+    Call(super::call::Call),
     /// Show what is called now, by server and tool, and how long it takes
     Top(super::top::Top),
     /// Show who called what, oldest first

@@ -1,50 +1,185 @@
-//! `mcpd call`.
+//! `mcpd call`: one call of a tool, as an agent makes it.
+//!
+//! `forms` reads the arguments, `media` saves what is no text, `result` shows the rest.
 
+mod forms;
+mod media;
+mod progress;
+mod result;
+
+use std::io::{IsTerminal, Read, stderr, stdin};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use clap::Args;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use futures_util::StreamExt;
+use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook_tokio::Signals;
+use tokio::time::sleep;
 
+use self::forms::{Form, Texts};
+use self::progress::Progress;
 use super::agent::Agent;
 use super::profile::Door;
+use super::schema::Schema;
 use super::text::printable;
-use super::{FAILED, USAGE, fail, say};
+use super::tools::{self, Tool};
+use super::waiting::waiting;
+use super::{FAILED, USAGE, completions, fail};
+use crate::likeness::nearest;
 use crate::sockets::RuntimeDir;
+
+/// What the call's progress is told under.
+const TOKEN: u64 = 1;
+/// Exit codes after a signal, as shells have them.
+const SIGNALLED: i32 = 128;
+
+/// What is called, and how.
+#[derive(Debug, Args)]
+pub(super) struct Call {
+    #[command(flatten)]
+    door: Door,
+    /// Its exposed name, as `mcpd tools` prints it; `mcpd tools TOOL` tells what it takes
+    #[arg(add = ArgValueCandidates::new(completions::tools))]
+    tool: String,
+    /// Its arguments: `key=value` (of the type that the tool wants), `key:=JSON`, `key=@FILE` (`@@` for a text that begins with @),
+    /// one JSON object, or `-` for one on stdin
+    #[arg(value_name = "ARGUMENT", add = ArgValueCompleter::new(completions::arguments))]
+    arguments: Vec<String>,
+    /// Print the whole result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Save images, sounds and blobs in this file, several in numbered ones; with a directory (`DIR/`), there
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Give up after so long, and have the server told
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+}
 
 /// The arguments go out as they were typed, number spelling included.
 #[derive(Serialize)]
 struct CallParams<'a> {
     name: &'a str,
     arguments: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<Value>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Value>,
 }
 
-/// What of a result is shown (MCP 2025-11-25, `server/tools`, "Tool Result").
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Outcome {
-    #[serde(default)]
-    content: Vec<Value>,
-    structured_content: Option<Box<RawValue>>,
-    #[serde(default)]
-    is_error: bool,
+/// How waiting for an answer ends.
+enum End {
+    Answered(std::io::Result<Result<Bytes, Value>>),
+    TimedOut,
+    Signalled(i32),
 }
 
-pub(super) async fn run(directory: &RuntimeDir, door: &Door, tool: &str, arguments: &str, json: bool) -> ExitCode {
-    let arguments = match serde_json::from_str::<&RawValue>(arguments) {
-        Ok(raw) if raw.get().starts_with('{') => raw,
-        Ok(_) => return fail(USAGE, "the arguments are not a JSON object, such as '{\"path\": \"notes.md\"}'"),
-        Err(error) => return fail(USAGE, format!("the arguments are not JSON: {error}")),
+pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
+    let form = match Form::of(&call.arguments, &Process) {
+        Ok(form) => form,
+        Err(error) => return fail(USAGE, error),
     };
-    let mut agent = match Agent::of(directory, door, "mcpd call").await {
+    let mut agent = match Agent::of(directory, &call.door, "mcpd call").await {
         Ok(agent) => agent,
         Err(refused) => return refused,
     };
-    match agent.request("tools/call", &CallParams { name: tool, arguments }).await {
-        Ok(Ok(result)) => show(&result, json),
-        Ok(Err(error)) => fail(FAILED, describe(&error)),
-        Err(error) => fail(FAILED, error),
+    let listed = match waiting(|| "waiting for the list of tools".to_owned(), tools::seen(&mut agent)).await {
+        Ok(listed) => listed,
+        Err(error) => return fail(FAILED, error),
+    };
+    let Some(tool) = listed.iter().find(|tool| tool.name == call.tool) else { return unknown(&call.tool, &listed) };
+    let arguments = match form.fitted(&Schema::of(&tool.said["inputSchema"]), &Process) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            return fail(USAGE, format!("{}: {error}\n`mcpd tools {}` tells what it takes", tool.name, tool.name));
+        }
+    };
+    // Ctrl-C from here on has the server told.
+    let mut signals = match Signals::new([SIGINT, SIGTERM]) {
+        Ok(signals) => signals,
+        Err(error) => return fail(FAILED, error),
+    };
+    let progress = Progress::of(&tool.name);
+    let end = tokio::select! {
+        answered = waiting(|| progress.words(), made(&mut agent, tool, &arguments, &progress)) => End::Answered(answered),
+        () = patience(call.timeout) => End::TimedOut,
+        Some(signal) = signals.next() => End::Signalled(signal),
+    };
+    match end {
+        End::Answered(Ok(Ok(result))) => result::show(&result, &tool.name, call.json, call.output.as_deref()),
+        End::Answered(Ok(Err(error))) => fail(FAILED, describe(&error)),
+        End::Answered(Err(error)) => fail(FAILED, error),
+        End::TimedOut => {
+            let limit = humantime::format_duration(call.timeout.unwrap_or_default());
+            give_up(&mut agent, "it took too long").await;
+            fail(FAILED, format!("no answer within {limit}: the call is cancelled, and may have had an effect"))
+        }
+        End::Signalled(signal) => {
+            give_up(&mut agent, "the person who called has cancelled").await;
+            ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(FAILED))
+        }
+    }
+}
+
+/// Makes the call; what can only be a task (MCP 2025-11-25, `basic/utilities/tasks`) is made one, and waited for.
+async fn made(
+    agent: &mut Agent,
+    tool: &Tool,
+    arguments: &RawValue,
+    progress: &Progress,
+) -> std::io::Result<Result<Bytes, Value>> {
+    let is_task = tool.said["execution"]["taskSupport"] == "required";
+    let meta = stderr().is_terminal().then(|| json!({ "progressToken": TOKEN }));
+    let params = CallParams { name: &tool.name, arguments, task: is_task.then(|| json!({})), meta };
+    let answered = agent.request_hearing("tools/call", &params, |method, params| progress.hear(method, params)).await?;
+    let Some(task) = answered.as_ref().ok().filter(|_| is_task) else { return Ok(answered) };
+    let made: Value = serde_json::from_slice(task)?;
+    let id = json!({ "taskId": made["task"]["taskId"] });
+    agent.request_hearing("tasks/result", &id, |method, params| progress.hear(method, params)).await
+}
+
+/// The agent leaves, which ends its tasks as well.
+async fn give_up(agent: &mut Agent, reason: &str) {
+    // If this cannot be written the connection ends all the same, and the call with it.
+    let _ = agent.cancel(reason).await;
+}
+
+async fn patience(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn unknown(name: &str, listed: &[Tool]) -> ExitCode {
+    let hint = nearest(name, listed.iter().map(|tool| &*tool.name));
+    let hint = hint.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
+    fail(FAILED, format!("Unknown tool: {}{hint}", printable(name)))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "write seconds, such as 30 or 0.5".to_owned())
+}
+
+/// What this process can read.
+struct Process;
+
+impl Texts for Process {
+    fn input(&self) -> Result<String, String> {
+        let mut text = String::new();
+        stdin().lock().read_to_string(&mut text).map(|_| text).map_err(|error| format!("stdin: {error}"))
+    }
+
+    fn file(&self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
     }
 }
 
@@ -55,29 +190,5 @@ pub(super) fn describe(error: &Value) -> String {
         Some("unknown") => format!("{message} (whether the call had an effect is unknown)"),
         Some("not_sent") => format!("{message} (the call was not sent)"),
         _ => message,
-    }
-}
-
-fn show(result: &Bytes, json: bool) -> ExitCode {
-    let outcome: Outcome = match serde_json::from_slice(result) {
-        Ok(outcome) => outcome,
-        Err(error) => return fail(FAILED, format!("the result is not one of a tool: {error}")),
-    };
-    let printed = match json {
-        true => say([result, &b"\n"[..]].concat()),
-        false if outcome.is_error => return fail(FAILED, text(&outcome)),
-        false => say(text(&outcome) + "\n"),
-    };
-    if outcome.is_error { ExitCode::from(FAILED) } else { printed }
-}
-
-fn text(outcome: &Outcome) -> String {
-    let part = |content: &Value| match content["text"].as_str() {
-        Some(text) => printable(text),
-        None => format!("[{}; --json shows it]", content["type"].as_str().map_or_else(String::new, printable)),
-    };
-    match &outcome.structured_content {
-        Some(structured) if outcome.content.is_empty() => printable(structured.get()),
-        _ => outcome.content.iter().map(part).collect::<Vec<_>>().join("\n"),
     }
 }

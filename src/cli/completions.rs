@@ -12,7 +12,7 @@ use clap::{CommandFactory, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Zsh};
 
-pub(super) use self::live::{clients, profiles, servers, servers_and_tools, servers_or_their_tools, tools};
+pub(super) use self::live::{arguments, clients, profiles, servers, servers_and_tools, servers_or_their_tools, tools};
 use super::arguments::Arguments;
 use super::{FAILED, fail, say};
 

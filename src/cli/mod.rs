@@ -85,9 +85,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
             with(directory, |directory| block_on(status::run(&directory, check, json)))
         }
         Command::Tools(tools) => with(directory, |directory| block_on(tools::run(&directory, &tools))),
-        Command::Call { door, tool, arguments, json } => {
-            with(directory, |directory| block_on(call::run(&directory, &door, &tool, &arguments, json)))
-        }
+        Command::Call(call) => with(directory, |directory| block_on(call::run(&directory, &call))),
         Command::Top(top) => with(directory, |directory| block_on(top::run(&directory, &top))),
         Command::Calls { follow, server, json, last } => {
             let wanted = CallsWanted { last, server, follow };

@@ -88,6 +88,11 @@ impl Schema {
         };
         Self { arguments, others }
     }
+
+    /// The argument of this name.
+    pub(super) fn argument(&self, name: &str) -> Option<&Argument> {
+        self.arguments.iter().find(|one| one.name == name)
+    }
 }
 
 impl Argument {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::support::{MCPD, Place, Server, Setup, run, signal};
 
@@ -53,6 +54,36 @@ fn names_are_those_that_the_running_daemon_has() {
     }
     assert_eq!(offered(&["calls", "--server", "g"]), ["git"]);
     assert_eq!(offered(&["connect", "--profile", ""]), ["default", "reviewer"]);
+}
+
+#[test]
+fn tools_and_what_they_take_are_those_that_agents_of_the_profile_see() {
+    let place = Place::new();
+    let properties =
+        json!({ "path": {}, "level": { "enum": ["low", "high", "$(id)"] }, "deep": { "type": "boolean" }, "a b": {} });
+    let read = json!({ "name": "read", "inputSchema": { "properties": properties, "required": ["path"] } });
+    let tool = |name: &str| json!({ "name": name, "inputSchema": {} });
+    let listing = json!({ "tools": [read, tool("write"), tool("secret"), tool("$(id)")] });
+    let file = place.write("listing", listing.to_string());
+    let head = "[profiles.reader]\ndeny = ['*/write']";
+    let files = Server::named("files").arg("--listing").arg(file).line("deny = ['secret']");
+    let daemon = Setup::new().head(head).server(files).start_in(&place);
+    let directory = daemon.place().runtime_dir();
+    let directory = directory.to_str().expect("text");
+    let offered = |words: &[&str]| offered(&place, &[&["--runtime-dir", directory], words].concat());
+    assert_eq!(offered(&["call", "files__"])[..2], ["files__read", "files__write"]);
+    assert_eq!(offered(&["call", "--profile", "reader", "files__w"]), [""; 0]);
+    assert_eq!(offered(&["call", "files__s"]), [""; 0], "what is denied is not there");
+    assert_eq!(offered(&["tools", "files"])[..2], ["files", "files__read"]);
+    assert_eq!(
+        offered(&["disable", "files/"]),
+        ["files/read", "files/write", "files/secret"],
+        "nothing that a shell runs"
+    );
+    assert_eq!(offered(&["call", "files__read", ""])[..3], ["path=", "deep=", "level="]);
+    assert_eq!(offered(&["call", "files__read", "path=x", "lev"]), ["level="]);
+    assert_eq!(offered(&["call", "files__read", "level="]), ["level=low", "level=high"]);
+    assert_eq!(offered(&["call", "files__read", "deep=t"]), ["deep=true"]);
 }
 
 #[test]

@@ -4,12 +4,14 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use clap_complete::CompletionCandidate;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::typed::Typed;
 use crate::admin::report::ToolReport;
 use crate::admin::{self, AskError, ToolsWanted};
 use crate::cli;
+use crate::cli::schema::{Kind, Schema};
 use crate::cli::text::one_line;
 use crate::clients::CLIENTS;
 use crate::config::interpolate::Process;
@@ -62,6 +64,29 @@ pub(in crate::cli) fn servers_or_their_tools(current: &OsStr) -> Vec<CompletionC
     let own = seen().into_iter().flatten().filter(|tool| tool.server == server && is_plain(&tool.tool));
     let own = own.map(|tool| candidate(&format!("{server}/{}", tool.tool), tool.description.as_deref()));
     own.filter(|one| starts_with(one, current)).collect()
+}
+
+/// The arguments of the tool that is typed, each with `=`, and of one that is typed so far the values that it may have.
+pub(in crate::cli) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
+    let schema = || {
+        let typed = Typed::now()?;
+        let wanted = ToolsWanted { profile: typed.profile(), name: Some(typed.tool()?) };
+        let (tools, _) = ask(async |directory| cli::tools::ask(&directory, wanted).await)?;
+        let said: Value = serde_json::from_str(tools.first()?.definition.as_ref()?).ok()?;
+        Some(Schema::of(&said["inputSchema"]))
+    };
+    let Some(schema) = schema() else { return Vec::new() };
+    let plain = schema.arguments.iter().filter(|one| is_plain(&one.name));
+    let words = plain.flat_map(|one| {
+        let key = candidate(&format!("{}=", one.name), Some(&one.description));
+        let booleans = one.kinds.contains(&Kind::Boolean).then_some(["true", "false"]);
+        let choices = one.choices.iter().filter_map(Value::as_str).filter(|choice| is_plain(choice));
+        let values = choices.chain(booleans.into_iter().flatten());
+        let values = values.map(|value| candidate(&format!("{}={value}", one.name), None));
+        let has_key = current.as_encoded_bytes().starts_with(format!("{}=", one.name).as_bytes());
+        if has_key { values.collect() } else { vec![key] }
+    });
+    words.filter(|one| starts_with(one, current)).collect()
 }
 
 fn starts_with(candidate: &CompletionCandidate, current: &OsStr) -> bool {

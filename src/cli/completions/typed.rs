@@ -29,6 +29,11 @@ impl Typed {
         self.last().try_get_one::<String>("profile").ok().flatten().cloned()
     }
 
+    /// The tool that it calls.
+    pub(super) fn tool(&self) -> Option<String> {
+        self.last().try_get_one::<String>("tool").ok().flatten().cloned()
+    }
+
     /// What is said of the innermost command.
     fn last(&self) -> &ArgMatches {
         let mut last = &self.all;

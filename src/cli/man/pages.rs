@@ -53,10 +53,19 @@ pub(super) fn examples(title: &str) -> &'static [Example] {
             ("mcpd status", "Shows servers, agents and sockets."),
             ("mcpd status --check --json", "Asks each server first, and prints all as JSON."),
         ],
-        "mcpd-tools" => &[("mcpd tools", "Lists what agents of the default profile see.")],
-        "mcpd-call" => {
-            &[("mcpd call files__read_file '{\"path\":\"notes.md\"}'", "Calls a tool, its arguments as JSON.")]
-        }
+        "mcpd-tools" => &[
+            ("mcpd tools", "Lists what agents of the default profile see."),
+            ("mcpd tools files --all", "Lists all that a server has, and what hides a part of it."),
+            ("mcpd tools files__read_file", "Tells what one tool takes."),
+        ],
+        "mcpd-call" => &[
+            (
+                "mcpd call files__read_file path=notes.md head=20",
+                "Calls a tool, its arguments by the types that it wants.",
+            ),
+            ("mcpd call files__read_file '{\"path\":\"notes.md\"}'", "The same as JSON."),
+            ("mcpd call browser__screenshot url=https://example.org -o page.png", "Saves an image."),
+        ],
         "mcpd-calls" => &[("mcpd calls -f --server files", "Shows the calls of one server as they end.")],
         "mcpd-logs" => &[("mcpd logs files -f", "Shows what a server writes to stderr.")],
         "mcpd-disable" => {

@@ -1,0 +1,178 @@
+//! `mcpd call`: arguments in every form a person writes them in, results shown or saved, and calls that are given up.
+
+use std::fs;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, MCPD, Place, Ran, Server, Setup, Terminal, run, signal, wait_exit};
+
+/// A server whose `echo` takes what its schema says, and which never hears of `secret`.
+fn daemon() -> Daemon {
+    let place = Place::new();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "path": { "type": "string" },
+            "head": { "type": "integer" },
+            "deep": { "type": "boolean" },
+            "names": { "type": "array", "items": { "type": "string" } },
+        },
+        "required": ["path"],
+        "additionalProperties": false,
+    });
+    let tool = |name: &str, schema: &Value| json!({ "name": name, "inputSchema": schema });
+    let free = json!({ "type": "object" });
+    let mut tools: Vec<_> = ["raw", "sleep", "refuse", "secret"].map(|name| tool(name, &free)).into();
+    tools.insert(0, tool("echo", &schema));
+    let file = place.write("listing", json!({ "tools": tools }).to_string());
+    Setup::with(Server::named("a").arg("--listing").arg(file).line("deny = ['secret']")).start_in(&place)
+}
+
+/// What the server was told, if the call went well.
+#[track_caller]
+fn told(daemon: &Daemon, words: &[&str]) -> String {
+    let ran = daemon.client(&[&["call", "a__echo"], words].concat()).expect_code(0);
+    let line = daemon.wait_journal("a", "tools/call");
+    assert!(line.contains("a__echo") || line.contains("\"echo\""), "{line}");
+    let params: Value = serde_json::from_str(&ran.stdout).expect("what it was asked for");
+    params["params"]["arguments"].to_string()
+}
+
+#[test]
+fn arguments_are_sent_as_the_tool_wants_them() {
+    let daemon = daemon();
+    let notes = daemon.place().write("notes", "two\nlines");
+    let from_file = format!("path=@{}", notes.display());
+    for (words, expected) in [
+        (&["path=a b", "head=3", "deep=true"][..], json!({ "path": "a b", "head": 3, "deep": true })),
+        (&["path=3", "names=x", "names=y"], json!({ "path": "3", "names": ["x", "y"] })),
+        (&["path:=\"x\"", "names:=[]"], json!({ "path": "x", "names": [] })),
+        (&[&*from_file], json!({ "path": "two\nlines" })),
+        (&["path=@@x"], json!({ "path": "@x" })),
+        (&[r#"{"path": "x", "head": 1}"#], json!({ "path": "x", "head": 1 })),
+    ] {
+        assert_eq!(told(&daemon, words), expected.to_string(), "{words:?}");
+    }
+    let script = r#"echo '{"path": "stdin"}' | "$0" call a__echo - --runtime-dir "$1""#;
+    let mut command = daemon.place().command("sh");
+    let ran = run(command.args(["-c", script, MCPD]).arg(daemon.place().runtime_dir())).expect_code(0);
+    assert!(ran.stdout.contains(r#""arguments":{"path": "stdin"}"#), "byte for byte: {ran}");
+}
+
+#[test]
+fn what_a_tool_does_not_take_is_said_before_anything_is_sent() {
+    let daemon = daemon();
+    for (words, expected) in [
+        (&[][..], "it needs `path` (string)"),
+        (&["pth=x"], "it takes no argument `pth`: did you mean `path`?"),
+        (&["path=x", "head=many"], "`head` is of type integer, not `many`"),
+        (&["path=@gone"], "gone: No such file"),
+        (&[r#"{"path": "x", "more": 1}"#], "it takes no argument `more`"),
+        (&["path=x", "--timeout", "0"], "write seconds, such as 30 or 0.5"),
+    ] {
+        let ran = daemon.client(&[&["call", "a__echo"], words].concat()).expect_code(2);
+        assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{words:?}: {ran}");
+    }
+    let misspelt = daemon.client(&["call", "a__ecko", "path=x"]).expect_code(1);
+    assert_eq!(misspelt.stderr, "mcpd: Unknown tool: a__ecko: did you mean `a__echo`?\n");
+    let denied = daemon.client(&["call", "a__secret"]).expect_code(1);
+    assert!(
+        denied.stderr.starts_with("mcpd: Unknown tool: a__secret") && !denied.stderr.contains("secret`?"),
+        "{denied}"
+    );
+    assert!(!daemon.journal("a").iter().any(|line| line.contains("tools/call")));
+}
+
+/// A call that is answered with this result.
+fn answered(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
+    let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result}}}\n");
+    let arguments = json!({ "text": text, "answer": false }).to_string();
+    daemon.client(&[&["call", "a__raw", &arguments], more].concat())
+}
+
+#[test]
+fn images_sounds_and_blobs_are_saved_where_the_caller_says() {
+    let daemon = daemon();
+    let image = json!({ "type": "image", "data": "aW1hZ2U=", "mimeType": "image/png" });
+    let blob = json!({ "type": "resource", "resource": { "uri": "x://1", "blob": "YmxvYg==", "mimeType": "application/pdf" } });
+    let both = json!({ "content": [{ "type": "text", "text": "two of them" }, image, blob] });
+    let shown = answered(&daemon, &both, &[]).expect_code(0);
+    assert_eq!(shown.stdout, "two of them\n");
+    let expected = "mcpd: not shown: image/png, 5 bytes; `-o FILE` saves it\nmcpd: not shown: application/pdf, 4 bytes; `-o FILE` saves it\n";
+    assert_eq!(shown.stderr, expected);
+
+    let place = daemon.place();
+    let (file, directory) = (place.path("one.png"), format!("{}/", place.path("all").display()));
+    let saved = answered(&daemon, &json!({ "content": [image] }), &["-o", file.to_str().expect("text")]).expect_code(0);
+    assert_eq!((&*saved.stdout, fs::read_to_string(&file).expect("saved")), ("", "image".to_owned()), "{saved}");
+    for _ in 0..2 {
+        answered(&daemon, &both, &["-o", &directory]).expect_code(0);
+    }
+    for (name, content) in
+        [("a__raw-1.png", "image"), ("a__raw-2.png", "image"), ("a__raw-1.pdf", "blob"), ("a__raw-2.pdf", "blob")]
+    {
+        assert_eq!(fs::read_to_string(place.path("all").join(name)).expect(name), content);
+    }
+    answered(&daemon, &both, &["-o", file.to_str().expect("text")]).expect_code(0);
+    assert_eq!(fs::read_to_string(place.path("one-2.png")).expect("numbered"), "blob", "nothing is lost");
+    let nowhere = answered(&daemon, &both, &["-o", "/proc/none/x"]).expect_code(1);
+    assert!(nowhere.stderr.contains("/proc/none/x: "), "{nowhere}");
+}
+
+#[test]
+fn whatever_can_be_read_goes_to_stdout_and_what_a_tool_complains_of_to_stderr() {
+    let daemon = daemon();
+    let link = json!({ "type": "resource_link", "uri": "file:///a", "name": "a", "title": "An A\u{1b}[2J" });
+    let embedded = json!({ "type": "resource", "resource": { "uri": "x://1", "text": "inside" } });
+    let both = answered(&daemon, &json!({ "content": [link, embedded] }), &[]).expect_code(0);
+    assert_eq!(both.stdout, "file:///a (An A\u{fffd}[2J)\ninside\n");
+    let structured = answered(&daemon, &json!({ "content": [], "structuredContent": { "n": 1 } }), &[]).expect_code(0);
+    assert_eq!(structured.stdout, "{\"n\":1}\n");
+    let refused = daemon.client(&["call", "a__refuse"]).expect_code(1);
+    assert_eq!((&*refused.stdout, &*refused.stderr), ("", "mcpd: no\n"));
+    let raw = json!({ "content": [], "x-more": 1.0 });
+    assert_eq!(answered(&daemon, &raw, &["--json"]).expect_code(0).stdout, format!("{raw}\n"));
+}
+
+#[test]
+fn a_call_that_is_given_up_is_cancelled_at_the_server() {
+    let daemon = daemon();
+    let late = daemon.client(&["call", "a__sleep", "ms:=60000", "--timeout", "0.3"]).expect_code(1);
+    assert!(late.stderr.contains("no answer within 300ms: the call is cancelled"), "{late}");
+    daemon.wait_journal("a", "it took too long");
+    for (given, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut command = daemon.place().command(MCPD);
+        command.args(["call", "a__sleep", &format!("ms:=60{code}"), "--runtime-dir"]).arg(daemon.place().runtime_dir());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is there");
+        daemon.wait_journal("a", &format!("60{code}"));
+        signal(child.id(), given);
+        assert_eq!(wait_exit(&mut child).code(), Some(code));
+    }
+    daemon.wait_journal("a", "the person who called has cancelled");
+    daemon.wait_row("a", "has no call left", |row| row["in_flight"] == 0);
+}
+
+#[test]
+fn progress_is_shown_on_a_terminal_and_nothing_of_it_stays() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
+    terminal.line("m call a__progress n:=3 every:=700 message:='\"reading\"' | wc -l");
+    terminal.wait("a__progress: 33 % · reading");
+    let screen = terminal.wait_for("the call ends", |screen| screen.trim_end().ends_with("1\n$"));
+    assert!(!screen.contains("reading ·"), "{screen}");
+}
+
+#[test]
+fn a_tool_that_runs_as_a_task_only_is_waited_for() {
+    let place = Place::new();
+    let tool =
+        json!({ "name": "echo", "inputSchema": { "type": "object" }, "execution": { "taskSupport": "required" } });
+    let file = place.write("listing", json!({ "tools": [tool] }).to_string());
+    let daemon = Setup::with(Server::named("a").flags("--tasks").arg("--listing").arg(file)).start_in(&place);
+    let ran = daemon.client(&["call", "a__echo", "ms:=300", "x=1"]).expect_code(0);
+    let said: Value = serde_json::from_str(&ran.stdout).expect("its result");
+    assert_eq!(said["params"]["arguments"], json!({ "ms": 300, "x": "1" }), "{ran}");
+    daemon.wait_journal("a", "tasks/result");
+}

@@ -9,9 +9,10 @@ use std::rc::Rc;
 
 use rustix::process::Signal;
 
-use crate::support::{MCPD, Place, Process, Ran, Server, Setup, TAG, field, run, signal, until, wait_exit};
+use crate::support::{MCPD, Place, Process, Ran, Server, Setup, TAG, field, signal, until, wait_exit};
 
-const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+/// What nobody but a daemon answers.
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#;
 
 /// A user with a login shell, a configuration and no daemon. Dropping it ends the daemon that there is then.
 struct Home {
@@ -42,11 +43,7 @@ impl Home {
 
     /// Has an agent say a word and leave; tells what it was answered.
     fn ask(&self) -> Ran {
-        let mut child = self.connect().spawn().expect("mcpd starts");
-        child.stdin.take().expect("a piped stream").write_all(PING).expect("there is room");
-        let output = child.wait_with_output().expect("one's own child");
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        said_hello(&mut self.connect())
     }
 
     fn daemon(&self) -> u32 {
@@ -64,6 +61,15 @@ impl Home {
         let environment = fs::read_to_string(format!("/proc/{}/environ", self.daemon())).expect("one's own process");
         environment.split('\0').find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
     }
+}
+
+/// Has what a command starts say hello and leave; tells what it was answered.
+fn said_hello(command: &mut Command) -> Ran {
+    let mut child = command.spawn().expect("mcpd starts");
+    child.stdin.take().expect("a piped stream").write_all(format!("{HELLO}\n").as_bytes()).expect("there is room");
+    let output = child.wait_with_output().expect("one's own child");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 impl Drop for Home {
@@ -89,7 +95,12 @@ fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
     let home = Home::plain();
     let mut agents: Vec<Child> = (0..20).map(|_| home.connect().spawn().expect("mcpd starts")).collect();
     for agent in &mut agents {
-        agent.stdin.as_mut().expect("a piped stream").write_all(PING).expect("there is room");
+        agent
+            .stdin
+            .as_mut()
+            .expect("a piped stream")
+            .write_all(format!("{HELLO}\n").as_bytes())
+            .expect("there is room");
     }
     for agent in &mut agents {
         let mut answer = String::new();
@@ -108,7 +119,7 @@ fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
 fn the_daemon_outlives_the_agent_and_everything_that_is_killed_with_it() {
     let home = Home::plain();
     let mut agent = home.connect().process_group(0).spawn().expect("mcpd starts");
-    agent.stdin.as_mut().expect("a piped stream").write_all(PING).expect("there is room");
+    agent.stdin.as_mut().expect("a piped stream").write_all(format!("{HELLO}\n").as_bytes()).expect("there is room");
     let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
     stdout.read_line(&mut String::new()).expect("text");
     let daemon = home.daemon();
@@ -126,8 +137,10 @@ fn the_daemon_outlives_the_agent_and_everything_that_is_killed_with_it() {
 fn the_daemon_holds_nothing_that_the_agent_had_open() {
     let home = Home::new(&Setup::new(), "");
     let script = format!("exec 7>{}; exec {MCPD} connect", home.place.path("held").display());
-    let ran = run(home.place.command("sh").args(["-c", &script]));
-    assert_eq!(ran.code, Some(0), "{ran}");
+    let mut shell = home.place.command("sh");
+    shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = said_hello(&mut shell);
+    assert!(ran.stdout.contains("\"result\""), "{ran}");
     let pid = home.daemon();
     let held = fs::read_dir(format!("/proc/{pid}/fd")).expect("one's own process").flatten();
     let targets: Vec<_> = held.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
@@ -143,9 +156,8 @@ fn the_daemon_has_the_environment_of_a_login_and_nothing_of_the_agents() {
     let home = Home::new(&Setup::with(Server::named("a")), profile);
     let mut agent = home.connect();
     agent.env("SECRET", "of the agent").env("NODE_OPTIONS", "--inspect").env("PATH", "/nowhere").env("LANG", "C.UTF-8");
-    let mut agent = agent.spawn().expect("mcpd starts");
-    drop(agent.stdin.take());
-    assert!(wait_exit(&mut agent).success(), "{}", home.log());
+    let ran = said_hello(&mut agent);
+    assert!(ran.stdout.contains("\"result\""), "{ran}");
     assert_eq!([home.variable("SECRET"), home.variable("NODE_OPTIONS")], [None, None]);
     assert_eq!(home.variable("GREETING").as_deref(), Some("two\nlines"));
     assert_eq!(home.variable("LANG").as_deref(), Some("C.UTF-8"));
@@ -184,7 +196,8 @@ fn a_daemon_that_ends_at_once_is_told_of_with_what_it_wrote() {
     for word in ["code 2", "deamon", "config.toml:1:2", "serve.log"] {
         assert!(ran.stderr.contains(word), "{ran}");
     }
-    assert_eq!(ran.stdout, "");
+    // Nobody is left waiting.
+    assert!(ran.stdout.contains("-31004") && ran.stdout.contains("not_sent"), "{ran}");
     assert!(daemons(&home.place).is_empty());
 }
 
@@ -196,9 +209,8 @@ fn a_daemon_that_is_about_to_end_is_waited_for_and_followed_by_another() {
     // It stops listening at once, and holds its lock until this call has been answered.
     let mut agent = home.connect().spawn().expect("mcpd starts");
     let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":1000}}}"#;
-    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#;
     let mut stdin = agent.stdin.take().expect("a piped stream");
-    writeln!(stdin, "{hello}\n{call}").expect("there is room");
+    writeln!(stdin, "{HELLO}\n{call}").expect("there is room");
     until("the call runs", || {
         let status = home.place.mcpd(&["status", "--json"]).json();
         (status["servers"][0]["in_flight"] == 1).then_some(())

@@ -8,7 +8,6 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use super::completions::{self, Shell};
 use super::health::Health;
 use super::profile::Door;
-use crate::logging::Format;
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
 #[derive(Debug, Parser)]
@@ -27,23 +26,7 @@ const EXIT_CODES: &str = "Exit codes: 0 fine · 1 a server is failed or in backo
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run the daemon in the foreground
-    Serve {
-        /// Configuration, TOML or JSON with `mcpServers`; repeatable [default: /etc/mcpd/config.toml, ~/.config/mcpd/config.toml and config.d/*.toml beside it]
-        #[arg(long, value_name = "FILE")]
-        config: Vec<PathBuf>,
-        /// What is logged: a level, or parts such as `info,mcpd::session=debug` [default: $RUST_LOG, else info]
-        #[arg(long, value_name = "FILTER")]
-        log: Option<String>,
-        /// How it looks on stderr [default: human; if stderr is the journal, entries with fields of the journal's own]
-        #[arg(long, value_enum, value_name = "FORMAT")]
-        log_format: Option<Format>,
-        /// Write it, and all else that is printed, to this file, which becomes FILE.1 when it has 4 MiB
-        #[arg(long, value_name = "FILE")]
-        log_file: Option<PathBuf>,
-        /// Divide the cgroup that mcpd is started in among servers with limits: it is mcpd's own (systemd's `Delegate=`)
-        #[arg(long)]
-        own_cgroup: bool,
-    },
+    Serve(super::serve::Serve),
     /// Show servers, agents and sockets of the running daemon
     Status {
         /// Ask every server that runs how it is first; exit 1 also if one does not answer within its `health_timeout`
@@ -151,6 +134,8 @@ pub(super) enum Command {
     Check(super::check::Arguments),
     /// Print the JSON Schema of the configuration, for editors
     Schema,
+    /// Have the user's systemd run the daemon, from each login on
+    Service(super::service::Arguments),
     /// Join standard input and output to the daemon, for agents that can only launch commands
     Connect {
         #[command(flatten)]

@@ -35,7 +35,7 @@ pub(super) fn options(runtime_dir: Option<&Path>) -> Vec<String> {
 
 /// The whole path to run this program by: as it is found on the PATH, if it is, since a package manager may keep the file itself
 /// in a directory of its version.
-fn this_program() -> Option<String> {
+pub(super) fn this_program() -> Option<String> {
     let own = std::env::current_exe().ok()?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_own =

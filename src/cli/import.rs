@@ -4,7 +4,7 @@
 //! on stderr. `found` reads the clients' files, `diff` draws, `ask` asks, `write` writes.
 
 mod ask;
-mod diff;
+pub(super) mod diff;
 mod found;
 pub(super) mod write;
 

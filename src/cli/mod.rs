@@ -33,6 +33,7 @@ mod remove;
 mod schema;
 mod screen;
 mod serve;
+mod service;
 mod status;
 mod text;
 mod tools;
@@ -49,7 +50,6 @@ use clap::Parser;
 use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
 use crate::admin::{CallsWanted, LogsWanted, Order};
-use crate::server::Cgroups;
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Parses the arguments and runs the command.
@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
     let Arguments { runtime_dir, command } = Arguments::parse();
     let var = |name: &str| std::env::var_os(name);
     let found = match command {
-        Command::Serve { .. } => RuntimeDir::resolve(runtime_dir.clone(), var),
+        Command::Serve(_) => RuntimeDir::resolve(runtime_dir.clone(), var),
         _ => RuntimeDir::of_daemon(runtime_dir.clone(), var),
     };
     run(command, runtime_dir, found)
@@ -72,12 +72,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
     match command {
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
-        Command::Serve { config, log, log_format, log_file, own_cgroup } => {
-            let cgroups = if own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
-            with(directory, |directory| {
-                serve::run(&config, &directory, log.as_deref(), (log_format, log_file.as_deref()), cgroups)
-            })
-        }
+        Command::Serve(wanted) => with(directory, |directory| serve::run(&wanted, &directory)),
         Command::Status { watch: true, json, .. } => {
             with(directory, |directory| block_on(status::watch(&directory, json)))
         }
@@ -113,6 +108,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions { shell } => completions::run(shell),
         Command::Man(pages) => man::run(&pages),
+        Command::Service(arguments) => service::run(&arguments, directory),
         Command::Schema => say(crate::config::SCHEMA),
         Command::Connect { door, print: Some(client) } => {
             connect_print::run(&client, &[connect_print::options(given.as_deref()), door.options()].concat())

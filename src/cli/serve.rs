@@ -1,8 +1,9 @@
 //! `mcpd serve`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use sd_notify::NotifyState;
 
 use super::look::Look;
@@ -14,25 +15,40 @@ use crate::logging::{self, Filter, Format, LogFile};
 use crate::server::Cgroups;
 use crate::sockets::RuntimeDir;
 
-pub(super) fn run(
-    files: &[PathBuf],
-    directory: &RuntimeDir,
-    filter: Option<&str>,
-    (format, log_file): (Option<Format>, Option<&Path>),
-    cgroups: Cgroups,
-) -> ExitCode {
+/// What the daemon is told.
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Configuration, TOML or JSON with `mcpServers`; repeatable [default: /etc/mcpd/config.toml, ~/.config/mcpd/config.toml and config.d/*.toml beside it]
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Vec<PathBuf>,
+    /// What is logged: a level, or parts such as `info,mcpd::session=debug` [default: $RUST_LOG, else info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// How it looks on stderr [default: human; if stderr is the journal, entries with fields of the journal's own]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<Format>,
+    /// Write it, and all else that is printed, to this file, which becomes FILE.1 when it has 4 MiB
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
+    /// Divide the cgroup that mcpd is started in among servers with limits: it is mcpd's own (systemd's `Delegate=`)
+    #[arg(long)]
+    own_cgroup: bool,
+}
+
+pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
     // What `mcpd connect` has started was executed under another name.
     let _ = rustix::thread::set_name(c"mcpd");
-    let log_file = match log_file.map(LogFile::open).transpose() {
+    let log_file = match wanted.log_file.as_deref().map(LogFile::open).transpose() {
         Ok(opened) => opened,
         Err(error) => return fail(USAGE, format!("--log-file: {error}")),
     };
-    let filter = match chosen(filter) {
+    let cgroups = if wanted.own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
+    let filter = match chosen(wanted.log.as_deref()) {
         Ok(filter) => filter,
         Err(refused) => return fail(USAGE, refused),
     };
     let colour = Look::of_stderr().has_colour();
-    let Loaded { config, warnings, hint, files: read, .. } = match config::load(files, &Process) {
+    let Loaded { config, warnings, hint, files: read, .. } = match config::load(&wanted.config, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
             tell!("{}", error.render(colour));
@@ -46,11 +62,11 @@ pub(super) fn run(
     if let Some(hint) = hint {
         tell!("{hint}");
     }
-    let (log, _flush) = logging::start(filter, format, log_file);
+    let (log, _flush) = logging::start(filter, wanted.log_format, log_file);
     block_on(async {
         // The first helper, while it can still be had.
         tokio::task::spawn_blocking(|| {});
-        match daemon::run(config, daemon::Files { named: files.to_vec(), read }, directory, log, cgroups).await {
+        match daemon::run(config, daemon::Files { named: wanted.config.clone(), read }, directory, log, cgroups).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tell_service_manager(&error.to_string());

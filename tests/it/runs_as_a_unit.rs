@@ -208,6 +208,18 @@ fn reload_takes_over_a_changed_configuration_and_keeps_every_process() {
 }
 
 #[test]
+fn reload_of_a_configuration_that_does_not_hold_fails_and_the_unit_serves_on() {
+    let Some(manager) = started(&plain()) else { return };
+    let (pid, before) = (manager.property("MainPID"), manager.unit_processes());
+    manager.place().write("config.toml", "[servers.plain]\ncomand = \"x\"\n");
+    manager.systemctl(&["reload", "mcpd"]).expect_code(1);
+    assert_eq!([manager.property("ActiveState"), manager.property("MainPID")], ["active".to_owned(), pid]);
+    assert!(manager.log().contains("comand"), "{}", manager.log());
+    assert!(before.iter().all(Process::is_alive));
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+}
+
+#[test]
 fn a_mistake_in_the_configuration_fails_the_start_at_once_and_says_where() {
     let Some(manager) = UserManager::start(&plain().head("[deamon]")) else { return };
     manager.systemctl(&["start", "mcpd"]).expect_code(1);

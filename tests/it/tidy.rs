@@ -192,17 +192,23 @@ fn the_table_of_faults_has_every_case_once_and_names_the_tests_that_say_so() {
 
 #[test]
 fn the_unit_files_please_systemd() {
-    let unit = fs::read_to_string(root().join("systemd/mcpd.service")).expect("text");
-    let installed = "%h/.cargo/bin/mcpd";
-    assert!(unit.contains(installed), "the unit runs what `cargo install` installs");
-    // Verification wants the program to be there, which it is on the user's machine.
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let copy = dir.path().join("mcpd.service");
-    fs::write(&copy, unit.replace(installed, MCPD)).expect("the test's own directory is writable");
-    let socket = dir.path().join("mcpd.socket");
-    fs::copy(root().join("systemd/mcpd.socket"), &socket).expect("the test's own directory is writable");
+    let installed = "%h/.cargo/bin/mcpd";
+    fs::create_dir(dir.path().join("mcpd.service.d")).expect("a fresh directory");
+    // Verification wants the program to be there, which it is on the user's machine.
+    let copy = |name: &str, to: &str| {
+        let text = fs::read_to_string(root().join("systemd").join(name)).expect("text");
+        let copied = dir.path().join(to);
+        fs::write(&copied, text.replace(installed, MCPD)).expect("the test's own directory is writable");
+        (text, copied)
+    };
+    let (unit, service) = copy("mcpd.service", "mcpd.service");
+    assert!(unit.contains(installed), "the unit runs what `cargo install` installs");
+    let sockets = ["mcpd.socket", "mcpd@.socket"].map(|name| copy(name, name).1);
+    copy("hardened.conf", "mcpd.service.d/20-hardened.conf");
+    copy("credentials.conf", "mcpd.service.d/30-credentials.conf");
     let mut command = Command::new("systemd-analyze");
-    command.args(["--user", "--man=no", "verify"]).args([&copy, &socket]).env("XDG_RUNTIME_DIR", dir.path());
+    command.args(["--user", "--man=no", "verify"]).arg(&service).args(&sockets).env("XDG_RUNTIME_DIR", dir.path());
     match command.output() {
         Err(error) => skipped(&format!("systemd-analyze cannot be run: {error}")),
         Ok(output) => {

@@ -126,11 +126,11 @@ impl Daemon {
 /// The files that a daemon was told to serve, as whole paths.
 fn served(process: &Seen) -> Vec<PathBuf> {
     let words = process.arguments.iter().filter(|word| !word.is_empty());
-    let Ok(Arguments { command: Command::Serve { config, .. }, .. }) = Arguments::try_parse_from(words) else {
+    let Ok(Arguments { command: Command::Serve(serve), .. }) = Arguments::try_parse_from(words) else {
         return Vec::new();
     };
     let directory = process.directory.clone().unwrap_or_default();
-    config.into_iter().map(|file| directory.join(file)).collect()
+    serve.config.into_iter().map(|file| directory.join(file)).collect()
 }
 
 /// The environment that a daemon was started with, and everything else as this program sees it. The default is this

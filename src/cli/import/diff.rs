@@ -9,7 +9,7 @@ use crate::cli::text::printable;
 const CONTEXT: usize = 3;
 
 /// What turns `old` into `new`, both of them the text of the file at `path`; nothing if they are the same.
-pub(super) fn unified(old: &str, new: &str, path: &Path, colour: bool) -> String {
+pub(in crate::cli) fn unified(old: &str, new: &str, path: &Path, colour: bool) -> String {
     let (olds, news): (Vec<_>, Vec<_>) = (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
     let same = olds.iter().zip(&news).take_while(|(old, new)| old == new).count();
     let (olds_left, news_left) = (&olds[same..], &news[same..]);

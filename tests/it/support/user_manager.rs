@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::thread;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::config::Setup;
 use super::place::{MCPD, Place};
@@ -35,8 +35,17 @@ pub(crate) struct UserManager {
 impl UserManager {
     /// Starts one for which `setup` is configured. `None` where that is impossible, and then it says why.
     pub(crate) fn start(setup: &Setup) -> Option<Self> {
+        Self::start_with(setup, &["mcpd.service", "mcpd.socket", "mcpd@.socket"])
+    }
+
+    /// Starts one that does not know mcpd.
+    pub(crate) fn bare(setup: &Setup) -> Option<Self> {
+        Self::start_with(setup, &[])
+    }
+
+    fn start_with(setup: &Setup, units: &[&str]) -> Option<Self> {
         let place = Place::new();
-        install(setup, &place);
+        install(setup, &place, units);
         match launch(&place) {
             Ok((child, inside)) => {
                 let manager = Self { child, inside, place };
@@ -66,6 +75,19 @@ impl UserManager {
     /// Runs `mcpd` as the user of this manager would.
     pub(crate) fn mcpd(&self, args: &[&str]) -> Ran {
         run(self.command(MCPD).args(args))
+    }
+
+    /// Has an agent say hello through `mcpd connect` and leave.
+    pub(crate) fn connect(&self) -> Ran {
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}});
+        let script = format!("echo '{hello}' | {MCPD} connect");
+        run(self.command("sh").args(["-c", &script]))
+    }
+
+    /// Asks a process to end, by its id in there.
+    pub(crate) fn kill(&self, pid: &str) {
+        run(self.command("kill").arg(pid)).expect_code(0);
     }
 
     /// A property of the unit.
@@ -148,6 +170,8 @@ impl Drop for UserManager {
         if thread::panicking() {
             say(&format!("--- the unit's log\n{}---", self.log()));
         } else if self.property("ActiveState") == "active" {
+            // Not every test has it.
+            self.systemctl(&["stop", "mcpd.socket"]);
             self.systemctl(&["stop", UNIT]).expect_code(0);
             self.expect_nothing_left();
         }
@@ -156,25 +180,26 @@ impl Drop for UserManager {
     }
 }
 
-/// Puts the unit as it is shipped, the program and the configuration where their user would.
-fn install(setup: &Setup, place: &Place) {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(UNIT);
+/// Puts units as they are shipped, the program and the configuration where their user would.
+fn install(setup: &Setup, place: &Place, units: &[&str]) {
+    let shipped = |unit: &&str| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(unit);
+        (file, format!("xdg-config/systemd/user/{unit}"))
+    };
     // Without a journal systemd has nowhere to write to.
     let log = place.path("unit.log");
     let log = log.display();
     let drop_in =
         place.write("log.conf", format!("[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"));
     let (program, config) = (PathBuf::from(MCPD), setup.write(place));
-    let socket = unit.with_extension("socket");
     let wanted = [
-        (unit, "xdg-config/systemd/user/mcpd.service"),
-        (socket, "xdg-config/systemd/user/mcpd.socket"),
         (drop_in, "xdg-config/systemd/user/mcpd.service.d/log.conf"),
         (program, "home/.cargo/bin/mcpd"),
         (config, "xdg-config/mcpd/config.toml"),
     ];
-    for (file, name) in wanted {
-        let link = place.path(name);
+    let wanted = wanted.map(|(file, name)| (file, name.to_owned())).into_iter();
+    for (file, name) in wanted.chain(units.iter().map(shipped)) {
+        let link = place.path(&name);
         fs::create_dir_all(link.parent().expect("below the place")).expect("the test's own directory is writable");
         symlink(file, link).expect("a fresh directory");
     }

@@ -30,6 +30,8 @@ inside='
     mount -t tmpfs tmpfs /sys/fs/cgroup
     mount -t cgroup2 none /sys/fs/cgroup
     mkdir /sys/fs/cgroup/manager
+    # What a helper of systemd mounts in a namespace of its own, units are to see, as they do below an init system.
+    mount --make-rshared /
     (
         echo 0 >/sys/fs/cgroup/manager/cgroup.procs
         exec "$1" --user </dev/null >&2

@@ -1,0 +1,94 @@
+//! The user's service manager: whether it answers, where it looks for units, what it knows of mcpd's.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::sockets::RuntimeDir;
+use crate::systemctl::{Properties, Systemctl, SystemctlError};
+
+/// For an answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// For what starts or stops: longer than a unit may take for it.
+const JOB: Duration = Duration::from_secs(120);
+
+/// A service manager that answers.
+pub(super) struct Manager<'a> {
+    systemctl: Systemctl<'a>,
+    /// Where it looks for units, what it takes first first.
+    unit_path: Vec<PathBuf>,
+}
+
+impl<'a> Manager<'a> {
+    /// The manager of the login session whose directory this is.
+    ///
+    /// # Errors
+    /// Why there is none, and what to do instead.
+    pub(super) async fn find(directory: &'a RuntimeDir) -> Result<Self, String> {
+        let Some(session) = directory.session() else { return Err(without_session()) };
+        let systemctl = Systemctl::new(session);
+        match systemctl.run(&["show", "--property", "UnitPath", "--value"], ANSWER).await {
+            Ok(said) => Ok(Self { systemctl, unit_path: said.split_whitespace().map(PathBuf::from).collect() }),
+            Err(SystemctlError::Absent) => Err(format!("systemd is not installed: {INSTEAD}")),
+            Err(error) => {
+                Err(format!("the user's service manager does not answer: {error}\n{}\n{INSTEAD}", how_to_reach()))
+            }
+        }
+    }
+
+    /// Where a user's own units are.
+    pub(super) fn directory(&self) -> PathBuf {
+        let config = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+        let usual = config.unwrap_or_default().join("systemd/user");
+        // It may have another idea of that than this process.
+        let home = variable("HOME");
+        let is_theirs = |path: &&PathBuf| {
+            path.ends_with("systemd/user") && home.as_ref().is_some_and(|home| path.starts_with(home.join(".config")))
+        };
+        if self.unit_path.contains(&usual) {
+            return usual;
+        }
+        self.unit_path.iter().find(is_theirs).cloned().unwrap_or(usual)
+    }
+
+    /// A unit that came with a package, if there is one.
+    pub(super) fn packaged(&self, unit: &str) -> Option<PathBuf> {
+        let vendor = self.unit_path.iter().filter(|path| path.starts_with("/usr") || path.starts_with("/lib"));
+        vendor.map(|path| path.join(unit)).find(|path| path.exists())
+    }
+
+    pub(super) async fn show(&self, unit: &str, properties: &str) -> Properties {
+        self.systemctl.show(unit, properties, ANSWER).await.unwrap_or_default()
+    }
+
+    /// Runs `systemctl --user` with these arguments.
+    pub(super) async fn run(&self, arguments: &[&str]) -> Result<(), String> {
+        let done = self.systemctl.run(arguments, JOB).await;
+        done.map(drop).map_err(|error| format!("systemctl --user {}: {error}", arguments.join(" ")))
+    }
+}
+
+/// What serves without systemd.
+const INSTEAD: &str =
+    "without it: `mcpd connect` starts a daemon by itself when an agent needs one; or run `mcpd serve`";
+
+fn without_session() -> String {
+    format!("XDG_RUNTIME_DIR is not set, so the user's service manager cannot be asked\n{}\n{INSTEAD}", how_to_reach())
+}
+
+fn how_to_reach() -> String {
+    let user = rustix::process::geteuid().as_raw();
+    format!(
+        "after `su` or `sudo`, or without a login: `loginctl enable-linger {user}` as root, then `export XDG_RUNTIME_DIR=/run/user/{user}`"
+    )
+}
+
+/// A path that the environment has.
+pub(super) fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
+}
+
+/// As a person would write it.
+pub(super) fn shown(path: &Path) -> String {
+    let below = variable("HOME").and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned()));
+    below.map_or_else(|| path.display().to_string(), |rest| format!("~/{}", rest.display()))
+}

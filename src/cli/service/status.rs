@@ -1,0 +1,162 @@
+//! `mcpd service status`: whether mcpd runs as a unit, and what of that is out of date.
+
+use std::fs;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::files::{Change, ours};
+use super::manager::{Manager, shown};
+use super::units::{PATH_DROP_IN, author, hardened_drop_in, path_of, units};
+use super::{linger, path};
+use crate::admin;
+use crate::cli::connect_print::this_program;
+use crate::cli::waiting::waiting;
+use crate::cli::{FAILED, NOT_RUNNING, fail, say};
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::systemctl::{SERVICE, SOCKET};
+
+/// Of what `--json` prints.
+const FORMAT: u32 = 1;
+
+/// What `--json` prints. Fields are added, never renamed, unless [`FORMAT`] rises.
+#[derive(Debug, Serialize)]
+struct Report {
+    format: u32,
+    /// Where the unit is; `None` if systemd knows none.
+    unit: Option<String>,
+    /// systemd's word for whether it starts by itself.
+    enabled: String,
+    socket_enabled: String,
+    /// systemd's word for how it is, and since when.
+    active: String,
+    since: Option<String>,
+    pid: Option<u32>,
+    /// What it says of itself.
+    status: String,
+    restarts: u64,
+    lingers: Option<bool>,
+    /// The version of the daemon that serves.
+    version: Option<String>,
+    /// The `PATH` that the drop-in gives.
+    path: Option<String>,
+    /// What should be done, in words.
+    hints: Vec<String>,
+}
+
+pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
+    let manager = match Manager::find(directory).await {
+        Ok(manager) => manager,
+        Err(why) => return fail(FAILED, why),
+    };
+    let report = Report::of(directory, &manager).await;
+    let said = match serde_json::to_string_pretty(&report) {
+        Ok(text) if json => say(text + "\n"),
+        Err(error) if json => fail(FAILED, error),
+        _ => say(report.text()),
+    };
+    match report.pid {
+        _ if said != ExitCode::SUCCESS => said,
+        None => ExitCode::from(NOT_RUNNING),
+        Some(_) if report.hints.is_empty() => said,
+        Some(_) => ExitCode::from(FAILED),
+    }
+}
+
+impl Report {
+    async fn of(directory: &RuntimeDir, manager: &Manager<'_>) -> Self {
+        let wanted =
+            "FragmentPath,UnitFileState,ActiveState,ActiveEnterTimestamp,MainPID,StatusText,NRestarts,NeedDaemonReload";
+        let service = manager.show(SERVICE, wanted).await;
+        let socket = manager.show(SOCKET, "UnitFileState").await;
+        let get = |name: &str| service.get(name).cloned().unwrap_or_default();
+        let daemon = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
+        let drop_in = fs::read_to_string(manager.directory().join(PATH_DROP_IN)).ok();
+        let mut report = Self {
+            format: FORMAT,
+            unit: Some(get("FragmentPath")).filter(|path| !path.is_empty()),
+            enabled: get("UnitFileState"),
+            socket_enabled: socket.get("UnitFileState").cloned().unwrap_or_default(),
+            active: get("ActiveState"),
+            since: Some(get("ActiveEnterTimestamp")).filter(|since| !since.is_empty()),
+            pid: get("MainPID").parse().ok().filter(|pid| *pid > 0),
+            status: get("StatusText"),
+            restarts: get("NRestarts").parse().unwrap_or(0),
+            lingers: linger::is_on().await,
+            version: daemon.as_ref().map(|daemon| daemon.version.clone()),
+            path: drop_in.as_deref().and_then(path_of),
+            hints: Vec::new(),
+        };
+        report.hints = hints(&report, manager, daemon.map(|daemon| daemon.pid), &get("NeedDaemonReload")).await;
+        report
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut row = |name: &str, value: &str| {
+            if !value.is_empty() {
+                text += &format!("{name:8} {value}\n");
+            }
+        };
+        row("unit", self.unit.as_deref().unwrap_or("none"));
+        let socket = if self.socket_enabled.is_empty() { "not there" } else { &self.socket_enabled };
+        if self.unit.is_some() {
+            row("enabled", &format!("{}, its socket {socket}", self.enabled));
+        }
+        let since = self.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let pid = self.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+        row("active", &format!("{}{since}{pid}, {} restarts", self.active, self.restarts));
+        row("says", &self.status);
+        row("version", self.version.as_deref().unwrap_or_default());
+        row(
+            "lingers",
+            match self.lingers {
+                Some(true) => "yes: it runs while you are not logged in, too",
+                Some(false) => "no: it runs while you are logged in",
+                None => "",
+            },
+        );
+        row("PATH", self.path.as_deref().unwrap_or_default());
+        self.hints.iter().for_each(|hint| row("to do", hint));
+        text
+    }
+}
+
+async fn hints(report: &Report, manager: &Manager<'_>, daemon: Option<u32>, reload: &str) -> Vec<String> {
+    let install = "run `mcpd service install`";
+    if report.unit.is_none() {
+        return vec![format!("mcpd is no unit of this user's: {install}")];
+    }
+    let mut hints = Vec::new();
+    let of_login = waiting(|| "the login shell".to_owned(), path::of_login()).await;
+    if let Some(path) = report.path.as_ref().filter(|path| **path != of_login.path && of_login.trouble.is_none()) {
+        let news: Vec<_> = of_login.path.split(':').filter(|entry| !path.split(':').any(|old| old == *entry)).collect();
+        let what = if news.is_empty() { of_login.path.clone() } else { format!("it has now {}", news.join(", ")) };
+        hints.push(format!("the PATH of the login shell is another: {what}: {install}"));
+    }
+    let place = manager.directory();
+    let current = this_program().map(|program| units(&program)).into_iter().flatten().chain([hardened_drop_in()]);
+    let written: Vec<_> = ours(&place).into_iter().map(|(path, _)| path).collect();
+    for change in
+        current.filter_map(|unit| Change::plan(&place, unit).ok()).filter(|change| written.contains(&change.path))
+    {
+        let is_ours = fs::read_to_string(&change.path).is_ok_and(|text| author(&text) == super::units::Author::Ours);
+        if change.is_due() && is_ours {
+            hints.push(format!("{} is not as this mcpd writes it: {install}", shown(&change.path)));
+        }
+    }
+    if reload == "yes" {
+        hints.push("units have changed on disk: run `systemctl --user daemon-reload`".to_owned());
+    }
+    if report.version.as_deref().is_some_and(|version| version != env!("CARGO_PKG_VERSION")) {
+        hints.push(format!("this is mcpd {}: run `systemctl --user restart mcpd`", env!("CARGO_PKG_VERSION")));
+    }
+    match (report.pid, daemon) {
+        (None, Some(daemon)) => hints.push(format!(
+            "a daemon that systemd has not started serves, pid {daemon}: `kill {daemon}`, then `systemctl --user start {SOCKET} {SERVICE}`"
+        )),
+        (None, None) => hints.push("run `systemctl --user start mcpd`, or see `journalctl --user --unit mcpd`".to_owned()),
+        (Some(_), _) => {}
+    }
+    hints
+}

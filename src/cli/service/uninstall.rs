@@ -1,0 +1,71 @@
+//! `mcpd service uninstall`: what was written goes, and nothing else.
+
+use std::fs;
+use std::process::ExitCode;
+
+use super::files::ours;
+use super::install::line;
+use super::manager::{Manager, shown};
+use super::units::Author;
+use crate::cli::{FAILED, fail};
+use crate::sockets::RuntimeDir;
+use crate::systemctl::{SERVICE, SOCKET};
+
+pub(super) async fn run(directory: &RuntimeDir, dry_run: bool) -> ExitCode {
+    let manager = match Manager::find(directory).await {
+        Ok(manager) => manager,
+        Err(why) => return fail(FAILED, why),
+    };
+    match uninstall(&manager, dry_run).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => fail(FAILED, why),
+    }
+}
+
+async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
+    let said = |done, would_do, what: &str| line(if dry_run { would_do } else { done }, what);
+    let place = manager.directory();
+    let (files, edited): (Vec<_>, Vec<_>) = ours(&place).into_iter().partition(|(_, author)| *author == Author::Ours);
+    let mut units = vec![SOCKET.to_owned(), SERVICE.to_owned()];
+    units.extend(profile_sockets(&place));
+    let mut known = Vec::new();
+    for unit in &units {
+        let state = manager.show(unit, "LoadState").await;
+        if state.get("LoadState").is_some_and(|state| state != "not-found") {
+            known.push(unit.as_str());
+        }
+    }
+    if !known.is_empty() {
+        let disable = [&["disable", "--now"], &known[..]].concat();
+        if !dry_run {
+            manager.run(&disable).await?;
+        }
+        said("ran", "would run", &format!("systemctl --user {}", disable.join(" ")));
+    }
+    for (path, _) in &files {
+        if !dry_run {
+            fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        said("removed", "would remove", &shown(path));
+    }
+    for (path, _) in &edited {
+        said("left", "would leave", &format!("{}, which somebody has changed", shown(path)));
+    }
+    said("ran", "would run", "systemctl --user daemon-reload");
+    if !dry_run {
+        // It goes only if it is empty.
+        let _ = fs::remove_dir(place.join("mcpd.service.d"));
+        manager.run(&["daemon-reload"]).await?;
+        // Systemd forgets a unit that has failed only when it is told to.
+        let _ = manager.run(&["reset-failed", SERVICE]).await;
+    }
+    line("", "the configuration stays, and `mcpd connect` starts a daemon by itself from now on");
+    Ok(())
+}
+
+/// Those of profiles that somebody has enabled.
+fn profile_sockets(place: &std::path::Path) -> Vec<String> {
+    let wanted = fs::read_dir(place.join("sockets.target.wants")).into_iter().flatten().flatten();
+    let names = wanted.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("mcpd@") && name.ends_with(".socket")).collect()
+}

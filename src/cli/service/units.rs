@@ -1,0 +1,144 @@
+//! The texts of the units that are written for a user, and how one's own text is known again: pure.
+//!
+//! The first line of each file says that mcpd has written it, and has a digest of the rest: a file whose digest does not hold has
+//! been edited by a person.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// As `systemd/` has them: with the program where `cargo install` puts it.
+const SERVICE: &str = include_str!("../../../systemd/mcpd.service");
+const SOCKET: &str = include_str!("../../../systemd/mcpd.socket");
+const PROFILE_SOCKET: &str = include_str!("../../../systemd/mcpd@.socket");
+const HARDENED: &str = include_str!("../../../systemd/hardened.conf");
+const PROGRAM: &str = "%h/.cargo/bin/mcpd";
+/// What the first line of a file of ours begins with.
+const MARK: &str = "# Written by `mcpd service install`";
+
+/// A file below the directory of a user's units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// Its path there.
+    pub(super) name: &'static str,
+    pub(super) text: String,
+}
+
+/// The drop-in that gives servers the `PATH` of the user's login.
+pub(super) const PATH_DROP_IN: &str = "mcpd.service.d/10-path.conf";
+/// The drop-in that confines mcpd and its servers.
+pub(super) const HARDENED_DROP_IN: &str = "mcpd.service.d/20-hardened.conf";
+/// The files that may be written.
+pub(super) const NAMES: [&str; 5] = ["mcpd.service", "mcpd.socket", "mcpd@.socket", PATH_DROP_IN, HARDENED_DROP_IN];
+
+/// The units themselves, for this program.
+pub(super) fn units(program: &str) -> [Unit; 3] {
+    let service = SERVICE.replace(PROGRAM, &argument(program));
+    let texts = [("mcpd.service", &*service), ("mcpd.socket", SOCKET), ("mcpd@.socket", PROFILE_SOCKET)];
+    texts.map(|(name, text)| Unit { name, text: signed(text) })
+}
+
+/// See [`PATH_DROP_IN`].
+pub(super) fn path_drop_in(path: &str) -> Unit {
+    let text = format!(
+        "# As the login shell has it; `mcpd service install` asks it again.\n[Service]\nEnvironment={}\n",
+        quoted(&format!("PATH={path}"))
+    );
+    Unit { name: PATH_DROP_IN, text: signed(&text) }
+}
+
+/// See [`HARDENED_DROP_IN`].
+pub(super) fn hardened_drop_in() -> Unit {
+    Unit { name: HARDENED_DROP_IN, text: signed(HARDENED) }
+}
+
+/// The `PATH` that a drop-in of ours gives.
+pub(super) fn path_of(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix("Environment=\"PATH=")?.strip_suffix('"'))?;
+    Some(value.replace("%%", "%").replace("\\\"", "\"").replace("\\\\", "\\"))
+}
+
+/// What is known of a file by its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Author {
+    /// It is as it was written by `mcpd service install`.
+    Ours,
+    /// It was, and somebody has changed it.
+    Edited,
+    /// Somebody else.
+    Another,
+}
+
+/// Who has written this.
+pub(super) fn author(text: &str) -> Author {
+    let Some((first, rest)) = text.split_once('\n').filter(|(first, _)| first.starts_with(MARK)) else {
+        return Author::Another;
+    };
+    if first.ends_with(&format!(" {}", digest(rest))) { Author::Ours } else { Author::Edited }
+}
+
+fn signed(text: &str) -> String {
+    format!(
+        "{MARK} of mcpd {}, which leaves it alone once you change it. {}\n{text}",
+        env!("CARGO_PKG_VERSION"),
+        digest(text)
+    )
+}
+
+/// Enough to tell one text from another that nobody has made for the purpose.
+fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Source: systemd.service(5), "Command lines": words are separated by spaces, `%` begins a specifier and `$` a variable. The program
+/// itself knows no variables.
+fn argument(program: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,=~".contains(c);
+    if program.chars().all(is_plain) { program.to_owned() } else { quoted(program) }
+}
+
+/// Source: systemd.syntax(7), "Quoting", and systemd.unit(5), "Specifiers".
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_ours_is_known_until_it_is_edited() {
+        for unit in units("/usr/bin/mcpd").into_iter().chain([path_drop_in("/bin"), hardened_drop_in()]) {
+            assert_eq!(author(&unit.text), Author::Ours, "{}", unit.text);
+            assert_eq!(author(&format!("{}\n", unit.text)), Author::Edited);
+            assert_eq!(author(unit.text.split_once('\n').expect("lines").1), Author::Another);
+            assert!(NAMES.contains(&unit.name));
+        }
+        assert_eq!([author(""), author("# Written by somebody\n")], [Author::Another; 2]);
+    }
+
+    #[test]
+    fn the_service_runs_this_program_wherever_it_is() {
+        for (program, expected) in [
+            ("/usr/bin/mcpd", "/usr/bin/mcpd"),
+            ("/home/a b/mcpd", "\"/home/a b/mcpd\""),
+            ("/opt/100%/mcpd", "\"/opt/100%%/mcpd\""),
+        ] {
+            let [service, ..] = units(program);
+            assert!(service.text.contains(&format!("\nExecStart={expected} serve --own-cgroup\n")), "{}", service.text);
+            assert!(service.text.contains(&format!("\nExecReload={expected} reload\n")), "{}", service.text);
+            assert!(!service.text.contains(PROGRAM));
+        }
+    }
+
+    #[test]
+    fn the_path_that_is_given_is_the_one_that_is_read() {
+        for path in ["/usr/bin:/bin", "/home/a b/bin", "/odd\\\"%h/bin:/bin"] {
+            assert_eq!(path_of(&path_drop_in(path).text).as_deref(), Some(path));
+        }
+        assert_eq!(path_of("[Service]\n"), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! `mcpd service` has a user's systemd run mcpd, says what it did, and leaves alone what is not its own.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{MCPD, Place, Ran, Server, Setup, TAG, UserManager, until};
+
+const UNITS: &str = "xdg-config/systemd/user";
+
+/// A user who has never heard of units, with this PATH in the files of the login shell.
+fn newcomer(path: &str) -> Option<UserManager> {
+    let manager = UserManager::bare(&Setup::with(Server::named("plain")))?;
+    set_path(&manager, path);
+    Some(manager)
+}
+
+fn set_path(manager: &UserManager, path: &str) {
+    // Whatever the shell's files start is the test's, too.
+    let tag = manager.place().tag();
+    manager.place().write("home/.bash_profile", format!("export PATH={path} {TAG}={tag}\n"));
+}
+
+fn service(manager: &UserManager, args: &[&str]) -> Ran {
+    manager.mcpd(&[&["service"], args].concat())
+}
+
+/// The files below the directory of units, and the links that enable them.
+fn files(manager: &UserManager) -> Vec<String> {
+    let mut found = Vec::new();
+    let root = manager.place().path(UNITS);
+    let mut waiting = vec![root.clone()];
+    while let Some(next) = waiting.pop() {
+        for path in fs::read_dir(next).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            match path.is_dir() {
+                true => waiting.push(path),
+                false => found.push(path.strip_prefix(&root).expect("below it").display().to_string()),
+            }
+        }
+    }
+    // The test's own, for want of a journal.
+    found.retain(|name| !name.ends_with("log.conf"));
+    found.sort();
+    found
+}
+
+#[test]
+fn install_on_a_fresh_home_serves_at_once_and_uninstall_leaves_nothing() {
+    let Some(manager) = newcomer("/opt/tools/bin:$PATH") else { return };
+    let ran = service(&manager, &["install"]).expect_code(0);
+    for said in ["mcpd.service", "mcpd.socket", "daemon-reload", "enable", "PATH", "npx: ", "1 server", "linger"] {
+        assert!(ran.stdout.contains(said), "{said}: {ran}");
+    }
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+    let states = ["mcpd.service", "mcpd.socket"].map(|unit| manager.systemctl(&["is-enabled", unit]).stdout);
+    assert_eq!(states, ["enabled\n", "enabled\n"]);
+    let environment = manager.property("Environment");
+    assert!(environment.starts_with("PATH=/opt/tools/bin:"), "{environment}");
+    let unit = fs::read_to_string(manager.place().path(UNITS).join("mcpd.service")).expect("it was written");
+    assert!(unit.contains(&format!("ExecStart={MCPD} serve")), "{unit}");
+    manager.systemctl(&["reload", "mcpd"]).expect_code(0);
+
+    let ran = service(&manager, &["uninstall"]).expect_code(0);
+    assert!(ran.stdout.contains("configuration stays"), "{ran}");
+    assert_eq!(files(&manager), [""; 0], "{ran}");
+    assert_eq!(manager.systemctl(&["show", "--property=LoadState", "--value", "mcpd"]).stdout, "not-found\n");
+    manager.expect_nothing_left();
+    assert!(manager.place().path("xdg-config/mcpd/config.toml").exists());
+    service(&manager, &["uninstall"]).expect_code(0);
+}
+
+#[test]
+fn install_again_changes_only_what_is_out_of_date() {
+    let Some(manager) = newcomer("/opt/one:$PATH") else { return };
+    service(&manager, &["install"]).expect_code(0);
+    let first = manager.property("MainPID");
+    let ran = service(&manager, &["install"]).expect_code(0);
+    assert!(!ran.stdout.contains("wrote") && !ran.stdout.contains("restart"), "{ran}");
+    assert_eq!(manager.property("MainPID"), first);
+
+    set_path(&manager, "/opt/two:$PATH");
+    let ran = service(&manager, &["status"]).expect_code(1);
+    assert!(ran.stdout.contains("it has now /opt/two"), "{ran}");
+    let ran = service(&manager, &["install", "--hardened", "--dry-run"]).expect_code(0);
+    assert!(ran.stdout.contains("+Environment=\"PATH=/opt/two") && ran.stdout.contains("NoNewPrivileges"), "{ran}");
+    assert_eq!(manager.property("MainPID"), first);
+    let ran = service(&manager, &["install"]).expect_code(0);
+    assert!(ran.stdout.contains("renewed") && ran.stdout.contains("restart"), "{ran}");
+    assert!(manager.property("Environment").starts_with("PATH=/opt/two:"));
+    assert_ne!(manager.property("MainPID"), first);
+    service(&manager, &["status"]).expect_code(0);
+}
+
+#[test]
+fn a_unit_that_a_person_has_changed_is_left_alone_and_shown() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    service(&manager, &["install"]).expect_code(0);
+    let unit = manager.place().path(UNITS).join("mcpd.service");
+    let text = fs::read_to_string(&unit).expect("it was written").replace("WatchdogSec=30", "WatchdogSec=60");
+    fs::write(&unit, &text).expect("the test's own directory is writable");
+    let ran = service(&manager, &["install"]).expect_code(1);
+    assert!(ran.stdout.contains("-WatchdogSec=60") && ran.stderr.contains("--force"), "{ran}");
+    let ran = service(&manager, &["uninstall", "--dry-run"]).expect_code(0);
+    assert!(ran.stdout.contains("somebody has changed"), "{ran}");
+    assert_eq!(fs::read_to_string(&unit).expect("it is there"), text);
+    service(&manager, &["install", "--force"]).expect_code(0);
+    assert!(fs::read_to_string(&unit).expect("it is there").contains("WatchdogSec=30"));
+}
+
+#[test]
+fn a_daemon_that_was_started_by_hand_is_named_with_what_to_do() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    // An agent starts it, as nobody knows of any unit.
+    assert!(manager.connect().stdout.contains("\"result\""));
+    let status = manager.mcpd(&["status", "--json"]).expect_code(0).json();
+    let pid = status["pid"].as_u64().expect("a process id");
+    let ran = service(&manager, &["install"]).expect_code(1);
+    assert!(ran.stderr.contains(&format!("`kill {pid}`")), "{ran}");
+    let ran = service(&manager, &["status"]).expect_code(3);
+    assert!(ran.stdout.contains(&format!("`kill {pid}`")), "{ran}");
+    manager.kill(&pid.to_string());
+    until("it has ended", || (manager.mcpd(&["status"]).code == Some(3)).then_some(()));
+    manager.systemctl(&["start", "mcpd.socket", "mcpd.service"]).expect_code(0);
+    service(&manager, &["status"]).expect_code(0);
+}
+
+#[test]
+fn an_agent_that_finds_no_daemon_has_systemd_start_it_if_it_is_a_unit() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    service(&manager, &["install"]).expect_code(0);
+    manager.systemctl(&["stop", "mcpd.socket", "mcpd.service"]).expect_code(0);
+    service(&manager, &["status"]).expect_code(3);
+    assert!(manager.connect().stdout.contains("\"result\""));
+    let status: Value = manager.mcpd(&["status", "--json"]).expect_code(0).json();
+    assert_eq!(status["pid"].to_string(), manager.property("MainPID"));
+    let told = service(&manager, &["status", "--json"]).expect_code(0).json();
+    assert_eq!(told["pid"], status["pid"]);
+    assert_eq!([&told["active"], &told["enabled"], &told["socket_enabled"]], ["active", "enabled", "enabled"]);
+
+    manager.systemctl(&["stop", "mcpd.socket", "mcpd.service"]).expect_code(0);
+    manager.systemctl(&["disable", "mcpd.socket"]).expect_code(0);
+    manager.place().write("config.toml", "[deamon]\n");
+    let ran = manager.connect().expect_code(3);
+    assert!(ran.stderr.contains("systemd did not start") && ran.stderr.contains("deamon"), "{ran}");
+}
+
+#[test]
+fn without_a_service_manager_it_says_what_to_do_instead() {
+    let place = Place::new();
+    for command in [&["install"][..], &["uninstall"], &["status"]] {
+        let ran = place.mcpd(&[&["service"], command].concat()).expect_code(1);
+        assert!(ran.stderr.contains("mcpd connect") && ran.stderr.contains("mcpd serve"), "{ran}");
+    }
+    let ran = place.client(&["service", "install"]).expect_code(2);
+    assert!(ran.stderr.contains("--runtime-dir"), "{ran}");
+    assert!(!place.path("xdg-config/systemd").exists());
+}

@@ -155,7 +155,7 @@ impl Conversation {
         let asking = Asking::of(&incoming, may_batch);
         match &incoming {
             Incoming::Message { message: Message::Request { id, method, .. }, .. }
-                if method[..] == *b"ping" && self.stage != Stage::Live =>
+                if method[..] == *b"ping" && self.stage != Stage::Live && self.is_lost =>
             {
                 self.to_agent.push(reply::result(id, b"{}"));
             }

@@ -86,7 +86,14 @@ fn on_a_terminal(place: &Place, keys: &[&str]) -> (String, Option<i32>) {
         fs::File::options().read(true).write(true).open(name.to_str().expect("text")).expect("its other side");
     let both = || terminal.try_clone().expect("a file descriptor");
     let mut command: Command = place.command(MCPD);
-    let mut child = command.arg("import").stdin(both()).stdout(both()).stderr(both()).spawn().expect("mcpd starts");
+    let mut child = command
+        .arg("import")
+        .env("TERM", "xterm-256color")
+        .stdin(both())
+        .stdout(both())
+        .stderr(both())
+        .spawn()
+        .expect("mcpd starts");
     drop((command, terminal));
     let mut master = fs::File::from(master);
     let mut keyboard = master.try_clone().expect("a file descriptor");

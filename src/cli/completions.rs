@@ -20,6 +20,8 @@ use super::{FAILED, fail, say};
 const VARIABLE: &str = "_MCPD_COMPLETE";
 const PROGRAM: &str = "mcpd";
 
+/// Has bash ask about whole words.
+const BASH_WORDS: &str = include_str!("completions/whole_words.bash");
 /// Has an autoloaded function answer the first time that it is run, too, which defines the real one.
 const ZSH_FIRST: &str = "\nif [ \"$funcstack[1]\" = \"_mcpd\" ]; then\n    _clap_dynamic_completer_mcpd \"$@\"\nfi\n";
 
@@ -35,7 +37,7 @@ pub(super) enum Shell {
 /// Prints the script of `shell`.
 pub(super) fn run(shell: Shell) -> ExitCode {
     let (completer, more): (&dyn EnvCompleter, &str) = match shell {
-        Shell::Bash => (&Bash, ""),
+        Shell::Bash => (&Bash, BASH_WORDS),
         Shell::Elvish => (&Elvish, ""),
         Shell::Fish => (&Fish, ""),
         Shell::Zsh => (&Zsh, ZSH_FIRST),

@@ -30,6 +30,11 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     head.chars().chain(['…']).chain(tail.chars().rev()).collect()
 }
 
+/// The beginning of `text` in at most `width` places, with `…` behind it if that is not all.
+pub(super) fn beginning(text: &str, width: usize) -> String {
+    if text.width() <= width { text.to_owned() } else { taken(text.chars(), width.saturating_sub(1)) + "…" }
+}
+
 /// The first of `text` that have room in `width` places.
 fn taken(text: impl Iterator<Item = char>, width: usize) -> String {
     let mut used = 0;

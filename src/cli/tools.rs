@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use self::table::{Group, Row, Wanted};
 use super::agent::Agent;
+use super::look::Look;
 use super::profile::Door;
 use super::waiting::waiting;
 use super::{FAILED, completions, fail, say};
@@ -95,23 +96,24 @@ fn show(listed: Vec<Tool>, servers: &HashMap<String, String>, tools: &Tools, wan
     let has = |tool: &Tool| wanted.has(servers.get(&tool.name).map(String::as_str), &[&tool.name]);
     if !listed.iter().any(has) && tools.which.is_some() {
         let names = listed.iter().map(|tool| &*tool.name);
-        return wanted.unknown(servers.values().map(String::as_str).chain(names));
+        return wanted.unknown("agents see no server or tool", servers.values().map(String::as_str).chain(names));
     }
     let chosen: Vec<_> = listed.into_iter().filter(|tool| has(tool)).collect();
     if tools.json {
         let raw: Vec<_> = chosen.iter().map(|tool| tool.raw.get()).collect();
         return say(format!("{{\"tools\":[{}]}}\n", raw.join(",")));
     }
-    let mut groups: Vec<Group> = Vec::new();
-    for tool in &chosen {
-        let server = servers.get(&tool.name);
-        if groups.last().is_none_or(|group| group.server.as_ref() != server) {
-            groups.push(Group { server: server.cloned(), note: None, rows: Vec::new() });
-        }
-        let row = Row::shown(&tool.name, tool.said["description"].as_str(), tool.tokens());
-        groups.iter_mut().last().into_iter().for_each(|group| group.rows.push(row.clone()));
-    }
-    say(table::render(&groups))
+    let server = |tool: &Tool| servers.get(&tool.name);
+    let group = |tools: &[Tool]| Group {
+        server: tools.first().and_then(server).cloned(),
+        note: None,
+        rows: tools
+            .iter()
+            .map(|tool| Row::shown(&tool.name, tool.said["description"].as_str(), tool.tokens()))
+            .collect(),
+    };
+    let groups: Vec<_> = chosen.chunk_by(|one, next| server(one) == server(next)).map(group).collect();
+    say(table::render(&groups, Look::of_stdout()))
 }
 
 impl Tool {

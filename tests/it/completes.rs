@@ -8,12 +8,23 @@ use serde_json::json;
 
 use crate::support::{MCPD, Place, Server, Setup, run, signal};
 
-/// Answers what bash would offer for the last of the words, one a line, in the order in which it would show them.
+/// Answers what bash would offer for the last of the words, one a line, in the order in which it would show them; behind a `=` of
+/// that word only what follows, since bash takes words apart there.
 const BASH: &str = r#"
 source <(mcpd completions bash)
 complete -p mcpd >/dev/null || exit 9
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
-_clap_complete_mcpd mcpd "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_WORDS=() COMP_TYPE=9
+for word in "$@"; do
+    while [[ "$word" == *=* ]]; do
+        COMP_WORDS+=("${word%%=*}" "=")
+        word="${word#*=}"
+        [[ -z "$word" ]] && continue 2
+    done
+    COMP_WORDS+=("$word")
+done
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+current="${COMP_WORDS[COMP_CWORD]}"
+_mcpd mcpd "${current#=}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
@@ -82,8 +93,10 @@ fn tools_and_what_they_take_are_those_that_agents_of_the_profile_see() {
     );
     assert_eq!(offered(&["call", "files__read", ""])[..3], ["path=", "deep=", "level="]);
     assert_eq!(offered(&["call", "files__read", "path=x", "lev"]), ["level="]);
-    assert_eq!(offered(&["call", "files__read", "level="]), ["level=low", "level=high"]);
-    assert_eq!(offered(&["call", "files__read", "deep=t"]), ["deep=true"]);
+    assert_eq!(offered(&["call", "files__read", "level="]), ["low", "high"]);
+    assert_eq!(offered(&["call", "files__read", "deep=t"]), ["true"]);
+    let whole = format!("--runtime-dir={directory}");
+    assert_eq!(self::offered(&place, &[&whole, "call", "files__r"]), ["files__read"]);
 }
 
 #[test]

@@ -61,14 +61,16 @@ fn tools_stand_under_their_servers_with_what_they_cost_an_agent() {
 #[test]
 fn a_server_a_pattern_and_a_profile_narrow_what_is_listed() {
     let daemon = daemon();
-    assert_eq!(shown(&daemon, &["git"]), "git · 1 tool · ~19 tokens\n  git__log  café / é\n\n");
+    assert_eq!(shown(&daemon, &["git"]), "git · 1 tool · ~19 tokens\n  git__log  café / é\n");
     assert!(shown(&daemon, &["*write"]).starts_with("files · 1 tool"));
     assert!(!shown(&daemon, &["--profile", "narrow"]).contains("write"));
     let json = daemon.client(&["tools", "*write", "--json"]).expect_code(0).json();
     assert_eq!(json["tools"].as_array().expect("a list").len(), 1);
     assert_eq!(json["tools"][0]["name"], "files__write");
     let unknown = daemon.client(&["tools", "fils"]).expect_code(2);
-    assert_eq!(unknown.stderr, "mcpd: there is no server or tool `fils`: did you mean `files`?\n");
+    assert_eq!(unknown.stderr, "mcpd: agents see no server or tool `fils`: did you mean `files`?\n");
+    let all = daemon.client(&["tools", "wbe", "--all"]).expect_code(2);
+    assert_eq!(all.stderr, "mcpd: there is no server or tool `wbe`: did you mean `web`?\n");
     let denied = daemon.client(&["tools", "git__push"]).expect_code(2);
     assert!(!denied.stderr.contains("push`?"), "what is denied is not suggested: {denied}");
 }

@@ -8,6 +8,7 @@ use super::table::{Group, Row, Wanted, render};
 use super::{Tools, ask};
 use crate::admin::ToolsWanted;
 use crate::admin::report::{HiddenReport, ToolReport, ToolServer, ToolsTold};
+use crate::cli::look::Look;
 use crate::cli::text::one_line;
 use crate::cli::{FAILED, fail, refused, say};
 use crate::sockets::RuntimeDir;
@@ -32,7 +33,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
     let chosen: Vec<_> = told.iter().filter(|tool| has(wanted, tool)).collect();
     if chosen.is_empty() && tools.which.is_some() && !servers.iter().any(|one| wanted.has(Some(&one.name), &[])) {
         let names = told.iter().map(|tool| tool.name.as_deref().unwrap_or(&tool.tool));
-        return wanted.unknown(servers.iter().map(|one| &*one.name).chain(names));
+        return wanted.unknown("there is no server or tool", servers.iter().map(|one| &*one.name).chain(names));
     }
     if tools.json {
         let shape = Shape { version: SHAPE, profile: &profile, servers: &servers, tools: chosen };
@@ -44,7 +45,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
             || wanted.has(Some(&server.name), &[])
     };
     let groups: Vec<_> = servers.iter().filter(|server| shown(server)).map(|server| group(server, &chosen)).collect();
-    say(render(&groups))
+    say(render(&groups, Look::of_stdout()))
 }
 
 fn has(wanted: &Wanted<'_>, tool: &ToolReport) -> bool {
@@ -53,11 +54,11 @@ fn has(wanted: &Wanted<'_>, tool: &ToolReport) -> bool {
 }
 
 fn group(server: &ToolServer, chosen: &[&ToolReport]) -> Group {
-    let row = |tool: &&&ToolReport| match (&tool.name, &tool.hidden) {
+    let row = |tool: &&ToolReport| match (&tool.name, &tool.hidden) {
         (Some(name), _) => Row::shown(name, tool.description.as_deref(), tool.tokens),
         (None, hidden) => Row::hidden(&tool.tool, why(tool, hidden.as_ref()), tool.tokens),
     };
-    let rows = chosen.iter().filter(|tool| tool.server == server.name).collect::<Vec<_>>().iter().map(row).collect();
+    let rows = chosen.iter().filter(|tool| tool.server == server.name).map(row).collect();
     let cut = server.truncated.then_some("its list was cut");
     let state = Some(&*server.state).filter(|state| !matches!(*state, "ready" | "idle"));
     let notes: Vec<_> = state.into_iter().chain(cut).collect();

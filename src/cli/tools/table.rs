@@ -1,12 +1,12 @@
 //! Tools under their servers, with what their lists cost.
 
-use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use globset::GlobMatcher;
+use unicode_width::UnicodeWidthStr;
 
 use crate::cli::look::{Look, Tone};
-use crate::cli::text::one_line;
+use crate::cli::text::{beginning, one_line};
 use crate::cli::{USAGE, fail};
 use crate::likeness::nearest;
 use crate::policy::pattern;
@@ -67,42 +67,33 @@ impl<'w> Wanted<'w> {
         server.is_some_and(is_it) || names.iter().any(|name| Some(*name) == self.word || is_it(name))
     }
 
-    /// Says that there is nothing of the kind.
-    pub(super) fn unknown<'k>(&self, known: impl Iterator<Item = &'k str>) -> ExitCode {
+    /// Says that there is nothing of the kind, in these words.
+    pub(super) fn unknown<'k>(&self, words: &str, known: impl Iterator<Item = &'k str>) -> ExitCode {
         let word = self.word.unwrap_or_default();
         let hint = nearest(word, known).map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
-        fail(USAGE, format!("there is no server or tool `{}`{hint}", word.escape_debug()))
+        fail(USAGE, format!("{words} `{}`{hint}", word.escape_debug()))
     }
 }
 
-/// As the terminal has room, if it is one; otherwise whole lines.
-pub(super) fn render(groups: &[Group]) -> String {
-    let width = stdout().is_terminal().then(crossterm::terminal::size).and_then(Result::ok);
-    rendered(groups, width.map(|(columns, _)| usize::from(columns)), Look::of_stdout())
-}
-
-fn rendered(groups: &[Group], width: Option<usize>, look: Look) -> String {
+/// In as much room as there is on what it is shown on: whole lines, if that is no terminal.
+pub(super) fn render(groups: &[Group], look: Look) -> String {
     if groups.is_empty() {
         return "no tools: `mcpd status` shows why\n".to_owned();
     }
     let rows = groups.iter().flat_map(|group| &group.rows);
-    let names = rows.clone().map(|row| row.name.chars().count()).max().unwrap_or_default();
+    let names = rows.clone().map(|row| row.name.width()).max().unwrap_or_default();
     let indent = if groups.iter().any(|group| group.server.is_some()) { "  " } else { "" };
-    let room = width.map(|width| width.saturating_sub(indent.len() + names + 2).max(NARROWEST));
-    let mut text = String::new();
-    for group in groups {
-        text += &heading(group, look);
-        for row in &group.rows {
-            let padding = " ".repeat(names - row.name.chars().count());
-            let tone = if row.is_hidden { Tone::Faint } else { Tone::Plain };
-            let line = format!("{indent}{}{padding}  {}", row.name, fitted(&row.text, room));
-            text += &format!("{}\n", look.paint(tone, line.trim_end()));
-        }
-        if !indent.is_empty() {
-            text.push('\n');
-        }
-    }
-    text + &total(rows.clone(), groups, look)
+    let room = look.width().map(|width| width.saturating_sub(indent.len() + names + 2).max(NARROWEST));
+    let line = |row: &Row| {
+        let padding = " ".repeat(names - row.name.width());
+        let tone = if row.is_hidden { Tone::Faint } else { Tone::Plain };
+        let text = room.map_or_else(|| row.text.clone(), |room| beginning(&row.text, room));
+        let line = format!("{indent}{}{padding}  {text}", row.name);
+        look.paint(tone, line.trim_end()) + "\n"
+    };
+    let texts = groups.iter().map(|group| heading(group, look) + &group.rows.iter().map(line).collect::<String>());
+    let all: Vec<_> = texts.chain(total(rows.clone(), groups, look)).collect();
+    all.join(if indent.is_empty() { "" } else { "\n" })
 }
 
 fn heading(group: &Group, look: Look) -> String {
@@ -126,27 +117,21 @@ fn counts<'r>(rows: impl Iterator<Item = &'r Row> + Clone) -> String {
     text
 }
 
-fn total<'r>(rows: impl Iterator<Item = &'r Row> + Clone, groups: &[Group], look: Look) -> String {
+/// Of all together, if that is not said already.
+fn total<'r>(rows: impl Iterator<Item = &'r Row> + Clone, groups: &[Group], look: Look) -> Option<String> {
     let of = match groups.iter().filter(|group| group.server.is_some()).count() {
-        0 | 1 if groups.len() == 1 && groups[0].server.is_some() => return String::new(),
+        0 | 1 if groups.len() == 1 && groups[0].server.is_some() => return None,
         0 => String::new(),
         servers => format!(" of {}", plural(servers, "server")),
     };
     let counted = counts(rows);
     let (tools, rest) = counted.split_once(" · ").unwrap_or((&counted, ""));
     let rest = if rest.is_empty() { String::new() } else { format!(" · {rest}") };
-    format!("{}\n", look.paint(Tone::Head, &format!("{tools}{of}{rest}")))
+    Some(look.paint(Tone::Head, &format!("{tools}{of}{rest}")) + "\n")
 }
 
 fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-fn fitted(text: &str, room: Option<usize>) -> String {
-    match room {
-        Some(room) if text.chars().count() > room => text.chars().take(room - 1).chain(['…']).collect(),
-        _ => text.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -167,17 +152,17 @@ mod tests {
     fn tools_stand_under_their_servers_with_what_they_cost() {
         let expected = "files · 1 tool · 1 not seen · ~30 tokens\n  files__read  Reads a file\n  write        denied\n\n\
             web · 0 tools · backoff\n\n1 tool of 2 servers · 1 not seen · ~30 tokens\n";
-        assert_eq!(rendered(&groups(), None, Look::PLAIN), expected);
+        assert_eq!(render(&groups(), Look::PLAIN), expected);
     }
 
     #[test]
     fn one_server_needs_no_total_and_an_unknown_one_no_heading() {
         let mut groups = groups();
         groups.truncate(1);
-        assert!(rendered(&groups, None, Look::PLAIN).ends_with("denied\n\n"));
+        assert!(render(&groups, Look::PLAIN).ends_with("denied\n"));
         groups[0].server = None;
         let expected = "files__read  Reads a file\nwrite        denied\n1 tool · 1 not seen · ~30 tokens\n";
-        assert_eq!(rendered(&groups, None, Look::PLAIN), expected);
+        assert_eq!(render(&groups, Look::PLAIN), expected);
     }
 
     #[test]
@@ -185,11 +170,11 @@ mod tests {
         let mut groups = groups();
         groups[0].rows[0].text = "x".repeat(200);
         for width in [60, 100] {
-            let text = rendered(&groups, Some(width), Look::PLAIN);
+            let text = render(&groups, Look::of_width(width));
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert_eq!(longest, Some(width), "{text}");
         }
-        assert!(rendered(&groups, Some(1), Look::PLAIN).contains(&format!("{}…\n", "x".repeat(19))));
+        assert!(render(&groups, Look::of_width(1)).contains(&format!("{}…\n", "x".repeat(19))));
     }
 
     #[test]

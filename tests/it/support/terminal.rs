@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 
-use super::place::{MCPD, Place};
+use super::place::{MCPD, Place, STRANGER, TAG};
 use super::run::{Ran, run};
 use super::say::{say, skipped};
 use super::wait::poll;
@@ -86,7 +86,7 @@ impl Terminal {
     fn command(&self) -> Command {
         let mut command = self.place.command("tmux");
         command.arg("-S").arg(self.socket()).args(["-f", "/dev/null", "-u"]);
-        command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
+        command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color").env(TAG, STRANGER);
         command
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use futures_util::{SinkExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away};
+use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
 use super::{Answer, CallsTold, CallsWanted, Told};
 use crate::calls::Followed;
 
@@ -15,11 +15,16 @@ const BURST: usize = 64;
 /// Answers the question `id` for calls. With `follow` it returns when the operator says anything more, or leaves.
 pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted, access: &Access) -> io::Result<()> {
     let CallsWanted { last, server, follow } = wanted;
-    let Some(told) = access.calls.ask(last, server, follow).await else {
+    let Some(told) = access.calls.ask(last, server.clone(), follow).await else {
         return refuse(operator, Some(id), stopping()).await;
     };
     if follow && told.following.is_none() {
         return turn_away(operator, id).await;
+    }
+    // One that was removed may be asked for as long as there is anything to tell of it.
+    let unknown = server.as_deref().filter(|_| told.entries.is_empty());
+    if let Some(error) = unknown.and_then(|server| unknown_server(&access.view.borrow(), server)) {
+        return refuse(operator, Some(id), error).await;
     }
     for entry in &told.entries {
         send(operator, event(Told::Call(Box::new((&**entry).into())))).await?;

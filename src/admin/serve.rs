@@ -15,6 +15,7 @@ use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELO
 use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, check, feed, logs, orders, tools};
 use crate::calls;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
+use crate::likeness::nearest;
 use crate::logging::BadFilter;
 use crate::manager::{Manager, View};
 
@@ -24,6 +25,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Operators at once that have lines told or an order carried out, which may last; one more is refused with −31003, so that
 /// there is always room for those who only want to know how things are.
 pub(crate) const LASTING: usize = 24;
+
+/// Servers that are named to an operator who has asked for one that there is not.
+const NAMED: usize = 20;
 
 /// A question to whoever holds the daemon's state.
 #[derive(Debug)]
@@ -135,11 +139,41 @@ pub(super) async fn turn_away(operator: &mut Operator, id: u64) -> io::Result<()
 /// What to answer if there is no such server.
 pub(super) fn unknown_server(view: &View, server: &str) -> Option<ErrorObject> {
     let names: Vec<_> = view.servers.iter().map(|member| &**member.handle.name()).collect();
-    let there_are = if names.is_empty() { "none is configured".to_owned() } else { names.join(", ") };
-    let error = || ErrorObject::new(INVALID_PARAMS, format!("there is no server `{server}`; servers: {there_are}"));
+    let error = || ErrorObject::new(INVALID_PARAMS, no_server(server, &names));
     (!names.contains(&server)).then(error)
+}
+
+/// That there is no `server`, which may have been meant, and which there are.
+fn no_server(server: &str, names: &[&str]) -> String {
+    let meant = nearest(server, names.iter().copied());
+    let meant = meant.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"));
+    let there_are = match names.len().checked_sub(NAMED) {
+        _ if names.is_empty() => "none is configured".to_owned(),
+        Some(more @ 1..) => format!("{} and {more} more", names[..NAMED].join(", ")),
+        _ => names.join(", "),
+    };
+    format!("there is no server `{server}`{meant}; servers: {there_are}")
 }
 
 pub(super) fn stopping() -> ErrorObject {
     ErrorObject::new(-31005, "mcpd is being stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_there_is_not_is_told_with_the_one_that_may_be_meant() {
+        let many: Vec<String> = (1..=22).map(|at| format!("s{at}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        for (names, expected) in [
+            (&["files", "git"][..], "there is no server `flies` (did you mean `files`?); servers: files, git"),
+            (&["web"], "there is no server `flies`; servers: web"),
+            (&[], "there is no server `flies`; servers: none is configured"),
+        ] {
+            assert_eq!(no_server("flies", names), expected);
+        }
+        assert!(no_server("x", &many).ends_with("s19, s20 and 2 more"));
+    }
 }

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::import::write;
-use super::outcome::aside;
-use super::{FAILED, USAGE, fail, say};
+use super::{FAILED, USAGE, fail, json, put};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Setting};
 use crate::config::fitted_name;
@@ -37,6 +37,9 @@ pub(super) struct Add {
     /// Have the running daemon take the configuration over
     #[arg(long)]
     reload: bool,
+    /// Print what was done as JSON; with `--reload`, what came of that as another object
+    #[arg(long)]
+    json: bool,
     /// How it is started; no shell reads it
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -44,16 +47,27 @@ pub(super) struct Add {
 
 pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
     match added(add) {
-        Ok(path) => {
-            let said = say(format!("added {} to {}\n", add.name, path.display()));
-            if said == ExitCode::SUCCESS { next_step(directory, add.reload) } else { said }
+        Ok((path, secrets)) => {
+            let said = match add.json {
+                true => json::page(&Shape { name: &add.name, file: &path, secrets }).and_then(put),
+                false => put(format!("added {} to {}\n", add.name, path.display())),
+            };
+            said.map_or_else(|code| code, |()| next_step(directory, add.reload, add.json))
         }
         Err((code, error)) => fail(code, error),
     }
 }
 
-/// The file that has it now; else why there is none, and with which code to end.
-fn added(add: &Add) -> Result<PathBuf, (u8, String)> {
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Shape<'a> {
+    name: &'a str,
+    file: &'a Path,
+    secrets: Vec<PathBuf>,
+}
+
+/// The file that has it now, and those of its secrets; else why there is none, and with which code to end.
+fn added(add: &Add) -> Result<(PathBuf, Vec<PathBuf>), (u8, String)> {
     let Add { name, file, .. } = add;
     if !is_server_name(name) {
         let fitted = fitted_name(name, "server");
@@ -68,11 +82,10 @@ fn added(add: &Add) -> Result<PathBuf, (u8, String)> {
     plan.put(name, settings).map_err(|error| refused(&path, &error))?;
     let (text, secrets) = plan.finish();
     check(file.as_deref(), &found, &text, &secrets).map_err(|error| (USAGE, error))?;
-    let moved: String =
-        secrets.iter().map(|secret| format!("mcpd: a secret was moved to {}\n", secret.path.display())).collect();
+    let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
     write::all(found, &text, secrets).map_err(|error| (FAILED, error))?;
-    aside(format_args!("{moved}"));
-    Ok(path)
+    moved.iter().for_each(|path| tell!("mcpd: a secret was moved to {}", path.display()));
+    Ok((path, moved))
 }
 
 fn settings(add: &Add) -> Result<Vec<(String, Setting)>, String> {

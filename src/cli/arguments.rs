@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use clap_complete::ArgValueCandidates;
 
 use super::completions::{self, Shell};
-use super::health::Health;
 use super::profile::Door;
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
@@ -27,7 +26,7 @@ const EXIT_CODES: &str = "Exit codes: 0 fine · 1 a server is failed or in backo
 pub(super) enum Command {
     /// Run the daemon in the foreground
     Serve(super::serve::Serve),
-    /// Show servers, agents and sockets of the running daemon
+    /// Show what runs: servers, agents and sockets of the daemon
     Status {
         /// Ask every server that runs how it is first; exit 1 also if one does not answer within its `health_timeout`
         #[arg(long)]
@@ -75,36 +74,8 @@ pub(super) enum Command {
         #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 100)]
         last: usize,
     },
-    /// Start a server again, at once, and wait until it is ready or has failed
-    Restart {
-        /// Its name, as `mcpd status` prints it
-        #[arg(add = ArgValueCandidates::new(completions::servers))]
-        server: String,
-    },
-    /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
-    Disable {
-        /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
-        what: String,
-        /// Stop the server, too
-        #[arg(long)]
-        stop: bool,
-    },
-    /// Show again what was disabled; a server that was stopped is started and waited for
-    Enable {
-        /// The server, as `mcpd status` prints it, or one of its tools
-        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
-        what: String,
-    },
-    /// Say how a server is, whatever it answers when it is asked
-    Health {
-        /// Its name, as `mcpd status` prints it
-        #[arg(add = ArgValueCandidates::new(completions::servers))]
-        server: String,
-        /// How it is
-        #[arg(value_enum)]
-        health: Health,
-    },
+    #[command(flatten)]
+    Order(super::order::Wanted),
     /// Add a server to the configuration, and leave all else in it as it is
     Add(super::add::Add),
     /// Take a server out of the configuration, and leave all else in it as it is
@@ -124,6 +95,9 @@ pub(super) enum Command {
     LogLevel {
         /// A level, or parts such as `info,mcpd::session=debug`
         filter: Option<String>,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Find what is wrong, and say what to do: the runtime directory, the daemon, the configuration, each server, other clients
     ///

@@ -5,28 +5,28 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::text::one_line;
-use super::{FAILED, NOT_RUNNING, fail, put, refused};
+use super::{NOT_RUNNING, fail, json, put, refused};
 use crate::admin::{self, CallsTold, CallsWanted, Next, Told};
 use crate::calls::report::CallReport;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) async fn run(directory: &RuntimeDir, wanted: CallsWanted, json: bool) -> ExitCode {
-    match show(&directory.socket(ADMIN_SOCKET), wanted, json).await {
+pub(super) async fn run(directory: &RuntimeDir, wanted: CallsWanted, as_json: bool) -> ExitCode {
+    match show(&directory.socket(ADMIN_SOCKET), wanted, as_json).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
     }
 }
 
-async fn show(socket: &Path, wanted: CallsWanted, json: bool) -> Result<(), ExitCode> {
+async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), ExitCode> {
     let follow = wanted.follow;
     let mut calls = admin::calls(socket, wanted).await.map_err(|error| refused(&error))?;
-    if !json {
+    if !as_json {
         put(header())?;
     }
     loop {
         match calls.next().await.map_err(|error| refused(&error))? {
-            Some(Next::Told(Told::Call(call))) if json => {
-                put(serde_json::to_string(&call).map_err(|error| fail(FAILED, error))? + "\n")?;
+            Some(Next::Told(Told::Call(call))) if as_json => {
+                put(json::line(&call)?)?;
             }
             Some(Next::Told(Told::Call(call))) => put(row(&call))?,
             Some(Next::Told(Told::Missed(count))) => {

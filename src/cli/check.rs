@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::look::Look;
-use super::{FAILED, USAGE, fail, put};
+use super::{FAILED, USAGE, json, put};
 use crate::advice;
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
@@ -15,8 +15,8 @@ use crate::config::{self, ConfigError, Loaded, ServerConfig};
 use crate::daemon::cache_directory;
 use crate::server::last_known;
 
-/// Raised when the shape of what `--json` prints changes in another way than by more members.
-const SHAPE: u32 = 1;
+/// What `format` was called before every command had it.
+const VERSION: u32 = json::FORMAT;
 /// Servers that a note for a person names.
 const MOST_NAMES: usize = 10;
 
@@ -154,14 +154,14 @@ impl<'a> Findings<'a> {
             Finding { level: "error", message, label: None, file, line: None, column: None, help: None }
         });
         let shape = Shape {
-            version: SHAPE,
+            version: VERSION,
             servers: self.servers,
             errors: self.errors,
             warnings: self.warnings,
             unknown: &self.unknown,
             diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
         };
-        serde_json::to_string_pretty(&shape).map(|text| text + "\n").map_err(|error| fail(FAILED, error))
+        json::page(&shape)
     }
 }
 

@@ -59,10 +59,10 @@ pub(super) fn check(named: Option<&Path>, file: &ConfigFile, text: &str, secrets
 }
 
 /// Has a running daemon take over what was edited, if that is wanted; else says how.
-pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool) -> ExitCode {
+pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool, as_json: bool) -> ExitCode {
     let running = directory.filter(|directory| UnixStream::connect(directory.socket(AGENT_SOCKET)).is_ok());
     match running {
-        Some(directory) if wanted => block_on(reload::run(&directory, false)),
+        Some(directory) if wanted => block_on(reload::run(&directory, as_json)),
         Some(_) => {
             tell!("mcpd: the running daemon takes it over with `mcpd reload`");
             ExitCode::SUCCESS

@@ -6,6 +6,7 @@
 mod ask;
 pub(super) mod diff;
 mod found;
+mod told;
 pub(super) mod write;
 
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use self::found::Found;
+use self::told::{Source, Taken, Told};
 use super::completions;
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::look::Look;
@@ -50,6 +52,9 @@ pub(super) struct Import {
     /// Have the running daemon take the configuration over
     #[arg(long)]
     reload: bool,
+    /// Print what was found and done as JSON; with `--reload`, what came of that as another object
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> ExitCode {
@@ -65,19 +70,23 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
     let configured = configured(import.file.as_deref())?;
     let secrets = secrets_of(&path).map_err(|error| fail(USAGE, error))?;
     let mut plan = Plan::new(file.text(), &configured, &secrets, &Process);
-    let added = take(&found, &mut plan, import.rename);
+    let sources = take(&found, &mut plan, import.rename);
     let (text, mut files) = plan.finish();
     let outcome = if found.has_errors() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
+    let added = sources.iter().map(Source::added).sum();
+    let mut told = Told::new(&path, sources, &files);
     if added == 0 {
         tell!("mcpd: there is nothing to add to {}", path.display());
-        return Ok(outcome);
+        return told.print(import.json).map(|()| outcome);
     }
     check(import.file.as_deref(), &file, &text, &files).map_err(|error| fail(FAILED, error))?;
-    put(diff::unified(file.text(), &text, &path, Look::of_stdout().has_colour()))?;
-    aside(format_args!("{}", told(&files)));
+    if !import.json {
+        put(diff::unified(file.text(), &text, &path, Look::of_stdout().has_colour()))?;
+    }
+    aside(format_args!("{}", moved(&files)));
     if import.dry_run {
         tell!("mcpd: nothing is written");
-        return Ok(outcome);
+        return told.print(import.json).map(|()| outcome);
     }
     if !import.yes {
         if !stdin().is_terminal() || !stderr().is_terminal() {
@@ -91,7 +100,9 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
     aside(format_args!("{}", written(added, &path, &unanswered)));
-    let next = next_step(directory, import.reload);
+    told.written = true;
+    told.print(import.json)?;
+    let next = next_step(directory, import.reload, import.json);
     Ok(if next == ExitCode::SUCCESS { outcome } else { next })
 }
 
@@ -107,22 +118,24 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
     })
 }
 
-/// Plans every server that was found, says what becomes of each, and how many are added.
-fn take(found: &Found, plan: &mut Plan<'_>, rename: bool) -> usize {
-    let mut added = 0;
+/// Plans every server that was found, and says what becomes of each.
+fn take<'f>(found: &'f Found, plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'f>> {
+    let mut sources = Vec::new();
     let colour = Look::of_stderr().has_colour();
     for file in &found.files {
         tell!("{} ({})", one_line(&file.path.display().to_string()), file.title);
         for complaint in file.complaints(colour) {
             tell!("{complaint}");
         }
+        let mut servers = Vec::new();
         for server in file.servers() {
             let outcome = plan.add(server, rename);
-            added += usize::from(matches!(outcome, Outcome::Added(_)));
             tell!("  {}", one_line(&line(&server.title, &outcome)));
+            servers.push(Taken::new(&server.title, outcome));
         }
+        sources.push(Source { file: &file.path, client: file.title, servers });
     }
-    added
+    sources
 }
 
 fn line(title: &str, outcome: &Outcome) -> String {
@@ -139,7 +152,7 @@ fn line(title: &str, outcome: &Outcome) -> String {
 }
 
 /// Which secrets go where.
-fn told(files: &[SecretFile]) -> String {
+fn moved(files: &[SecretFile]) -> String {
     files.iter().fold(String::new(), |mut text, file| {
         let _ = writeln!(text, "secret {} goes to {}", one_line(&file.of), one_line(&file.path.display().to_string()));
         text

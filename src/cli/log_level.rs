@@ -2,16 +2,25 @@
 
 use std::process::ExitCode;
 
-use super::{FAILED, NOT_RUNNING, USAGE, fail, say};
+use serde::Serialize;
+
+use super::{FAILED, NOT_RUNNING, USAGE, fail, json, say};
 use crate::admin::{self, AskError};
 use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) async fn run(directory: &RuntimeDir, filter: Option<&str>) -> ExitCode {
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Shape {
+    filter: String,
+}
+
+pub(super) async fn run(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> ExitCode {
     if let Some(Err(error)) = filter.map(Filter::parse) {
         return fail(USAGE, error);
     }
     match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
+        Ok(filter) if as_json => json::page(&Shape { filter }).map_or_else(|code| code, say),
         Ok(current) => say(current + "\n"),
         Err(error @ AskError::NotRunning(_)) => fail(NOT_RUNNING, error),
         Err(error @ AskError::Refused(_)) => fail(USAGE, error),

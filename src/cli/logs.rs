@@ -4,25 +4,25 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::text::one_line;
-use super::{FAILED, NOT_RUNNING, fail, put, refused};
+use super::{NOT_RUNNING, fail, json, put, refused};
 use crate::admin::report::LineReport;
 use crate::admin::{self, LogsWanted, Next, Told};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) async fn run(directory: &RuntimeDir, wanted: LogsWanted, json: bool) -> ExitCode {
-    match show(&directory.socket(ADMIN_SOCKET), wanted, json).await {
+pub(super) async fn run(directory: &RuntimeDir, wanted: LogsWanted, as_json: bool) -> ExitCode {
+    match show(&directory.socket(ADMIN_SOCKET), wanted, as_json).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
     }
 }
 
-async fn show(socket: &Path, wanted: LogsWanted, json: bool) -> Result<(), ExitCode> {
+async fn show(socket: &Path, wanted: LogsWanted, as_json: bool) -> Result<(), ExitCode> {
     let follow = wanted.follow;
     let mut lines = admin::logs(socket, wanted).await.map_err(|error| refused(&error))?;
     loop {
         match lines.next().await.map_err(|error| refused(&error))? {
-            Some(Next::Told(Told::Line(line))) if json => {
-                put(serde_json::to_string(&line).map_err(|error| fail(FAILED, error))? + "\n")?;
+            Some(Next::Told(Told::Line(line))) if as_json => {
+                put(json::line(&line)?)?;
             }
             Some(Next::Told(Told::Line(line))) => put(shown(&line))?,
             Some(Next::Told(Told::LinesMissed { server, count })) => {

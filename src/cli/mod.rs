@@ -49,7 +49,7 @@ use clap::Parser;
 
 use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
-use crate::admin::{CallsWanted, LogsWanted, Order};
+use crate::admin::{CallsWanted, LogsWanted};
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Parses the arguments and runs the command.
@@ -90,19 +90,13 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
             let wanted = LogsWanted { last, server, follow };
             with(directory, |directory| block_on(logs::run(&directory, wanted, json)))
         }
-        Command::Restart { server } => order(directory, (Order::Restart, &server)),
-        Command::Disable { what, stop: true } if what.contains('/') => {
-            fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own")
-        }
-        Command::Disable { what, stop } => order(directory, order::disable(&what, stop)),
-        Command::Enable { what } => order(directory, order::enable(&what)),
-        Command::Health { server, health } => order(directory, (Order::Vouch(health.into()), &server)),
+        Command::Order(wanted) => with(directory, |directory| block_on(order::run(&directory, &wanted))),
         Command::Add(add) => add::run(&add, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
         Command::Reload { json } => with(directory, |directory| block_on(reload::run(&directory, json))),
-        Command::LogLevel { filter } => {
-            with(directory, |directory| block_on(log_level::run(&directory, filter.as_deref())))
+        Command::LogLevel { filter, json } => {
+            with(directory, |directory| block_on(log_level::run(&directory, filter.as_deref(), json)))
         }
         Command::Doctor(wanted) => block_on(doctor::run(&wanted, given, directory.ok())),
         Command::Check(arguments) => check::run(&arguments),
@@ -124,10 +118,6 @@ fn with(directory: Result<RuntimeDir, SocketError>, run: impl FnOnce(RuntimeDir)
         Ok(directory) => run(directory),
         Err(error) => fail(USAGE, error),
     }
-}
-
-fn order(directory: Result<RuntimeDir, SocketError>, (order, server): (Order, &str)) -> ExitCode {
-    with(directory, |directory| block_on(order::run(&directory, order, server)))
 }
 
 /// Threads for what would hold up the one that moves all data. They stay once they were needed: when the next large

@@ -2,22 +2,85 @@
 
 use std::process::ExitCode;
 
+use clap::Subcommand;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use serde::Serialize;
+
+use super::completions;
+use super::health::Health;
 use super::text::{marked, one_line};
 use super::waiting::waiting;
-use super::{FAILED, fail, refused, say};
+use super::{FAILED, USAGE, fail, json, refused, say};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
 use crate::manager::Toggle;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// What `disable` asks for, and of which server.
-pub(super) fn disable(what: &str, stop: bool) -> (Order, &str) {
-    switch(what, if stop { Toggle::Stop } else { Toggle::Disable }, Toggle::DisableTool)
+/// What is wanted of a server.
+#[derive(Debug, Subcommand)]
+pub(super) enum Wanted {
+    /// Start a server again, at once, and wait until it is ready or has failed
+    Restart {
+        /// Its name, as `mcpd status` prints it
+        #[arg(add = ArgValueCandidates::new(completions::servers))]
+        server: String,
+        /// Print what came of it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
+    Disable {
+        /// The server, as `mcpd status` prints it, or one of its tools
+        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
+        what: String,
+        /// Stop the server, too
+        #[arg(long)]
+        stop: bool,
+        /// Print what came of it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show again what was disabled; a server that was stopped is started and waited for
+    Enable {
+        /// The server, as `mcpd status` prints it, or one of its tools
+        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
+        what: String,
+        /// Print what came of it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say how a server is, whatever it answers when it is asked
+    Health {
+        /// Its name, as `mcpd status` prints it
+        #[arg(add = ArgValueCandidates::new(completions::servers))]
+        server: String,
+        /// How it is
+        #[arg(value_enum)]
+        health: Health,
+        /// Print what came of it as JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-/// What `enable` asks for, and of which server.
-pub(super) fn enable(what: &str) -> (Order, &str) {
-    switch(what, Toggle::Enable, Toggle::EnableTool)
+impl Wanted {
+    /// The order, of which server, and whether its end is told as JSON.
+    fn parts(&self) -> (Order, &str, bool) {
+        let (order, server, json) = match self {
+            Self::Restart { server, json } => (Order::Restart, &**server, json),
+            Self::Disable { what, stop, json } => {
+                let (order, server) =
+                    switch(what, if *stop { Toggle::Stop } else { Toggle::Disable }, Toggle::DisableTool);
+                (order, server, json)
+            }
+            Self::Enable { what, json } => {
+                let (order, server) = switch(what, Toggle::Enable, Toggle::EnableTool);
+                (order, server, json)
+            }
+            Self::Health { server, health, json } => (Order::Vouch((*health).into()), &**server, json),
+        };
+        (order, server, *json)
+    }
 }
 
 /// Of `SERVER`, or of `SERVER/TOOL`.
@@ -28,7 +91,21 @@ fn switch(what: &str, of_server: Toggle, of_tool: fn(String) -> Toggle) -> (Orde
     }
 }
 
-pub(super) async fn run(directory: &RuntimeDir, order: Order, server: &str) -> ExitCode {
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Shape<'a> {
+    server: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vouched: Option<&'static str>,
+    #[serde(flatten)]
+    told: &'a ServerTold,
+}
+
+pub(super) async fn run(directory: &RuntimeDir, wanted: &Wanted) -> ExitCode {
+    if matches!(wanted, Wanted::Disable { what, stop: true, .. } if what.contains('/')) {
+        return fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own");
+    }
+    let (order, server, as_json) = wanted.parts();
     let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
     let what = match &order {
         Order::Restart => format!("restarting {server}"),
@@ -38,6 +115,10 @@ pub(super) async fn run(directory: &RuntimeDir, order: Order, server: &str) -> E
     };
     let socket = directory.socket(ADMIN_SOCKET);
     match waiting(|| what.clone(), admin::order(&socket, order, server)).await {
+        Ok(told) if as_json => {
+            let said = json::page(&Shape { server, vouched, told: &told }).map_or_else(|code| code, say);
+            if told.done { said } else { ExitCode::from(FAILED) }
+        }
         Ok(ServerTold { tool, state, done: true, .. }) => {
             let tool = tool.map(|tool| format!("/{}", one_line(&tool))).unwrap_or_default();
             say(format!("{server}{tool}: {}\n", marked(&state, vouched)))

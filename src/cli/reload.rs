@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use super::text::one_line;
 use super::waiting::waiting;
-use super::{FAILED, USAGE, fail, refused, say};
+use super::{FAILED, USAGE, fail, json, refused, say};
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
     let what = || "reading the configuration again, and starting what it changes".to_owned();
     let report = match waiting(what, admin::reload(&directory.socket(ADMIN_SOCKET))).await {
         Ok(report) => report,
@@ -17,11 +17,7 @@ pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
         Err(error) => return refused(&error),
     };
     report.warnings.iter().for_each(|warning| tell!("{warning}"));
-    let said = match serde_json::to_string_pretty(&report) {
-        Ok(text) if json => say(text + "\n"),
-        Err(error) if json => fail(FAILED, error),
-        _ => say(shown(&report)),
-    };
+    let said = if as_json { json::page(&report).map_or_else(|code| code, say) } else { say(shown(&report)) };
     if report.failed.is_empty() { said } else { ExitCode::from(FAILED) }
 }
 

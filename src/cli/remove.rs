@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use serde::Serialize;
 
 use super::completions;
 use super::edited::{next_step, our_file, secrets_of};
-use super::{FAILED, USAGE, fail, say};
+use super::{FAILED, USAGE, fail, json, put};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Proposed};
 use crate::config::interpolate::Process;
@@ -28,16 +29,29 @@ pub(super) struct Remove {
     /// Have the running daemon take the configuration over
     #[arg(long)]
     reload: bool,
+    /// Print what was done as JSON; with `--reload`, what came of that as another object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Shape<'a> {
+    name: &'a str,
+    file: &'a Path,
+    secrets: &'a [PathBuf],
 }
 
 pub(super) fn run(remove: &Remove, directory: Option<RuntimeDir>) -> ExitCode {
     match removed(remove) {
         Ok(path) => {
-            let said = say(format!("removed {} from {}\n", remove.name, path.display()));
-            for left in left_of(&path, &remove.name) {
-                tell!("mcpd: a secret of it is left in {}", left.display());
-            }
-            if said == ExitCode::SUCCESS { next_step(directory, remove.reload) } else { said }
+            let left = left_of(&path, &remove.name);
+            let said = match remove.json {
+                true => json::page(&Shape { name: &remove.name, file: &path, secrets: &left }).and_then(put),
+                false => put(format!("removed {} from {}\n", remove.name, path.display())),
+            };
+            left.iter().for_each(|left| tell!("mcpd: a secret of it is left in {}", left.display()));
+            said.map_or_else(|code| code, |()| next_step(directory, remove.reload, remove.json))
         }
         Err((code, error)) => fail(code, error),
     }

@@ -50,6 +50,7 @@ mod pages_lists;
 mod passes_instructions;
 mod passes_logs;
 mod points_clients;
+mod prints_json;
 mod prints_manuals;
 mod reconnects;
 mod refuses_bad_config;

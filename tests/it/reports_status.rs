@@ -80,32 +80,6 @@ fn the_table_is_for_people_and_names_every_server_and_its_state() {
     assert!(ran.stdout.contains("mcp.sock"), "{ran}");
 }
 
-/// Every key of an object, and of those in it.
-fn keys(value: &Value) -> Vec<String> {
-    match value {
-        Value::Array(all) => all.iter().flat_map(keys).collect(),
-        Value::Object(all) => all.iter().flat_map(|(key, value)| [vec![key.clone()], keys(value)].concat()).collect(),
-        _ => Vec::new(),
-    }
-}
-
-#[test]
-fn every_field_that_programs_read_is_documented() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operate.md")).expect("text");
-    let sick = Server::named("sick").flags("--exit-at-start 3");
-    let daemon = Setup::with(sick).server(Server::named("own").line("sharing = \"session\"")).start();
-    Agent::ready(&daemon).call("own__stderr", &json!({"text": "x"}));
-    daemon.client(&["disable", "own"]).expect_code(0);
-    daemon.client(&["health", "sick", "up"]).expect_code(0);
-    let status =
-        daemon.wait_row("sick", "shows its stderr", |row| !row["stderr"].is_null() && !row["reason"].is_null());
-    let lines = daemon.client(&["logs", "--json", "own"]).expect_code(0).json();
-    let checked = daemon.client(&["status", "--check", "--json"]).json();
-    for key in [keys(&checked), keys(&daemon.status()), keys(&status), keys(&lines)].concat() {
-        assert!(page.contains(&format!("`{key}`")), "docs/operate.md does not have `{key}`");
-    }
-}
-
 /// Case A2.
 #[test]
 fn the_last_words_of_a_server_are_shown_however_late_the_daemon_comes_to_read_them() {

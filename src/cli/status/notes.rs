@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::is_down;
+use super::trouble::is_tried_again;
 use crate::admin::report::ServerReport;
 use crate::cli::look::Look;
 use crate::cli::text::{count, one_line, wrapped};
@@ -29,7 +30,7 @@ pub(super) fn notes(servers: &[ServerReport], look: Look) -> String {
 fn of_server(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
-    let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
+    let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server) && !is_tried_again(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
     let limits = server.limits.as_ref();
     let unlimited = limits.and_then(|limits| limits.state.as_ref().zip(limits.reason.as_ref()));

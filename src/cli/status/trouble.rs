@@ -10,6 +10,8 @@ use crate::cli::text::{one_line, shortened, span, wrapped};
 
 /// Servers of which it is told; the table has the others.
 const SERVERS: usize = 10;
+/// Lines of stderr that are shown; `mcpd logs` has more.
+const LAST_WORDS: usize = 5;
 /// Places for what an instance is for.
 const PURPOSE: usize = 40;
 /// Blanks before what belongs to a sentence.
@@ -44,9 +46,24 @@ fn of_server(server: &ServerReport, look: Look) -> String {
         for said in wrongs(server) {
             text += &sentence((Tone::Bad, "✗"), &said, look);
         }
-        details(server.stderr.iter().map(String::as_str), look, &mut text);
+        details(last_words(server), look, &mut text);
+    } else if let Some(error) = &server.last_error
+        && is_tried_again(server)
+    {
+        text += &sentence((Tone::Doubtful, "!"), &format!("{}: last error: {error}", server.name), look);
+        details(last_words(server), look, &mut text);
     }
     if text.is_empty() { text } else { text + &more(&format!("mcpd logs {}", server.name), look) }
+}
+
+/// Whether it has failed, and may not do so this time.
+pub(super) fn is_tried_again(server: &ServerReport) -> bool {
+    !server.disabled && server.state == "starting" && server.last_error.is_some()
+}
+
+fn last_words(server: &ServerReport) -> impl Iterator<Item = &str> {
+    let all = &server.stderr;
+    all[all.len().saturating_sub(LAST_WORDS)..].iter().map(String::as_str)
 }
 
 /// What is wrong with a server that is down, or with instances of it.

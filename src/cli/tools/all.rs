@@ -10,11 +10,11 @@ use crate::admin::ToolsWanted;
 use crate::admin::report::{HiddenReport, ToolReport, ToolServer, ToolsTold};
 use crate::cli::look::Look;
 use crate::cli::text::one_line;
-use crate::cli::{FAILED, fail, refused, say};
+use crate::cli::{json, refused, say};
 use crate::sockets::RuntimeDir;
 
-/// Raised when the shape of what `--json` prints changes in another way than by more members.
-const SHAPE: u32 = 1;
+/// What `format` was called before every command had it.
+const SHAPE: u32 = json::FORMAT;
 
 #[derive(Serialize)]
 struct Shape<'a> {
@@ -37,7 +37,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
     }
     if tools.json {
         let shape = Shape { version: SHAPE, profile: &profile, servers: &servers, tools: chosen };
-        return serde_json::to_string_pretty(&shape).map_or_else(|error| fail(FAILED, error), |text| say(text + "\n"));
+        return json::page(&shape).map_or_else(|code| code, say);
     }
     let shown = |server: &ToolServer| {
         tools.which.is_none()

@@ -1,0 +1,111 @@
+//! What `--json` prints is documented, and of one kind everywhere: docs/json.md.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Ran, SCRIPTED, Server, Setup};
+
+fn page() -> String {
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md")).expect("text")
+}
+
+/// What `heading` of the page says.
+fn section(page: &str, heading: &str) -> String {
+    let begin = page.find(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no heading `{heading}`"));
+    let text = &page[begin + 4..];
+    text[..text.find("\n## ").unwrap_or(text.len())].to_owned()
+}
+
+/// Every key of an object, and of those in it.
+fn keys(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::Array(all) => all.iter().flat_map(keys).collect(),
+        Value::Object(all) => {
+            all.iter().flat_map(|(key, value)| keys(value).into_iter().chain([key.clone()])).collect()
+        }
+        _ => BTreeSet::new(),
+    }
+}
+
+/// Holds the objects that were printed to what the page says.
+#[track_caller]
+fn expect_documented(heading: &str, ran: &Ran) {
+    let text = section(&page(), heading);
+    let printed: Vec<Value> =
+        serde_json::Deserializer::from_str(&ran.stdout).into_iter().map(|value| value.expect("JSON")).collect();
+    assert!(!printed.is_empty(), "{heading}: {ran}");
+    for object in printed {
+        assert_eq!(object["format"], 1, "{heading}: {object}");
+        for key in keys(&object) {
+            assert!(text.contains(&format!("`{key}`")), "docs/json.md does not have `{key}` in `{heading}`");
+        }
+    }
+}
+
+fn daemon() -> Daemon {
+    let sick = Server::named("sick").flags("--exit-at-start 3");
+    let own = Server::named("own").line("sharing = \"session\"\ndeny = [\"x*\"]\nlog_arguments = true");
+    let limited = Server::named("plain").line("tasks_max = 900");
+    Setup::with(sick).server(own).server(limited).start()
+}
+
+#[test]
+fn every_member_that_commands_print_is_documented() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    agent.call("own__stderr", &json!({"text": "x"}));
+    agent.call("own__fail", &json!({"code": -5}));
+    agent.call("nothing__at_all", &json!({}));
+    daemon.wait_row("sick", "shows its stderr", |row| !row["stderr"].is_null() && !row["reason"].is_null());
+    let told = |heading, args: &[&str]| expect_documented(heading, &daemon.client(args));
+    told("mcpd status", &["status", "--json"]);
+    told("mcpd status", &["status", "--check", "--json"]);
+    told("mcpd top", &["top", "--json"]);
+    told("mcpd tools", &["tools", "--all", "--json"]);
+    told("mcpd calls", &["calls", "--json"]);
+    told("mcpd logs", &["logs", "--json"]);
+    let orders = "mcpd restart, enable, disable, health";
+    told(orders, &["disable", "own", "--json"]);
+    told(orders, &["enable", "own", "--json"]);
+    told(orders, &["disable", "own/echo", "--json"]);
+    told(orders, &["restart", "sick", "--json"]);
+    told(orders, &["health", "sick", "up", "--json"]);
+    told("mcpd status", &["status", "--json"]);
+    told("mcpd reload", &["reload", "--json"]);
+    told("mcpd log-level", &["log-level", "--json"]);
+    told("mcpd doctor", &["doctor", "--json"]);
+}
+
+#[test]
+fn what_edits_the_configuration_tells_it_as_json() {
+    let place = Place::new();
+    let other =
+        json!({"mcpServers": {"files": {"command": SCRIPTED, "env": {"API_TOKEN": "sk-123456789012345678901234"}}}});
+    let other = place.write("other.json", other.to_string()).display().to_string();
+    let file = place.path("config.toml").display().to_string();
+    let run = |args: &[&str]| place.mcpd(args).expect_code(0);
+    let dry = run(&["import", "--from", &other, "--file", &file, "--dry-run", "--json"]);
+    assert_eq!((dry.json()["written"].clone(), std::path::Path::new(&file).exists()), (json!(false), false));
+    expect_documented("mcpd import", &dry);
+    let import = run(&["import", "--from", &other, "--file", &file, "--yes", "--json"]);
+    expect_documented("mcpd import", &import);
+    let told = import.json();
+    assert_eq!((&told["written"], &told["sources"][0]["servers"][0]["outcome"]), (&json!(true), &json!("added")));
+    let add = run(&["add", "git", "--file", &file, "--json", "--", SCRIPTED]);
+    expect_documented("mcpd add, mcpd remove", &add);
+    assert_eq!(add.json()["name"], "git");
+    expect_documented("mcpd check", &run(&["check", &file, "--json"]));
+    let remove = run(&["remove", "files", "--file", &file, "--json"]);
+    expect_documented("mcpd add, mcpd remove", &remove);
+    assert_eq!(remove.json()["secrets"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn an_order_that_fails_is_told_as_json_and_by_the_code() {
+    let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
+    let told = daemon.client(&["restart", "sick", "--json"]).expect_code(1).json();
+    assert_eq!((&told["server"], &told["done"]), (&json!("sick"), &json!(false)));
+    assert!(told["reason"].as_str().is_some_and(|reason| reason.contains("code 3")), "{told}");
+}

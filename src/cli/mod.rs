@@ -19,6 +19,7 @@ mod demo;
 mod doctor;
 mod edited;
 mod health;
+mod help;
 mod import;
 mod json;
 mod log_level;
@@ -45,8 +46,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-
 use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
 use crate::admin::{CallsWanted, LogsWanted};
@@ -58,7 +57,7 @@ pub fn main() -> ExitCode {
     if let Some(done) = crate::apart::run_if_apart().or_else(completions::answer) {
         return done;
     }
-    let Arguments { runtime_dir, command } = Arguments::parse();
+    let Arguments { runtime_dir, command } = help::parse();
     let var = |name: &str| std::env::var_os(name);
     let found = match command {
         Command::Serve(_) => RuntimeDir::resolve(runtime_dir.clone(), var),

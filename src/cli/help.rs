@@ -1,0 +1,80 @@
+//! What `mcpd` and `mcpd --help` say: the commands by what a person wants, first what a newcomer needs.
+
+use std::fmt::Write;
+
+use anstyle::Style;
+use clap::{Command, CommandFactory, FromArgMatches};
+
+use super::arguments::Arguments;
+
+/// Commands by what they are for. One that is in none is in the last.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Set up", &["demo", "import", "add", "remove", "check", "service", "connect"]),
+    ("Look", &["status", "top", "tools", "calls", "logs", "doctor"]),
+    ("Do", &["call", "restart", "enable", "disable", "health", "reload", "log-level"]),
+    ("Also", &["serve"]),
+];
+const HEADING: Style = Style::new().bold();
+const EXAMPLES: [(&str, &str); 5] = [
+    ("mcpd import", "take over the servers of your other clients"),
+    ("mcpd service install", "have them run from now on"),
+    ("mcpd connect --print claude-code", "what points an agent here"),
+    ("mcpd status --watch", "how they are"),
+    ("mcpd tools files__read_file", "what a tool takes"),
+];
+
+/// The arguments of this process; ends it where they are wrong, or ask for help.
+pub(super) fn parse() -> Arguments {
+    let command = Arguments::command();
+    let overview = overview(&command);
+    let matches = command.override_help(overview).get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+fn overview(command: &Command) -> String {
+    let is_shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+    let commands: Vec<_> = command.get_subcommands().filter(is_shown).collect();
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("{about}\n\n{HEADING}Usage:{HEADING:#} mcpd [--runtime-dir DIR] COMMAND\n");
+    let is_grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
+    for (at, (heading, names)) in GROUPS.iter().enumerate() {
+        let named = names.iter().filter_map(|name| commands.iter().find(|command| command.get_name() == *name));
+        let others = commands.iter().filter(|command| at + 1 == GROUPS.len() && !is_grouped(command.get_name()));
+        let _ = writeln!(text, "\n{HEADING}{heading}:{HEADING:#}");
+        for command in named.chain(others) {
+            let _ = writeln!(text, "  {:12} {}", command.get_name(), short(command));
+        }
+    }
+    let _ = writeln!(text, "\n{HEADING}Examples:{HEADING:#}");
+    for (line, what) in EXAMPLES {
+        let _ = writeln!(text, "  {line:34} {what}");
+    }
+    text + "\n`mcpd COMMAND --help` tells more of a command. Exit codes: 0 fine · 1 a server is down, or what was\n\
+            asked for failed · 2 usage or configuration · 3 the daemon is not running\n"
+}
+
+/// The beginning of what it says of itself: its own help has the rest.
+fn short(command: &Command) -> String {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    about.split([',', ':', ';']).next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_there_once_and_all_fit_into_eighty_columns() {
+        let command = Arguments::command();
+        let text = anstream::adapter::strip_str(&overview(&command)).to_string();
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let begin = format!("\n  {:12} ", command.get_name());
+            assert_eq!(text.matches(&begin).count(), 1, "{begin:?} in {text}");
+        }
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+        let known = |name: &&str| command.find_subcommand(name).is_some() || *name == "service";
+        assert!(GROUPS.iter().flat_map(|(_, names)| names.iter()).all(known), "no command that there is not");
+    }
+}

@@ -12,49 +12,47 @@ use super::{linger, path};
 use crate::admin;
 use crate::cli::connect_print::this_program;
 use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, NOT_RUNNING, fail, say};
+use crate::cli::{FAILED, NOT_RUNNING, fail, json, say};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
-/// Of what `--json` prints.
-const FORMAT: u32 = 1;
-
-/// What `--json` prints. Fields are added, never renamed, unless [`FORMAT`] rises.
+/// What `--json` prints.
 #[derive(Debug, Serialize)]
 struct Report {
-    format: u32,
     /// Where the unit is; `None` if systemd knows none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
     /// systemd's word for whether it starts by itself.
     enabled: String,
     socket_enabled: String,
     /// systemd's word for how it is, and since when.
     active: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     /// What it says of itself.
     status: String,
     restarts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     lingers: Option<bool>,
     /// The version of the daemon that serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     /// The `PATH` that the drop-in gives.
+    #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     /// What should be done, in words.
     hints: Vec<String>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, json: bool) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
     let manager = match Manager::find(directory).await {
         Ok(manager) => manager,
         Err(why) => return fail(FAILED, why),
     };
     let report = Report::of(directory, &manager).await;
-    let said = match serde_json::to_string_pretty(&report) {
-        Ok(text) if json => say(text + "\n"),
-        Err(error) if json => fail(FAILED, error),
-        _ => say(report.text()),
-    };
+    let said = if as_json { json::page(&report).map_or_else(|code| code, say) } else { say(report.text()) };
     match report.pid {
         _ if said != ExitCode::SUCCESS => said,
         None => ExitCode::from(NOT_RUNNING),
@@ -73,7 +71,6 @@ impl Report {
         let daemon = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
         let drop_in = fs::read_to_string(manager.directory().join(PATH_DROP_IN)).ok();
         let mut report = Self {
-            format: FORMAT,
             unit: Some(get("FragmentPath")).filter(|path| !path.is_empty()),
             enabled: get("UnitFileState"),
             socket_enabled: socket.get("UnitFileState").cloned().unwrap_or_default(),

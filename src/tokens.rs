@@ -46,7 +46,7 @@ mod tests {
             (format!(r#"{{"name":"t","inputSchema":{schema}}}"#), 4 + (10 + schema.len()) * 5 / 21),
             (format!(r#"{{"inputSchema":{}}}"#, schema.replace(':', " :\t")), 4 + (10 + schema.len()) * 5 / 21),
             (format!(r#"{{"outputSchema":{schema},"annotations":{{}},"icons":[]}}"#), 4 + 10 * 5 / 21),
-            (r#"{"description":"Zeigt \u00e4hnliches\nan"}"#.to_owned(), 4 + (10 + 20) * 5 / 21),
+            (r#"{"description":"Zeigt \u00e4hnliches\nan"}"#.to_owned(), 4 + (10 + 19) * 5 / 21),
             ("[]".to_owned(), 4 + 10 * 5 / 21),
         ] {
             assert_eq!(estimate(10, &Bytes::from(definition.clone())), expected, "{definition}");

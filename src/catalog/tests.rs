@@ -81,7 +81,7 @@ fn a_denied_tool_is_neither_listed_nor_routed_under_any_name() {
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
     assert_eq!(
         catalog.exposure()[0][Kind::Tools],
-        Exposure { exposed: 1, denied: 1, tokens: 8, ..Exposure::default() }
+        Exposure { exposed: 1, denied: 1, tokens: 5, ..Exposure::default() }
     );
     for name in ["fs__write_file", "write_file", "fs__WRITE_FILE", "FS__write_file", "fs__write_file "] {
         assert!(catalog.route(Kind::Tools, name.as_bytes()).is_none(), "{name}");

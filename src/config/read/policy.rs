@@ -14,12 +14,12 @@ impl Reader<'_> {
     /// All formats have `allow` and `deny` for tools, and the rest only our own: other clients have other uses for its
     /// keys.
     pub(super) fn exposure(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Exposure> {
+        let table = format!("servers.{}", server.key);
         let tools = self.allow_and_deny(fields);
         let exposure = self.with_patterns(Exposure::default(), Kind::Tools, tools);
         if self.format != Format::Ours {
-            return exposure.map(|exposure| exposure.stated_in(&format!("mcpServers.{}", server.key)));
+            return exposure.map(|exposure| exposure.stated_in(&table));
         }
-        let table = format!("servers.{}", server.key);
         let exposed = self.key(fields, "expose", |reader, entry| Some(reader.exposed(entry)));
         let read_only = self.key(fields, "tools", |reader, entry| reader.read_only(&table, entry));
         let prompts = fields.take("prompts").map(|entry| self.patterns_of(&table, entry));

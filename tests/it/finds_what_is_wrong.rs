@@ -8,7 +8,7 @@ mod units;
 
 use serde_json::Value;
 
-use crate::support::{Daemon, Place, Ran, Server, Setup, run};
+use crate::support::{Daemon, Place, Ran, Server, Setup, run, until};
 
 /// One finding, as programs get it.
 #[derive(Debug)]
@@ -108,5 +108,10 @@ fn a_server_that_there_is_not_is_wrong_usage() {
     let ran = daemon.client(&["doctor", "flies"]).expect_code(2);
     assert!(ran.stderr.contains("no server `flies`: did you mean `files`?") && ran.stdout.is_empty(), "{ran}");
     expect_healthy(daemon.client(&["doctor", "--json", "files"]));
-    expect(daemon.client(&["doctor", "--json", "bad"]), "problem", "bad", "backoff");
+    // Between two waits it is being started.
+    let ran = until("it is seen while it waits", || {
+        let ran = daemon.client(&["doctor", "--json", "bad"]);
+        ran.stdout.contains("backoff").then_some(ran)
+    });
+    expect(ran, "problem", "bad", "backoff");
 }

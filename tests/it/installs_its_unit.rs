@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{MCPD, Place, Ran, Server, Setup, TAG, UserManager, until};
 
@@ -67,6 +67,28 @@ fn install_on_a_fresh_home_serves_at_once_and_uninstall_leaves_nothing() {
     manager.expect_nothing_left();
     assert!(manager.place().path("xdg-config/mcpd/config.toml").exists());
     service(&manager, &["uninstall"]).expect_code(0);
+}
+
+#[test]
+fn from_nothing_to_working_tools_it_takes_three_commands() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    let place = manager.place();
+    fs::remove_file(place.path("xdg-config/mcpd/config.toml")).expect("a newcomer has none");
+    let servers = json!({"mcpServers": {"notes": {"command": MCPD, "args": ["demo-server"]}}});
+    fs::create_dir(place.path("home/.cursor")).expect("a fresh home");
+    place.write("home/.cursor/mcp.json", servers.to_string());
+
+    manager.mcpd(&["import", "--yes"]).expect_code(0);
+    service(&manager, &["install", "--no-linger"]).expect_code(0);
+    let printed = manager.mcpd(&["connect", "--print", "cursor"]).expect_code(0).json();
+    let entry = &printed["mcpServers"]["mcpd"];
+    assert_eq!(entry["args"], json!(["connect"]), "nothing else is needed to find it");
+
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "notes__echo", "arguments": {"text": "it works"}}});
+    let ran = manager.converse(entry["command"].as_str().expect("a path"), &call);
+    let answer = ran.stdout.lines().find(|line| line.contains("\"id\":2")).unwrap_or_default();
+    assert!(answer.contains("it works"), "{ran}");
 }
 
 #[test]

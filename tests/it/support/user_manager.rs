@@ -79,10 +79,19 @@ impl UserManager {
 
     /// Has an agent say hello through `mcpd connect` and leave.
     pub(crate) fn connect(&self) -> Ran {
-        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}});
-        let script = format!("echo '{hello}' | {MCPD} connect");
-        run(self.command("sh").args(["-c", &script]))
+        self.say_through(MCPD, &[hello()])
+    }
+
+    /// Has an agent say hello through `connect` of this program, ask something, and leave.
+    pub(crate) fn converse(&self, program: &str, request: &Value) -> Ran {
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.say_through(program, &[hello(), ready, request.clone()])
+    }
+
+    fn say_through(&self, program: &str, messages: &[Value]) -> Ran {
+        let said: String = messages.iter().map(|message| format!("{message}\n")).collect();
+        let script = r#"printf %s "$1" | "$0" connect"#;
+        run(self.command("sh").args(["-c", script, program, &said]))
     }
 
     /// Asks a process to end, by its id in there.
@@ -163,6 +172,11 @@ impl UserManager {
         command.arg(program.as_ref());
         command
     }
+}
+
+fn hello() -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
 }
 
 impl Drop for UserManager {

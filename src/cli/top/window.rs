@@ -1,7 +1,7 @@
 //! Calls that have ended lately, and what they come to. Pure: the time is told, in milliseconds on any clock.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use crate::calls::report::CallReport;
@@ -109,31 +109,29 @@ impl Window {
 
     /// The slowest of them first.
     pub(super) fn slowest(&self, from: i64, count: usize) -> Vec<&Call> {
-        first(self.calls(from).collect(), count, |call| (Reverse(call.took_us), Reverse(call.at)))
+        let mut calls: Vec<_> = self.calls(from).collect();
+        let slower = |call: &&Call| (Reverse(call.took_us), Reverse(call.at));
+        if calls.len() > count {
+            // Most are never sorted.
+            calls.select_nth_unstable_by_key(count, slower);
+            calls.truncate(count);
+        }
+        calls.sort_by_key(slower);
+        calls
     }
 
-    /// The latest of them first.
+    /// The latest of them first. They are told in the order in which they ended, which is finer than their times.
     pub(super) fn last(&self, from: i64, count: usize) -> Vec<&Call> {
-        first(self.calls(from).collect(), count, |call| Reverse(call.at))
+        self.calls.iter().rev().filter(|call| call.at >= from).take(count).collect()
     }
 }
 
-/// The first `count` in the order of `key`: most are never sorted.
-fn first<K: Ord>(mut calls: Vec<&Call>, count: usize, key: impl Fn(&Call) -> K) -> Vec<&Call> {
-    if calls.len() > count {
-        calls.select_nth_unstable_by_key(count, |call| key(call));
-        calls.truncate(count);
-    }
-    calls.sort_by_key(|call| key(call));
-    calls
-}
-
-/// What `calls` come to, for each key that they have.
-pub(super) fn sums<'c, K: Eq + std::hash::Hash>(
+/// What `calls` come to, for each key that they have; in the order of keys, so that nothing jumps.
+pub(super) fn sums<'c, K: Ord>(
     calls: impl Iterator<Item = &'c Call>,
     key: impl Fn(&'c Call) -> K,
-) -> HashMap<K, Sums> {
-    let mut groups: HashMap<K, (Sums, Vec<u64>)> = HashMap::new();
+) -> BTreeMap<K, Sums> {
+    let mut groups: BTreeMap<K, (Sums, Vec<u64>)> = BTreeMap::new();
     for call in calls {
         let (sums, times) = groups.entry(key(call)).or_default();
         sums.calls += 1;

@@ -15,8 +15,6 @@ use crate::config::{self, ConfigError, Loaded, ServerConfig};
 use crate::daemon::cache_directory;
 use crate::server::last_known;
 
-/// What `format` was called before every command had it.
-const VERSION: u32 = json::FORMAT;
 /// Servers that a note for a person names.
 const MOST_NAMES: usize = 10;
 
@@ -94,7 +92,6 @@ struct Finding<'a> {
 
 #[derive(Serialize)]
 struct Shape<'a> {
-    version: u32,
     servers: usize,
     errors: usize,
     warnings: usize,
@@ -154,7 +151,6 @@ impl<'a> Findings<'a> {
             Finding { level: "error", message, label: None, file, line: None, column: None, help: None }
         });
         let shape = Shape {
-            version: VERSION,
             servers: self.servers,
             errors: self.errors,
             warnings: self.warnings,

@@ -59,7 +59,7 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
         Err(refused) => return fail(USAGE, refused),
     };
     let text = match wanted.json {
-        true => page::json(&groups).map_err(|error| fail(FAILED, error)),
+        true => page::json(&groups),
         false => Ok(page::render(&groups, Signs::of_stdout(), Look::of_stdout())),
     };
     let (_, problems) = count(&groups);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{FAILED, fail};
 
 /// Of every shape. Members are added while it stays; it rises when one is renamed, taken away, or means something else.
-pub(super) const FORMAT: u32 = 1;
+const FORMAT: u32 = 1;
 
 #[derive(Serialize)]
 struct Shaped<'a, T> {

@@ -91,7 +91,7 @@ fn programs_get_the_same_as_json() {
     let place = Place::new();
     let ran = check_text(&place, &["--json"], &format!("{}[servers.lost]\ncommand = '/none'\n", witness(&place)));
     let said = ran.expect_code(0).json();
-    assert_eq!((&said["version"], &said["servers"], &said["warnings"]), (&1.into(), &2.into(), &1.into()));
+    assert_eq!((&said["format"], &said["servers"], &said["warnings"]), (&1.into(), &2.into(), &1.into()));
     let warning = &said["diagnostics"][0];
     assert_eq!((&warning["level"], &warning["line"], &warning["column"]), (&"warning".into(), &5.into(), &11.into()));
     assert_eq!(warning["message"], "command `/none` does not exist");

@@ -129,7 +129,7 @@ fn what_a_profile_hides_is_told_by_its_name() {
 fn programs_are_told_the_same_in_one_object() {
     let daemon = daemon();
     let told = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
-    assert_eq!((&told["version"], &told["profile"]), (&json!(1), &json!("default")));
+    assert_eq!((&told["format"], &told["profile"]), (&json!(1), &json!("default")));
     assert_eq!(told["servers"][0], json!({ "name": "files", "state": "ready" }));
     let push = told["tools"].as_array().expect("a list").iter().find(|tool| tool["tool"] == "push").expect("listed");
     assert_eq!(push["hidden"], json!({ "why": "deny", "pattern": "p*", "table": "servers.git" }));

@@ -1,15 +1,15 @@
 //! The findings, for a person and for programs.
 
 use std::io::{self, IsTerminal};
+use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::finding::{Finding, Group, Verdict, count};
+use crate::cli::json;
 use crate::cli::look::{Look, Tone};
 use crate::cli::text::one_line;
 
-/// Raised when the shape of what `--json` prints changes in another way than by more members.
-const FORMAT: u32 = 1;
 /// Widest column of what was looked at, in characters; what is longer pushes its own line only.
 const WIDEST: usize = 24;
 
@@ -96,7 +96,6 @@ fn summary(warnings: usize, problems: usize) -> String {
 
 #[derive(Serialize)]
 struct Shape<'a> {
-    format: u32,
     version: &'static str,
     problems: usize,
     warnings: usize,
@@ -121,15 +120,11 @@ fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
 }
 
 /// The whole, for programs.
-///
-/// # Errors
-/// If it is no JSON, which texts and numbers always are.
-pub(super) fn json(groups: &[Group]) -> serde_json::Result<String> {
+pub(super) fn json(groups: &[Group]) -> Result<String, ExitCode> {
     let (warnings, problems) = count(groups);
     let findings = groups.iter().flat_map(|group| group.findings.iter().map(|finding| shown(group.title, finding)));
     let findings = findings.collect();
-    let shape = Shape { format: FORMAT, version: env!("CARGO_PKG_VERSION"), problems, warnings, findings };
-    serde_json::to_string_pretty(&shape).map(|text| text + "\n")
+    json::page(&Shape { version: env!("CARGO_PKG_VERSION"), problems, warnings, findings })
 }
 
 #[cfg(test)]

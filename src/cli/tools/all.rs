@@ -13,12 +13,8 @@ use crate::cli::text::one_line;
 use crate::cli::{json, refused, say};
 use crate::sockets::RuntimeDir;
 
-/// What `format` was called before every command had it.
-const SHAPE: u32 = json::FORMAT;
-
 #[derive(Serialize)]
 struct Shape<'a> {
-    version: u32,
     profile: &'a str,
     servers: &'a [ToolServer],
     tools: Vec<&'a ToolReport>,
@@ -36,7 +32,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
         return wanted.unknown("there is no server or tool", servers.iter().map(|one| &*one.name).chain(names));
     }
     if tools.json {
-        let shape = Shape { version: SHAPE, profile: &profile, servers: &servers, tools: chosen };
+        let shape = Shape { profile: &profile, servers: &servers, tools: chosen };
         return json::page(&shape).map_or_else(|code| code, say);
     }
     let shown = |server: &ToolServer| {

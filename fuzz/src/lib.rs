@@ -16,6 +16,7 @@ mod mcpd {
     pub mod naming;
     pub mod policy;
     pub mod progress;
+    pub mod tokens;
 
     /// How a call ended, as an answer says it.
     pub mod calls {
@@ -63,4 +64,6 @@ mod mcpd {
     }
 }
 
-pub use mcpd::{calls, catalog, config, jsonrpc, kind, level, moment, naming, policy, progress, server, session};
+pub use mcpd::{
+    calls, catalog, config, jsonrpc, kind, level, moment, naming, policy, progress, server, session, tokens,
+};

@@ -189,7 +189,7 @@ impl Conversation {
         }
         match (&self.stage, asking) {
             (Stage::Live, None) => drop(self.to_daemon.push(line)),
-            (Stage::Live, Some(asking)) => self.unanswered.push(self.to_daemon.push(line), asking),
+            (Stage::Live, Some(asking)) => self.unanswered.push(self.to_daemon.push(line), asking, None),
             (Stage::Away | Stage::Greeting(_), Some(asking)) => self.hold(line, asking, now),
             (Stage::Over(why), Some(asking)) => self.refuse(&asking, &unavailable(&why.clone())),
             (_, None) => {}
@@ -248,7 +248,7 @@ impl Conversation {
         let asking = Asking::plain(id);
         match fate {
             // It has begun to be written, or is too large to wait.
-            Some(Long::Passed) => self.unanswered.push(0, asking),
+            Some(Long::Passed) => self.unanswered.push(0, asking, None),
             Some(Long::Lost) => self.refuse(&asking, &gone()),
             Some(Long::Refused) | None => {
                 self.refuse(&asking, &overloaded("the message is too large to wait for mcpd"))

@@ -27,7 +27,8 @@ pub(super) struct Held {
 pub(super) struct Waiting {
     pub(super) line: Bytes,
     pub(super) asking: Asking,
-    since: Instant,
+    /// When it began to.
+    pub(super) since: Instant,
 }
 
 impl Held {

@@ -1,6 +1,7 @@
 //! Requests of the agent that the daemon has and has not answered. Pure.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -26,12 +27,14 @@ pub(super) struct Sent {
     /// Its number there.
     pub(super) number: u64,
     pub(super) asking: Asking,
+    /// Since when it had waited for this daemon, if it had.
+    pub(super) waited_since: Option<Instant>,
 }
 
 impl Unanswered {
-    pub(super) fn push(&mut self, number: u64, asking: Asking) {
+    pub(super) fn push(&mut self, number: u64, asking: Asking, waited_since: Option<Instant>) {
         self.bytes += asking.asked.iter().map(|asked| asked.id.len()).sum::<usize>();
-        self.lines.push_back(Sent { number, asking });
+        self.lines.push_back(Sent { number, asking, waited_since });
     }
 
     /// The oldest with this id was answered.

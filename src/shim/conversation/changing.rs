@@ -26,7 +26,8 @@ impl Conversation {
                 _ => unsent.take(sent.number),
             };
             match line {
-                Some(line) => self.hold(line, sent.asking, now),
+                // Daemons that come and go at once do not have it wait for longer.
+                Some(line) => self.hold(line, sent.asking, sent.waited_since.unwrap_or(now)),
                 None => self.refuse(&sent.asking, &gone()),
             }
         }
@@ -107,10 +108,10 @@ impl Conversation {
     }
 
     fn send_held(&mut self) {
-        while let Some(Waiting { line, asking, .. }) = self.held.take_first() {
+        while let Some(Waiting { line, asking, since }) = self.held.take_first() {
             let is_introduction = asking.introduces();
             let number = self.to_daemon.push(line);
-            self.unanswered.push(number, asking);
+            self.unanswered.push(number, asking, Some(since));
             // The agent may have said so without waiting for the answer.
             if is_introduction && self.memory.is_ready() {
                 self.to_daemon.push(reply::notification("notifications/initialized"));

@@ -192,3 +192,20 @@ fn what_an_agent_says_before_it_was_answered_is_said_in_its_order() {
     let found: Vec<_> = said.lines().zip(methods).map(|(line, method)| line.contains(method)).collect();
     assert_eq!(found, [true; 3], "{said}");
 }
+
+#[test]
+fn an_introduction_ends_though_daemons_come_and_go_at_once() {
+    let now = Instant::now();
+    let mut conversation = Conversation::new(Own { cwd: None, version: "1" }, 7);
+    let hello = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"v\"}}\n";
+    conversation.agent_says(Piece::Line(Bytes::from_static(hello)), now);
+    for seconds in 0..10 {
+        assert!(conversation.to_agent.is_empty() && conversation.due() == Some(now + Duration::from_secs(10)));
+        conversation.connected();
+        let mut written = Vec::new();
+        conversation.to_daemon.write_some(&mut written).now_or_never().expect("room").expect("room");
+        conversation.lost(now + Duration::from_secs(seconds));
+    }
+    conversation.expire(now + Duration::from_secs(10));
+    assert!(conversation.to_agent.bytes() > 0 && conversation.owes_nothing());
+}

@@ -65,8 +65,8 @@ struct Task<'a, F, S> {
     looks: Option<Interval>,
     /// The daemon takes no more.
     is_deaf: bool,
-    /// It has said something.
-    has_spoken: bool,
+    /// Since when it is there.
+    up_since: Instant,
     /// Until what is held has waited for too long, if anything is.
     sleep: Option<(Instant, Pin<Box<Sleep>>)>,
 }
@@ -97,7 +97,7 @@ pub(crate) async fn run<F>(
         input_ended: false,
         looks: None,
         is_deaf: false,
-        has_spoken: false,
+        up_since: Instant::now(),
         sleep: None,
     };
     poll_fn(|cx| task.poll(cx)).await

@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::FutureExt;
 use tokio::io::AsyncWrite;
@@ -13,6 +13,9 @@ use super::{Link, Task};
 use crate::shim::conversation::{News, Stage};
 use crate::shim::lines::Piece;
 use crate::shim::link::{Found, Waits, look};
+
+/// A daemon that was there for so long is looked for often when it goes.
+const STEADY: Duration = Duration::from_secs(1);
 
 impl<F, S> Task<'_, F, S> {
     /// Ready if anything has changed between the shim and daemons.
@@ -38,7 +41,7 @@ impl<F, S> Task<'_, F, S> {
 
     fn connected(&mut self, stream: UnixStream) {
         self.link = Link::Up(stream);
-        (self.is_deaf, self.has_spoken) = (false, false);
+        (self.is_deaf, self.up_since) = (false, Instant::now());
         self.conversation.connected();
     }
 
@@ -73,7 +76,6 @@ impl<F, S> Task<'_, F, S> {
                         self.conversation.daemon_says(line);
                     }
                 }
-                self.has_spoken = true;
                 if matches!(self.conversation.stage, Stage::Over(_)) {
                     self.link = Link::Down(None);
                 }
@@ -102,7 +104,8 @@ impl<F, S> Task<'_, F, S> {
 
     fn lost(&mut self) {
         let now = Instant::now();
-        if self.has_spoken {
+        // One that turns agents away says so before it hangs up, to all of them each time.
+        if now.saturating_duration_since(self.up_since) >= STEADY {
             self.waits = Waits::since(now);
         }
         self.from_daemon.drop_begun();

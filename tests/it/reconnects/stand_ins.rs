@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -208,4 +209,23 @@ fn a_daemon_warns_of_a_shim_of_another_version() {
     drop(Shim::ready(&place));
     assert_eq!(daemon.log().matches("mcpd connect").count(), 1, "{}", daemon.log());
     arguments(&agent.call("a__echo", &json!({})));
+}
+
+#[test]
+fn a_daemon_that_has_no_room_is_asked_ever_more_seldom() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    let mut shim = Shim::start(&place, &[]);
+    fake.introduced(&mut shim).hang_up();
+    let begin = Instant::now();
+    for _ in 0..8 {
+        let mut peer = fake.accept();
+        peer.expect_request("initialize");
+        peer.send(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -31003, "message": "full"}}));
+        peer.hang_up();
+    }
+    // Waits of 10, 20, 40 ms and so on; each may be half as long.
+    assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
+    let _peer = fake.introduced_again();
+    shim.shut_down_writing();
 }

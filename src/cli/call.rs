@@ -98,6 +98,8 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
     let arguments = match form.fitted(&Schema::of(&tool.said["inputSchema"]), &Process) {
         Ok(arguments) => arguments,
         Err(error) => {
+            // Names and choices are the server's.
+            let error = printable(&error);
             return fail(USAGE, format!("{}: {error}\n`mcpd tools {}` tells what it takes", tool.name, tool.name));
         }
     };

@@ -18,6 +18,7 @@ fn daemon() -> Daemon {
             "head": { "type": "integer" },
             "deep": { "type": "boolean" },
             "names": { "type": "array", "items": { "type": "string" } },
+            "\u{1b}[2J": { "type": "string" },
         },
         "required": ["path"],
         "additionalProperties": false,
@@ -66,6 +67,7 @@ fn what_a_tool_does_not_take_is_said_before_anything_is_sent() {
     let daemon = daemon();
     for (words, expected) in [
         (&[][..], "it needs `path` (string)"),
+        (&["nothing-like-it=x"], "there are path, \u{fffd}[2J, deep"),
         (&["pth=x"], "it takes no argument `pth`: did you mean `path`?"),
         (&["path=x", "head=many"], "`head` is of type integer, not `many`"),
         (&["path=@gone"], "gone: No such file"),

@@ -117,8 +117,12 @@ fn images_sounds_and_blobs_are_saved_where_the_caller_says() {
     {
         assert_eq!(fs::read_to_string(place.path("all").join(name)).expect(name), content);
     }
-    answered(&daemon, &both, &["-o", file.to_str().expect("text")]).expect_code(0);
-    assert_eq!(fs::read_to_string(place.path("one-2.png")).expect("numbered"), "blob", "nothing is lost");
+    for name in ["one-2.png", "one-3.png"] {
+        answered(&daemon, &both, &["-o", file.to_str().expect("text")]).expect_code(0);
+        assert_eq!(fs::read_to_string(place.path(name)).expect(name), "blob", "nothing is lost");
+        fs::write(place.path(name), "a person's own").expect("the test's own directory is writable");
+    }
+    assert_eq!(fs::read_to_string(place.path("one-2.png")).expect("it is there"), "a person's own");
     let nowhere = answered(&daemon, &both, &["-o", "/proc/none/x"]).expect_code(1);
     assert!(nowhere.stderr.contains("/proc/none/x: "), "{nowhere}");
 }

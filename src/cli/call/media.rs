@@ -19,7 +19,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Names tried for one file in a directory.
+/// Names tried for one file that has a number.
 const MOST_NAMES: usize = 10_000;
 
 /// What files of a type are called.
@@ -86,31 +86,27 @@ impl Media {
 }
 
 /// Saves all of them, and tells where. One goes into the file `place`; several go into files beside it that are numbered, and so
-/// do those for a directory, which are called as the `tool`. In a directory no file is written over.
+/// do those for a directory, which are called as the `tool`. Only the file that was named is written over.
 pub(super) fn save(all: &[Media], place: &Path, tool: &str) -> io::Result<Vec<PathBuf>> {
     let is_directory = place.is_dir() || place.as_os_str().as_encoded_bytes().ends_with(b"/");
     if is_directory {
         std::fs::create_dir_all(place)?;
-        return all.iter().map(|one| save_beside(one, place, tool)).collect();
+        let named = |one: &Media, number| place.join(format!("{tool}-{number}.{}", one.extension()));
+        return all.iter().map(|one| save_new(one, 1, |number| named(one, number))).collect();
     }
-    let named = |number: usize| match number {
-        1 => place.to_owned(),
-        _ => {
-            let stem = place.file_stem().unwrap_or_default().to_string_lossy();
-            let extension = place.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
-            place.with_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()))
-        }
-    };
-    let save = |(index, one): (usize, &Media)| {
-        let path = named(index + 1);
-        std::fs::write(&path, &one.data).map(|()| path)
+    let stem = place.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = place.extension().map(|extension| format!(".{}", extension.to_string_lossy())).unwrap_or_default();
+    let numbered = |number| place.with_file_name(format!("{stem}-{number}{extension}"));
+    let save = |(index, one): (usize, &Media)| match index {
+        0 => std::fs::write(place, &one.data).map(|()| place.to_owned()),
+        _ => save_new(one, index + 1, numbered),
     };
     all.iter().enumerate().map(save).collect()
 }
 
-fn save_beside(one: &Media, directory: &Path, tool: &str) -> io::Result<PathBuf> {
-    for number in 1..=MOST_NAMES {
-        let path = directory.join(format!("{tool}-{number}.{}", one.extension()));
+/// Saves one in a file that was not there, with the first number from `least` on that is free.
+fn save_new(one: &Media, least: usize, named: impl Fn(usize) -> PathBuf) -> io::Result<PathBuf> {
+    for path in (least..least + MOST_NAMES).map(named) {
         match File::create_new(&path) {
             Ok(mut file) => return file.write_all(&one.data).map(|()| path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -114,6 +114,20 @@ fn install_again_changes_only_what_is_out_of_date() {
 }
 
 #[test]
+fn a_unit_that_a_person_has_written_goes_on_after_uninstall() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    let unit = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=default.target\n";
+    manager.place().write(&format!("{UNITS}/mcpd.service"), unit);
+    manager.systemctl(&["daemon-reload"]).expect_code(0);
+    manager.systemctl(&["enable", "--now", "mcpd.service"]).expect_code(0);
+    let ran = service(&manager, &["uninstall"]).expect_code(0);
+    assert!(ran.stdout.contains("which somebody else has written"), "{ran}");
+    assert_eq!(manager.systemctl(&["is-enabled", "mcpd.service"]).stdout, "enabled\n");
+    assert_eq!(manager.property("ActiveState"), "active");
+    manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
+}
+
+#[test]
 fn a_unit_that_a_person_has_changed_is_left_alone_and_shown() {
     let Some(manager) = newcomer("$PATH") else { return };
     service(&manager, &["install"]).expect_code(0);

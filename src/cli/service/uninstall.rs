@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::files::ours;
 use super::install::line;
 use super::manager::{Manager, shown};
-use super::units::Author;
+use super::units::{Author, author};
 use crate::cli::{FAILED, fail};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{SERVICE, SOCKET};
@@ -29,7 +29,13 @@ async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
     let mut units = vec![SOCKET.to_owned(), SERVICE.to_owned()];
     units.extend(profile_sockets(&place));
     let mut known = Vec::new();
+    let is_anothers =
+        |unit: &str| fs::read_to_string(place.join(unit)).is_ok_and(|text| author(&text) == Author::Another);
     for unit in &units {
+        if is_anothers(unit) {
+            said("left", "would leave", &format!("{}, which somebody else has written", shown(&place.join(unit))));
+            continue;
+        }
         let state = manager.show(unit, "LoadState").await;
         if state.get("LoadState").is_some_and(|state| state != "not-found") {
             known.push(unit.as_str());

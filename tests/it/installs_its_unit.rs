@@ -114,6 +114,21 @@ fn install_again_changes_only_what_is_out_of_date() {
 }
 
 #[test]
+fn install_after_one_that_was_broken_off_has_the_daemon_run_by_what_was_written() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    service(&manager, &["install"]).expect_code(0);
+    let first = manager.property("MainPID");
+    // Written, and broken off before systemd was told.
+    let drop_in = manager.place().path(UNITS).join("mcpd.service.d/10-path.conf");
+    let text = fs::read_to_string(&drop_in).expect("it was written");
+    fs::write(&drop_in, text).expect("the test's own directory is writable");
+    assert_eq!(manager.property("NeedDaemonReload"), "yes");
+    let ran = service(&manager, &["install"]).expect_code(0);
+    assert!(ran.stdout.contains("daemon-reload") && ran.stdout.contains("restart"), "{ran}");
+    assert_ne!(manager.property("MainPID"), first);
+}
+
+#[test]
 fn a_unit_that_a_person_has_written_goes_on_after_uninstall() {
     let Some(manager) = newcomer("$PATH") else { return };
     let unit = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=default.target\n";

@@ -53,16 +53,19 @@ struct Plan<'a> {
 struct State {
     service_runs: bool,
     socket_listens: bool,
+    /// systemd has not read what is on disk: nor does the service run by it.
+    is_stale: bool,
 }
 
 impl State {
     async fn of(manager: &Manager<'_>) -> Self {
         let is = |state: &str| matches!(state, "active" | "reloading" | "activating");
-        let service = manager.show(SERVICE, "ActiveState").await;
+        let service = manager.show(SERVICE, "ActiveState,NeedDaemonReload").await;
         let socket = manager.show(SOCKET, "ActiveState").await;
+        let is_stale = service.get("NeedDaemonReload").is_some_and(|needs| needs == "yes");
         let [service_runs, socket_listens] =
             [service, socket].map(|unit| unit.get("ActiveState").is_some_and(|state| is(state)));
-        Self { service_runs, socket_listens }
+        Self { service_runs, socket_listens, is_stale }
     }
 }
 
@@ -86,7 +89,7 @@ impl<'a> Plan<'a> {
 
     /// The commands that start what is not started, and whether that begins a running daemon anew.
     fn jobs(&self) -> Vec<Vec<&'static str>> {
-        let changed = self.changes.iter().any(Change::is_due);
+        let changed = self.state.is_stale || self.changes.iter().any(Change::is_due);
         let is_old = self.running.as_ref().is_some_and(|running| running.version != env!("CARGO_PKG_VERSION"));
         let mut jobs = Vec::new();
         if changed {

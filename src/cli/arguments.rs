@@ -80,7 +80,7 @@ pub(super) enum Command {
     Add(super::add::Add),
     /// Take a server out of the configuration, and leave all else in it as it is
     Remove(super::remove::Remove),
-    /// Add the servers of other clients on this machine to the configuration, and leave all else in it as it is
+    /// Add the servers of other clients to the configuration, and leave all else in it as it is
     Import(super::import::Import),
     /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
     ///

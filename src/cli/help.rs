@@ -49,8 +49,9 @@ fn overview(command: &Command) -> String {
     for (line, what) in EXAMPLES {
         let _ = writeln!(text, "  {line:34} {what}");
     }
-    text + "\n`mcpd COMMAND --help` tells more of a command. Exit codes: 0 fine · 1 a server is down, or what was\n\
-            asked for failed · 2 usage or configuration · 3 the daemon is not running\n"
+    text + "\n`mcpd COMMAND --help` tells more of a command. Exit codes:\n\
+            0 fine · 1 a server is down, or what was asked for failed · 2 usage or\n\
+            configuration · 3 the daemon is not running\n"
 }
 
 /// The beginning of what it says of itself: its own help has the rest.
@@ -72,7 +73,7 @@ mod tests {
             assert_eq!(text.matches(&begin).count(), 1, "{begin:?} in {text}");
         }
         for line in text.lines() {
-            assert!(line.chars().count() <= 100, "{line}");
+            assert!(line.chars().count() <= 80, "{line}");
         }
         let known = |name: &&str| command.find_subcommand(name).is_some() || *name == "service";
         assert!(GROUPS.iter().flat_map(|(_, names)| names.iter()).all(known), "no command that there is not");

@@ -29,8 +29,7 @@ use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 const MINUTE: i64 = 60_000;
 /// Lines of a view that is shown once, beside those of servers.
 const ONCE: usize = 30;
-const FOOT: &str =
-    "sort by c calls · l latency · e errors · n name    w all or a minute · s slowest or last · q leaves";
+const FOOT: &str = "c calls, l latency, e errors, n name · w minute/all · s slowest/last · q leaves";
 
 /// What is to be shown.
 #[derive(Debug, Args)]

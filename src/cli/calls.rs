@@ -1,13 +1,15 @@
 //! `mcpd calls`.
 
+mod columns;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::text::one_line;
+use self::columns::Columns;
+use super::look::Look;
 use super::{NOT_RUNNING, fail, json, put, refused};
 use crate::admin::{self, CallsTold, CallsWanted, Next, Told};
-use crate::calls::report::CallReport;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(super) async fn run(directory: &RuntimeDir, wanted: CallsWanted, as_json: bool) -> ExitCode {
@@ -20,15 +22,19 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: CallsWanted, as_json: bo
 async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), ExitCode> {
     let follow = wanted.follow;
     let mut calls = admin::calls(socket, wanted).await.map_err(|error| refused(&error))?;
-    if !as_json {
-        put(header())?;
-    }
+    let columns = Columns::of(Look::of_stdout().width());
+    let mut has_header = as_json;
     loop {
-        match calls.next().await.map_err(|error| refused(&error))? {
+        let next = calls.next().await.map_err(|error| refused(&error))?;
+        if !has_header {
+            put(columns.header())?;
+            has_header = true;
+        }
+        match next {
             Some(Next::Told(Told::Call(call))) if as_json => {
                 put(json::line(&call)?)?;
             }
-            Some(Next::Told(Told::Call(call))) => put(row(&call))?,
+            Some(Next::Told(Told::Call(call))) => put(columns.row(&call))?,
             Some(Next::Told(Told::Missed(count))) => {
                 tell!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
             }
@@ -51,37 +57,6 @@ fn warn(told: CallsTold) {
             told.unwritten
         );
     }
-}
-
-fn header() -> String {
-    line(["TIME", "AGENT", "PID", "UID", "PROFILE", "SERVER", "TOOL", "OUTCOME", "TOOK", "REQUEST", "REPLY"])
-}
-
-fn row(call: &CallReport) -> String {
-    let dash = || "–".to_owned();
-    let outcome = call.code.map_or_else(|| call.outcome.clone(), |code| format!("{} {code}", call.outcome));
-    let cells = [
-        call.time.clone(),
-        call.client.as_deref().map_or_else(dash, one_line),
-        call.pid.map_or_else(dash, |pid| pid.to_string()),
-        call.uid.to_string(),
-        call.profile.clone(),
-        call.server.clone().unwrap_or_else(dash),
-        one_line(&call.tool),
-        outcome,
-        took(call.duration_ms),
-        call.request_bytes.to_string(),
-        call.reply_bytes.to_string(),
-    ];
-    let arguments = call.arguments.as_deref().map(|raw| format!("    {}\n", one_line(raw))).unwrap_or_default();
-    line(cells.each_ref().map(String::as_str)) + &arguments
-}
-
-/// Columns of fixed width: those who follow see one line at a time. A cell that is wider moves the rest of its line.
-fn line(cells: [&str; 11]) -> String {
-    const WIDTHS: [usize; 11] = [24, 20, 8, 6, 8, 12, 24, 12, 8, 8, 8];
-    let padded: String = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:width$}  ")).collect();
-    padded.trim_end().to_owned() + "\n"
 }
 
 /// As exact as it is short.

@@ -18,21 +18,37 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: LogsWanted, as_json: boo
 
 async fn show(socket: &Path, wanted: LogsWanted, as_json: bool) -> Result<(), ExitCode> {
     let follow = wanted.follow;
+    let whose = wanted.server.clone();
+    let mut has_any = false;
     let mut lines = admin::logs(socket, wanted).await.map_err(|error| refused(&error))?;
     loop {
         match lines.next().await.map_err(|error| refused(&error))? {
-            Some(Next::Told(Told::Line(line))) if as_json => {
-                put(json::line(&line)?)?;
+            Some(Next::Told(Told::Line(line))) => {
+                has_any = true;
+                put(if as_json { json::line(&line)? } else { shown(&line) })?;
             }
-            Some(Next::Told(Told::Line(line))) => put(shown(&line))?,
             Some(Next::Told(Told::LinesMissed { server, count })) => {
                 tell!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
             }
             Some(Next::Told(_)) => {}
-            Some(Next::All(_)) if follow => {}
-            Some(Next::All(_)) => return Ok(()),
+            Some(Next::All(_)) => {
+                if !has_any && !as_json {
+                    tell!("mcpd: {}", nothing(whose.as_deref()));
+                }
+                if !follow {
+                    return Ok(());
+                }
+            }
             None => return Err(fail(NOT_RUNNING, "the daemon has stopped")),
         }
+    }
+}
+
+/// What is said where there is no line: one who looks for what is wrong is not to be left with an empty screen.
+fn nothing(server: Option<&str>) -> String {
+    match server {
+        Some(server) => format!("{server} has written nothing to stderr; `mcpd doctor {server}` says how it is"),
+        None => "no server has written anything to stderr; `mcpd status` says how they are".to_owned(),
     }
 }
 

@@ -51,6 +51,18 @@ fn read_on(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 }
 
 #[test]
+fn where_there_is_no_line_that_is_said_with_what_tells_more() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let of_one = daemon.client(&["logs", "a"]).expect_code(0);
+    assert_eq!(
+        (&*of_one.stdout, &*of_one.stderr),
+        ("", "mcpd: a has written nothing to stderr; `mcpd doctor a` says how it is\n")
+    );
+    assert!(daemon.client(&["logs"]).expect_code(0).stderr.contains("`mcpd status`"));
+    assert_eq!(daemon.client(&["logs", "--json"]).expect_code(0).stderr, "");
+}
+
+#[test]
 fn a_line_is_told_with_its_time_and_who_wrote_it() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);

@@ -54,6 +54,14 @@ fn some() -> Report {
 }
 
 #[test]
+fn a_server_that_has_said_nothing_is_for_the_doctor() {
+    let silent = json!({"state": "backoff", "pid": null, "reason": "command `x` not found"});
+    let marked = json!({"state": "unresponsive", "vouched": "down", "reason": "was marked down by hand"});
+    let drawn = render(&report(vec![server("web", silent), server("git", marked)], Vec::new()), Look::PLAIN);
+    assert!(drawn.contains("→ mcpd doctor web\n") && drawn.contains("→ mcpd health git auto\n"), "{drawn}");
+}
+
+#[test]
 fn at_eighty_columns_nothing_is_wrapped_but_sentences() {
     let drawn = render(&some(), Look::of_width(80));
     assert_eq!(drawn, include_str!("tests/80.txt"), "\n{drawn}");

@@ -53,7 +53,17 @@ fn of_server(server: &ServerReport, look: Look) -> String {
         text += &sentence((Tone::Doubtful, "!"), &format!("{}: last error: {error}", server.name), look);
         details(last_words(server), look, &mut text);
     }
-    if text.is_empty() { text } else { text + &more(&format!("mcpd logs {}", server.name), look) }
+    if text.is_empty() { text } else { text + &more(&tells_more(server), look) }
+}
+
+/// What to run next: of a server that has said nothing, its log has nothing.
+fn tells_more(server: &ServerReport) -> String {
+    let name = &server.name;
+    match server.vouched.as_deref() {
+        Some("down") => format!("mcpd health {name} auto"),
+        _ if server.stderr.is_empty() => format!("mcpd doctor {name}"),
+        _ => format!("mcpd logs {name}"),
+    }
 }
 
 /// Whether it has failed, and may not do so this time.

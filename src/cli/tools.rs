@@ -26,7 +26,7 @@ use super::look::Look;
 use super::profile::Door;
 use super::waiting::waiting;
 use super::{FAILED, completions, fail, say};
-use crate::admin::report::{ToolReport, ToolsTold};
+use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
 use crate::admin::{self, AskError, Next, Told, ToolsWanted};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::tokens;
@@ -45,7 +45,7 @@ pub(super) struct Tools {
     /// Also those that agents do not see, and why; asks the operator's socket
     #[arg(long)]
     all: bool,
-    /// Print them as the daemon lists them, as JSON; with `--all`, as docs/operate.md says
+    /// Print them as the daemon lists them, as JSON; with `--all`, as docs/json.md says
     #[arg(long)]
     json: bool,
 }
@@ -82,12 +82,22 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
         Err(error) => Err(error),
     };
     match listed {
-        Ok(listed) => show(listed, &servers(directory, tools).await, tools, &wanted),
+        Ok(listed) => show(listed, &known(directory, tools).await, tools, &wanted),
         Err(error) => fail(FAILED, error),
     }
 }
 
-fn show(listed: Vec<Tool>, servers: &HashMap<String, String>, tools: &Tools, wanted: &Wanted<'_>) -> ExitCode {
+/// What the operator's socket says beside the list.
+#[derive(Default)]
+struct Known {
+    /// The server of each tool that is listed, by the tool's name there.
+    of: HashMap<String, String>,
+    /// All that are configured.
+    servers: Vec<ToolServer>,
+}
+
+fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) -> ExitCode {
+    let servers = &known.of;
     if let Some(tool) = listed.iter().find(|tool| tools.which.as_deref() == Some(&tool.name))
         && !tools.json
     {
@@ -95,6 +105,9 @@ fn show(listed: Vec<Tool>, servers: &HashMap<String, String>, tools: &Tools, wan
     }
     let has = |tool: &Tool| wanted.has(servers.get(&tool.name).map(String::as_str), &[&tool.name]);
     if !listed.iter().any(has) && tools.which.is_some() {
+        if let Some(server) = known.servers.iter().find(|one| Some(&*one.name) == tools.which.as_deref()) {
+            return fail(FAILED, unseen(server, tools));
+        }
         let names = listed.iter().map(|tool| &*tool.name);
         return wanted.unknown("agents see no server or tool", servers.values().map(String::as_str).chain(names));
     }
@@ -141,12 +154,20 @@ fn parsed(list: &[u8]) -> io::Result<Vec<Tool>> {
     tools.into_iter().map(tool).collect()
 }
 
-/// The server of each tool, as far as the operator's socket says it.
-async fn servers(directory: &RuntimeDir, tools: &Tools) -> HashMap<String, String> {
+/// Why there is nothing to list of a server, and what tells more.
+fn unseen(ToolServer { name, state, .. }: &ToolServer, tools: &Tools) -> String {
+    let options: String = tools.door.options().iter().map(|option| format!(" {option}")).collect();
+    match &**state {
+        "ready" | "idle" => format!("agents see no tools of `{name}`: `mcpd tools {name}{options} --all` says why"),
+        state => format!("agents see no tools of `{name}` ({state}): `mcpd doctor {name}` says what to do"),
+    }
+}
+
+/// As much of it as that socket tells in good time.
+async fn known(directory: &RuntimeDir, tools: &Tools) -> Known {
     let asked = ask(directory, ToolsWanted { profile: Some(tools.door.name().to_owned()), name: None });
-    let told = timeout(PATIENCE, asked).await.ok().and_then(Result::ok);
-    let told = told.into_iter().flat_map(|(tools, _)| tools);
-    told.filter_map(|tool| Some((tool.name?, tool.server))).collect()
+    let Ok(Ok((tools, ToolsTold { servers, .. }))) = timeout(PATIENCE, asked).await else { return Known::default() };
+    Known { of: tools.into_iter().filter_map(|tool| Some((tool.name?, tool.server))).collect(), servers }
 }
 
 /// All that the operator's socket has to tell.

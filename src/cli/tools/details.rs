@@ -1,9 +1,14 @@
 //! One tool: what it is for, what it takes, and how it is called.
 
+use std::iter;
+
+use unicode_width::UnicodeWidthStr;
+
 use super::Tool;
+use super::table::NARROWEST;
 use crate::cli::look::{Look, Tone};
 use crate::cli::schema::{Argument, Kind, Others, Schema};
-use crate::cli::text::{one_line, printable};
+use crate::cli::text::{one_line, printable, wrapped};
 
 pub(super) fn render(tool: &Tool) -> String {
     let look = Look::of_stdout();
@@ -11,13 +16,15 @@ pub(super) fn render(tool: &Tool) -> String {
     let mut text = format!("{} · ~{} tokens{}\n", look.paint(Tone::Head, &tool.name), tool.tokens(), hints(tool));
     let description = printable(tool.said["description"].as_str().unwrap_or_default());
     if !description.trim().is_empty() {
-        text += &format!("{}\n", description.trim());
+        for line in description.trim().lines() {
+            text += &(wrapped(line, 0, 0, look.width()) + "\n");
+        }
     }
     text.push('\n');
     if schema.arguments.is_empty() {
         text += "it takes no arguments\n";
     } else {
-        text += &look.table(["ARGUMENT", "TYPE", "NEEDED", "WHAT IT IS"], schema.arguments.iter().map(row));
+        text += &look.table(["ARGUMENT", "TYPE", "NEEDED", "WHAT IT IS"], rows(&schema, look));
         text += if schema.others == Others::Welcome { "and others of any name\n" } else { "" };
     }
     text + &format!("\nmcpd call {}{}\n", tool.name, example(&schema))
@@ -30,6 +37,24 @@ fn hints(tool: &Tool) -> String {
     let destroys = (said["destructiveHint"] == true && reads.is_none()).then_some(" · says that it may destroy");
     let task = (tool.said["execution"]["taskSupport"] == "required").then_some(" · runs as a task");
     [reads, destroys, task].into_iter().flatten().collect()
+}
+
+/// A row for each argument, and more of them for one of which more is said than the terminal is wide.
+fn rows(schema: &Schema, look: Look) -> Vec<[String; 4]> {
+    let rows: Vec<_> = schema.arguments.iter().map(row).collect();
+    let widest = |column: usize, heading: &str| {
+        rows.iter().map(|row| row[column].width()).max().unwrap_or_default().max(heading.len()) + 2
+    };
+    let before = widest(0, "ARGUMENT") + widest(1, "TYPE") + widest(2, "NEEDED");
+    let room = look.width().map(|width| width.saturating_sub(before).max(NARROWEST));
+    let split = |[name, kind, needed, said]: [String; 4]| {
+        let said = wrapped(&said, 0, 0, room);
+        let mut lines = said.lines().map(str::to_owned);
+        let first = [name, kind, needed, lines.next().unwrap_or_default()];
+        let others = lines.map(|line| [String::new(), String::new(), String::new(), line]);
+        iter::once(first).chain(others).collect::<Vec<_>>()
+    };
+    rows.iter().cloned().flat_map(split).collect()
 }
 
 fn row(argument: &Argument) -> [String; 4] {

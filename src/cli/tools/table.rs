@@ -12,7 +12,7 @@ use crate::likeness::nearest;
 use crate::policy::pattern;
 
 /// Characters of a text that are shown on however narrow a terminal.
-const NARROWEST: usize = 20;
+pub(super) const NARROWEST: usize = 20;
 
 /// Tools that stand together.
 #[derive(Debug)]

@@ -4,11 +4,12 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use super::finding::{Finding, Group, Verdict, count};
 use crate::cli::json;
 use crate::cli::look::{Look, Tone};
-use crate::cli::text::one_line;
+use crate::cli::text::{one_line, wrapped};
 
 /// Widest column of what was looked at, in characters; what is longer pushes its own line only.
 const WIDEST: usize = 24;
@@ -72,14 +73,25 @@ fn line(finding: &Finding, width: usize, signs: Signs, look: Look) -> String {
         Verdict::Problem { .. } => Tone::Bad,
     };
     let sign = look.paint(tone, &format!("{:1$}", signs.of(&finding.verdict), signs.width()));
-    let indent = " ".repeat(2 + signs.width() + 1);
-    let mut text = format!("  {sign} {:width$}  {}\n", one_line(&finding.about), one_line(&finding.found));
+    let inner = 2 + signs.width() + 1;
+    let indent = " ".repeat(inner);
+    let about = format!("{:width$}", one_line(&finding.about));
+    let found = one_line(&finding.found);
+    let first = inner + about.width() + 2;
+    let is_apart = |width| first + found.split(' ').next().unwrap_or_default().width() > width;
+    // A path that has no room there stands in a line of its own: one in pieces cannot be copied.
+    let mut text = if look.width().is_some_and(is_apart) {
+        let found = wrapped(&found, inner + 4, inner + 4, look.width());
+        format!("  {sign} {}\n{indent}    {found}\n", about.trim_end())
+    } else {
+        format!("  {sign} {about}  {}\n", wrapped(&found, first, inner + 4, look.width()))
+    };
     for line in &finding.lines {
         text += &look.paint(Tone::Faint, &format!("{indent}  | {}", one_line(line)));
         text += "\n";
     }
     if let Some(advice) = finding.verdict.advice() {
-        text += &format!("{indent}→ {}\n", one_line(advice));
+        text += &format!("{indent}→ {}\n", wrapped(&one_line(advice), inner + 2, inner + 2, look.width()));
     }
     text
 }
@@ -151,6 +163,14 @@ mod tests {
         );
         let marked = render(&groups(), Signs::Marks, Look::PLAIN);
         assert!(marked.contains("  ✗ notes  ") && marked.contains("\n    → wait"), "{marked}");
+    }
+
+    #[test]
+    fn on_a_terminal_sentences_go_on_where_it_ends() {
+        let text = render(&groups(), Signs::Marks, Look::of_width(24));
+        assert!(text.contains("  ✗ notes  backoff:\n        exited\u{fffd}[2J\n"), "{text}");
+        assert!(text.contains("    → `mcpd logs notes`\n"), "{text}");
+        assert!(text.contains("its column\n        slow\n"), "{text}");
     }
 
     #[test]

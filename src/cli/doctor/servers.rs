@@ -124,7 +124,11 @@ fn down(world: &World, report: &ServerReport, trial: Option<Trial>) -> Finding {
         "unresponsive" if report.vouched.as_deref() == Some("down") => world.mcpd(&format!("health {name} auto")),
         "unresponsive" => format!("{again}; if it is only busy, raise its `health_timeout`"),
         _ if why.contains("not found; PATH searched") => {
-            format!("install it, or write its whole path as `command`; then {again}")
+            let (install, write) = ("install it", "write its whole path as `command`");
+            match reloaded(world, &again) {
+                reload if reload == again => format!("{install}, or {write}; then {again}"),
+                reload => format!("{install}, then {again}; or {write}, then {reload}"),
+            }
         }
         _ if why.contains("did not answer `initialize`") => {
             format!("raise its `handshake_timeout`, or look at what it waits for; then {again}")

@@ -162,7 +162,9 @@ fn a_command_that_only_this_shell_has_is_told_from_one_that_nobody_has() {
     let finding = expect(doctor(&daemon), "problem", "no-such-program", "the command of `none` is not found");
     assert!(finding.get("advice").starts_with("write its whole path"), "{finding:?}");
     let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` not found");
-    assert!(finding.get("advice").starts_with("install it, or write its whole path"), "{finding:?}");
+    let advice = finding.get("advice");
+    assert!(advice.starts_with("install it, then `mcpd restart none "), "{finding:?}");
+    assert!(advice.contains("; or write its whole path as `command`, then `mcpd reload "), "{finding:?}");
 }
 
 #[test]

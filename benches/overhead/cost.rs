@@ -36,12 +36,16 @@ const CROWDED: [Row; 2] = [
     ("small call on one core, CPU of the middle", "µs", Marker::None, cpu),
 ];
 
+/// By what an agent launches that can open no socket: a copy of bytes that parses nothing, and `mcpd connect`.
+const LAUNCHED: [Row; 1] = [("small call by `mcpd connect`, p50", "µs", Marker::RatioAtMost(1.15), p50)];
+
 /// With a server of 1,000 tools. mcpd answers a list itself, so the marker is for the time.
 const LISTS: [Row; 1] = [("list of 1,000 tools, p50", "ms", Marker::AtMost(2.0), long_lists)];
 
 pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     measure_rows(&CALLS, || Side::all(3, cores::MIDDLE), effort, table)?;
     measure_rows(&CROWDED, || Side::all(3, cores::ENDS), effort, table)?;
+    measure_rows(&LAUNCHED, || Side::all_launched(3, cores::MIDDLE), effort, table)?;
     measure_rows(&LISTS, || Side::all(1000, cores::MIDDLE), effort, table)
 }
 

@@ -50,6 +50,7 @@ fn main() -> io::Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [echo::MODE, tools] => echo::serve(tools.parse().map_err(io::Error::other)?),
         [relay::MODE, socket, tools] => relay::serve(socket, tools),
+        [relay::LAUNCHED_MODE, socket] => relay::launched(socket),
         _ if arguments.iter().any(|argument| argument == "--quick") => measure(&Effort::QUICK),
         _ => measure(&Effort::FULL),
     }

@@ -15,6 +15,9 @@ use crate::{cores, echo, executable, procfs, relay};
 /// Starting or stopping takes milliseconds; this is when to give up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The runtime directory of mcpd, in its own.
+const RUN: &str = "run";
+
 /// A running mcpd or relay with its socket; killed when dropped.
 pub(crate) struct Middle {
     process: Child,
@@ -34,8 +37,8 @@ impl Middle {
         let servers: String = names.take(servers).map(|name| format!("[servers.{name}]\n{server}")).collect();
         fs::write(&config, servers)?;
         let mut command = Command::new(executable::path());
-        command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(directory.path().join("run"));
-        Self::start(command, directory, "run/mcp.sock", core)
+        command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(directory.path().join(RUN));
+        Self::start(command, directory, &format!("{RUN}/mcp.sock"), core)
     }
 
     pub(crate) fn relay(tools: usize, core: usize) -> io::Result<Self> {
@@ -53,6 +56,24 @@ impl Middle {
         let process = command.spawn()?;
         cores::pin(Some(Pid::from_child(&process)), core);
         Ok(Self { process, started, socket: directory.path().join(socket), directory })
+    }
+
+    /// What a client launches that cannot open the socket.
+    pub(crate) fn launched(&self) -> io::Result<Command> {
+        let mut command = match self.directory.path().join(RUN) {
+            run if self.socket.starts_with(&run) => {
+                let mut command = Command::new(executable::path());
+                command.args(["connect", "--runtime-dir"]).arg(run);
+                command
+            }
+            _ => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.arg(relay::LAUNCHED_MODE).arg(&self.socket);
+                command
+            }
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ok(command)
     }
 
     pub(crate) fn pid(&self) -> u32 {

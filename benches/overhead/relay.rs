@@ -1,7 +1,9 @@
 //! The measure of a middleman: socket to pipe and back, bytes copied, nothing parsed. Built like mcpd (tokio on one thread), so
 //! what mcpd costs beyond it is the price of understanding the messages.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net;
 use std::process::Stdio;
 
 use tokio::net::{UnixListener, UnixStream};
@@ -11,6 +13,9 @@ use crate::echo;
 
 /// The hidden argument that makes this program the relay; the socket's path and the servers' number of tools follow it.
 pub(crate) const MODE: &str = "relay";
+
+/// The one that makes it what a client launches to get there; the socket's path follows it.
+pub(crate) const LAUNCHED_MODE: &str = "relay-launched";
 
 /// What Linux gives a pipe; a smaller buffer would make the relay slow at large messages, and mcpd look good.
 const BUFFER: usize = 1 << 16;
@@ -24,6 +29,30 @@ pub(crate) fn serve(socket: &str, tools: &str) -> io::Result<()> {
             tokio::spawn(relay(agent, tools.to_owned()));
         }
     })
+}
+
+/// Joins standard streams to the socket, with two threads that wait for nothing but bytes.
+pub(crate) fn launched(socket: &str) -> io::Result<()> {
+    let from_relay = net::UnixStream::connect(socket)?;
+    let to_relay = from_relay.try_clone()?;
+    std::thread::spawn(move || {
+        // Whichever end leaves first.
+        let _ = copy(io::stdin().lock(), &to_relay);
+        let _ = to_relay.shutdown(Shutdown::Write);
+    });
+    copy(from_relay, io::stdout().lock())
+}
+
+fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = from.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(());
+        }
+        to.write_all(&buffer[..read])?;
+        to.flush()?;
+    }
 }
 
 async fn relay(mut agent: UnixStream, tools: String) -> io::Result<()> {

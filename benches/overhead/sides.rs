@@ -18,6 +18,8 @@ pub(crate) struct Side {
     pub(crate) agents: Vec<Connection>,
     prefix: &'static str,
     process: Process,
+    /// What joins the connection to it.
+    launched: Option<Child>,
 }
 
 /// What has to live as long as the connection.
@@ -36,22 +38,32 @@ impl Side {
         ])
     }
 
+    /// The same for agents that can only launch commands: what is in the middle is reached by `mcpd connect`, or by a copy of bytes.
+    pub(crate) fn all_launched(tools: usize, core: usize) -> io::Result<[Self; 3]> {
+        let [direct, relay, mcpd] = Self::all(tools, core)?;
+        Ok([direct, relay.launched()?, mcpd.launched()?])
+    }
+
     fn direct(tools: usize) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args([echo::MODE, &tools.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut server = command.spawn()?;
-        let (Some(stdin), Some(stdout)) = (server.stdin.take(), server.stdout.take()) else {
-            return Err(io::Error::other("the server has no pipes"));
-        };
-        let mut connection = Connection::to_pipes(stdin, stdout);
-        connection.initialize()?;
-        Ok(Self { connection, agents: Vec::new(), prefix: "", process: Process::Server(server) })
+        let (server, connection) = start(command)?;
+        Ok(Self { connection, agents: Vec::new(), prefix: "", process: Process::Server(server), launched: None })
+    }
+
+    fn launched(mut self) -> io::Result<Self> {
+        if let Process::Middle(middle) = &self.process {
+            let (launched, mut connection) = start(middle.launched()?)?;
+            await_tools(&mut connection)?;
+            (self.connection, self.launched) = (connection, Some(launched));
+        }
+        Ok(self)
     }
 
     fn behind(mut middle: Middle, prefix: &'static str) -> io::Result<Self> {
         let mut connection = middle.connect()?;
         await_tools(&mut connection)?;
-        Ok(Self { connection, agents: Vec::new(), prefix, process: Process::Middle(middle) })
+        Ok(Self { connection, agents: Vec::new(), prefix, process: Process::Middle(middle), launched: None })
     }
 
     /// A call of a tool of the echo server, which has another name behind mcpd.
@@ -80,12 +92,27 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        if let Process::Server(server) = &mut self.process {
-            // Both fail only if the server has ended already.
-            let _ = server.kill();
-            let _ = server.wait();
+        let server = match &mut self.process {
+            Process::Server(server) => Some(server),
+            Process::Middle(_) => None,
+        };
+        for child in server.into_iter().chain(&mut self.launched) {
+            // Both fail only if it has ended already.
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
+}
+
+/// Starts a server, or what leads to one, and introduces an agent.
+fn start(mut command: Command) -> io::Result<(Child, Connection)> {
+    let mut child = command.spawn()?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("the process has no pipes"));
+    };
+    let mut connection = Connection::to_pipes(stdin, stdout);
+    connection.initialize()?;
+    Ok((child, connection))
 }
 
 /// A daemon serves before its servers are up.

@@ -114,10 +114,7 @@ impl Picture {
                 ServerLine { name, state: Some(state.to_owned()), in_flight, calls_per_s: rate(sums.calls), sums }
             })
             .collect();
-        // Of those that are configured no more, and then of no server at all.
-        let mut others: Vec<_> = of_servers.into_iter().collect();
-        others.sort_by_key(|(name, _)| (name.is_none(), *name));
-        servers.extend(others.into_iter().map(|(name, sums)| {
+        servers.extend(of_servers.into_iter().map(|(name, sums)| {
             let (name, sums) = (name.map(str::to_owned), Told::from(sums));
             ServerLine { name, state: None, in_flight: 0, calls_per_s: rate(sums.calls), sums }
         }));

@@ -18,6 +18,11 @@ use crate::sockets::{RuntimeDir, SocketError};
 /// Until it is tried again beside a daemon that holds the lock and does not listen: one that is just starting, or stopping.
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// The code of a daemon that does not take its configuration.
+const REFUSED: i32 = 2;
+/// In place of what was said.
+const UNHEARD: &str = "its log cannot be written; `mcpd serve` in a terminal shows why";
+
 /// Starts one, and waits until it listens.
 pub(super) async fn start(directory: &RuntimeDir) -> Result<(), LaunchError> {
     let login = login::environment(std::env::vars_os()).await;
@@ -41,6 +46,8 @@ pub(super) async fn start(directory: &RuntimeDir) -> Result<(), LaunchError> {
         };
         let said = log.as_ref().map(|log| log.since(before));
         let is_there_already = SocketError::AlreadyRunning(directory.path().to_owned()).to_string();
+        // Of one without a log only this is known: beside another daemon it ends with another code.
+        let said = said.or_else(|| (ended.code() == Some(REFUSED)).then(|| UNHEARD.to_owned()));
         if let Some(said) = said.filter(|said| !said.contains(&is_there_already)) {
             return Err(LaunchError::Ended { how: how(ended), said, log: path() });
         }

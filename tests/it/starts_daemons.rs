@@ -202,6 +202,15 @@ fn a_daemon_that_ends_at_once_is_told_of_with_what_it_wrote() {
 }
 
 #[test]
+fn a_configuration_that_is_refused_is_told_of_at_once_though_no_log_can_be_written() {
+    let home = Home::plain();
+    home.place.write("xdg-config/mcpd/config.toml", "nonsense = 1\n");
+    home.place.write("home/.local", "no directory");
+    let ran = home.ask().expect_code(3);
+    assert!(ran.stderr.contains("ended at once with code 2") && ran.stderr.contains("`mcpd serve`"), "{ran}");
+}
+
+#[test]
 fn a_daemon_that_is_about_to_end_is_waited_for_and_followed_by_another() {
     let home = Home::plain();
     assert!(home.ask().stdout.contains("\"result\""));

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use futures_util::SinkExt;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::report::{HiddenReport, ToolReport, ToolServer, ToolsTold};
@@ -15,6 +16,8 @@ use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::manager::{Offered, Served, Unseen, View, shelves};
 use crate::tokens;
 
+/// Tools that are looked at in one turn.
+const SLICE: usize = 32;
 /// Characters told of a description.
 const MOST_TEXT: usize = 500;
 
@@ -36,9 +39,14 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: ToolsWanted
 async fn tell(operator: &mut Operator, whole: &View, seen: &View, wanted: &ToolsWanted) -> io::Result<Vec<ToolServer>> {
     let mut servers = Vec::new();
     for (shelf, member) in shelves(whole, seen).zip(&whole.servers) {
-        for offered in
-            shelf.tools().filter(|offered| wanted.name.as_deref().is_none_or(|name| offered.shown == Ok(name)))
-        {
+        for (index, offered) in shelf.tools().enumerate() {
+            // Each is read as a whole, and there may be thousands: agents have their turns between them.
+            if index % SLICE == SLICE - 1 {
+                yield_now().await;
+            }
+            if wanted.name.as_deref().is_some_and(|name| offered.shown != Ok(name)) {
+                continue;
+            }
             let definition = wanted.name.as_ref().map(|_| String::from_utf8_lossy(offered.definition).into_owned());
             let report = report(shelf.server(), &offered, definition);
             timeout(PATIENCE, operator.feed(event(Told::Tool(Box::new(report))))).await??;

@@ -15,8 +15,10 @@ mod reserve;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 pub(crate) use self::activation::Activated;
 pub use self::error::SocketError;
@@ -84,9 +86,8 @@ impl RuntimeDir {
     pub fn of_daemon(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
         let is_told = given.is_some() || var("XDG_RUNTIME_DIR").is_some_and(|path| Path::new(&path).is_absolute());
         let resolved = Self::resolve(given, var);
-        let is_served = |found: &Self| UnixStream::connect(found.socket(AGENT_SOCKET)).is_ok();
         match of_login_session() {
-            Some(session) if !is_told && !resolved.as_ref().is_ok_and(is_served) => Ok(session),
+            Some(session) if !is_told && !resolved.as_ref().is_ok_and(Self::is_served) => Ok(session),
             _ => resolved,
         }
     }
@@ -94,6 +95,14 @@ impl RuntimeDir {
     /// Below the directory of a login session.
     fn of_session(session: &Path) -> Self {
         Self { path: session.join("mcpd"), told_by: ToldBy::Session }
+    }
+
+    /// Whether a daemon listens there. Nobody is waited for: one that is stopped may have no room for one more, and listens.
+    pub(crate) fn is_served(&self) -> bool {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let Ok(address) = SocketAddrUnix::new(self.socket(AGENT_SOCKET)) else { return false };
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .is_ok_and(|socket| matches!(connect(&socket, &address), Ok(()) | Err(Errno::AGAIN)))
     }
 
     /// The directory itself.
@@ -226,5 +235,23 @@ mod tests {
         check(None, &both[1..], Some("/home/u/.local/state/mcpd/run"));
         check(None, &[("XDG_RUNTIME_DIR", ""), both[1]], Some("/home/u/.local/state/mcpd/run"));
         check(None, &[], None);
+    }
+
+    #[test]
+    fn a_daemon_that_has_no_room_for_one_more_serves_and_nobody_waits_for_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let directory = RuntimeDir::resolve(Some(place.path().to_owned()), |_| None).expect("it is given");
+        assert!(!directory.is_served());
+        let socket =
+            || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
+        let (listener, address) =
+            (socket(), SocketAddrUnix::new(directory.socket(AGENT_SOCKET)).expect("a short path"));
+        rustix::net::bind(&listener, &address).expect("nobody has it");
+        assert!(!directory.is_served(), "nobody listens yet");
+        rustix::net::listen(&listener, 0).expect("it is bound");
+        connect(socket(), &address).expect("there is room for one");
+        assert!(directory.is_served());
+        drop(listener);
+        assert!(!directory.is_served());
     }
 }

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use super::profile::{Door, is_served};
+use super::profile::Door;
 use super::{FAILED, NOT_RUNNING, fail};
 use crate::launch;
 use crate::shim::{self, End, News, Own, Places};
@@ -48,7 +48,7 @@ async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<U
     loop {
         match UnixStream::connect(&socket).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(FULL).await,
-            Err(error) if may_start && is_missing(&error) && !is_served(directory) => {
+            Err(error) if may_start && is_missing(&error) && !directory.is_served() => {
                 may_start = false;
                 launch::ensure(directory).await.map_err(|error| fail(NOT_RUNNING, error))?;
             }

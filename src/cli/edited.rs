@@ -1,6 +1,5 @@
 //! What the commands that edit the configuration have in common.
 
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use crate::config::edit::Proposed;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
-use crate::sockets::{AGENT_SOCKET, RuntimeDir};
+use crate::sockets::RuntimeDir;
 
 /// The file to edit: the one that was named, else the user's.
 ///
@@ -60,7 +59,7 @@ pub(super) fn check(named: Option<&Path>, file: &ConfigFile, text: &str, secrets
 
 /// Has a running daemon take over what was edited, if that is wanted; else says how.
 pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool, as_json: bool) -> ExitCode {
-    let running = directory.filter(|directory| UnixStream::connect(directory.socket(AGENT_SOCKET)).is_ok());
+    let running = directory.filter(RuntimeDir::is_served);
     match running {
         Some(directory) if wanted => block_on(reload::run(&directory, as_json)),
         Some(_) => {

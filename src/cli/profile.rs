@@ -1,7 +1,6 @@
 //! `--profile NAME`: the agent socket that a command goes to.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use clap_complete::ArgValueCandidates;
 
 use super::{USAGE, completions, fail, no_connection};
 use crate::config::{Profile, is_profile_name};
-use crate::sockets::{AGENT_SOCKET, RuntimeDir, agent_socket};
+use crate::sockets::{RuntimeDir, agent_socket};
 
 /// An agent socket, by its profile.
 #[derive(Debug, Args)]
@@ -45,7 +44,7 @@ impl Door {
     /// Says why it cannot be used: no daemon serves, or it has no such profile, or something else.
     pub(super) fn closed(&self, directory: &RuntimeDir, path: PathBuf, error: &io::Error) -> ExitCode {
         let is_missing = error.kind() == io::ErrorKind::NotFound && self.profile != Profile::DEFAULT;
-        if is_missing && is_served(directory) { self.unknown(directory) } else { no_connection(path, error) }
+        if is_missing && directory.is_served() { self.unknown(directory) } else { no_connection(path, error) }
     }
 
     fn unknown(&self, directory: &RuntimeDir) -> ExitCode {
@@ -54,9 +53,4 @@ impl Door {
         let name = self.profile.escape_debug();
         fail(USAGE, format!("there is no profile `{name}`; the daemon has: {}", there.join(", ")))
     }
-}
-
-/// Whether a daemon serves, whatever profiles it has.
-pub(super) fn is_served(directory: &RuntimeDir) -> bool {
-    UnixStream::connect(directory.socket(AGENT_SOCKET)).is_ok()
 }

@@ -17,10 +17,21 @@ const AROUND: usize = 4;
 /// What a tool costs that is listed as `definition`, under a name of `name` bytes.
 #[must_use]
 pub fn estimate(name: usize, definition: &Bytes) -> usize {
+    of_bytes(name, passed_on(definition))
+}
+
+/// The same, where it is known how many bytes of the definition are [`passed_on`].
+#[must_use]
+pub fn of_bytes(name: usize, passed_on: usize) -> usize {
+    AROUND + (name + passed_on) * TOKENS / BYTES
+}
+
+/// How many bytes of a tool's definition clients pass on beside its name.
+#[must_use]
+pub fn passed_on(definition: &Bytes) -> usize {
     let [description, schema] = members(definition, ["description", "inputSchema"]).unwrap_or_default();
     let description = description.and_then(|raw| text(&raw)).map_or(0, |text| text.len());
-    let schema = schema.map_or(0, |raw| compact(&raw));
-    AROUND + (name + description + schema) * TOKENS / BYTES
+    description + schema.map_or(0, |raw| compact(&raw))
 }
 
 /// The length of JSON without the white space between its parts: clients write it anew.

@@ -66,7 +66,7 @@ fn report(server: &str, offered: &Offered<'_>, definition: Option<String>) -> To
         tool: offered.tool.to_owned(),
         name: name.map(str::to_owned),
         description,
-        tokens: tokens::estimate(name.unwrap_or(offered.tool).len(), offered.definition),
+        tokens: tokens::of_bytes(name.unwrap_or(offered.tool).len(), offered.passed_on),
         hidden: offered.shown.err().map(hidden),
         definition,
     }

@@ -18,7 +18,7 @@ fn lists(offered: Offered<'_>) -> Lists {
     let item = |kind: Kind, key: &str| {
         let definition = Bytes::from(format!(r#"{{"{}":"{key}"}}"#, kind.key()));
         let start = definition.len() - key.len() - 3;
-        Item { key: key.into(), raw_key: definition.slice(start..definition.len() - 1), definition }
+        Item { key: key.into(), raw_key: definition.slice(start..definition.len() - 1), definition, passed_on: 0 }
     };
     Lists::from_fn(|kind| {
         let items = offered[kind as usize].iter().map(|key| item(kind, key)).collect();

@@ -78,7 +78,7 @@ impl Catalog {
             _ => source.settings.request_limit(),
         };
         if kind == Kind::Tools {
-            self.exposure[server][kind].tokens += tokens::estimate(vacant.key().len(), &item.definition);
+            self.exposure[server][kind].tokens += tokens::of_bytes(vacant.key().len(), item.passed_on);
         }
         list.add_renamed(item, vacant.key());
         vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });

@@ -15,6 +15,8 @@ pub struct Item {
     pub raw_key: Bytes,
     /// The whole object, raw.
     pub definition: Bytes,
+    /// Bytes that clients pass on to a model of a tool beside its name ([`crate::tokens`]); 0 of other things.
+    pub passed_on: usize,
 }
 
 /// Of things of one kind: there the rest follows from the definition.

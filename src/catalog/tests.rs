@@ -12,7 +12,7 @@ fn tool(name: &str) -> Item {
     let raw = serde_json::to_string(name).expect("a string");
     let definition = Bytes::from(format!(r#"{{"x":1.10,"name":{raw},"z":null,"a":[]}}"#));
     let raw_name = definition.slice(17..17 + raw.len());
-    Item { key: name.into(), raw_key: raw_name, definition }
+    Item { key: name.into(), raw_key: raw_name, definition, passed_on: 0 }
 }
 
 struct Server {
@@ -115,7 +115,7 @@ fn a_tool_that_is_listed_twice_is_not_exposed_if_what_comes_first_is_not() {
     let mut one = server("s", &[], &[]);
     let item = |reads_only: bool| {
         let definition = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
-        Item { key: "t".into(), raw_key: definition.slice(8..11), definition }
+        Item { key: "t".into(), raw_key: definition.slice(8..11), definition, passed_on: 0 }
     };
     one.lists[Kind::Tools] = Arc::new(List { items: vec![item(false), item(true)], truncated: false });
     one.policy = Policy::default().read_only(true);
@@ -129,7 +129,7 @@ fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
     let item = |key: &str, uri: &&str| {
         let definition = Bytes::from(format!(r#"{{"{key}":"{uri}","name":"x"}}"#));
         let raw_key = definition.slice(key.len() + 4..key.len() + 6 + uri.len());
-        Item { key: (*uri).into(), raw_key, definition }
+        Item { key: (*uri).into(), raw_key, definition, passed_on: 0 }
     };
     let list = |key: &str, uris: &[&str]| {
         Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false })

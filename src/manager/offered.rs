@@ -19,6 +19,8 @@ pub(crate) struct Offered<'a> {
     pub(crate) tool: &'a str,
     /// The whole object, raw.
     pub(crate) definition: &'a Bytes,
+    /// Bytes of it that clients pass on to a model beside the name.
+    pub(crate) passed_on: usize,
     /// The name that agents see it by.
     pub(crate) shown: Result<&'a str, Unseen<'a>>,
 }
@@ -80,7 +82,7 @@ impl Shelf<'_> {
         self.list.items.iter().map(move |item| {
             let is_first = before.insert(&item.key);
             let shown = self.shown(&item.key, &item.definition, is_first);
-            Offered { tool: &item.key, definition: &item.definition, shown }
+            Offered { tool: &item.key, definition: &item.definition, passed_on: item.passed_on, shown }
         })
     }
 

@@ -48,7 +48,8 @@ mod tests {
 
     fn list(name: &str, truncated: bool) -> Arc<List> {
         let definition = Bytes::from(format!("{{\"name\":{name:?}}}"));
-        let item = Item { key: name.into(), raw_key: definition.slice(8..definition.len() - 1), definition };
+        let item =
+            Item { key: name.into(), raw_key: definition.slice(8..definition.len() - 1), definition, passed_on: 0 };
         Arc::new(List { items: vec![item], truncated })
     }
 

@@ -88,7 +88,7 @@ fn item(kind: Kind, key: &str, reads_only: bool) -> Item {
     let definition = format!(r#"{{"{member}":{raw},"annotations":{{"readOnlyHint":{reads_only}}}}}"#);
     let definition = Bytes::from(definition);
     let begin = member.len() + 4;
-    Item { key: key.into(), raw_key: definition.slice(begin..begin + raw.len()), definition }
+    Item { key: key.into(), raw_key: definition.slice(begin..begin + raw.len()), definition, passed_on: 0 }
 }
 
 /// The names, URIs or templates that agents see.

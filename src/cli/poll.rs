@@ -1,18 +1,62 @@
 //! The state of the daemon, once a second, for what is shown live. A daemon that is gone is looked for again.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::look::{Look, Tone};
+use super::text::{one_line, span, wrapped};
+use super::{FAILED, refused};
 use crate::admin::{self, AskError, report::Report};
 
 /// Between two looks.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
+/// What is heard, look by look.
+pub(super) type Reports = mpsc::Receiver<Result<Report, AskError>>;
+
+/// The state as it was known last.
+pub(super) struct Known {
+    pub(super) report: Report,
+    /// Since when the daemon does not answer, and what is said of that.
+    gone: Option<(Instant, String)>,
+}
+
+impl Known {
+    /// Waits for the first look.
+    ///
+    /// # Errors
+    /// If no daemon answers: that is said, and this is how to end.
+    pub(super) async fn first(reports: &mut Reports) -> Result<Self, ExitCode> {
+        match reports.recv().await {
+            Some(Ok(report)) => Ok(Self { report, gone: None }),
+            Some(Err(error)) => Err(refused(&error)),
+            None => Err(ExitCode::from(FAILED)),
+        }
+    }
+
+    pub(super) fn hear(&mut self, told: Result<Report, AskError>) {
+        match told {
+            Ok(report) => (self.report, self.gone) = (report, None),
+            Err(error) => _ = self.gone.get_or_insert_with(|| (Instant::now(), error.to_string())),
+        }
+    }
+
+    /// What stands above the last report of a daemon that does not answer; nothing while it does.
+    pub(super) fn absence(&self, look: Look) -> String {
+        let Some((since, error)) = &self.gone else { return String::new() };
+        let for_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let said =
+            format!("{} – trying again, for {} so far; below is what was known last", one_line(error), span(for_ms));
+        format!("{} {}\n\n", look.paint(Tone::Bad, "✗"), wrapped(&said, 2, 4, look.width()))
+    }
+}
+
 /// Asks from now on; whoever drops the receiver ends it. A look that is not taken holds up the next.
-pub(super) fn status(socket: PathBuf) -> mpsc::Receiver<Result<Report, AskError>> {
+pub(super) fn status(socket: PathBuf) -> Reports {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut looks = interval(EVERY);

@@ -17,7 +17,7 @@ use crate::admin;
 use crate::admin::report::{Report, ServerReport};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) use self::watch::{absent, run as watch};
+pub(super) use self::watch::run as watch;
 
 pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> ExitCode {
     let socket = directory.socket(ADMIN_SOCKET);

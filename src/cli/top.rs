@@ -18,11 +18,9 @@ pub(super) use self::picture::Sort;
 use self::view::{Below, view};
 use self::window::Window;
 use super::look::Look;
+use super::poll::{self, Known, Reports};
 use super::screen::{Screen, Turn, dimensions};
-use super::status::absent;
-use super::{FAILED, fail, json, poll, put, refused};
-use crate::admin::AskError;
-use crate::admin::report::Report;
+use super::{FAILED, fail, json, put, refused};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// How far back calls count, unless all that are known do.
@@ -49,9 +47,7 @@ pub(super) struct Top {
 struct State {
     began: Instant,
     window: Window,
-    report: Report,
-    /// Since when the daemon does not answer, and what is said of that.
-    gone: Option<(Instant, String)>,
+    known: Known,
     sort: Sort,
     below: Below,
     only_minute: bool,
@@ -60,17 +56,15 @@ struct State {
 pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
     let socket = directory.socket(ADMIN_SOCKET);
     let mut reports = poll::status(socket.clone());
-    let report = match reports.recv().await {
-        Some(Ok(report)) => report,
-        Some(Err(error)) => return refused(&error),
-        None => return ExitCode::from(FAILED),
+    let known = match Known::first(&mut reports).await {
+        Ok(known) => known,
+        Err(code) => return code,
     };
     let mut calls = feed::calls(socket);
     let mut state = State {
         began: Instant::now(),
         window: Window::default(),
-        report,
-        gone: None,
+        known,
         sort: top.sort,
         below: Below::default(),
         only_minute: true,
@@ -80,8 +74,6 @@ pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
     }
     live(state, reports, calls).await.unwrap_or_else(|error| fail(FAILED, error))
 }
-
-type Reports = mpsc::Receiver<Result<Report, AskError>>;
 
 /// Shows what is known after all that there was is told and one interval has passed.
 async fn once(
@@ -97,7 +89,7 @@ async fn once(
             biased;
             heard = calls.recv() => if let Some(heard) = heard { state.hear(heard) },
             report = reports.recv() => match report {
-                Some(Ok(report)) => state.report = report,
+                Some(Ok(report)) => state.known.report = report,
                 Some(Err(error)) => return Err(refused(&error)),
                 None => return Err(ExitCode::from(FAILED)),
             },
@@ -121,8 +113,7 @@ async fn live(mut state: State, mut reports: Reports, mut calls: mpsc::Receiver<
                 heard = calls.recv() => if let Some(heard) = heard { state.hear(heard) },
                 report = reports.recv() => {
                     match report {
-                        Some(Ok(report)) => (state.report, state.gone) = (report, None),
-                        Some(Err(error)) => _ = state.gone.get_or_insert_with(|| (Instant::now(), error.to_string())),
+                        Some(told) => state.known.hear(told),
                         None => return Ok(ExitCode::from(FAILED)),
                     }
                     break;
@@ -148,7 +139,7 @@ impl State {
     fn hear(&mut self, heard: Heard) {
         match heard {
             Heard::Anew => {
-                let up = i64::try_from(self.report.uptime_ms).unwrap_or(i64::MAX);
+                let up = i64::try_from(self.known.report.uptime_ms).unwrap_or(i64::MAX);
                 self.window = Window::new(self.now().saturating_sub(up));
             }
             Heard::Cut => self.window.is_cut(),
@@ -175,12 +166,12 @@ impl State {
     fn picture(&self) -> Picture {
         let now = self.now();
         let from = if self.only_minute { now - MINUTE } else { i64::MIN };
-        Picture::of(&self.window, &self.report, (from, now), self.sort)
+        Picture::of(&self.window, &self.known.report, (from, now), self.sort)
     }
 
     fn draw(&self, screen: &Screen) -> io::Result<()> {
         let look = Look::of_stdout();
-        let absence = self.gone.as_ref().map(|(since, error)| absent(error, *since, look)).unwrap_or_default();
+        let absence = self.known.absence(look);
         let (width, rows) = dimensions();
         let height = rows.saturating_sub(1 + absence.lines().count());
         let drawn = view(&self.picture(), (self.sort, self.below), look, height);

@@ -4,47 +4,38 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::render;
-use crate::admin::AskError;
 use crate::admin::report::Report;
-use crate::cli::look::{Look, Tone};
+use crate::cli::look::Look;
+use crate::cli::poll::{self, Known, Reports};
 use crate::cli::screen::{Screen, Turn};
-use crate::cli::text::{one_line, span, wrapped};
-use crate::cli::{FAILED, fail, json, poll, put, refused};
+use crate::cli::{FAILED, fail, json, put};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-
-type Reports = mpsc::Receiver<Result<Report, AskError>>;
 
 pub(in crate::cli) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
     let mut reports = poll::status(directory.socket(ADMIN_SOCKET));
-    let first = match reports.recv().await {
-        Some(Ok(report)) => report,
-        Some(Err(error)) => return refused(&error),
-        None => return ExitCode::from(FAILED),
+    let known = match Known::first(&mut reports).await {
+        Ok(known) => known,
+        Err(code) => return code,
     };
     if io::stdout().is_terminal() && !as_json {
-        return on_screen(reports, first).await.unwrap_or_else(|error| fail(FAILED, error));
+        return on_screen(reports, known).await.unwrap_or_else(|error| fail(FAILED, error));
     }
-    match print(reports, first, as_json).await {
+    match print(reports, known.report, as_json).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
     }
 }
 
-async fn on_screen(mut reports: Reports, mut report: Report) -> io::Result<ExitCode> {
+async fn on_screen(mut reports: Reports, mut known: Known) -> io::Result<ExitCode> {
     let mut screen = Screen::open()?;
-    let mut gone: Option<(Instant, String)> = None;
     loop {
         let look = Look::of_stdout();
-        let absence = gone.as_ref().map(|(since, error)| absent(error, *since, look)).unwrap_or_default();
-        screen.draw(&(absence + &render(&report, look)), "every second · q leaves")?;
+        screen.draw(&(known.absence(look) + &render(&known.report, look)), "every second · q leaves")?;
         tokio::select! {
             told = reports.recv() => match told {
-                Some(Ok(told)) => (report, gone) = (told, None),
-                Some(Err(error)) => _ = gone.get_or_insert_with(|| (Instant::now(), error.to_string())),
+                Some(told) => known.hear(told),
                 None => return Ok(ExitCode::from(FAILED)),
             },
             turn = screen.turn() => if let Turn::Leave(signal) = turn {
@@ -53,13 +44,6 @@ async fn on_screen(mut reports: Reports, mut report: Report) -> io::Result<ExitC
             },
         }
     }
-}
-
-/// What stands above the last report of a daemon that does not answer.
-pub(in crate::cli) fn absent(error: &str, since: Instant, look: Look) -> String {
-    let for_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let said = format!("{} – trying again, for {} so far; below is what was known last", one_line(error), span(for_ms));
-    format!("{} {}\n\n", look.paint(Tone::Bad, "✗"), wrapped(&said, 2, 4, look.width()))
 }
 
 async fn print(mut reports: Reports, first: Report, as_json: bool) -> Result<(), ExitCode> {

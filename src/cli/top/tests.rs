@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::admin::report::Report;
 
 fn report() -> Report {
     let server = |name: &str, state: &str, in_flight: u32| {

@@ -16,6 +16,11 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     (likeness >= ALIKE).then_some(name)
 }
 
+/// What to add to a sentence about `word`, which is none of `known`: nothing if none is much like it.
+pub(crate) fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    nearest(word, known).map(|name| format!(": did you mean `{name}`?")).unwrap_or_default()
+}
+
 /// How alike they are. A short word with two letters exchanged is alike as well, and so is a tool's name to the one that agents know.
 fn likeness(word: &str, name: &str) -> f64 {
     let is_its_end = !word.is_empty() && name.strip_suffix(word).is_some_and(|before| before.ends_with("__"));

@@ -1,6 +1,6 @@
 //! Programs that a server cannot be run by, because they are not there.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Look;
 use crate::config::diagnostic::Diagnostic;
@@ -44,8 +44,7 @@ pub(crate) fn unfound(program: &Program, sources: &dyn Sources) -> Option<(Strin
 fn not_on_path(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
     let own = program.env.get("PATH");
     let path = own.cloned().or_else(|| sources.var("PATH")).unwrap_or_default();
-    let mut candidates = std::env::split_paths(&path).map(|directory: PathBuf| directory.join(&program.command));
-    if path.contains(AGENT_CWD) || candidates.any(|candidate| sources.is_program(&candidate)) {
+    if path.contains(AGENT_CWD) || sources.on_path(&program.command, &path).is_some() {
         return None;
     }
     let searched = match own {

@@ -32,7 +32,7 @@ use super::text::printable;
 use super::tools::{self, Tool};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, fail};
-use crate::likeness::nearest;
+use crate::likeness::hint;
 use crate::sockets::RuntimeDir;
 
 /// What the call's progress is told under.
@@ -161,8 +161,7 @@ async fn patience(limit: Option<Duration>) {
 }
 
 fn unknown(name: &str, listed: &[Tool]) -> ExitCode {
-    let hint = nearest(name, listed.iter().map(|tool| &*tool.name));
-    let hint = hint.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
+    let hint = hint(name, listed.iter().map(|tool| &*tool.name));
     fail(FAILED, format!("Unknown tool: {}{hint}", printable(name)))
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::look::Look;
+use super::text::{count, listed};
 use super::{FAILED, USAGE, json, put};
 use crate::advice;
 use crate::catalog::Lists;
@@ -129,7 +130,7 @@ impl<'a> Findings<'a> {
             tell!("{hint}");
         }
         if !self.unknown.is_empty() {
-            let names = listed(&self.unknown);
+            let names = listed(&self.unknown, MOST_NAMES);
             tell!(
                 "note: patterns and names were not checked of {names}: what they offer is known once they have run\n"
             );
@@ -138,7 +139,6 @@ impl<'a> Findings<'a> {
 
     /// In one line.
     fn summary(&self) -> String {
-        let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         if self.refusal.is_some() {
             return format!("{}: this configuration is refused", count(self.errors, "error"));
         }
@@ -158,14 +158,6 @@ impl<'a> Findings<'a> {
             diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
         };
         json::page(&shape)
-    }
-}
-
-/// The first of `names`, and how many more there are.
-fn listed(names: &[&str]) -> String {
-    match names.len().checked_sub(MOST_NAMES) {
-        Some(more @ 1..) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
-        _ => names.join(", "),
     }
 }
 
@@ -196,8 +188,8 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         for (count, expected) in [(1, "s1"), (2, "s1, s2"), (10, "s9, s10"), (11, "s10 and 1 more"), (12, "and 2 more")]
         {
-            assert!(listed(&names[..count]).ends_with(expected), "{count}");
+            assert!(listed(&names[..count], MOST_NAMES).ends_with(expected), "{count}");
         }
-        assert!(!listed(&names).contains("s11"));
+        assert!(!listed(&names, MOST_NAMES).contains("s11"));
     }
 }

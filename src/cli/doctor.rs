@@ -32,7 +32,7 @@ use super::{FAILED, USAGE, completions, connect_print, fail, put};
 use crate::admin::report::Report;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, Loaded, ServerConfig};
-use crate::likeness::nearest;
+use crate::likeness::hint;
 use crate::sockets::RuntimeDir;
 
 #[derive(Debug, clap::Args)]
@@ -137,9 +137,6 @@ fn known(wanted: &Wanted, configured: Option<&[ServerConfig]>, report: Option<&R
     }
     match wanted.servers.iter().find(|name| !names.contains(&name.as_str())) {
         None => Ok(()),
-        Some(name) => {
-            let meant = nearest(name, names).map(|nearest| format!(": did you mean `{nearest}`?"));
-            Err(format!("there is no server `{}`{}", name.escape_debug(), meant.unwrap_or_default()))
-        }
+        Some(name) => Err(format!("there is no server `{}`{}", name.escape_debug(), hint(name, names))),
     }
 }

@@ -3,7 +3,7 @@
 //! What would be written is a diff on stdout and nothing else is, so that it can be piped; what became of each server is said
 //! on stderr. `found` reads the clients' files, `diff` draws, `ask` asks, `write` writes.
 
-mod ask;
+pub(super) mod ask;
 pub(super) mod diff;
 mod found;
 mod told;

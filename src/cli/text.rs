@@ -87,6 +87,15 @@ pub(super) fn span(ms: u64) -> String {
     shown.map(|(count, unit)| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
 }
 
+/// The first `most` of `names`, and how many more there are.
+pub(super) fn listed(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<_> = names.iter().take(most).map(AsRef::as_ref).collect();
+    match names.len().checked_sub(most) {
+        Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
+        _ => shown.join(", "),
+    }
+}
+
 /// So many of a thing.
 pub(super) fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Group};
-use super::program::found_on;
 use super::world::World;
 use crate::admin::report::AgentReport;
 use crate::clients::{CLIENTS, Client};
@@ -140,7 +139,7 @@ impl<'a> Entry<'a> {
         let search = Process.var("PATH").unwrap_or_default();
         let is_there = match command.contains('/') {
             true => Process.is_program(Path::new(command)),
-            false => found_on(command, &search, &Process).is_some(),
+            false => Process.on_path(command, &search).is_some(),
         };
         if !is_there {
             return Finding::problem(title, format!("is to run `{command}`, which is not there ({file})"), again);

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::finding::{Finding, Group};
 use super::world::World;
 use crate::advice;
+use crate::cli::text;
 use crate::config::diagnostic::{Diagnostic, Medium};
 use crate::config::{ConfigError, Loaded};
 use crate::daemon::cache_directory;
@@ -34,8 +35,7 @@ fn holds(world: &World, loaded: &Loaded) -> Vec<Finding> {
                 // A text takes whatever is written to it.
                 let _ = write!(found, ", {}", file.display());
             }
-            let plural = if servers.len() == 1 { "" } else { "s" };
-            Finding::fine("files", format!("{found}: {} server{plural}", servers.len()))
+            Finding::fine("files", format!("{found}: {}", text::count(servers.len(), "server")))
         }
     };
     let more = warnings.len().saturating_sub(SHOWN);

@@ -48,7 +48,7 @@ pub(super) async fn elsewhere(world: &World) -> Option<RuntimeDir> {
     let others = others(world.directory.as_ref().map(RuntimeDir::path), home.as_deref(), geteuid().as_raw());
     for path in others {
         let directory = RuntimeDir::resolve(Some(path), |_| None).ok()?;
-        if !matches!(Daemon::look(&directory).await, Daemon::Absent) {
+        if !matches!(Daemon::look(&directory).await, (Daemon::Absent, _)) {
             return Some(directory);
         }
     }

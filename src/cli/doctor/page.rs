@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use super::finding::{Finding, Group, Verdict, count};
 use crate::cli::json;
 use crate::cli::look::{Look, Tone};
-use crate::cli::text::{one_line, wrapped};
+use crate::cli::text::{self, one_line, wrapped};
 
 /// Widest column of what was looked at, in characters; what is longer pushes its own line only.
 const WIDEST: usize = 24;
@@ -97,12 +97,11 @@ fn line(finding: &Finding, width: usize, signs: Signs, look: Look) -> String {
 }
 
 fn summary(warnings: usize, problems: usize) -> String {
-    let counted = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     match (problems, warnings) {
         (0, 0) => "no problem found".to_owned(),
-        (0, _) => format!("no problem found, {}", counted(warnings, "warning")),
-        (_, 0) => counted(problems, "problem"),
-        _ => format!("{}, {}", counted(problems, "problem"), counted(warnings, "warning")),
+        (0, _) => format!("no problem found, {}", text::count(warnings, "warning")),
+        (_, 0) => text::count(problems, "problem"),
+        _ => format!("{}, {}", text::count(problems, "problem"), text::count(warnings, "warning")),
     }
 }
 

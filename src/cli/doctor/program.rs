@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 
@@ -25,7 +24,7 @@ fn version() -> Finding {
 fn others() -> Option<Finding> {
     let own = std::env::current_exe().ok()?;
     let path = Process.var("PATH").unwrap_or_default();
-    let first = found_on("mcpd", &path, &Process)?;
+    let first = Process.on_path("mcpd", &path)?;
     (first.canonicalize().ok()? != own).then(|| {
         let first = first.display();
         Finding::warning(
@@ -36,12 +35,6 @@ fn others() -> Option<Finding> {
             ),
         )
     })
-}
-
-/// Where a program of this name is on a PATH.
-pub(super) fn found_on(name: &str, path: &str, sources: &dyn Sources) -> Option<PathBuf> {
-    let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
-    candidates.into_iter().find(|candidate| sources.is_program(candidate))
 }
 
 fn system() -> Finding {

@@ -12,9 +12,9 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
-use super::program::found_on;
 use super::world::World;
 use crate::advice;
+use crate::cli::text::listed;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{Program, ServerConfig};
 
@@ -66,7 +66,7 @@ fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, world: 
     let search = program.env.get("PATH").cloned().or_else(|| world.sources.var("PATH")).unwrap_or_default();
     let path = match program.command.contains('/') {
         true => Some(PathBuf::from(&program.command)),
-        false => found_on(&program.command, &search, &world.sources),
+        false => world.sources.on_path(&program.command, &search),
     };
     // What depends on the agent is not known.
     let Some(path) = path.filter(|path| path.is_absolute()) else { return };
@@ -82,7 +82,7 @@ fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, world: 
 fn unfound(server: &ServerConfig, program: &Program, (complaint, help): (String, String), world: &World) -> Finding {
     let command = program.secrets.masked(&program.command);
     let found = format!("the command of `{}` {complaint}", server.name);
-    let here = Process.var("PATH").and_then(|path| found_on(&program.command, &path, &Process));
+    let here = Process.var("PATH").and_then(|path| Process.on_path(&program.command, &path));
     let advice = match here.filter(|_| world.sources.is_daemons() && !program.command.contains('/')) {
         Some(here) => format!(
             "this shell has it, and the daemon has another PATH: write `command = \"{}\"`, or start the daemon again with the PATH of \
@@ -106,7 +106,7 @@ async fn program(used: &Used<'_>) -> Vec<Finding> {
         return vec![Finding::fine(name, format!("{shown}; {of}"))];
     };
     let mut findings = vec![runner(&name, &used.path, words, used, &of).await];
-    if let Some(by) = runs_by.and_then(|by| found_on(by, &used.search, &Process)) {
+    if let Some(by) = runs_by.and_then(|by| Process.on_path(by, &used.search)) {
         findings.push(runner(runs_by.unwrap_or_default(), &by, &["--version"], used, &format!("for {name}")).await);
     }
     findings
@@ -137,8 +137,7 @@ async fn runner(name: &str, path: &Path, words: &[&str], used: &Used<'_>, of: &s
 }
 
 fn of_servers(servers: &[&str]) -> String {
-    let more = if servers.len() > NAMED { format!(" and {} more", servers.len() - NAMED) } else { String::new() };
-    format!("for {}{more}", servers[..servers.len().min(NAMED)].join(", "))
+    format!("for {}", listed(servers, NAMED))
 }
 
 /// The first line that a program prints; a reason on one line if it fails.
@@ -172,7 +171,7 @@ fn missing_interpreter(script: &Path, search: &str) -> Option<String> {
     File::open(script).ok()?.take(FIRST_LINE).read_to_end(&mut first).ok()?;
     let (interpreter, name) = interpreter(&String::from_utf8_lossy(&first))?;
     let is_there = match &name {
-        Some(name) => found_on(name, search, &Process).is_some(),
+        Some(name) => Process.on_path(name, search).is_some(),
         None => Process.is_program(Path::new(&interpreter)),
     };
     (!is_there).then(|| name.unwrap_or(interpreter))

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::finding::{Finding, Group};
 use super::world::World;
 use crate::admin::report::ServerReport;
+use crate::cli::text;
 use crate::config::ServerConfig;
 use crate::manager::FIRST_LISTS;
 
@@ -74,7 +75,7 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
         (report.resources_exposed, "resource"),
         (usize::try_from(report.skipped_lines).unwrap_or(usize::MAX), "stray stdout line"),
     ];
-    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(*count, what));
+    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| text::count(*count, what));
     for part in software.chain(protocol).chain(counts) {
         found += &format!(", {part}");
     }
@@ -228,11 +229,6 @@ fn neglected(world: &World, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::fine(name, format!("{found}; {}", world.mcpd(&format!("enable {name}/{first}")))));
     }
     findings
-}
-
-/// Such as `2 tools`.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// To the millisecond below a second, else to a tenth of one.

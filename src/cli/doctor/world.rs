@@ -55,7 +55,7 @@ impl World {
     /// Looks at the daemon in `directory`. `named` are the files of the configuration that a person has named, if any.
     pub(super) async fn look(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
         let (daemon, holder) = match &directory {
-            Some(directory) => (Daemon::look(directory).await, lock_holder(&directory.socket(LOCK))),
+            Some(directory) => Daemon::look(directory).await,
             None => (Daemon::Absent, None),
         };
         let process = daemon.process();
@@ -95,11 +95,11 @@ impl World {
 }
 
 impl Daemon {
-    /// Asks the daemon in `directory` how it is.
-    pub(super) async fn look(directory: &RuntimeDir) -> Self {
+    /// Asks the daemon in `directory` how it is; tells also who holds the lock there.
+    pub(super) async fn look(directory: &RuntimeDir) -> (Self, Option<u32>) {
         let holder = lock_holder(&directory.socket(LOCK));
         let process = |pid: Option<u32>| pid.and_then(Seen::of);
-        match timeout(ANSWER, admin::status(&directory.socket(ADMIN_SOCKET))).await {
+        let daemon = match timeout(ANSWER, admin::status(&directory.socket(ADMIN_SOCKET))).await {
             Ok(Ok(report)) => Self::Answers { process: process(Some(report.pid)), report: Box::new(report) },
             Ok(Err(AskError::NotRunning(_))) if holder.is_none() => Self::Absent,
             Ok(Err(AskError::NotRunning(_))) => {
@@ -112,7 +112,8 @@ impl Daemon {
                 let reason = format!("nothing within {}", humantime::format_duration(ANSWER));
                 Self::Silent { process: process(holder), reason }
             }
-        }
+        };
+        (daemon, holder)
     }
 
     pub(super) fn process(&self) -> Option<&Seen> {

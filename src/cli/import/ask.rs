@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::cli::text::one_line;
+use crate::cli::text::{count, one_line};
 use crate::config::import::{Content, Prompt, SecretFile};
 
 /// What a terminal sends for Ctrl-C and Ctrl-D when it is not to act upon them.
@@ -15,8 +15,12 @@ const TAKEN_BACK: [u8; 2] = [8, 127];
 
 /// Whether `servers` servers are to be added to the file at `path`.
 pub(super) fn agrees(servers: usize, path: &Path) -> io::Result<bool> {
-    let what = if servers == 1 { "1 server".to_owned() } else { format!("{servers} servers") };
-    let answer = line(&format!("Add {what} to {}? [y/N] ", path.display()))?;
+    is_yes(&format!("Add {} to {}?", count(servers, "server"), path.display()))
+}
+
+/// Whether the answer to `question` is yes.
+pub(in crate::cli) fn is_yes(question: &str) -> io::Result<bool> {
+    let answer = line(&format!("{question} [y/N] "))?;
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 

@@ -1,11 +1,13 @@
 //! Whether a user's services run while nobody is logged in: systemd-logind's word for it is that the user lingers.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::Command;
 use tokio::time::timeout;
+
+use crate::cli::import::ask::is_yes;
 
 /// For logind to answer, a question for a password included.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,9 +32,7 @@ pub(super) fn is_wanted() -> bool {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return false;
     }
-    let _ = write!(io::stderr(), "Run mcpd also while you are not logged in (loginctl enable-linger)? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+    is_yes("Run mcpd also while you are not logged in (loginctl enable-linger)?").unwrap_or(false)
 }
 
 async fn loginctl(arguments: &[&str]) -> Result<String, String> {

@@ -1,12 +1,10 @@
 //! The `PATH` that servers are found on: the login shell's, without what is there for one session only.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
-
 use super::manager::variable;
+use crate::config::interpolate::{Process, Sources};
 use crate::login;
 
 /// What is most often needed to run servers.
@@ -46,10 +44,7 @@ fn lasting(path: &str) -> String {
 /// A line for each of the usual launchers of servers: where it is.
 pub(super) fn launchers(path: &str) -> Vec<String> {
     let find = |name: &str| {
-        let mut candidates = std::env::split_paths(path).map(|directory| directory.join(name));
-        let is_program =
-            |file: &PathBuf| file.is_file() && access(file.as_os_str().as_bytes(), Access::EXEC_OK).is_ok();
-        candidates.find(is_program).map_or_else(|| "not found".to_owned(), |file| file.display().to_string())
+        Process.on_path(name, path).map_or_else(|| "not found".to_owned(), |file| file.display().to_string())
     };
     LAUNCHERS.iter().map(|name| format!("{name}: {}", find(name))).collect()
 }

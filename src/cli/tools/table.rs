@@ -6,9 +6,9 @@ use globset::GlobMatcher;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::look::{Look, Tone};
-use crate::cli::text::{beginning, one_line};
+use crate::cli::text::{beginning, count, one_line};
 use crate::cli::{USAGE, fail};
-use crate::likeness::nearest;
+use crate::likeness::hint;
 use crate::policy::pattern;
 
 /// Characters of a text that are shown on however narrow a terminal.
@@ -70,8 +70,7 @@ impl<'w> Wanted<'w> {
     /// Says that there is nothing of the kind, in these words.
     pub(super) fn unknown<'k>(&self, words: &str, known: impl Iterator<Item = &'k str>) -> ExitCode {
         let word = self.word.unwrap_or_default();
-        let hint = nearest(word, known).map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
-        fail(USAGE, format!("{words} `{}`{hint}", word.escape_debug()))
+        fail(USAGE, format!("{words} `{}`{}", word.escape_debug(), hint(word, known)))
     }
 }
 
@@ -107,7 +106,7 @@ fn counts<'r>(rows: impl Iterator<Item = &'r Row> + Clone) -> String {
     let shown = rows.clone().filter(|row| !row.is_hidden);
     let tokens: usize = shown.clone().map(|row| row.tokens).sum();
     let hidden = rows.filter(|row| row.is_hidden).count();
-    let mut text = plural(shown.count(), "tool");
+    let mut text = count(shown.count(), "tool");
     if hidden > 0 {
         text += &format!(" · {hidden} not seen");
     }
@@ -122,16 +121,12 @@ fn total<'r>(rows: impl Iterator<Item = &'r Row> + Clone, groups: &[Group], look
     let of = match groups.iter().filter(|group| group.server.is_some()).count() {
         0 | 1 if groups.len() == 1 && groups[0].server.is_some() => return None,
         0 => String::new(),
-        servers => format!(" of {}", plural(servers, "server")),
+        servers => format!(" of {}", count(servers, "server")),
     };
     let counted = counts(rows);
     let (tools, rest) = counted.split_once(" · ").unwrap_or((&counted, ""));
     let rest = if rest.is_empty() { String::new() } else { format!(" · {rest}") };
     Some(look.paint(Tone::Head, &format!("{tools}{of}{rest}")) + "\n")
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -42,6 +42,12 @@ pub trait Sources {
     /// Whether it is a file that this user may execute.
     fn is_program(&self, path: &Path) -> bool;
 
+    /// The first program of this name in the directories of `path`, which is written as the variable is.
+    fn on_path(&self, name: &str, path: &str) -> Option<PathBuf> {
+        let mut candidates = std::env::split_paths(path).map(|directory| directory.join(name));
+        candidates.find(|candidate| self.is_program(candidate))
+    }
+
     /// Those of a file, and of each directory above it, links resolved.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ fn a_long_wait_says_what_is_waited_for_and_leaves_nothing() {
     terminal.line("m restart slow");
     let meanwhile = terminal.wait("restarting slow · ");
     assert!(!meanwhile.contains("slow: ready"), "{meanwhile}");
-    let screen = terminal.wait("slow: ready");
+    let screen = terminal.wait("slow: ready\n$");
     assert_eq!(screen, "$ m restart slow\nslow: ready\n$");
     // Nobody sees what is piped.
     let ran = daemon.client(&["restart", "slow"]).expect_code(0);

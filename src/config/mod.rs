@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::launch::AGENT_CWD;
-pub use self::launch::{Launch, Program, Remote, Secrets};
+pub use self::launch::{Launch, OAuth, OAuthSettings, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
 pub(crate) use self::read::fitted_name;

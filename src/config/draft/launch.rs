@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::super::interpolate::{Sources, Template, Undefined};
-use super::super::launch::{AGENT_CWD, Launch, Program, Remote, Secrets};
+use super::super::launch::{AGENT_CWD, Launch, OAuth, Program, Remote, Secrets};
 use super::super::sourced::{Sourced, values};
 
 /// What one table says of it.
@@ -78,7 +78,7 @@ impl RemoteDraft {
             return Err(Undefined::Unfit { key: "headers", complaint: "has one with a control character" });
         }
         let roots = filling.roots(&self.roots)?;
-        Ok(Remote { url, headers, roots, secrets: filling.secrets })
+        Ok(Remote { url, headers, roots, oauth: OAuth::default(), secrets: filling.secrets })
     }
 }
 

@@ -53,7 +53,7 @@ pub enum ClientState {
     Ready,
     /// Told to close.
     Closed,
-    /// The server could not be started, or has ended.
+    /// The server could not be started, has ended, or needs a login.
     Failed,
 }
 
@@ -160,7 +160,7 @@ impl Client {
     pub fn state(&self) -> ClientState {
         match self.handle().published().state {
             _ if self.running.control.stopping() > Stop::Run => ClientState::Closed,
-            State::Failed { .. } | State::Stopped => ClientState::Failed,
+            State::Failed { .. } | State::NeedsLogin { .. } | State::Stopped => ClientState::Failed,
             State::Ready { .. } | State::Unresponsive { .. } if self.initialized.load(Ordering::Relaxed) => {
                 ClientState::Ready
             }
@@ -233,6 +233,7 @@ pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
     let reason = match &published.state {
         _ if published.asleep => return Ok(()),
         State::Failed { reason } | State::Backoff { reason, .. } => reason.clone(),
+        State::NeedsLogin { .. } => server::login_needed(server.name()),
         State::Stopping | State::Stopped => "was stopped".to_owned(),
         State::Starting | State::Ready { .. } | State::Unresponsive { .. } => return Ok(()),
     };

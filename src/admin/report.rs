@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::manager::report::{InstanceReport, ServerReport};
+pub use crate::server::lifecycle::NEEDS_LOGIN;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use super::text::{count, span};
 use super::waiting::waiting;
 use super::{FAILED, json, refused, say};
 use crate::admin;
-use crate::admin::report::{Report, ServerReport};
+use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(super) use self::watch::run as watch;
@@ -37,7 +37,7 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
 
 /// Whether it is not as it is wanted.
 fn is_down(server: &ServerReport) -> bool {
-    let is_bad = matches!(&*server.state, "failed" | "backoff" | "unresponsive");
+    let is_bad = matches!(&*server.state, "failed" | "backoff" | "unresponsive" | NEEDS_LOGIN);
     let is_well = match server.vouched.as_deref() {
         Some("up") => true,
         Some("down") => false,

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use crate::alarm::Alarm;
 use crate::manager::{Presence, View};
+use crate::server::lifecycle::NEEDS_LOGIN;
 use crate::server::{Stop, StopOrder};
 
 /// Between two lines at least.
@@ -139,7 +140,12 @@ fn group(word: &str, names: &[&str], first: bool) -> String {
         1 => " server",
         _ => " servers",
     };
-    let state = if word == "backoff" { "in backoff" } else { word };
+    let state = match (word, names.len()) {
+        ("backoff", _) => "in backoff",
+        (NEEDS_LOGIN, 1) => "needs a login",
+        (NEEDS_LOGIN, _) => "need a login",
+        _ => word,
+    };
     let shown = names[..names.len().min(NAMES)].join(", ");
     let who = match names.len() {
         _ if word == "ready" => String::new(),
@@ -159,6 +165,9 @@ mod tests {
         check(&[], 0, "no servers; no agents");
         check(&[("a", "ready")], 1, "1 server ready; 1 agent");
         check(&[("web", "backoff")], 0, "1 server in backoff (web); no agents");
+        check(&[("web", "needs_login")], 0, "1 server needs a login (web); no agents");
+        let logins = [("a", "ready"), ("b", "needs_login"), ("c", "needs_login")];
+        check(&logins, 0, "1 server ready, 2 need a login (b, c); no agents");
         let git = [("git", "failed"), ("a", "ready"), ("b", "ready")];
         check(&git, 3, "2 servers ready, 1 failed (git); 3 agents");
         let mixed = [("a", "starting"), ("b", "ready"), ("c", "backoff"), ("d", "starting")];

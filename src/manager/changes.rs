@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::orders::Done;
 use super::task::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
-use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
+use crate::server::{ServerHandle, login_needed};
 
 /// Lines of stderr told of a server that has failed.
 const LINES: usize = 20;
@@ -160,6 +160,7 @@ pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), String>> {
     }
     Some(match &published.state {
         State::Backoff { reason, .. } | State::Failed { reason } => Err(reason.clone()),
+        State::NeedsLogin { .. } => Err(login_needed(server.name())),
         // It is tried again already.
         State::Starting if !published.asleep => {
             Err(published.last_error.clone().unwrap_or_else(|| "has ended".to_owned()))

@@ -25,8 +25,8 @@ const STDERR_BYTES: usize = 32 << 10;
 pub struct ServerReport {
     /// Its configured name.
     pub name: String,
-    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`; `idle` if nobody needs an instance. A
-    /// disabled server is what its process is.
+    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`, `needs_login`; `idle` if nobody needs
+    /// an instance. A disabled server is what its process is.
     pub state: String,
     /// Agents see nothing of it until it is enabled again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -34,7 +34,7 @@ pub struct ServerReport {
     /// `up` or `down`, if a person says so, whatever it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vouched: Option<String>,
-    /// Why it is in backoff or failed, on one line.
+    /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Until the next start attempt, while in backoff.
@@ -195,7 +195,7 @@ fn condition(state: &State) -> Condition {
         State::Backoff { until, reason, .. } => {
             (Some(reason), Some(millis(until.saturating_duration_since(Instant::now()))), None)
         }
-        State::Failed { reason } => (Some(reason), None, None),
+        State::Failed { reason } | State::NeedsLogin { reason } => (Some(reason), None, None),
         State::Starting | State::Stopping | State::Stopped => (None, None, None),
     };
     Condition { reason: reason.cloned(), retry_in_ms, uptime_ms }

@@ -121,7 +121,7 @@ fn state(member: &Member) -> (&'static str, Option<String>) {
     let all: Arc<[ServerHandle]> = member.handle.instances().unwrap_or_default();
     let trouble = all.iter().find_map(|one| {
         let published = one.published();
-        let reason = reason(&published.state)?;
+        let reason = reason(one.name(), &published.state)?;
         let purpose = one.purpose().map_or("one", |purpose| purpose);
         Some((published.word(), Some(format!("{purpose}: {reason}"))))
     });
@@ -129,12 +129,15 @@ fn state(member: &Member) -> (&'static str, Option<String>) {
     if !member.presence.runs() && published.state == State::Stopped {
         return ("disabled", None);
     }
-    trouble.unwrap_or_else(|| (published.word(), reason(&published.state).map(str::to_owned)))
+    trouble.unwrap_or_else(|| (published.word(), reason(member.handle.name(), &published.state)))
 }
 
-fn reason(state: &State) -> Option<&str> {
+fn reason(server: &str, state: &State) -> Option<String> {
     match state {
-        State::Unresponsive { reason, .. } | State::Backoff { reason, .. } | State::Failed { reason } => Some(reason),
-        _ => None,
+        State::Unresponsive { reason, .. } | State::Backoff { reason, .. } | State::Failed { reason } => {
+            Some(reason.clone())
+        }
+        State::NeedsLogin { reason } => Some(format!("{reason}; run `mcpd login {server}`")),
+        State::Starting | State::Ready { .. } | State::Stopping | State::Stopped => None,
     }
 }

@@ -17,6 +17,11 @@ use super::task::ServerTask;
 use super::{Command, MAX_IN_FLIGHT, Stop, share};
 use crate::catalog::Lists;
 
+/// What is said of a server that needs a login to whoever wants something of it.
+pub(crate) fn login_needed(server: &str) -> String {
+    format!("needs a login: run `mcpd login {server}`")
+}
+
 /// How long a call waits for a server that is starting or restarting.
 const HOLD: Duration = Duration::from_secs(10);
 
@@ -62,7 +67,7 @@ impl ServerTask {
                     State::Stopping | State::Stopped if !self.orders.wants_any() => {
                         self.refuse(*call, self.unavailable());
                     }
-                    State::Failed { .. } => self.refuse(*call, self.unavailable()),
+                    State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
                     _ if self.orders.vouched() == Vouched::Down => self.refuse(*call, self.unavailable()),
                     State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
                         self.refuse(*call, self.unavailable());
@@ -146,6 +151,9 @@ impl ServerTask {
             },
             State::Failed { reason } | State::Unresponsive { reason, .. } => {
                 Failure::Unavailable { reason: reason.clone(), retry_after: None }
+            }
+            State::NeedsLogin { .. } => {
+                Failure::Unavailable { reason: login_needed(&self.config.name), retry_after: None }
             }
             _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
         }

@@ -11,12 +11,14 @@
 //!             ▼ │                          │
 //!         Unresponsive ─── ended ──────────┘
 //!
+//! login needed, from Starting, Ready or Unresponsive ─► NeedsLogin{reason}: waits for a person
 //! stop, from any of them ─► Stopping ─ ended ─► Stopped ─ start ─► Starting, or Failed
 //! ```
 //!
 //! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
 //! `Failed` once it has ended. The delay doubles with each attempt that ends early
-//! and begins anew once an instance was up for the server's `backoff_reset`.
+//! and begins anew once an instance was up for the server's `backoff_reset`. One that says itself when it is to be tried
+//! again is not tried before. One that needs a login is not tried at all: nothing but a person helps.
 //!
 //! What is to be done follows from the state alone: each is what the server's task does while it is in it.
 
@@ -26,8 +28,13 @@ use std::time::{Duration, Instant};
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay before a restart: a repaired command is picked up within it.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// The longest that a server may have itself left alone: one that errs about it is tried again within this time.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Share of the delay by which it is varied, so that servers that fell together do not rise together.
 const JITTER: f64 = 0.2;
+
+/// The word for [`State::NeedsLogin`], by which reports are looked through as well.
+pub const NEEDS_LOGIN: &str = "needs_login";
 
 /// Where a server is in its life.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +71,11 @@ pub enum State {
         /// What has to be changed.
         reason: String,
     },
+    /// Lets nobody in before a person has logged in to it.
+    NeedsLogin {
+        /// What it said, or what is missing, on one line.
+        reason: String,
+    },
 }
 
 impl State {
@@ -78,6 +90,7 @@ impl State {
             Self::Stopping => "stopping",
             Self::Stopped => "stopped",
             Self::Failed { .. } => "failed",
+            Self::NeedsLogin { .. } => NEEDS_LOGIN,
         }
     }
 }
@@ -96,6 +109,13 @@ pub enum Event {
     Well,
     /// The instance is gone, or could not be started.
     Ended {
+        /// For a person, on one line.
+        reason: String,
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The instance is gone, or could not be started, for want of a login.
+    LoginNeeded {
         /// For a person, on one line.
         reason: String,
     },
@@ -149,17 +169,25 @@ impl Lifecycle {
                 State::Unresponsive { up_since: *up_since, reason }
             }
             (State::Unresponsive { up_since, .. }, Event::Well) => State::Ready { since: *up_since },
-            (State::Ready { since } | State::Unresponsive { up_since: since, .. }, Event::Ended { reason }) => {
+            (
+                State::Ready { since } | State::Unresponsive { up_since: since, .. },
+                Event::Ended { reason, retry_after },
+            ) => {
                 if now.duration_since(*since) >= self.backoff_reset {
                     self.early_ends = 0;
                 }
-                self.back_off(reason, now, jitter)
+                self.back_off(reason, now, (jitter, retry_after))
             }
-            (State::Starting, Event::Ended { reason }) => self.back_off(reason, now, jitter),
+            (State::Starting, Event::Ended { reason, retry_after }) => {
+                self.back_off(reason, now, (jitter, retry_after))
+            }
+            (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::LoginNeeded { reason }) => {
+                State::NeedsLogin { reason }
+            }
             (State::Backoff { .. }, Event::Due) => State::Starting,
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
-            (State::Backoff { .. } | State::Failed { .. }, Event::Stop) => State::Stopped,
-            (State::Stopping, Event::Ended { .. }) => State::Stopped,
+            (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
+            | (State::Stopping, Event::Ended { .. } | Event::LoginNeeded { .. }) => State::Stopped,
             (State::Stopped, Event::Start { startable, backoff_reset }) => {
                 (self.early_ends, self.backoff_reset) = (0, backoff_reset);
                 first_state(startable)
@@ -168,14 +196,15 @@ impl Lifecycle {
         };
     }
 
-    fn back_off(&mut self, reason: String, now: Instant, jitter: f64) -> State {
+    fn back_off(&mut self, reason: String, now: Instant, (jitter, retry_after): (f64, Option<Duration>)) -> State {
         if !self.restarts {
             return State::Failed { reason };
         }
         let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.early_ends).unwrap_or(u32::MAX));
         let delay = doubled.min(LONGEST_DELAY).mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0));
+        let wanted = retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
         self.early_ends = self.early_ends.saturating_add(1);
-        State::Backoff { attempt: self.early_ends, until: now + delay.min(LONGEST_DELAY), reason }
+        State::Backoff { attempt: self.early_ends, until: now + delay.min(LONGEST_DELAY).max(wanted), reason }
     }
 }
 
@@ -184,88 +213,4 @@ fn first_state(startable: Result<(), String>) -> State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const STEADY: Duration = Duration::from_secs(10);
-
-    fn ended() -> Event {
-        Event::Ended { reason: "exited".to_owned() }
-    }
-
-    fn delay_after(ends: u32) -> Duration {
-        let now = Instant::now();
-        let mut lifecycle = Lifecycle::new(Ok(()), true, STEADY);
-        for _ in 1..ends {
-            lifecycle.on(ended(), now, 0.0);
-            lifecycle.on(Event::Due, now, 0.0);
-        }
-        lifecycle.on(ended(), now, 0.0);
-        let State::Backoff { until, .. } = lifecycle.state() else { panic!("{lifecycle:?}") };
-        *until - now
-    }
-
-    #[test]
-    fn the_delay_doubles_to_its_cap() {
-        let delays: Vec<_> = [1, 2, 3, 8, 9, 40, 400].map(delay_after).iter().map(Duration::as_millis).collect();
-        assert_eq!(delays, [200, 400, 800, 25_600, 30_000, 30_000, 30_000]);
-    }
-
-    #[test]
-    fn a_steady_run_begins_the_delays_anew() {
-        let start = Instant::now();
-        for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
-            let mut lifecycle = Lifecycle::new(Ok(()), true, STEADY);
-            for event in [ended(), Event::Due, Event::Up] {
-                lifecycle.on(event, start, 0.0);
-            }
-            lifecycle.on(ended(), start + up_for, 0.0);
-            assert!(
-                matches!(lifecycle.state(), State::Backoff { attempt, .. } if *attempt == expected),
-                "{lifecycle:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn one_that_cannot_be_started_stays_failed() {
-        let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()), true, STEADY);
-        for event in [Event::Up, ended(), Event::Due] {
-            lifecycle.on(event, Instant::now(), 0.0);
-        }
-        assert_eq!(lifecycle.state().word(), "failed");
-    }
-
-    #[test]
-    fn one_without_restarts_has_failed_once_it_ended() {
-        let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
-        for event in [Event::Up, ended(), Event::Due] {
-            lifecycle.on(event, Instant::now(), 0.0);
-        }
-        assert_eq!(*lifecycle.state(), State::Failed { reason: "exited".to_owned() });
-    }
-
-    fn event(kind: u8) -> Event {
-        [Event::Up, ended(), Event::Due, Event::Stop][usize::from(kind) % 4].clone()
-    }
-
-    proptest! {
-        #[test]
-        fn any_order_of_events_keeps_the_promises(kinds in prop::collection::vec((0..4u8, 0..20u64), 0..60), jitter in -1.0..1.0f64) {
-            let mut now = Instant::now();
-            let mut lifecycle = Lifecycle::new(Ok(()), true, STEADY);
-            let mut stopped = false;
-            for (kind, seconds) in kinds {
-                now += Duration::from_secs(seconds);
-                stopped |= kind == 3;
-                lifecycle.on(event(kind), now, jitter);
-                if let State::Backoff { until, .. } = lifecycle.state() {
-                    let delay = until.saturating_duration_since(now);
-                    prop_assert!(delay <= LONGEST_DELAY);
-                }
-                prop_assert_eq!(stopped, matches!(lifecycle.state(), State::Stopping | State::Stopped));
-            }
-        }
-    }
-}
+mod tests;

@@ -62,6 +62,7 @@ use self::cancellation::Cancellation;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub(crate) use self::control::{raise, stop_all};
 pub use self::handle::{Attachment, ServerHandle};
+pub(crate) use self::hold::login_needed;
 pub use self::process::cgroup::{Cgroups, Enforcement};
 pub use self::publish::{Changed, OwnLists, Published};
 use self::role::Role;

@@ -110,7 +110,7 @@ impl ServerTask {
                         self.publisher.stats.restarts.add_one();
                     }
                     let reason = self.one_instance().await;
-                    self.on(Event::Ended { reason });
+                    self.on(Event::Ended { reason, retry_after: None });
                 }
                 State::Backoff { until, .. } => {
                     let due = self.while_wanted(sleep_until(until.into())).await.is_some();
@@ -119,7 +119,8 @@ impl ServerTask {
                     }
                     self.on(if due { Event::Due } else { Event::Stop });
                 }
-                State::Failed { .. } => {
+                State::Failed { .. } | State::NeedsLogin { .. } => {
+                    self.refuse_held();
                     self.while_wanted(std::future::pending::<()>()).await;
                     self.on(Event::Stop);
                 }
@@ -248,6 +249,7 @@ impl ServerTask {
                 published.last_error = Some(reason.clone());
                 published.attempted = true;
             }
+            published.attempted |= matches!(state, State::NeedsLogin { .. });
             published.state = state;
         });
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::finding::{Finding, Group};
 use super::world::World;
-use crate::admin::report::ServerReport;
+use crate::admin::report::{NEEDS_LOGIN, ServerReport};
 use crate::cli::text;
 use crate::config::ServerConfig;
 use crate::manager::FIRST_LISTS;
@@ -49,6 +49,7 @@ fn server(world: &World, Told { report, trial }: &Told) -> Vec<Finding> {
         return vec![Finding::fine(name, format!("is disabled, until {advice}"))];
     }
     match &*report.state {
+        NEEDS_LOGIN => return vec![locked(world, report)],
         "failed" | "backoff" | "unresponsive" => return vec![down(world, report, *trial)],
         "starting" if trial.is_some() => return vec![late(report, *trial)],
         // Between two attempts it looks like one that is new.
@@ -94,6 +95,13 @@ fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
     let found = format!("is not ready after {waited}");
     let advice = "look at what it waits for in its last lines; if it needs so long, raise its `handshake_timeout`";
     Finding::problem(&*report.name, found, advice).with_lines(last_words(report))
+}
+
+/// One that lets nobody in without a login.
+fn locked(world: &World, report: &ServerReport) -> Finding {
+    let name = &*report.name;
+    let reason = report.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Finding::problem(name, format!("needs a login{reason}"), world.mcpd_with_files(&format!("login {name}")))
 }
 
 fn down(world: &World, report: &ServerReport, trial: Option<Trial>) -> Finding {

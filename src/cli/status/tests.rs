@@ -62,6 +62,16 @@ fn a_server_that_has_said_nothing_is_for_the_doctor() {
 }
 
 #[test]
+fn a_server_that_needs_a_login_is_down_and_the_command_is_said() {
+    let locked = json!({"state": "needs_login", "pid": null, "reason": "there is no token of it"});
+    let report = report(vec![server("web", locked)], Vec::new());
+    assert!(is_down(&report.servers[0]));
+    let drawn = render(&report, Look::PLAIN);
+    let told = "✗ web: needs a login: there is no token of it\n    → mcpd login web\n";
+    assert!(drawn.contains("1 server, 1 down") && drawn.contains(told), "{drawn}");
+}
+
+#[test]
 fn at_eighty_columns_nothing_is_wrapped_but_sentences() {
     let drawn = render(&some(), Look::of_width(80));
     assert_eq!(drawn, include_str!("tests/80.txt"), "\n{drawn}");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::is_down;
 use super::tables::INSTANCES;
-use crate::admin::report::{ReloadRefused, Report, ServerReport};
+use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
 use crate::cli::look::{Look, Tone};
 use crate::cli::text::{one_line, shortened, span, wrapped};
 
@@ -60,6 +60,7 @@ fn of_server(server: &ServerReport, look: Look) -> String {
 fn tells_more(server: &ServerReport) -> String {
     let name = &server.name;
     match server.vouched.as_deref() {
+        _ if server.state == NEEDS_LOGIN => format!("mcpd login {name}"),
         Some("down") => format!("mcpd health {name} auto"),
         _ if server.stderr.is_empty() => format!("mcpd doctor {name}"),
         _ => format!("mcpd logs {name}"),
@@ -80,7 +81,8 @@ fn last_words(server: &ServerReport) -> impl Iterator<Item = &str> {
 fn wrongs(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", span(ms))).unwrap_or_default();
-    let whole = server.reason.as_ref().map(|reason| format!("{name}: {reason}{retry}"));
+    let what = if server.state == NEEDS_LOGIN { "needs a login: " } else { "" };
+    let whole = server.reason.as_ref().map(|reason| format!("{name}: {what}{reason}{retry}"));
     let instances = server.instances.iter().filter(|one| one.reason.is_none() || one.reason != server.reason);
     let of_instances = instances.filter_map(|one| {
         let said = one.reason.as_deref().or((one.answers == Some(false)).then_some("does not answer"))?;

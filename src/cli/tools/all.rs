@@ -7,10 +7,11 @@ use serde::Serialize;
 use super::table::{Group, Row, Wanted, render};
 use super::{Tools, ask};
 use crate::admin::ToolsWanted;
-use crate::admin::report::{HiddenReport, ToolReport, ToolServer, ToolsTold};
+use crate::admin::report::{HiddenReport, NEEDS_LOGIN, ToolReport, ToolServer, ToolsTold};
 use crate::cli::look::Look;
 use crate::cli::text::one_line;
 use crate::cli::{json, refused, say};
+use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
 
 #[derive(Serialize)]
@@ -55,8 +56,12 @@ fn group(server: &ToolServer, chosen: &[&ToolReport]) -> Group {
         (None, hidden) => Row::hidden(&tool.tool, why(tool, hidden.as_ref()), tool.tokens),
     };
     let rows = chosen.iter().filter(|tool| tool.server == server.name).map(row).collect();
-    let cut = server.truncated.then_some("its list was cut");
-    let state = Some(&*server.state).filter(|state| !matches!(*state, "ready" | "idle"));
+    let cut = server.truncated.then(|| "its list was cut".to_owned());
+    let state = match &*server.state {
+        "ready" | "idle" => None,
+        NEEDS_LOGIN => Some(login_needed(&server.name)),
+        state => Some(state.to_owned()),
+    };
     let notes: Vec<_> = state.into_iter().chain(cut).collect();
     Group { server: Some(server.name.clone()), note: (!notes.is_empty()).then(|| notes.join(" · ")), rows }
 }

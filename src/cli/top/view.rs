@@ -1,6 +1,7 @@
 //! The picture drawn for a terminal of any size. Pure.
 
 use super::picture::{CallLine, Picture, ServerLine, Sort, Told, ToolLine};
+use crate::admin::report::NEEDS_LOGIN;
 use crate::cli::calls::took;
 use crate::cli::look::{Cell, Column, Look, Tone};
 use crate::cli::text::{count, one_line, span, wrapped};
@@ -97,7 +98,7 @@ fn of_servers(all: &[ServerLine], shown: usize, sort: Sort, look: Look) -> Strin
 
 fn state(state: Option<&str>) -> Cell {
     match state {
-        Some(word @ ("failed" | "backoff" | "unresponsive")) => Cell::new(Tone::Bad, word),
+        Some(word @ ("failed" | "backoff" | "unresponsive" | NEEDS_LOGIN)) => Cell::new(Tone::Bad, word),
         Some(word @ "ready") => Cell::new(Tone::Good, word),
         Some(word @ "disabled") => Cell::new(Tone::Faint, word),
         Some(word) => word.into(),

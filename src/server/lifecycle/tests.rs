@@ -1,0 +1,167 @@
+//! What leads from state to state, as tables and properties.
+
+use super::*;
+use proptest::prelude::*;
+
+const STEADY: Duration = Duration::from_secs(10);
+
+fn lifecycle() -> Lifecycle {
+    Lifecycle::new(Ok(()), true, STEADY)
+}
+
+fn ended() -> Event {
+    ended_for(None)
+}
+
+fn ended_for(retry_after: Option<Duration>) -> Event {
+    Event::Ended { reason: "exited".to_owned(), retry_after }
+}
+
+fn login_needed() -> Event {
+    Event::LoginNeeded { reason: "the token was refused".to_owned() }
+}
+
+fn ill() -> Event {
+    Event::Ill { reason: "is silent".to_owned() }
+}
+
+fn started() -> Event {
+    Event::Start { startable: Ok(()), backoff_reset: STEADY }
+}
+
+fn after(events: impl IntoIterator<Item = Event>) -> Lifecycle {
+    let (mut lifecycle, now) = (lifecycle(), Instant::now());
+    events.into_iter().for_each(|event| lifecycle.on(event, now, 0.0));
+    lifecycle
+}
+
+fn delay(ends: u32, retry_after: Option<Duration>) -> Duration {
+    let now = Instant::now();
+    let mut lifecycle = lifecycle();
+    for _ in 1..ends {
+        lifecycle.on(ended(), now, 0.0);
+        lifecycle.on(Event::Due, now, 0.0);
+    }
+    lifecycle.on(ended_for(retry_after), now, 0.0);
+    let State::Backoff { until, .. } = lifecycle.state() else { panic!("{lifecycle:?}") };
+    *until - now
+}
+
+#[test]
+fn the_delay_doubles_to_its_cap() {
+    let delays: Vec<_> =
+        [1, 2, 3, 8, 9, 40, 400].map(|ends| delay(ends, None)).iter().map(Duration::as_millis).collect();
+    assert_eq!(delays, [200, 400, 800, 25_600, 30_000, 30_000, 30_000]);
+}
+
+#[test]
+fn one_that_says_when_is_left_alone_so_long_within_reason() {
+    for (ends, wanted_ms, expected_ms) in [
+        (1, 0, 200),
+        (1, 100, 200),
+        (1, 3_000, 3_000),
+        (400, 3_000, 30_000),
+        (400, 60_000, 60_000),
+        (1, 300_000, 300_000),
+        (1, 86_400_000, 300_000),
+    ] {
+        let delay = delay(ends, Some(Duration::from_millis(wanted_ms)));
+        assert_eq!(delay, Duration::from_millis(expected_ms), "{wanted_ms} ms wanted after {ends} ends");
+    }
+}
+
+#[test]
+fn a_steady_run_begins_the_delays_anew() {
+    let start = Instant::now();
+    for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
+        let mut lifecycle = lifecycle();
+        for event in [ended(), Event::Due, Event::Up] {
+            lifecycle.on(event, start, 0.0);
+        }
+        lifecycle.on(ended(), start + up_for, 0.0);
+        assert!(matches!(lifecycle.state(), State::Backoff { attempt, .. } if *attempt == expected), "{lifecycle:?}");
+    }
+}
+
+#[test]
+fn one_that_cannot_be_started_stays_failed() {
+    let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()), true, STEADY);
+    for event in [Event::Up, ended(), Event::Due] {
+        lifecycle.on(event, Instant::now(), 0.0);
+    }
+    assert_eq!(lifecycle.state().word(), "failed");
+}
+
+#[test]
+fn one_without_restarts_has_failed_once_it_ended() {
+    let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
+    for event in [Event::Up, ended(), Event::Due] {
+        lifecycle.on(event, Instant::now(), 0.0);
+    }
+    assert_eq!(*lifecycle.state(), State::Failed { reason: "exited".to_owned() });
+}
+
+#[test]
+fn one_that_needs_a_login_waits_for_a_person_whenever_it_is_said() {
+    for before in [vec![], vec![Event::Up], vec![Event::Up, ill()]] {
+        let mut lifecycle = after(before.into_iter().chain([login_needed()]));
+        for event in [Event::Due, ended(), Event::Up, Event::Well, ill(), started()] {
+            lifecycle.on(event, Instant::now(), 0.0);
+        }
+        assert_eq!(*lifecycle.state(), State::NeedsLogin { reason: "the token was refused".to_owned() });
+        lifecycle.on(Event::Stop, Instant::now(), 0.0);
+        assert_eq!(*lifecycle.state(), State::Stopped);
+        lifecycle.on(started(), Instant::now(), 0.0);
+        assert_eq!(*lifecycle.state(), State::Starting);
+    }
+}
+
+#[test]
+fn one_that_is_stopped_needs_no_login() {
+    assert_eq!(*after([Event::Up, Event::Stop, login_needed()]).state(), State::Stopped);
+}
+
+/// With how long it wants to be left alone, if it ends.
+fn event(kind: u8, seconds: u64) -> Event {
+    match kind {
+        0 => Event::Up,
+        1 => ended(),
+        2 => ended_for(Some(Duration::from_secs(seconds))),
+        3 => Event::Due,
+        4 => login_needed(),
+        5 => ill(),
+        6 => Event::Well,
+        _ => Event::Stop,
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_events_keeps_the_promises(
+        kinds in prop::collection::vec((0..8u8, 0..20u64, 0..1000u64), 0..60),
+        jitter in -1.0..1.0f64,
+    ) {
+        let (mut now, mut lifecycle, mut stopped) = (Instant::now(), lifecycle(), false);
+        for (kind, passed, wanted) in kinds {
+            now += Duration::from_secs(passed);
+            let before = lifecycle.state().clone();
+            let event = event(kind, wanted);
+            stopped |= event == Event::Stop;
+            let retry_after = match &event {
+                Event::Ended { retry_after, .. } => retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER),
+                _ => Duration::ZERO,
+            };
+            lifecycle.on(event, now, jitter);
+            if let State::Backoff { until, .. } = lifecycle.state()
+                && !matches!(before, State::Backoff { .. })
+            {
+                let delay = until.saturating_duration_since(now);
+                prop_assert!((retry_after..=LONGEST_DELAY.max(retry_after)).contains(&delay), "{delay:?}");
+            }
+            if matches!(before, State::NeedsLogin { .. }) {
+                prop_assert!(stopped || *lifecycle.state() == before);
+            }
+            prop_assert_eq!(stopped, matches!(lifecycle.state(), State::Stopping | State::Stopped));
+        }
+    }
+}

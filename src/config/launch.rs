@@ -41,6 +41,8 @@ pub struct Remote {
     pub headers: BTreeMap<String, String>,
     /// As [`Program::roots`].
     pub roots: Vec<String>,
+    /// Certificates in PEM that are trusted beside the system's: a whole path.
+    pub ca_file: Option<PathBuf>,
     /// How mcpd is let in where a person has to say so first.
     pub oauth: OAuth,
     /// What of all this is never printed.
@@ -116,6 +118,7 @@ impl Launch {
     /// The same for agents that work in `agent_cwd`.
     pub(super) fn at(&self, agent_cwd: &str) -> Self {
         let fill = |text: &String| text.replace(AGENT_CWD, agent_cwd);
+        let fill_path = |path: &Path| PathBuf::from(fill(&lossless(path)));
         let fill_all = |texts: &[String]| texts.iter().map(fill).collect();
         let fill_each =
             |texts: &BTreeMap<String, String>| texts.iter().map(|(name, text)| (name.clone(), fill(text))).collect();
@@ -125,7 +128,7 @@ impl Launch {
                 args: fill_all(&program.args),
                 env: fill_each(&program.env),
                 pass_env: program.pass_env.clone(),
-                cwd: Some(program.cwd.as_ref().map_or_else(|| agent_cwd.into(), |cwd| fill(&lossless(cwd)).into())),
+                cwd: Some(program.cwd.as_deref().map_or_else(|| agent_cwd.into(), fill_path)),
                 roots: fill_all(&program.roots),
                 secrets: program.secrets.clone(),
             }),
@@ -133,6 +136,7 @@ impl Launch {
                 url: fill(&remote.url),
                 headers: fill_each(&remote.headers),
                 roots: fill_all(&remote.roots),
+                ca_file: remote.ca_file.as_deref().map(fill_path),
                 oauth: remote.oauth.clone(),
                 secrets: remote.secrets.clone(),
             }),

@@ -78,7 +78,7 @@ impl RemoteDraft {
             return Err(Undefined::Unfit { key: "headers", complaint: "has one with a control character" });
         }
         let roots = filling.roots(&self.roots)?;
-        Ok(Remote { url, headers, roots, oauth: OAuth::default(), secrets: filling.secrets })
+        Ok(Remote { url, headers, roots, ca_file: None, oauth: OAuth::default(), secrets: filling.secrets })
     }
 }
 

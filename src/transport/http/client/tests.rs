@@ -1,0 +1,81 @@
+use std::path::Path;
+
+use reqwest::Url;
+use reqwest::dns::Resolve;
+
+use super::addresses::{Addresses, Checked};
+use super::*;
+
+fn remote(url: &str, ca_file: Option<&Path>) -> Remote {
+    Remote { url: url.to_owned(), ca_file: ca_file.map(Path::to_owned), ..Remote::default() }
+}
+
+fn url(text: &str) -> Url {
+    Url::parse(text).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_without_tls_loads_no_certificates() {
+    let clients = Clients::default();
+    let client = clients.get(&remote("http://127.0.0.1:9/mcp", None)).await.unwrap();
+    client.check_supplied(&url("http://127.0.0.1/")).await.unwrap();
+    assert!(!clients.roots.is_ready());
+}
+
+#[tokio::test]
+async fn a_ca_file_that_is_none_fails_its_server_and_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    for (content, expected) in [
+        (None, "cannot read its `ca_file` /"),
+        (Some(""), "holds no certificate in PEM"),
+        (Some("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "holds no certificate in PEM"),
+        (Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "that cannot be read"),
+        (Some("-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"), "that cannot be read"),
+    ] {
+        let path = place.path().join("ca.pem");
+        if let Some(content) = content {
+            std::fs::write(&path, content).unwrap();
+        }
+        for scheme in ["http", "https"] {
+            let reason = Clients::default().get(&remote(&format!("{scheme}://a/"), Some(&path))).await.unwrap_err();
+            assert!(reason.contains(expected), "{content:?}: {reason}");
+        }
+    }
+    assert!(Clients::default().get(&remote("https://[", None)).await.unwrap_err().contains("no URL"));
+}
+
+#[tokio::test]
+async fn a_public_server_leads_to_no_address_of_the_network_here() {
+    let public = ["https://1.1.1.1/mcp", "https://[2606:4700::1111]/", "https://no-such-host.invalid/"];
+    let private = ["http://127.0.0.1/mcp", "http://[::1]/", "http://localhost/", "http://10.1.2.3/"];
+    for (supplied, from_public) in [
+        ("http://1.1.1.1/", true),
+        ("http://example.org:8080/x", true),
+        ("http://127.0.0.1/", false),
+        ("http://0x7f.1/", false),
+        ("http://[::1]/", false),
+        ("http://[::ffff:10.0.0.1]/", false),
+        ("http://169.254.169.254/latest", false),
+        ("http://localhost./", false),
+        ("http://a.LOCALHOST/", false),
+    ] {
+        for (configured, expected) in public.map(|c| (c, from_public)).into_iter().chain(private.map(|c| (c, true))) {
+            let checked = Addresses::new(&url(configured), Names::default()).check(&url(supplied)).await;
+            assert_eq!(checked.is_ok(), expected, "{configured} -> {supplied}: {checked:?}");
+        }
+    }
+    for unfit in ["file:///etc/passwd", "ftp://1.1.1.1/", "http://user@1.1.1.1/", "http://:pw@1.1.1.1/"] {
+        assert!(Addresses::new(&url(private[0]), Names::default()).check(&url(unfit)).await.is_err(), "{unfit}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_held_to_the_same_when_it_is_looked_up() {
+    for (configured, expected) in
+        [("https://1.1.1.1/", false), ("http://127.0.0.1/", true), ("http://localhost/", true)]
+    {
+        let checked = Checked(Arc::new(Addresses::new(&url(configured), Names::default())));
+        let found = checked.resolve("localhost".parse().unwrap()).await;
+        assert_eq!(found.is_ok_and(|mut found| found.next().is_some()), expected, "{configured}");
+    }
+}

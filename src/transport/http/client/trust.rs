@@ -1,0 +1,155 @@
+//! Whose certificates are believed: the system's authorities and, for a server that says so, one of its own.
+//!
+//! The system's are read once, by whoever needs them first; `SSL_CERT_FILE` and `SSL_CERT_DIR` say where, as they do for
+//! other programs. A server's own are kept beside them, not together with a copy of them all.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+
+/// Sessions with a server that are kept so that the next connection is cheaper: of two hosts, as rustls counts.
+const KEPT_SESSIONS: usize = 16;
+
+/// The system's authorities, once they were needed. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Roots(Arc<OnceCell<Arc<WebPkiServerVerifier>>>);
+
+impl Roots {
+    /// Reads them, if they are not there yet.
+    pub(super) async fn ready(&self) -> Result<(), String> {
+        self.0.get_or_try_init(|| on_helper(system)).await.map(|_| ())
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_ready(&self) -> bool {
+        self.0.initialized()
+    }
+}
+
+/// Whom one server's clients trust.
+pub(super) struct Trust {
+    system: Roots,
+    own: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Trust {
+    /// With the certificates of `ca_file`, if there is one.
+    pub(super) async fn new(system: Roots, ca_file: Option<PathBuf>) -> Result<Self, String> {
+        let own = match ca_file {
+            Some(path) => Some(on_helper(move || own(&path)).await?),
+            None => None,
+        };
+        Ok(Self { system, own, provider: provider() })
+    }
+
+    /// Sees that there is somebody to trust.
+    pub(super) async fn ready(&self) -> Result<(), String> {
+        self.system.ready().await.or_else(|reason| if self.own.is_some() { Ok(()) } else { Err(reason) })
+    }
+
+    pub(super) fn into_tls(self) -> Result<ClientConfig, String> {
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        // What is called dangerous is to verify otherwise; this leaves all of it to the verifiers of rustls.
+        let mut tls = builder.dangerous().with_custom_certificate_verifier(Arc::new(self)).with_no_client_auth();
+        tls.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(Vec::from).into();
+        tls.resumption = Resumption::in_memory_sessions(KEPT_SESSIONS);
+        Ok(tls)
+    }
+}
+
+impl ServerCertVerifier for Trust {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let unknown = Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let mut refusal = unknown.clone();
+        for verifier in self.own.iter().chain(self.system.0.get()) {
+            match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                Ok(verified) => return Ok(verified),
+                // Whoever knows the issuer knows best what is wrong.
+                Err(error) if refusal == unknown => refusal = error,
+                Err(_) => {}
+            }
+        }
+        Err(refusal)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trust").field("own", &self.own.is_some()).finish_non_exhaustive()
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+async fn on_helper<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    spawn_blocking(work).await.map_err(|error| error.to_string())?
+}
+
+fn system() -> Result<Arc<WebPkiServerVerifier>, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(found.certs);
+    let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+    let help = "install the package `ca-certificates`, or set `ca_file`";
+    verifier(store).map_err(|_| format!("found no certificates of authorities on this system{why}; {help}"))
+}
+
+fn own(path: &Path) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let shown = path.display();
+    let text = std::fs::read(path).map_err(|error| format!("cannot read its `ca_file` {shown}: {error}"))?;
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let added = certificate
+            .map_err(|error| error.to_string())
+            .and_then(|certificate| store.add(certificate).map_err(|error| error.to_string()));
+        added.map_err(|error| format!("its `ca_file` {shown} holds a certificate that cannot be read: {error}"))?;
+    }
+    verifier(store).map_err(|_| format!("its `ca_file` {shown} holds no certificate in PEM"))
+}
+
+/// Fails if the store is empty.
+fn verifier(store: RootCertStore) -> Result<Arc<WebPkiServerVerifier>, rustls::client::VerifierBuilderError> {
+    WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build()
+}

@@ -27,6 +27,7 @@ mod finds_what_is_wrong;
 mod follows_its_model;
 mod follows_own_lists;
 mod harness;
+mod harness_http;
 mod hygiene;
 mod imports;
 mod installs_its_unit;

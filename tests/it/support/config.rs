@@ -17,21 +17,36 @@ pub(crate) fn quoted(text: impl AsRef<Path>) -> String {
 /// One `[servers.NAME]` table; a scripted server unless told otherwise.
 pub(crate) struct Server {
     pub(crate) name: String,
+    launch: Launch,
+    lines: Vec<String>,
+}
+
+enum Launch {
+    Program(Program),
+    Url(String),
+}
+
+struct Program {
     command: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
-    lines: Vec<String>,
 }
 
 impl Server {
     pub(crate) fn named(name: &str) -> Self {
-        let (command, args, env) = (SCRIPTED.into(), Vec::new(), Vec::new());
-        Self { name: name.into(), command, args, env, lines: Vec::new() }
+        Self::run_by(name, SCRIPTED)
     }
 
     /// A server run by another command.
     pub(crate) fn run_by(name: &str, command: impl AsRef<Path>) -> Self {
-        Self { command: command.as_ref().to_str().expect("text").into(), ..Self::named(name) }
+        let command = command.as_ref().to_str().expect("text").into();
+        let launch = Launch::Program(Program { command, args: Vec::new(), env: Vec::new() });
+        Self { name: name.into(), launch, lines: Vec::new() }
+    }
+
+    /// A server that is reached by a URL.
+    pub(crate) fn at(name: &str, url: &str) -> Self {
+        Self { name: name.into(), launch: Launch::Url(url.into()), lines: Vec::new() }
     }
 
     /// Arguments, split at white space.
@@ -41,7 +56,7 @@ impl Server {
 
     /// One argument as it is.
     pub(crate) fn arg(mut self, arg: impl AsRef<Path>) -> Self {
-        self.args.push(arg.as_ref().to_str().expect("text").into());
+        self.program().args.push(arg.as_ref().to_str().expect("text").into());
         self
     }
 
@@ -52,20 +67,37 @@ impl Server {
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.into(), value.into()));
+        self.program().env.push((name.into(), value.into()));
         self
+    }
+
+    fn program(&mut self) -> &mut Program {
+        match &mut self.launch {
+            Launch::Program(program) => program,
+            Launch::Url(url) => panic!("{url} is not run by a command"),
+        }
     }
 
     /// The table as text. Every scripted server keeps a journal.
     pub(crate) fn toml(&self, place: &Place) -> String {
-        let journal = [String::from("--journal"), journal(place, &self.name).to_str().expect("text").into()];
+        let (name, lines) = (&self.name, self.lines.join("\n"));
+        let launch = match &self.launch {
+            Launch::Program(program) => program.toml(place, name),
+            Launch::Url(url) => format!("url = {}", quoted(url)),
+        };
+        format!("[servers.{name}]\n{launch}\n{lines}\n")
+    }
+}
+
+impl Program {
+    fn toml(&self, place: &Place, name: &str) -> String {
+        let journal = [String::from("--journal"), journal(place, name).to_str().expect("text").into()];
         let journal = journal.into_iter().filter(|_| self.command == SCRIPTED);
         let args: Vec<_> = self.args.iter().cloned().chain(journal).map(quoted).collect();
         let tag = (TAG.to_owned(), place.tag().to_owned());
         let env = self.env.iter().chain([&tag]).map(|(name, value)| format!("{name} = {}", quoted(value)));
-        let (name, command, env) = (&self.name, quoted(&self.command), env.collect::<Vec<_>>().join(", "));
-        let (args, lines) = (args.join(", "), self.lines.join("\n"));
-        format!("[servers.{name}]\ncommand = {command}\nargs = [{args}]\nenv = {{ {env} }}\n{lines}\n")
+        let (command, args, env) = (quoted(&self.command), args.join(", "), env.collect::<Vec<_>>().join(", "));
+        format!("command = {command}\nargs = [{args}]\nenv = {{ {env} }}")
     }
 }
 

@@ -3,11 +3,12 @@
 //! `place` (directory, environment, tag) → `config` (what the daemon is told) → `daemon` (starts, stops) · `watch` (asks it) ·
 //! `user_manager` (has systemd start it) · `terminal` (a person's) · `agent` (a line client) · `shim` (the same through
 //! `mcpd connect`) · `run` (a command to its end) · `processes` (what is
-//! alive) · `wait` (never for a fixed time) · `say` (what is shown).
+//! alive) · `http` (servers that are reached by URL) · `wait` (never for a fixed time) · `say` (what is shown).
 
 mod agent;
 mod config;
 mod daemon;
+pub(crate) mod http;
 mod place;
 mod processes;
 mod run;

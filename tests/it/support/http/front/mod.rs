@@ -1,0 +1,206 @@
+//! The scripted server behind HTTP: each session has one of its own, as a child of the test.
+//!
+//! `streamable` (one path, 2025-03-26 to 2025-11-25) · `old` (HTTP+SSE of 2024-11-05) → `session` (a child and what is open to
+//! it) → `routes` (which of its lines goes to whom) → `streams` (events, kept to be sent again).
+
+mod old;
+mod routes;
+mod session;
+mod streamable;
+mod streams;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use self::session::{Launch, Session};
+use super::locked::Locked;
+use super::message::{Request, Response};
+use super::server::HttpServer;
+use crate::support::config::{Server, journal};
+use crate::support::place::{Place, SCRIPTED, STRANGER, TAG};
+
+/// How requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// By one JSON object each.
+    Json,
+    /// By a stream of events each.
+    Events,
+    /// On the one stream of HTTP+SSE.
+    Old,
+}
+
+/// What kind of server it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) answers: Answers,
+    /// Gives session ids, and wants them.
+    pub(crate) has_sessions: bool,
+    /// Gives ids to events, and sends again what came after one.
+    pub(crate) has_event_ids: bool,
+    /// Has a stream for what is not about a request.
+    pub(crate) has_stream: bool,
+    /// Milliseconds after which it wants to be asked again for a stream that ended.
+    pub(crate) retry: Option<u64>,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { answers: Answers::Events, has_sessions: true, has_event_ids: true, has_stream: true, retry: None }
+    }
+}
+
+impl Manner {
+    pub(crate) fn json() -> Self {
+        Self { answers: Answers::Json, ..Self::default() }
+    }
+
+    pub(crate) fn old() -> Self {
+        Self { answers: Answers::Old, ..Self::default() }
+    }
+}
+
+/// The server. Dropping it ends every child.
+pub(crate) struct Front {
+    name: String,
+    http: HttpServer,
+    sessions: Arc<Sessions>,
+}
+
+/// Answers a request in the server's place, or leaves it to the server.
+type Instead = dyn Fn(&Request) -> Option<Response> + Send + Sync;
+
+struct Sessions {
+    launch: Launch,
+    manner: Manner,
+    /// `None` once the front is dropped: no child is started any more.
+    all: Locked<Option<HashMap<String, Arc<Session>>>>,
+    instead: Locked<Option<Arc<Instead>>>,
+}
+
+impl Front {
+    /// Serves a scripted server with these flags, split at white space. It keeps its journal as `name`.
+    pub(crate) fn start(place: &Rc<Place>, name: &str, flags: &str, manner: Manner) -> Self {
+        Self::start_at("127.0.0.1:0".parse().expect("an address"), place, name, flags, manner)
+    }
+
+    /// Serves where another one has been before.
+    pub(crate) fn start_at(address: SocketAddr, place: &Rc<Place>, name: &str, flags: &str, manner: Manner) -> Self {
+        let environment = place.command(SCRIPTED);
+        let variables = environment.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        let variables = variables.filter(|(name, _)| name != TAG).chain([(TAG.into(), STRANGER.into())]).collect();
+        let mut args: Vec<_> = flags.split_whitespace().map(Into::into).collect();
+        args.extend(["--journal".into(), journal(place, name).into_os_string()]);
+        let launch = Launch { variables, args, directory: place.path("") };
+        let all = Locked::new(Some(HashMap::new()));
+        let sessions = Arc::new(Sessions { launch, manner, all, instead: Locked::default() });
+        let http = HttpServer::start_at(address, {
+            let sessions = Arc::clone(&sessions);
+            move |request| sessions.answer(request)
+        });
+        Self { name: name.into(), http, sessions }
+    }
+
+    /// The table of the configuration.
+    pub(crate) fn server(&self) -> Server {
+        Server::at(&self.name, &self.url())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.http.url(if self.sessions.manner.answers == Answers::Old { "/sse" } else { "/mcp" })
+    }
+
+    /// What it was asked.
+    pub(crate) fn http(&self) -> &HttpServer {
+        &self.http
+    }
+
+    /// From now on this answers, where it does.
+    pub(crate) fn instead(&self, instead: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static) {
+        *self.sessions.instead.lock() = Some(Arc::new(instead));
+    }
+
+    /// From now on the server answers everything itself.
+    pub(crate) fn as_before(&self) {
+        *self.sessions.instead.lock() = None;
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn sessions(&self) -> usize {
+        self.sessions.all().len()
+    }
+
+    /// Ends all sessions as a server does that was restarted: their ids say nothing from now on.
+    pub(crate) fn forget_sessions(&self) {
+        self.sessions.all().iter().for_each(|(id, _)| self.sessions.end(id));
+    }
+
+    /// Cuts every stream of events that is open. What would have gone to it is kept.
+    pub(crate) fn cut_streams(&self) {
+        self.sessions.all().iter().for_each(|(_, session)| session.routes().cut());
+    }
+
+    /// Ends every stream of events that is open in the proper way.
+    pub(crate) fn end_streams(&self) {
+        self.sessions.all().iter().for_each(|(_, session)| session.routes().end_streams());
+    }
+
+    /// How many streams are open that are not about a request.
+    pub(crate) fn listeners(&self) -> usize {
+        self.sessions.all().iter().filter(|(_, session)| session.routes().is_listened_to()).count()
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let all = self.sessions.all.lock().take().unwrap_or_default();
+        all.into_values().for_each(|session| session.end());
+    }
+}
+
+impl Sessions {
+    fn answer(&self, request: &Request) -> Response {
+        let instead = self.instead.lock().clone();
+        match instead.and_then(|instead| instead(request)) {
+            Some(response) => response,
+            None if self.manner.answers == Answers::Old => old::answer(self, request),
+            None => streamable::answer(self, request),
+        }
+    }
+
+    fn all(&self) -> Vec<(String, Arc<Session>)> {
+        let own = |(id, session): (&String, &Arc<Session>)| (id.clone(), Arc::clone(session));
+        let all: Vec<_> = self.all.lock().iter().flatten().map(own).collect();
+        // A session of HTTP+SSE is its stream.
+        let is_old = self.manner.answers == Answers::Old;
+        let (left, there): (Vec<_>, _) =
+            all.into_iter().partition(|(_, session)| is_old && session.routes().was_left());
+        left.iter().for_each(|(id, _)| self.end(id));
+        there
+    }
+
+    fn get(&self, id: &str) -> Option<Arc<Session>> {
+        self.all.lock().as_ref()?.get(id).filter(|session| !session.has_ended()).cloned()
+    }
+
+    /// A session with a server of its own; `None` at the end of the test.
+    fn open(&self) -> Option<(String, Arc<Session>)> {
+        let id = format!("{:016x}", fastrand::u64(..));
+        let session = Session::start(&self.launch, self.manner);
+        match &mut *self.all.lock() {
+            Some(all) => all.insert(id.clone(), Arc::clone(&session)),
+            None => {
+                session.end();
+                return None;
+            }
+        };
+        Some((id, session))
+    }
+
+    fn end(&self, id: &str) {
+        let ended = self.all.lock().as_mut().and_then(|all| all.remove(id));
+        ended.into_iter().for_each(|session| session.end());
+    }
+}

@@ -1,0 +1,150 @@
+//! Which line of a server goes where: to the request that it answers, to one that it is about, or to who listens.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::mpsc::Sender;
+
+use serde_json::Value;
+
+use super::streams::{Stream, Style};
+use super::{Answers, Manner};
+use crate::support::http::stream::Writer;
+
+/// The stream of what is not about a request.
+pub(super) const COMMON: usize = 0;
+
+/// Where the answer to a request goes.
+enum Way {
+    /// To the thread that has the request.
+    Waiting(Sender<String>),
+    /// To a stream.
+    Stream(usize),
+}
+
+/// What is open in one session.
+pub(super) struct Routes {
+    manner: Manner,
+    /// By the id of the request, as JSON.
+    requests: HashMap<String, Way>,
+    /// By the token, as JSON.
+    progress: HashMap<String, usize>,
+    streams: BTreeMap<usize, Stream>,
+}
+
+impl Routes {
+    pub(super) fn new(manner: Manner) -> Self {
+        let streams = BTreeMap::from([(COMMON, Stream::default())]);
+        Self { manner, requests: HashMap::new(), progress: HashMap::new(), streams }
+    }
+
+    /// The answer to this request is waited for.
+    pub(super) fn wait(&mut self, request: &Value, answer: Sender<String>) {
+        self.requests.insert(request["id"].to_string(), Way::Waiting(answer));
+    }
+
+    /// All about this request goes to a stream of its own.
+    pub(super) fn stream(&mut self, request: &Value, writer: Writer) {
+        let number = self.streams.len();
+        self.requests.insert(request["id"].to_string(), Way::Stream(number));
+        let token = &request["params"]["_meta"]["progressToken"];
+        if !token.is_null() {
+            self.progress.insert(token.to_string(), number);
+        }
+        let style = self.style(number);
+        self.streams.entry(number).or_default().listen(writer, None, style);
+    }
+
+    /// Whether there is a stream with this event.
+    pub(super) fn can_resume(&self, event: &str) -> bool {
+        place(event).is_some_and(|(stream, _)| self.streams.contains_key(&stream))
+    }
+
+    /// Goes on with the stream of an event.
+    pub(super) fn resume(&mut self, event: &str, writer: Writer) {
+        let Some((number, after)) = place(event) else { return };
+        let style = self.style(number);
+        self.streams.entry(number).or_default().listen(writer, Some(after), style);
+    }
+
+    /// Has somebody listen to what is not about a request.
+    pub(super) fn listen(&mut self, writer: Writer) {
+        let style = self.style(COMMON);
+        self.common().listen(writer, None, style);
+    }
+
+    /// Takes a line of the server.
+    pub(super) fn take(&mut self, line: &str) {
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let id = message["id"].to_string();
+        if message["method"].is_null()
+            && let Some(way) = self.requests.remove(&id)
+        {
+            match way {
+                Way::Waiting(sender) => drop(sender.send(line.to_owned())),
+                Way::Stream(number) => {
+                    self.say(number, line);
+                    self.streams.entry(number).or_default().finish();
+                }
+            }
+            return;
+        }
+        let token = message["params"]["progressToken"].to_string();
+        let about = match message["method"].as_str() {
+            Some("notifications/progress") => self.progress.get(&token).copied(),
+            Some(_) if !message["id"].is_null() => self.newest_request(),
+            _ => None,
+        };
+        let open = about.filter(|number| self.streams.get(number).is_some_and(|stream| !stream.is_done()));
+        self.say(open.unwrap_or(COMMON), line);
+    }
+
+    pub(super) fn cut(&mut self) {
+        self.streams.values_mut().for_each(Stream::cut);
+    }
+
+    pub(super) fn end_streams(&mut self) {
+        self.streams.values_mut().for_each(Stream::end_connection);
+    }
+
+    pub(super) fn is_listened_to(&self) -> bool {
+        self.streams.get(&COMMON).is_some_and(Stream::is_open)
+    }
+
+    /// Whether who listened to what is not about a request does so no more.
+    pub(super) fn was_left(&self) -> bool {
+        self.streams.get(&COMMON).is_some_and(Stream::was_left)
+    }
+
+    /// The server is gone.
+    pub(super) fn end(&mut self) {
+        self.cut();
+        self.requests.clear();
+    }
+
+    fn newest_request(&self) -> Option<usize> {
+        let streams = self.requests.values().filter_map(|way| match way {
+            Way::Stream(number) => Some(*number),
+            Way::Waiting(_) => None,
+        });
+        streams.max()
+    }
+
+    fn say(&mut self, number: usize, line: &str) {
+        let style = self.style(number);
+        self.streams.entry(number).or_default().say(line, style);
+    }
+
+    fn common(&mut self) -> &mut Stream {
+        self.streams.entry(COMMON).or_default()
+    }
+
+    fn style(&self, number: usize) -> Style {
+        let is_old = self.manner.answers == Answers::Old;
+        Style { number, has_ids: self.manner.has_event_ids && !is_old, retry: self.manner.retry }
+    }
+}
+
+/// The stream and the number of an event, by its id.
+fn place(event: &str) -> Option<(usize, usize)> {
+    let (stream, event) = event.split_once('-')?;
+    Some((stream.parse().ok()?, event.parse().ok()?))
+}

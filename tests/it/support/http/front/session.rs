@@ -1,0 +1,92 @@
+//! A scripted server as a child, and what is open to it.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
+use std::thread::{self, JoinHandle};
+
+use super::Manner;
+use super::routes::Routes;
+use crate::support::http::locked::Locked;
+use crate::support::place::SCRIPTED;
+
+/// How children are started.
+pub(super) struct Launch {
+    pub(super) variables: Vec<(OsString, OsString)>,
+    pub(super) args: Vec<OsString>,
+    pub(super) directory: PathBuf,
+}
+
+pub(super) struct Session {
+    child: Locked<Child>,
+    /// `None` once it is to leave.
+    stdin: Locked<Option<ChildStdin>>,
+    routes: Locked<Routes>,
+    has_ended: AtomicBool,
+    reader: Locked<Option<JoinHandle<()>>>,
+}
+
+impl Session {
+    pub(super) fn start(launch: &Launch, manner: Manner) -> Arc<Self> {
+        let mut command = Command::new(SCRIPTED);
+        command.env_clear().envs(launch.variables.iter().cloned()).args(&launch.args).current_dir(&launch.directory);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the scripted server starts");
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
+        let session = Arc::new(Self {
+            child: Locked::new(child),
+            stdin: Locked::new(stdin),
+            routes: Locked::new(Routes::new(manner)),
+            has_ended: AtomicBool::new(false),
+            reader: Locked::default(),
+        });
+        let reader = thread::spawn({
+            let session = Arc::clone(&session);
+            move || {
+                for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                    session.routes().take(String::from_utf8_lossy(&line).trim_end());
+                }
+                session.has_ended.store(true, Ordering::SeqCst);
+                session.routes().end();
+            }
+        });
+        *session.reader.lock() = Some(reader);
+        session
+    }
+
+    pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock()
+    }
+
+    /// Whether its server has left.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Passes a message on, in one line.
+    pub(super) fn write(&self, message: &[u8]) {
+        // No string has a line end in it, so what is one is white space.
+        let mut line: Vec<_> =
+            message.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
+        line.push(b'\n');
+        if let Some(stdin) = &mut *self.stdin.lock() {
+            // That the server is gone is heard of by its reader.
+            let _ = stdin.write_all(&line);
+        }
+    }
+
+    /// Ends the server and all that is open.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.routes().end();
+        // One that has stopped reading does not see the end of its stdin, and nobody may wait for it.
+        let _ = self.child.lock().kill();
+        self.stdin.lock().take();
+        let _ = self.child.lock().wait();
+        let reader = self.reader.lock().take();
+        let _ = reader.map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,96 @@
+//! Streams of events: what was said on each is kept, to be said again to whoever missed it.
+
+use crate::support::http::stream::Writer;
+
+/// One stream of a session.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// The data of each event.
+    events: Vec<String>,
+    /// So many were handed to a writer.
+    told: usize,
+    writer: Option<Writer>,
+    /// Nothing more will be said.
+    is_done: bool,
+    /// Somebody has listened.
+    was_open: bool,
+}
+
+/// What is written in front of events.
+#[derive(Clone, Copy)]
+pub(super) struct Style {
+    pub(super) number: usize,
+    pub(super) has_ids: bool,
+    pub(super) retry: Option<u64>,
+}
+
+impl Style {
+    fn id(self, event: usize) -> String {
+        if self.has_ids { format!("{}-{event}", self.number) } else { String::new() }
+    }
+}
+
+impl Stream {
+    /// Says this to who listens, or to who will.
+    pub(super) fn say(&mut self, data: &str, style: Style) {
+        self.events.push(data.to_owned());
+        self.tell(style);
+    }
+
+    /// Has somebody else listen, beginning with the event after this number, or with what nobody was told.
+    pub(super) fn listen(&mut self, writer: Writer, after: Option<usize>, style: Style) {
+        if style.has_ids {
+            // Source: MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server": an id and no data, so that whoever is
+            // cut off before the first message can ask for it.
+            let retry = style.retry.map(|ms| format!("retry: {ms}\n")).unwrap_or_default();
+            writer.write(format!("{retry}id: {}\ndata:\n\n", style.id(after.unwrap_or(self.told))));
+        } else if let Some(ms) = style.retry {
+            writer.write(format!("retry: {ms}\n\n"));
+        }
+        self.told = after.unwrap_or(self.told).min(self.events.len());
+        self.writer = Some(writer);
+        self.was_open = true;
+        self.tell(style);
+        if self.is_done {
+            self.writer = None;
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn finish(&mut self) {
+        self.is_done = true;
+        self.writer = None;
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.writer.as_ref().is_some_and(Writer::is_read)
+    }
+
+    /// Whether who listened does so no more.
+    pub(super) fn was_left(&self) -> bool {
+        self.was_open && !self.is_open()
+    }
+
+    pub(super) fn cut(&mut self) {
+        self.writer.take().into_iter().for_each(Writer::cut);
+    }
+
+    pub(super) fn end_connection(&mut self) {
+        self.writer = None;
+    }
+
+    fn tell(&mut self, style: Style) {
+        let Some(writer) = &self.writer else { return };
+        while let Some(event) = self.events.get(self.told) {
+            if !writer.event(&style.id(self.told + 1), event) {
+                self.writer = None;
+                return;
+            }
+            self.told += 1;
+        }
+    }
+}

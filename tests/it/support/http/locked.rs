@@ -1,0 +1,19 @@
+//! What the threads of a test share.
+#![expect(clippy::disallowed_types, reason = "the tests have threads, which is what the daemon is spared")]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A value that several threads use.
+#[derive(Default)]
+pub(crate) struct Locked<T>(Mutex<T>);
+
+impl<T> Locked<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    /// The value; what a panicking thread left is still to be looked at.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,17 @@
+//! HTTP servers of the tests, inside the test's own process, on 127.0.0.1.
+//!
+//! `message` (requests in, responses out) → `stream` (a body that is written piece by piece) → `server` (listens, and keeps what
+//! it was asked) → `front` (the scripted server behind HTTP) · `cutter` (a proxy that cuts connections).
+
+mod cutter;
+mod front;
+mod locked;
+mod message;
+mod server;
+mod stream;
+
+pub(crate) use self::cutter::{Cut, Cutter, Direction};
+pub(crate) use self::front::{Answers, Front, Manner};
+pub(crate) use self::locked::Locked;
+pub(crate) use self::message::{Request, Response};
+pub(crate) use self::server::HttpServer;

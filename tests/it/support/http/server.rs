@@ -1,0 +1,183 @@
+//! A listening socket and a thread for each connection; all that came is kept.
+
+use std::collections::HashMap;
+use std::io::{BufReader, ErrorKind};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::locked::Locked;
+use super::message::{After, Request, Response};
+use crate::support::wait::until;
+
+type Handler = dyn Fn(&Request) -> Response + Send + Sync;
+
+/// An HTTP/1.1 server. Dropping it ends every connection, and fails the test if a request came that was not to come or the
+/// handler panicked.
+pub(crate) struct HttpServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    handler: Box<Handler>,
+    is_stopping: AtomicBool,
+    accepted: AtomicUsize,
+    requests: Locked<Vec<Request>>,
+    unexpected: Locked<Vec<String>>,
+    open: Locked<HashMap<usize, TcpStream>>,
+    threads: Locked<Vec<JoinHandle<()>>>,
+}
+
+impl HttpServer {
+    /// Serves on a port that is free. The handler runs on the thread of the connection and may wait there.
+    pub(crate) fn start(handler: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
+        Self::start_at("127.0.0.1:0".parse().expect("an address"), handler)
+    }
+
+    /// Serves where another one has been before.
+    pub(crate) fn start_at(
+        address: SocketAddr,
+        handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
+        let shared = Arc::new(Shared {
+            handler: Box::new(handler),
+            is_stopping: AtomicBool::new(false),
+            accepted: AtomicUsize::new(0),
+            requests: Locked::default(),
+            unexpected: Locked::default(),
+            open: Locked::default(),
+            threads: Locked::default(),
+        });
+        let address = listener.local_addr().expect("it is bound");
+        let acceptor = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.accept(&listener)
+        });
+        Self { address, shared, acceptor: Some(acceptor) }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What came so far, in order.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.shared.requests.lock().clone()
+    }
+
+    /// Waits for a request.
+    #[track_caller]
+    pub(crate) fn wait_request(&self, what: &str, is_it: impl Fn(&Request) -> bool) -> Request {
+        until(what, || self.shared.requests.lock().iter().find(|request| is_it(request)).cloned())
+    }
+
+    /// How many requests of a kind came so far.
+    pub(crate) fn count(&self, is_it: impl Fn(&Request) -> bool) -> usize {
+        self.shared.requests.lock().iter().filter(|request| is_it(request)).count()
+    }
+
+    /// How many connections there have been.
+    pub(crate) fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there are.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.open.lock().len()
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        let Some(acceptor) = self.acceptor.take() else { return Ok(()) };
+        self.shared.is_stopping.store(true, Ordering::SeqCst);
+        // Only to have the acceptor look up.
+        drop(TcpStream::connect(self.address));
+        let accepting = acceptor.join();
+        for stream in self.shared.open.lock().values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let threads = std::mem::take(&mut *self.shared.threads.lock());
+        let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
+        let unexpected = std::mem::take(&mut *self.shared.unexpected.lock());
+        match (accepting.is_err(), panicked, unexpected.is_empty()) {
+            (false, 0, true) => Ok(()),
+            _ => Err(format!("{panicked} handlers panicked; requests that were not to come: {unexpected:?}")),
+        }
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        let ended = self.stop();
+        if !thread::panicking() {
+            ended.unwrap_or_else(|wrong| panic!("an HTTP server of the test: {wrong}"));
+        }
+    }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        loop {
+            let (stream, _) = listener.accept().expect("a listening socket");
+            if self.is_stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            let number = self.accepted.fetch_add(1, Ordering::SeqCst);
+            // Small writes are what the tests are about.
+            stream.set_nodelay(true).expect("a socket");
+            self.open.lock().insert(number, stream.try_clone().expect("a descriptor"));
+            let shared = Arc::clone(self);
+            self.threads.lock().push(thread::spawn(move || {
+                let _closed = Closed { shared: &shared, number };
+                shared.serve(number, &stream);
+            }));
+        }
+    }
+
+    fn serve(&self, number: usize, stream: &TcpStream) {
+        let mut reader = BufReader::new(stream);
+        while let Ok(Some(request)) = Request::read(&mut reader, number) {
+            self.requests.lock().push(request.clone());
+            let response = (self.handler)(&request);
+            match response.write(&mut &*stream, || is_there(stream)) {
+                Ok(After::NextRequest) => {}
+                Ok(After::Failed) => {
+                    return self.unexpected.lock().push(format!("{}{}", request.head(), request.json()));
+                }
+                Ok(After::End) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Ends a connection, whatever its thread ended with.
+struct Closed<'a> {
+    shared: &'a Shared,
+    number: usize,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        if let Some(stream) = self.shared.open.lock().remove(&self.number) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Whether the peer has not ended the connection.
+fn is_there(stream: &TcpStream) -> bool {
+    match recv(stream, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((read, _)) => read > 0,
+        Err(error) => error == Errno::AGAIN || error.kind() == ErrorKind::Interrupted,
+    }
+}

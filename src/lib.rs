@@ -24,6 +24,7 @@ mod login;
 pub mod manager;
 mod moment;
 pub mod naming;
+mod oauth;
 mod peer;
 pub mod policy;
 mod progress;

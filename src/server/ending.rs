@@ -1,14 +1,18 @@
 //! How an instance ends: its calls are answered, and no process of it is left.
 
+use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
 use super::call::Failure;
 use super::instance::Instance;
-use super::lifecycle::State;
+use super::lifecycle::{Event, State};
+use super::link::{Closed, Link};
 use super::process::{Ended, Process};
 use super::task::{AbortOnDrop, ServerTask};
+use super::{Stop, remote};
+use crate::transport::http::Parting;
 
 /// How long the tools of a server that went down stay listed.
 const LIST_GRACE: Duration = Duration::from_secs(60);
@@ -24,50 +28,71 @@ pub(super) enum End {
     Ended(Ended),
     /// It lives, but cannot be talked to.
     Broken(String),
+    /// It is reached by HTTP, and cannot be any more.
+    Parted(Parting),
     /// It is to be stopped, and its calls have ended or had their time.
     Stop,
 }
 
 impl ServerTask {
-    /// Leaves nothing of an instance behind. Tells how it ended.
-    pub(super) async fn end(&mut self, end: End, mut instance: Instance, process: Process) -> String {
+    /// Leaves nothing of an instance behind. Tells what that means for its server.
+    pub(super) async fn end(&mut self, end: End, mut instance: Instance, process: Option<Process>) -> Event {
         if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
-        let how = match end {
+        let (how, event) = match end {
             End::Stop => {
-                let how = self.stopped();
+                let event = self.stopped();
                 instance.fail_all(&Failure::ShuttingDown, &Failure::ShuttingDown);
                 self.end_politely(instance, process).await;
-                return how;
+                return event;
             }
-            End::Broken(how) => how,
-            End::Ended(ended) => {
+            End::Broken(how) => (how.clone(), ended(how)),
+            End::Parted(parting) => remote::parted(parting),
+            End::Ended(how_ended) => {
                 self.last_words(&mut instance).await;
-                match ended {
+                let how = match how_ended {
                     Ended::Exited(how) => how,
                     Ended::GuardLost => "lost its guard".to_owned(),
-                }
+                };
+                (how.clone(), ended(how))
             }
         };
         let unsent = Failure::Unavailable { reason: how.clone(), retry_after: None };
-        instance.fail_all(&Failure::Died { how: how.clone() }, &unsent);
-        if !self.holding(process.kill()).await {
+        instance.fail_all(&Failure::Died { how }, &unsent);
+        if let Some(process) = process
+            && !self.holding(process.kill()).await
+        {
             self.guard_lost();
         }
-        how
+        event
     }
 
-    /// Closes the server's stdin and waits for its end, reading on meanwhile so that it can finish what it writes.
-    async fn end_politely(&mut self, instance: Instance, process: Process) {
-        let Instance { reader, stdin, .. } = instance;
-        drop(stdin);
-        let mut rest = reader.into_inner();
-        let _reading = AbortOnDrop(tokio::spawn(async move {
-            let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
-        }));
+    /// Tells the server that it is over: closes its stdin and waits for its end, reading on meanwhile so that it can finish what
+    /// it writes, or ends its session.
+    async fn end_politely(&mut self, instance: Instance, process: Option<Process>) {
         let mut stop = self.orders.stop.clone();
-        if !self.holding(process.stop(&mut stop)).await {
+        let _reading = match instance.link {
+            Link::Pipes { stdin, stdout } => {
+                drop(stdin);
+                let mut rest = stdout.into_inner();
+                AbortOnDrop(tokio::spawn(async move {
+                    let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
+                }))
+            }
+            Link::Http(http) => {
+                let closing = async {
+                    tokio::select! {
+                        () = http.close() => {}
+                        () = stop.at_least(Stop::Kill) => {}
+                    }
+                };
+                return self.holding(closing).await;
+            }
+        };
+        if let Some(process) = process
+            && !self.holding(process.stop(&mut stop)).await
+        {
             self.guard_lost();
         }
     }
@@ -75,8 +100,8 @@ impl ServerTask {
     /// Delivers what a dead server wrote before it died. A descendant may hold its stdout open, so there is a limit.
     async fn last_words(&mut self, instance: &mut Instance) {
         let _ = timeout(LAST_WORDS, async {
-            while let Ok(Some(incoming)) = instance.reader.next().await {
-                let effect = instance.take(incoming);
+            while let Ok(arrival) = poll_fn(|cx| instance.link.poll_next(cx)).await {
+                let effect = instance.arrive(arrival);
                 self.effect(effect);
             }
         })
@@ -88,10 +113,20 @@ impl ServerTask {
     }
 }
 
-/// How a server that let go of a stream ended, if it says so soon; otherwise it is ended for `what` it did.
-pub(super) async fn closed(process: &mut Process, what: &str) -> End {
+/// How a server ended to which there is no way any more. If it is a process, that says so soon, or is ended for what it did.
+pub(super) async fn parted(process: &mut Option<Process>, closed: Closed) -> End {
+    let what = match closed {
+        Closed::Parted(parting) => return End::Parted(parting),
+        Closed::Stream(what) => what,
+    };
+    let Some(process) = process else { return End::Broken(what.to_owned()) };
     match timeout(EXIT_GRACE, process.ended()).await {
         Ok(ended) => End::Ended(ended),
         Err(_) => End::Broken(what.to_owned()),
     }
+}
+
+/// It is to be started again when it is due.
+pub(super) fn ended(reason: impl Into<String>) -> Event {
+    Event::Ended { reason: reason.into(), retry_after: None }
 }

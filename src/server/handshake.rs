@@ -2,13 +2,16 @@
 //!
 //! Source: MCP 2025-11-25, `basic/lifecycle`. Knows one instance's streams; must not touch restarts, calls, processes.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::instance::{Instance, Owner};
+use super::link::Closed;
 use super::tasks::TaskSupport;
 use crate::era;
 use crate::instructions;
@@ -17,7 +20,7 @@ use crate::jsonrpc::pending::Taken;
 use crate::jsonrpc::{Malformed, Message, reply};
 use crate::kind::{Kind, PerKind};
 use crate::peer;
-use crate::transport::Incoming;
+use crate::transport::{Arrival, Incoming};
 
 /// Most characters shown of a server's own words.
 const LONGEST: usize = 200;
@@ -55,8 +58,8 @@ pub(super) struct ServerInfo {
 /// Why there is no [`ServerInfo`].
 #[derive(Debug)]
 pub(super) enum HandshakeError {
-    /// The server let go of its streams; how it ended says more.
-    Closed,
+    /// There is no way to the server any more.
+    Closed(Closed),
     /// For a person, on one line.
     Refused(String),
 }
@@ -77,36 +80,46 @@ pub(super) async fn handshake(instance: &mut Instance) -> Result<ServerInfo, Han
     };
     let info = server_info(&result).map_err(HandshakeError::Refused)?;
     instance.protocol = Some(info.protocol);
-    instance.send(reply::notification("notifications/initialized"));
+    let initialized = instance.send(reply::notification("notifications/initialized"));
+    instance.link.introduce(info.protocol, initialized);
     Ok(info)
 }
 
 /// One step of input and output; the answer to `initialize` once it is there.
 async fn next(instance: &mut Instance) -> Result<Option<Result<Bytes, Bytes>>, HandshakeError> {
-    let incoming = tokio::select! {
-        incoming = instance.reader.next() => incoming,
-        written = instance.outbox.write_some(&mut instance.stdin), if !instance.outbox.is_empty() => {
-            return written.map(|()| None).map_err(|_| HandshakeError::Closed);
+    let arrival = poll_fn(|cx| {
+        while !instance.outbox.is_empty() {
+            match instance.poll_write(cx) {
+                Poll::Ready(written) => written.map_err(HandshakeError::Closed)?,
+                Poll::Pending => break,
+            }
+        }
+        instance.link.poll_next(cx).map_err(HandshakeError::Closed)
+    });
+    let incoming = match arrival.await? {
+        Arrival::Incoming { incoming, .. } => incoming,
+        other => {
+            instance.arrive(other);
+            return Ok(None);
         }
     };
     match incoming {
-        Ok(Some(Incoming::Message { message: Message::Response { id, outcome }, .. })) => {
+        Incoming::Message { message: Message::Response { id, outcome }, .. } => {
             let ours = matches!(instance.pending.take(&id), Taken::Owner(_));
             if !ours {
                 instance.stats.stray_responses.add_one();
             }
             Ok(ours.then_some(outcome))
         }
-        Ok(Some(Incoming::Malformed(Malformed::BadResponse { id })))
+        Incoming::Malformed(Malformed::BadResponse { id })
             if matches!(instance.pending.get_mut(&id), Some(Owner::Initialize)) =>
         {
             Err(HandshakeError::Refused("its answer to `initialize` is no valid response".to_owned()))
         }
-        Ok(Some(other)) => {
+        other => {
             instance.take(other);
             Ok(None)
         }
-        Ok(None) | Err(_) => Err(HandshakeError::Closed),
     }
 }
 

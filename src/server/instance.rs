@@ -10,20 +10,19 @@ mod elicitations;
 mod expiry;
 mod lists;
 mod logs;
+mod lost;
 mod ownership;
 mod pings;
 mod questions;
 mod task_calls;
 mod tasks;
 
-use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
 use serde::Serialize;
-use tokio::net::unix::pipe;
 
 pub(super) use self::asks::Accepted;
 use self::asks::Ask;
@@ -37,6 +36,7 @@ pub(super) use self::questions::Heard;
 use self::questions::Questions;
 use self::tasks::Tasks;
 use super::call::{Failure, ReplySender};
+use super::link::{Closed, Link};
 use super::listing::Listing;
 use super::role::Role;
 use super::stats::Stats;
@@ -48,13 +48,12 @@ use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::{Kind, PerKind};
-use crate::transport::{Incoming, MessageReader, Outbox};
+use crate::transport::{Arrival, Incoming, Outbox};
 
 /// A running instance of a server.
 pub(super) struct Instance {
-    pub(super) reader: MessageReader<pipe::Receiver>,
+    pub(super) link: Link,
     pub(super) outbox: Outbox,
-    pub(super) stdin: pipe::Sender,
     pub(super) pending: Pending<Owner>,
     pub(super) stats: Arc<Stats>,
     config: Arc<ServerConfig>,
@@ -137,15 +136,14 @@ pub(super) enum Effect {
 
 impl Instance {
     pub(super) fn new(
-        (stdin, stdout): (pipe::Sender, pipe::Receiver),
+        link: Link,
         (config, role): (Arc<ServerConfig>, Role),
         stats: Arc<Stats>,
         max_message: usize,
     ) -> Self {
         Self {
-            reader: MessageReader::new(stdout, max_message),
+            link,
             outbox: Outbox::default(),
-            stdin,
             pending: Pending::default(),
             stats,
             config,
@@ -170,27 +168,36 @@ impl Instance {
         self.calls
     }
 
-    /// Queues a line that is no request.
-    pub(super) fn send(&mut self, line: Bytes) {
-        self.outbox.push(line);
+    /// Queues a line that is no request, and tells its number.
+    pub(super) fn send(&mut self, line: Bytes) -> u64 {
+        self.outbox.push(line)
     }
 
     /// Writes what the server takes now. Pending if it takes nothing, ready if there is nothing to write, too.
-    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.outbox.poll_write(cx, &mut self.stdin)
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        self.link.poll_write(cx, &mut self.outbox)
     }
 
     /// Queues a request of our own.
     pub(super) fn request(&mut self, method: &str, params: &impl Serialize, owner: Owner) {
-        let outbox = &mut self.outbox;
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            outbox.push(reply::request(id, method, params));
+            link.announce(outbox.push(reply::request(id, method, params)), id);
             owner
         });
     }
 
     fn expire_by(&mut self, deadline: Instant) {
         self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
+    }
+
+    /// Takes in what has come.
+    pub(super) fn arrive(&mut self, arrival: Arrival) -> Effect {
+        match arrival {
+            Arrival::Incoming { incoming, within: _ } => self.take(incoming),
+            Arrival::Lost { request, lost } => self.lost(request, lost),
+            Arrival::Moved => Effect::Nothing,
+        }
     }
 
     /// Takes in what the server sent.
@@ -250,13 +257,24 @@ impl Instance {
             Taken::Owner(Owner::Call(call)) => {
                 self.fail_call(call, failure);
             }
-            Taken::Owner(Owner::Page { listing, .. }) => return self.not_listed(listing.kind(), "is unusable"),
-            Taken::Owner(Owner::Check) => return self.checked(),
-            Taken::Owner(Owner::Level { .. }) => self.level_answered(),
             Taken::Stray => self.given_up.answered(id),
-            Taken::Owner(
-                Owner::Initialize | Owner::Ping | Owner::Renewal { .. } | Owner::Disowned { .. } | Owner::Aside { .. },
-            ) => {}
+            Taken::Owner(owner) => return self.own_request_failed(owner),
+        }
+        Effect::Nothing
+    }
+
+    /// What is not an agent's has no usable answer.
+    fn own_request_failed(&mut self, owner: Owner) -> Effect {
+        match owner {
+            Owner::Page { listing, .. } => return self.not_listed(listing.kind(), "is unusable"),
+            Owner::Check => return self.checked(),
+            Owner::Level { .. } => self.level_answered(),
+            Owner::Call(_)
+            | Owner::Initialize
+            | Owner::Ping
+            | Owner::Renewal { .. }
+            | Owner::Disowned { .. }
+            | Owner::Aside { .. } => {}
         }
         Effect::Nothing
     }

@@ -119,6 +119,11 @@ pub enum Event {
         /// For a person, on one line.
         reason: String,
     },
+    /// The instance is gone, and will not be let in again as it is configured.
+    Refused {
+        /// For a person, on one line.
+        reason: String,
+    },
     /// The delay is over.
     Due,
     /// It is to be stopped.
@@ -184,10 +189,15 @@ impl Lifecycle {
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::LoginNeeded { reason }) => {
                 State::NeedsLogin { reason }
             }
+            (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Refused { reason }) => {
+                State::Failed { reason }
+            }
             (State::Backoff { .. }, Event::Due) => State::Starting,
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
-            | (State::Stopping, Event::Ended { .. } | Event::LoginNeeded { .. }) => State::Stopped,
+            | (State::Stopping, Event::Ended { .. } | Event::LoginNeeded { .. } | Event::Refused { .. }) => {
+                State::Stopped
+            }
             (State::Stopped, Event::Start { startable, backoff_reset }) => {
                 (self.early_ends, self.backoff_reset) = (0, backoff_reset);
                 first_state(startable)

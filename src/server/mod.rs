@@ -28,10 +28,13 @@ mod health;
 mod hold;
 mod instance;
 pub mod lifecycle;
+mod link;
 pub mod listing;
 mod process;
+mod program;
 mod publish;
 pub mod question;
+mod remote;
 mod request;
 pub mod role;
 mod serve;
@@ -72,6 +75,7 @@ pub use self::subscriptions::Subscription;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 pub use self::turn::Turns;
 use crate::config::DaemonConfig;
+pub use crate::transport::http::client::Clients;
 
 /// Calls one instance may have unanswered. When there are so many, one more is refused with −31003, unless its agent has
 /// less than its equal part of them ([`share`]). The same holds for the bytes of those that it has not read yet, of which
@@ -128,6 +132,8 @@ pub struct Host {
     /// Directory where what servers offer is kept, as they last told it. Without one, a server that is started by its first
     /// call is started once to learn it.
     pub cache: Option<PathBuf>,
+    /// Who speaks HTTP for them.
+    pub clients: Clients,
     /// Whether there are agents that may be asked what servers ask. Without any they are told so.
     pub serves_agents: bool,
 }
@@ -146,6 +152,7 @@ impl Host {
             turns,
             cgroups: Cgroups::default(),
             cache: None,
+            clients: Clients::default(),
             serves_agents: false,
         }
     }

@@ -9,17 +9,18 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::control::{Orders, Vouched};
-use super::ending::{End, closed};
+use super::ending::{End, parted};
 use super::health::Health;
 use super::instance::{Effect, Heard, Instance};
 use super::lifecycle::Event;
+use super::link::Closed;
 use super::process::{Ended, Process};
 use super::task::ServerTask;
 use super::{Command, Stop};
 use crate::alarm::Alarm;
 use crate::era;
 use crate::kind::{Kind, PerKind};
-use crate::transport::Incoming;
+use crate::transport::{Arrival, Incoming};
 
 /// How long calls in flight may go on when the server is to be stopped.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -51,7 +52,12 @@ struct Relay<'a> {
 }
 
 impl ServerTask {
-    pub(super) async fn serve(&mut self, instance: &mut Instance, offers: PerKind<bool>, process: &mut Process) -> End {
+    pub(super) async fn serve(
+        &mut self,
+        instance: &mut Instance,
+        offers: PerKind<bool>,
+        process: &mut Option<Process>,
+    ) -> End {
         let offers_any = instance.start_listing(offers);
         self.publisher.update(|published| {
             for kind in Kind::ALL.into_iter().filter(|kind| !offers[*kind]) {
@@ -63,12 +69,12 @@ impl ServerTask {
         self.release_held(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,
-            Err(closed_what) => self.holding(closed(process, closed_what)).await,
+            Err(closed) => self.holding(parted(process, closed)).await,
         }
     }
 
-    /// Until it is over, or the server has closed one of its streams: then an error says which.
-    async fn relay(&mut self, instance: &mut Instance, process: &mut Process) -> Result<End, &'static str> {
+    /// Until it is over, or there is no way to the server any more.
+    async fn relay(&mut self, instance: &mut Instance, process: &mut Option<Process>) -> Result<End, Closed> {
         let alarm = match Alarm::new() {
             Ok(alarm) => alarm,
             Err(error) => return Ok(End::Broken(format!("cannot be served: {error}"))),
@@ -86,12 +92,9 @@ impl ServerTask {
         cx: &mut Context<'_>,
         instance: &mut Instance,
         relay: &mut Relay<'_>,
-    ) -> Poll<Result<End, &'static str>> {
+    ) -> Poll<Result<End, Closed>> {
         loop {
-            let written = instance.poll_write(cx);
-            if let Poll::Ready(Err(_)) = written {
-                return Poll::Ready(Err("closed its stdin"));
-            }
+            let written = instance.poll_write(cx)?;
             if std::mem::take(&mut relay.has_changed) && self.is_over(instance, relay) {
                 return Poll::Ready(Ok(End::Stop));
             }
@@ -103,10 +106,12 @@ impl ServerTask {
                 }
             } else if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
                 self.take_in(command, instance, relay.drained_by.is_some());
-            } else if let Poll::Ready(incoming) = instance.reader.poll_next(cx) {
-                let Ok(Some(incoming)) = incoming else { return Poll::Ready(Err("closed its stdout")) };
-                self.take_all(incoming, instance);
-                self.heard(relay.health.as_mut(), instance);
+            } else if let Poll::Ready(arrival) = instance.link.poll_next(cx)? {
+                let is_sign_of_life = arrival.is_sign_of_life();
+                self.take_all(arrival, instance);
+                if is_sign_of_life {
+                    self.heard(relay.health.as_mut(), instance);
+                }
             } else if written.is_pending() || instance.outbox.is_empty() {
                 return Poll::Pending;
             } else {
@@ -165,11 +170,11 @@ impl ServerTask {
         }
     }
 
-    fn rare_events<'a>(&self, process: &'a mut Process) -> FuturesUnordered<BoxFuture<'a, Rare>> {
+    fn rare_events<'a>(&self, process: &'a mut Option<Process>) -> FuturesUnordered<BoxFuture<'a, Rare>> {
         let (revision, mut orders) = (self.revision, self.orders.clone());
         let mut stop = orders.stop.clone();
-        FuturesUnordered::from_iter([
-            process.ended().map(Rare::Ended).boxed(),
+        let ended = process.as_mut().map(|process| process.ended().map(Rare::Ended).boxed());
+        let orders = [
             async move {
                 orders.unwanted(revision).await;
                 Rare::Unwanted
@@ -180,27 +185,30 @@ impl ServerTask {
                 Rare::Killed
             }
             .boxed(),
-        ])
+        ];
+        ended.into_iter().chain(orders).collect()
     }
 
     /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
-    fn take_all(&mut self, first: Incoming, instance: &mut Instance) {
-        self.take_incoming(first, instance);
+    fn take_all(&mut self, first: Arrival, instance: &mut Instance) {
+        self.take_arrival(first, instance);
         for _ in 1..BURST {
-            let Some(next) = instance.reader.buffered() else { return };
-            self.take_incoming(next, instance);
+            let Some(incoming) = instance.link.buffered() else { return };
+            self.take_arrival(Arrival::Incoming { incoming, within: None }, instance);
         }
     }
 
     /// The members of a batch are as good as messages that come alone, if the server may send batches.
-    fn take_incoming(&mut self, incoming: Incoming, instance: &mut Instance) {
-        match incoming {
-            Incoming::Batch(members) if instance.protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES)) => {
-                for member in members {
-                    self.effect(instance.take(member));
+    fn take_arrival(&mut self, arrival: Arrival, instance: &mut Instance) {
+        match arrival {
+            Arrival::Incoming { incoming: Incoming::Batch(members), within }
+                if instance.protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES)) =>
+            {
+                for incoming in members {
+                    self.effect(instance.arrive(Arrival::Incoming { incoming, within }));
                 }
             }
-            single => self.effect(instance.take(single)),
+            single => self.effect(instance.arrive(single)),
         }
     }
 

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
@@ -15,22 +14,18 @@ use tokio::time::{sleep_until, timeout};
 use super::agents::Agents;
 use super::call::Call;
 use super::control::{Orders, Wanted};
-use super::ending::{End, closed};
+use super::ending::{End, ended, parted};
 use super::handshake::{HandshakeError, ServerInfo, handshake};
 use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
-use super::process::{self, NotStarted, Process};
+use super::link::Link;
+use super::process::Process;
 use super::publish::Publisher;
 use super::role::Role;
 use super::stderr;
 use super::turn::Turn;
 use super::{Command, Host};
 use crate::config::{Launch, ServerConfig};
-
-/// For what a server that is gone had written to stderr to be taken in.
-const LAST_STDERR: Duration = Duration::from_millis(200);
-/// For a guard to say that its server runs.
-const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct ServerTask {
     pub(super) host: Host,
@@ -42,7 +37,7 @@ pub(super) struct ServerTask {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) publisher: Publisher,
     pub(super) lifecycle: Lifecycle,
-    stderr: stderr::Writer,
+    pub(super) stderr: stderr::Writer,
     /// What it is for, if it is one of several.
     purpose: Option<Arc<str>>,
     /// For whom.
@@ -91,13 +86,7 @@ pub(super) async fn run(
 }
 
 pub(super) fn startable(config: &ServerConfig) -> Result<(), String> {
-    match &config.launch {
-        Ok(Launch::Program(_)) => Ok(()),
-        Ok(Launch::Remote(_)) => {
-            Err("it has a `url`, and this version of mcpd does not speak HTTP to servers".to_owned())
-        }
-        Err(undefined) => Err(undefined.to_string()),
-    }
+    config.launch.as_ref().map(|_| ()).map_err(ToString::to_string)
 }
 
 impl ServerTask {
@@ -109,8 +98,8 @@ impl ServerTask {
                     if !std::mem::take(&mut first) {
                         self.publisher.stats.restarts.add_one();
                     }
-                    let reason = self.one_instance().await;
-                    self.on(Event::Ended { reason, retry_after: None });
+                    let event = self.one_instance().await;
+                    self.on(event);
                 }
                 State::Backoff { until, .. } => {
                     let due = self.while_wanted(sleep_until(until.into())).await.is_some();
@@ -137,66 +126,30 @@ impl ServerTask {
         self.refuse_held();
     }
 
-    /// Starts one instance, serves it, and leaves nothing of it behind. Tells how it ended.
-    async fn one_instance(&mut self) -> String {
+    /// Has one instance, serves it, and leaves nothing of it behind. Tells what its end means.
+    async fn one_instance(&mut self) -> Event {
         let turns = self.host.turns.clone();
         let Some(turn) = self.while_wanted(turns.take()).await else { return self.stopped() };
-        let Ok(Launch::Program(program)) = &self.config.launch else { return "cannot be started".to_owned() };
-        let secrets = program.secrets.clone();
-        let host = &self.host;
-        let definition = process::definition(program, host.inherited, own_env());
-        let mut spawned = match process::spawn(&host.guard, &definition) {
-            Ok(spawned) => spawned,
-            Err(NotStarted::Refused(reason)) => return secrets.masked(&reason),
-            Err(NotStarted::GuardLost) => return "its guard died".to_owned(),
-        };
-        // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
-        self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
-        let (cgroups, config) = (self.host.cgroups.clone(), Arc::clone(&self.config));
-        let limits = self.holding(spawned.limit(&cgroups, &config)).await;
-        self.publisher.update(|published| published.limits = limits);
-        let started = self.while_wanted(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
-        drop(definition);
-        let reason = match started {
-            Some(Ok(Ok(pid))) => {
-                self.publisher.update(|published| published.pid = Some(pid));
-                let (process, pipes) = spawned.into_process();
-                let mut draining = AbortOnDrop(tokio::spawn(self.stderr.clone().drain(pipes.stderr, pid)));
-                let reason = self.with_process(process, (pipes.stdin, pipes.stdout), turn).await;
-                // What it said last says most.
-                let _ = self.holding(timeout(LAST_STDERR, &mut draining.0)).await;
-                reason
-            }
-            not_started => {
-                if !self.holding(spawned.kill()).await {
-                    self.guard_lost();
-                }
-                match not_started {
-                    Some(Ok(Err(NotStarted::Refused(reason)))) => secrets.masked(&reason),
-                    Some(Ok(_)) => "its guard died".to_owned(),
-                    Some(Err(_)) => "its guard does not answer".to_owned(),
-                    None => self.stopped(),
-                }
-            }
+        let config = Arc::clone(&self.config);
+        let event = match &config.launch {
+            Ok(Launch::Program(program)) => self.one_process(program, turn).await,
+            Ok(Launch::Remote(remote)) => self.one_connection(remote, turn).await,
+            Err(undefined) => ended(undefined.to_string()),
         };
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
             (published.protocol, published.software) = (None, None);
             published.checked = None;
         });
-        reason
+        event
     }
 
-    async fn with_process(
-        &mut self,
-        mut process: Process,
-        pipes: (pipe::Sender, pipe::Receiver),
-        turn: Turn,
-    ) -> String {
+    /// Introduces mcpd on `link`, and serves the instance at its end, which has a process if it is one that mcpd has started.
+    pub(super) async fn with_link(&mut self, link: Link, mut process: Option<Process>, turn: Turn) -> Event {
         let limit = self.config.settings.handshake_timeout;
         let stats = Arc::clone(&self.publisher.stats);
         let mut instance =
-            Instance::new(pipes, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
+            Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
         let end = match self.while_wanted(turn.during(introduce(&mut instance, &mut process, limit))).await {
             Some(Ok(info)) => {
                 self.up(&info);
@@ -211,9 +164,9 @@ impl ServerTask {
     }
 
     /// It ceased to be wanted outside of [`ServerTask::serve`], which takes the event itself.
-    pub(super) fn stopped(&mut self) -> String {
+    pub(super) fn stopped(&mut self) -> Event {
         self.on(Event::Stop);
-        "was stopped".to_owned()
+        ended("was stopped")
     }
 
     fn up(&mut self, info: &ServerInfo) {
@@ -255,21 +208,22 @@ impl ServerTask {
     }
 }
 
-/// mcpd's own environment; what is not UTF-8 cannot be passed on.
-fn own_env() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-}
-
 /// The handshake, unless the server ends or takes longer than `limit`.
-async fn introduce(instance: &mut Instance, process: &mut Process, limit: Duration) -> Result<ServerInfo, End> {
+async fn introduce(instance: &mut Instance, process: &mut Option<Process>, limit: Duration) -> Result<ServerInfo, End> {
+    let ended = async {
+        match process {
+            Some(process) => process.ended().await,
+            None => std::future::pending().await,
+        }
+    };
     let result = tokio::select! {
         result = timeout(limit, handshake(instance)) => result,
-        ended = process.ended() => return Err(End::Ended(ended)),
+        ended = ended => return Err(End::Ended(ended)),
     };
     match result {
         Ok(Ok(info)) => Ok(info),
         Ok(Err(HandshakeError::Refused(reason))) => Err(End::Broken(reason)),
-        Ok(Err(HandshakeError::Closed)) => Err(closed(process, "closed its streams during the handshake").await),
+        Ok(Err(HandshakeError::Closed(closed))) => Err(parted(process, closed).await),
         Err(_) => {
             let limit = humantime::format_duration(limit);
             Err(End::Broken(format!("did not answer `initialize` within {limit}")))

@@ -54,6 +54,16 @@ impl Outbox {
         Some(line)
     }
 
+    /// Takes the first line, for whoever writes it as a whole, and tells its number.
+    pub fn take_first(&mut self) -> Option<(u64, Bytes)> {
+        let line = self.lines.pop_front()?;
+        self.bytes -= line.len();
+        self.begun += u64::from(!std::mem::take(&mut self.first_begun));
+        let number = self.begun;
+        self.skip_retracted();
+        Some((number, line))
+    }
+
     fn skip_retracted(&mut self) {
         while !self.first_begun && self.lines.front().is_some_and(Bytes::is_empty) {
             self.lines.pop_front();
@@ -149,6 +159,17 @@ mod tests {
         assert!(outbox.has_begun(b) && !outbox.has_begun(c));
         outbox.advance(4);
         assert!(outbox.has_begun(c) && outbox.is_empty() && outbox.bytes() == 0);
+    }
+
+    #[test]
+    fn lines_that_are_taken_whole_keep_their_numbers() {
+        let mut outbox = Outbox::default();
+        let [a, b, c] = ["a\n", "b\n", "c\n"].map(|line| outbox.push(Bytes::from_static(line.as_bytes())));
+        assert!(outbox.retract(b));
+        assert_eq!(outbox.take_first(), Some((a, Bytes::from_static(b"a\n"))));
+        assert!(outbox.has_begun(b) && !outbox.has_begun(c));
+        assert_eq!(outbox.take_first(), Some((c, Bytes::from_static(b"c\n"))));
+        assert!(outbox.take_first().is_none() && outbox.is_empty() && outbox.bytes() == 0);
     }
 
     proptest! {

@@ -158,6 +158,15 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
 }
 
 impl Incoming {
+    /// The same as [`Incoming::of`], on another thread if the line is so large that others would have to wait.
+    pub async fn of_any_size(line: Bytes) -> Self {
+        if line.len() <= INLINE {
+            return Self::of(line);
+        }
+        let parsing = tokio::task::spawn_blocking(|| Self::of(line));
+        parsing.await.unwrap_or(Self::Malformed(Malformed::NotAMessage { id: None }))
+    }
+
     /// What a line says, without its newline.
     #[must_use]
     pub fn of(line: Bytes) -> Self {

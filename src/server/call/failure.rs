@@ -48,6 +48,11 @@ pub enum Failure {
     AnswerTooLarge,
     /// The server's answer was no valid response.
     AnswerMalformed,
+    /// The server has failed over it, and says so with a status of HTTP.
+    Status {
+        /// For a person, on one line.
+        status: String,
+    },
     /// The server gave the task that it made an id that another one has.
     TaskIdTaken,
 }
@@ -61,7 +66,7 @@ impl Failure {
             Self::Unavailable { .. } => Outcome::Unavailable,
             Self::ShuttingDown => Outcome::ShuttingDown,
             Self::AnswerTooLarge => Outcome::TooLarge,
-            Self::AnswerMalformed | Self::TaskIdTaken => Outcome::Malformed,
+            Self::AnswerMalformed | Self::Status { .. } | Self::TaskIdTaken => Outcome::Malformed,
         }
     }
 }
@@ -83,6 +88,7 @@ impl CallError {
             Failure::AnswerMalformed => {
                 (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
             }
+            Failure::Status { status } => (INTERNAL_ERROR, format!("server `{server}` has failed: {status}")),
             Failure::TaskIdTaken => {
                 (INTERNAL_ERROR, format!("server `{server}` has made a task with an id that another task has"))
             }

@@ -50,9 +50,10 @@ impl Instance {
         let bytes = call.line.len();
         let deadline = Deadline::new(call.limit, Instant::now());
         self.expire_by(deadline.at());
-        let outbox = &mut self.outbox;
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
             let line = outbox.push(call.line_as(id));
+            link.announce(line, id);
             let Call { reply, matter, progress_token, .. } = *call;
             Owner::Call(Unanswered {
                 reply,
@@ -131,6 +132,7 @@ impl Instance {
     /// The server goes on with a call of which nobody waits for the answer, perhaps.
     pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool) {
         self.given_up.add(id, key.session);
+        self.link.give_up(id);
         if makes_task {
             self.tasks.give_up(id, key);
         }
@@ -165,12 +167,17 @@ impl Instance {
 
     /// Answers for the server, which gets a call that it has not begun to read no more; whether it may have read it.
     pub(super) fn fail_call(&mut self, call: Unanswered, failure: Failure) -> bool {
+        let sent = !self.outbox.retract(call.line);
+        self.fail_sent(call, failure, sent);
+        sent
+    }
+
+    /// The same for one of which it is known whether the server may have read it.
+    pub(super) fn fail_sent(&mut self, call: Unanswered, failure: Failure, sent: bool) {
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
-        let sent = !self.outbox.retract(call.line);
         self.fail_ask(call.reply.key, &failure, sent);
         call.reply.fail(failure, sent);
-        sent
     }
 
     /// Passes progress to the call whose token it carries, and puts its deadline off.

@@ -23,8 +23,11 @@ use crate::config::Remote;
 
 /// For a connection to stand, with its TLS and its proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection is kept that nobody uses.
-const IDLE: Duration = Duration::from_secs(30);
+/// How long a connection is kept that nobody uses: less than the 5 s after which the servers of Node and uvicorn close one, perhaps
+/// while a request is on its way.
+const IDLE: Duration = Duration::from_secs(4);
+/// Between two signs that a connection is still there.
+const ALIVE: Duration = Duration::from_secs(30);
 /// Connections to one host that are kept for later; more are closed when their request is done.
 const MOST_IDLE: usize = 32;
 /// How often a connection over HTTP/2 with unfinished requests is probed, and for how long it may not answer.
@@ -110,7 +113,7 @@ fn builder(tls: rustls::ClientConfig) -> ClientBuilder {
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(MOST_IDLE)
         .tcp_nodelay(true)
-        .tcp_keepalive(IDLE)
+        .tcp_keepalive(ALIVE)
         .http2_keep_alive_interval(every)
         .http2_keep_alive_timeout(patience)
 }

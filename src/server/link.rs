@@ -1,0 +1,80 @@
+//! The way to one instance and back: the pipes of its process, or HTTP.
+//!
+//! Knows: both ways. Must not touch: what passes on them.
+
+use std::task::{Context, Poll, ready};
+
+use tokio::net::unix::pipe;
+
+use crate::transport::http::{Http, Parting};
+use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
+
+/// The way to an instance.
+#[expect(clippy::large_enum_variant, reason = "the larger one is what most have, and is used at every turn")]
+pub(super) enum Link {
+    Pipes { stdin: pipe::Sender, stdout: MessageReader<pipe::Receiver> },
+    Http(Box<Http>),
+}
+
+/// Why nothing passes on it any more.
+#[derive(Debug)]
+pub(super) enum Closed {
+    /// The server did this with one of its streams; how it ended says more.
+    Stream(&'static str),
+    Parted(Parting),
+}
+
+impl Link {
+    /// The way to a process.
+    pub(super) fn pipes((stdin, stdout): (pipe::Sender, pipe::Receiver), max_message: usize) -> Self {
+        Self::Pipes { stdin, stdout: MessageReader::new(stdout, max_message) }
+    }
+
+    /// Writes what the server takes now. Pending if it takes nothing, ready if there is nothing to write, too.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), Closed>> {
+        match self {
+            Self::Pipes { stdin, .. } => outbox.poll_write(cx, stdin).map_err(|_| Closed::Stream("closed its stdin")),
+            Self::Http(http) => http.poll_write(outbox).map(Ok),
+        }
+    }
+
+    /// The next thing that comes. May be cancelled without loss.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, Closed>> {
+        match self {
+            Self::Pipes { stdout, .. } => match ready!(stdout.poll_next(cx)) {
+                Ok(Some(incoming)) => Poll::Ready(Ok(Arrival::Incoming { incoming, within: None })),
+                Ok(None) | Err(_) => Poll::Ready(Err(Closed::Stream("closed its stdout"))),
+            },
+            Self::Http(http) => http.poll_next(cx).map_err(Closed::Parted),
+        }
+    }
+
+    /// The next message if it is there already.
+    pub(super) fn buffered(&mut self) -> Option<Incoming> {
+        match self {
+            Self::Pipes { stdout, .. } => stdout.buffered(),
+            Self::Http(_) => None,
+        }
+    }
+
+    /// The line of this number in the outbox is a request with this id.
+    pub(super) fn announce(&mut self, line: u64, request: u64) {
+        if let Self::Http(http) = self {
+            http.announce(line, request);
+        }
+    }
+
+    /// The version that was negotiated, and the number of the line that says so to the server.
+    pub(super) fn introduce(&mut self, protocol: &'static str, initialized: u64) {
+        if let Self::Http(http) = self {
+            http.introduce(protocol, initialized);
+        }
+    }
+
+    /// Nobody waits for the answer to this request any longer.
+    pub(super) fn give_up(&mut self, request: u64) {
+        if let Self::Http(http) = self {
+            http.give_up(request);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! An instance of a server that is a program: its process, and what it writes to stderr.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::ending::ended;
+use super::lifecycle::Event;
+use super::link::Link;
+use super::process::{self, NotStarted};
+use super::task::{AbortOnDrop, ServerTask};
+use super::turn::Turn;
+use crate::config::Program;
+
+/// For what a server that is gone had written to stderr to be taken in.
+const LAST_STDERR: Duration = Duration::from_millis(200);
+/// For a guard to say that its server runs.
+const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl ServerTask {
+    /// Starts the program, serves the instance that it is, and leaves nothing of it behind. Tells what its end means.
+    pub(super) async fn one_process(&mut self, program: &Program, turn: Turn) -> Event {
+        let secrets = program.secrets.clone();
+        let host = &self.host;
+        let definition = process::definition(program, host.inherited, own_env());
+        let mut spawned = match process::spawn(&host.guard, &definition) {
+            Ok(spawned) => spawned,
+            Err(NotStarted::Refused(reason)) => return ended(secrets.masked(&reason)),
+            Err(NotStarted::GuardLost) => return ended("its guard died"),
+        };
+        // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
+        self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
+        let (cgroups, config) = (self.host.cgroups.clone(), Arc::clone(&self.config));
+        let limits = self.holding(spawned.limit(&cgroups, &config)).await;
+        self.publisher.update(|published| published.limits = limits);
+        let started = self.while_wanted(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
+        drop(definition);
+        match started {
+            Some(Ok(Ok(pid))) => {
+                self.publisher.update(|published| published.pid = Some(pid));
+                let (process, pipes) = spawned.into_process();
+                let mut draining = AbortOnDrop(tokio::spawn(self.stderr.clone().drain(pipes.stderr, pid)));
+                let link = Link::pipes((pipes.stdin, pipes.stdout), self.host.max_message);
+                let event = self.with_link(link, Some(process), turn).await;
+                // What it said last says most.
+                let _ = self.holding(timeout(LAST_STDERR, &mut draining.0)).await;
+                event
+            }
+            not_started => {
+                if !self.holding(spawned.kill()).await {
+                    self.guard_lost();
+                }
+                match not_started {
+                    Some(Ok(Err(NotStarted::Refused(reason)))) => ended(secrets.masked(&reason)),
+                    Some(Ok(_)) => ended("its guard died"),
+                    Some(Err(_)) => ended("its guard does not answer"),
+                    None => self.stopped(),
+                }
+            }
+        }
+    }
+}
+
+/// mcpd's own environment; what is not UTF-8 cannot be passed on.
+fn own_env() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}

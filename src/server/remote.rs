@@ -1,0 +1,38 @@
+//! An instance of a server that is reached by its URL: what it keeps for mcpd, which is a session if it has any.
+
+use super::ending::ended;
+use super::lifecycle::Event;
+use super::link::Link;
+use super::task::ServerTask;
+use super::turn::Turn;
+use crate::config::Remote;
+use crate::transport::http::{Http, Parting};
+
+impl ServerTask {
+    /// Connects to the server, serves the instance that it is for mcpd, and takes leave of it. Tells what its end means.
+    pub(super) async fn one_connection(&mut self, remote: &Remote, turn: Turn) -> Event {
+        let (clients, max) = (self.host.clients.clone(), self.host.max_message);
+        let connecting = async {
+            let client = clients.get(remote).await?;
+            Http::new(remote, client, None, max).await
+        };
+        match self.while_wanted(connecting).await {
+            Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, turn).await,
+            Some(Err(reason)) => ended(remote.secrets.masked(&reason)),
+            None => self.stopped(),
+        }
+    }
+}
+
+/// What it means that nothing can be sent any more: for the calls, and for the server.
+pub(super) fn parted(parting: Parting) -> (String, Event) {
+    let again = |reason: String, retry_after| (reason.clone(), Event::Ended { reason, retry_after });
+    match parting {
+        Parting::Unreachable { reason, retry_after } => again(reason, retry_after),
+        Parting::SessionEnded => again("has ended the session".to_owned(), None),
+        Parting::Closed => again("has closed its stream of events".to_owned(), None),
+        Parting::Unfit { what } => again(what, None),
+        Parting::LoginNeeded { why } => (why.clone(), Event::LoginNeeded { reason: why }),
+        Parting::Refused { why } => (why.clone(), Event::Refused { reason: why }),
+    }
+}

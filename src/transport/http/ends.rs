@@ -1,0 +1,96 @@
+//! How a request ends without an answer, and how all of them do. Pure.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// Nothing of it has reached the server.
+    NotSent {
+        /// For a person, on one line.
+        reason: String,
+    },
+    /// The server says with a status of HTTP that it does not answer it.
+    Status {
+        /// Which one.
+        status: StatusCode,
+        /// When it may be asked again.
+        retry_after: Option<Duration>,
+        /// What else it said, in bounded length.
+        said: Option<String>,
+    },
+    /// The connection ended before.
+    Cut {
+        /// For a person, on one line.
+        reason: String,
+    },
+    /// The answer is over the message cap.
+    TooLarge,
+    /// What came is no answer.
+    NoAnswer,
+}
+
+/// Why nothing can be sent any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// Nobody is there, or nobody who serves now.
+    Unreachable {
+        /// For a person, on one line.
+        reason: String,
+        /// When it may be tried again.
+        retry_after: Option<Duration>,
+    },
+    /// The server knows the session no longer.
+    SessionEnded,
+    /// It has closed the one stream that its answers come on.
+    Closed,
+    /// A person has to let mcpd in.
+    LoginNeeded {
+        /// For a person, on one line.
+        why: String,
+    },
+    /// It does not let mcpd in with what is configured.
+    Refused {
+        /// For a person, on one line.
+        why: String,
+    },
+    /// It does not do what the protocol asks for.
+    Unfit {
+        /// For a person, on one line.
+        what: String,
+    },
+}
+
+impl Lost {
+    /// Whether the server itself has said so.
+    pub(crate) fn is_answer(&self) -> bool {
+        match self {
+            Self::Status { .. } | Self::TooLarge | Self::NoAnswer => true,
+            Self::NotSent { .. } | Self::Cut { .. } => false,
+        }
+    }
+
+    /// Whether a server of 2024-11-05 says so to what is posted where its stream is (MCP 2025-11-25, `basic/transports`,
+    /// "Backwards Compatibility").
+    pub(super) fn may_be_old(&self) -> bool {
+        let Self::Status { status, .. } = self else { return false };
+        matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+    }
+
+    /// What it means for all, if it is said to the first.
+    pub(super) fn parting(&self) -> Parting {
+        let unreachable = |reason: &String| Parting::Unreachable { reason: reason.clone(), retry_after: None };
+        match self {
+            Self::NotSent { reason } | Self::Cut { reason } => unreachable(reason),
+            Self::Status { status, retry_after, said } => {
+                let said = said.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
+                let reason = format!("answers with HTTP {status}{said}");
+                Parting::Unreachable { reason, retry_after: *retry_after }
+            }
+            Self::TooLarge => Parting::Unfit { what: "answers `initialize` with more than the message cap".to_owned() },
+            Self::NoAnswer => Parting::Unfit { what: "answers `initialize` with something else".to_owned() },
+        }
+    }
+}

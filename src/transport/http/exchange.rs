@@ -1,0 +1,215 @@
+//! One message to the server and what it answers: whole, as a stream, or not at all.
+//!
+//! Source: MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server", "Resumability and Redelivery".
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::HeaderValue;
+use reqwest::{Response, StatusCode};
+use tokio::time::{sleep, timeout};
+
+use super::body::{self, Content, Unusable};
+use super::flow::{Flow, Said};
+use super::place::{SESSION, Unanswered};
+use super::report::{News, Reporter};
+use super::{Lost, Parting};
+use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::{Malformed, Message};
+use crate::transport::Incoming;
+
+/// How long a stream may stay open behind its response, which should be the end of it.
+const LINGER: Duration = Duration::from_secs(1);
+/// Before a stream that has ended too early is asked for again, if the server does not say how long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Attempts in a row to go on with a stream; the pause doubles between them.
+const ATTEMPTS: u32 = 5;
+/// For a server of 2024-11-05 to take a message. One of a session that has ended may be taken by nobody.
+const TAKEN: Duration = Duration::from_secs(30);
+/// Largest body of an answer that only says that something went wrong, in bytes.
+const MAX_COMPLAINT: usize = 64 << 10;
+
+/// A message on its way.
+pub(super) struct Exchange {
+    pub(super) report: Reporter,
+    /// The id of the request that it is, if it is one.
+    pub(super) request: Option<u64>,
+    /// Most bytes of a message.
+    pub(super) max: usize,
+    /// Where its answer breaks off it may be gone on with. With a handshake nothing is yet there to go on from.
+    pub(super) may_go_on: bool,
+    /// Nobody waits for its answer any longer.
+    pub(super) is_given_up: Arc<AtomicBool>,
+}
+
+impl Exchange {
+    /// Sends it and reports what comes of it, to the end.
+    pub(super) async fn run(self, line: Bytes) {
+        let end = match self.send(&line).await {
+            Ok(()) => News::Done,
+            Err(lost) => News::Lost(lost),
+        };
+        self.report.tell(end).await;
+    }
+
+    /// Sends it to a server of 2024-11-05, and reports whether it has been taken: it is answered elsewhere.
+    pub(super) async fn post(self, line: Bytes) {
+        let end = match timeout(TAKEN, self.send(&line)).await {
+            Ok(Ok(())) => News::Done,
+            Ok(Err(lost)) => News::Lost(lost),
+            Err(_) => News::Lost(Lost::Cut { reason: "did not take the message".to_owned() }),
+        };
+        self.report.tell(end).await;
+    }
+
+    /// Until it is answered. One that is no request is when it was sent.
+    async fn send(&self, line: &Bytes) -> Result<(), Lost> {
+        let place = self.report.place();
+        let (mut response, learnt) = match place.post(line).await {
+            Ok(answered) => answered,
+            Err(Unanswered::NotSent(reason)) => return Err(Lost::NotSent { reason }),
+            Err(Unanswered::Cut(reason)) => {
+                return Err(Lost::Cut { reason: format!("broke off the connection: {reason}") });
+            }
+            Err(Unanswered::LoginNeeded(why)) => {
+                self.report.tell(News::Parted(Parting::LoginNeeded { why: why.clone() })).await;
+                return Err(Lost::NotSent { reason: why });
+            }
+        };
+        self.report.learnt(learnt).await;
+        if let Some(session) = response.headers().get(SESSION) {
+            self.report.tell(News::Session(session.clone())).await;
+        }
+        let status = response.status();
+        if !status.is_success() {
+            return self.refused(response, place.has_session()).await;
+        }
+        match (Content::of(response.headers()), self.request) {
+            (Content::Events, _) => self.follow(Flow::new(response, self.max)).await,
+            (_, None) => {
+                // Read to its end, so that the connection can be used again.
+                let _ = timeout(LINGER, body::whole(&mut response, MAX_COMPLAINT)).await;
+                Ok(())
+            }
+            (Content::Json, Some(_)) => {
+                let text = body::whole(&mut response, self.max).await.map_err(|unusable| match unusable {
+                    Unusable::TooLarge => Lost::TooLarge,
+                    Unusable::Cut(reason) => Lost::Cut { reason: format!("broke off its answer: {reason}") },
+                })?;
+                let incoming = body::message(text).await.ok_or(Lost::NoAnswer)?;
+                if self.pass(incoming).await { Ok(()) } else { Err(Lost::NoAnswer) }
+            }
+            (Content::Other, Some(_)) => Err(Lost::NoAnswer),
+        }
+    }
+
+    /// Reports a message; whether it answers the request.
+    async fn pass(&self, incoming: Incoming) -> bool {
+        let answers = self.request.is_some_and(|request| answers(&incoming, request));
+        self.report.tell(News::Message(incoming)).await;
+        answers
+    }
+
+    /// Reads a stream to the response, and goes on elsewhere where it ends before.
+    async fn follow(&self, mut flow: Flow) -> Result<(), Lost> {
+        loop {
+            while let Some(said) = flow.next().await {
+                match said {
+                    Said::Message(incoming) => {
+                        if self.pass(incoming).await {
+                            let _ = timeout(LINGER, self.finish(flow)).await;
+                            return Ok(());
+                        }
+                    }
+                    // Which message it was nobody can tell; waiting on might be in vain.
+                    Said::TooLarge => return Err(Lost::TooLarge),
+                    Said::Endpoint(_) => {}
+                }
+            }
+            if self.request.is_none() {
+                return Ok(());
+            }
+            let cut = || Lost::Cut { reason: "broke off its answer".to_owned() };
+            if !self.may_go_on || self.is_given_up.load(Ordering::Relaxed) {
+                return Err(cut());
+            }
+            let last = flow.last_id().ok_or_else(cut)?;
+            flow = self.resume(last, flow.retry()).await.ok_or_else(cut)?;
+        }
+    }
+
+    /// What a server says behind its response is passed on, too.
+    async fn finish(&self, mut flow: Flow) {
+        while let Some(said) = flow.next().await {
+            if let Said::Message(incoming) = said {
+                self.pass(incoming).await;
+            }
+        }
+    }
+
+    async fn resume(&self, last: HeaderValue, retry: Option<Duration>) -> Option<Flow> {
+        let mut pause = retry.unwrap_or(PAUSE);
+        for _ in 0..ATTEMPTS {
+            sleep(pause).await;
+            match self.report.place().listen(Some(&last)).await {
+                Ok((response, learnt)) => {
+                    self.report.learnt(learnt).await;
+                    let is_stream =
+                        response.status().is_success() && Content::of(response.headers()) == Content::Events;
+                    return is_stream.then(|| Flow::going_on(response, self.max, &last));
+                }
+                Err(Unanswered::LoginNeeded(_)) => return None,
+                Err(Unanswered::NotSent(_) | Unanswered::Cut(_)) => pause = pause.saturating_mul(2),
+            }
+        }
+        None
+    }
+
+    /// What a status other than success says, with whatever is in its body.
+    async fn refused(&self, mut response: Response, has_session: bool) -> Result<(), Lost> {
+        let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
+        if status == StatusCode::NOT_FOUND && has_session {
+            self.report.tell(News::Parted(Parting::SessionEnded)).await;
+            return Err(Lost::Status { status, retry_after, said: None });
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            let why = "does not let mcpd in with the headers that are configured (HTTP 401)".to_owned();
+            self.report.tell(News::Parted(Parting::Refused { why })).await;
+        }
+        let said = body::whole(&mut response, MAX_COMPLAINT).await.unwrap_or_default();
+        if status == StatusCode::BAD_REQUEST && has_session && is_about_session(&said) {
+            self.report.tell(News::Parted(Parting::SessionEnded)).await;
+        }
+        // It may be the response itself (MCP 2025-11-25: "MAY comprise a JSON-RPC error response").
+        if let Some(incoming) = body::message(said.clone()).await
+            && let Some(request) = self.request
+            && answers(&incoming, request)
+        {
+            self.report.tell(News::Message(incoming)).await;
+            return Ok(());
+        }
+        Err(Lost::Status { status, retry_after, said: body::complaint(&said) })
+    }
+}
+
+/// Whether an error that answers nothing is about the session. The servers of the TypeScript SDK's examples say so instead of with
+/// HTTP 404.
+fn is_about_session(body: &[u8]) -> bool {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else { return false };
+    let answers = value.get("id").is_some_and(|id| id.is_number());
+    let message = value.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or_default();
+    !answers && message.to_ascii_lowercase().contains("session")
+}
+
+/// Whether this ends the request, be it valid or not.
+fn answers(incoming: &Incoming, request: u64) -> bool {
+    match incoming {
+        Incoming::Message { message: Message::Response { id, .. }, .. }
+        | Incoming::Malformed(Malformed::BadResponse { id })
+        | Incoming::TooLarge { id: Some(id), is_response: true } => minted(id) == Some(request),
+        Incoming::Batch(members) => members.iter().any(|member| answers(member, request)),
+        Incoming::Message { .. } | Incoming::Malformed(_) | Incoming::TooLarge { .. } => false,
+    }
+}

@@ -1,0 +1,151 @@
+//! The stream for what a server says by itself: kept open, and gone on with where it broke off.
+//!
+//! Source: MCP 2025-11-25, `basic/transports`, "Listening for Messages from the Server"; MCP 2024-11-05, `basic/transports`,
+//! "HTTP with SSE", where the answers come on it, too, and its end is that of the connection.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use reqwest::{StatusCode, Url};
+use tokio::time::{Instant, sleep};
+
+use super::body::{self, Content};
+use super::flow::{Flow, Said};
+use super::place::Unanswered;
+use super::report::{News, Reporter};
+use super::{Parting, origin};
+
+/// Before the stream is asked for again, if the server does not say how long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A stream that lived so long was a good one, whatever it said.
+const GOOD: Duration = Duration::from_secs(10);
+/// Attempts in a row that do not reach the server, until it is taken to be gone; or are refused, until there is no stream.
+const ATTEMPTS: u32 = 3;
+
+/// Whoever reads it.
+pub(super) struct Listener {
+    pub(super) report: Reporter,
+    pub(super) max: usize,
+}
+
+/// How one stream has ended.
+enum Ended {
+    /// It is worth to ask for it again: a stream was there, and said something or lasted.
+    WasGood,
+    /// The server cannot be reached.
+    Unreachable(String),
+    /// Something is there, but no stream, for now.
+    Failed,
+    /// There is none, perhaps: it was asked for before the handshake was over, or while another one is open.
+    Refused,
+    /// There is none.
+    NotOffered,
+    Parted(Parting),
+}
+
+impl Listener {
+    /// Reads the stream for as long as there is one to be had.
+    pub(super) async fn attend(self) {
+        let (mut last, mut retry) = (None, None);
+        let (mut failures, mut unreachable) = (0, 0);
+        loop {
+            let ended = self.one_stream(&mut last, &mut retry).await;
+            // Whatever it was, nobody waits for it any longer.
+            self.report.tell(News::Attended).await;
+            failures = if matches!(ended, Ended::WasGood) { 0 } else { failures + 1 };
+            unreachable = if matches!(ended, Ended::Unreachable(_)) { unreachable + 1 } else { 0 };
+            match ended {
+                Ended::NotOffered => return,
+                Ended::Refused if failures >= ATTEMPTS => return,
+                Ended::Parted(parting) => return self.report.tell(News::Parted(parting)).await,
+                Ended::Unreachable(reason) if unreachable >= ATTEMPTS => {
+                    return self.report.tell(News::Parted(Parting::Unreachable { reason, retry_after: None })).await;
+                }
+                Ended::Unreachable(_) | Ended::Refused | Ended::Failed | Ended::WasGood => {}
+            }
+            let pause = PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE);
+            sleep(retry.map_or(pause, |retry| if failures == 0 { retry } else { pause.max(retry) })).await;
+        }
+    }
+
+    async fn one_stream(&self, last: &mut Option<HeaderValue>, retry: &mut Option<Duration>) -> Ended {
+        let place = self.report.place();
+        let (response, learnt) = match place.listen(last.as_ref()).await {
+            Ok(answered) => answered,
+            Err(Unanswered::NotSent(reason)) => return Ended::Unreachable(reason),
+            Err(Unanswered::Cut(_)) => return Ended::Failed,
+            Err(Unanswered::LoginNeeded(why)) => return Ended::Parted(Parting::LoginNeeded { why }),
+        };
+        self.report.learnt(learnt).await;
+        match response.status() {
+            StatusCode::NOT_FOUND if place.has_session() => return Ended::Parted(Parting::SessionEnded),
+            status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+                *retry = body::retry_after(response.headers()).map(|after| after.min(LONGEST_PAUSE)).or(*retry);
+                return Ended::Failed;
+            }
+            StatusCode::METHOD_NOT_ALLOWED => return Ended::NotOffered,
+            status if !status.is_success() => return Ended::Refused,
+            _ if Content::of(response.headers()) != Content::Events => return Ended::NotOffered,
+            _ => {}
+        }
+        self.report.tell(News::Attended).await;
+        let (began, mut has_spoken) = (Instant::now(), false);
+        let mut flow = Flow::new(response, self.max);
+        while let Some(said) = flow.next().await {
+            has_spoken = true;
+            if let Said::Message(incoming) = said {
+                self.report.tell(News::Message(incoming)).await;
+            }
+        }
+        *last = flow.last_id().or(last.take());
+        *retry = flow.retry().or(*retry);
+        if has_spoken || began.elapsed() >= GOOD { Ended::WasGood } else { Ended::Failed }
+    }
+
+    /// Reads the one stream of a server of 2024-11-05, which says first where messages are to be sent to.
+    pub(super) async fn attend_old(self) {
+        let parting = self.old_stream().await;
+        self.report.tell(News::Parted(parting)).await;
+    }
+
+    async fn old_stream(&self) -> Parting {
+        let place = self.report.place();
+        let unfit = |what: String| Parting::Unfit { what };
+        let response = match place.listen(None).await {
+            Ok((response, learnt)) => {
+                self.report.learnt(learnt).await;
+                response
+            }
+            Err(Unanswered::NotSent(reason) | Unanswered::Cut(reason)) => {
+                return Parting::Unreachable { reason, retry_after: None };
+            }
+            Err(Unanswered::LoginNeeded(why)) => return Parting::LoginNeeded { why },
+        };
+        let status = response.status();
+        if !status.is_success() || Content::of(response.headers()) != Content::Events {
+            return unfit(format!("speaks neither streamable HTTP nor HTTP+SSE: it answers GET with HTTP {status}"));
+        }
+        let base = response.url().clone();
+        let mut flow = Flow::new(response, self.max);
+        while let Some(said) = flow.next().await {
+            match said {
+                Said::Message(incoming) => self.report.tell(News::Message(incoming)).await,
+                Said::TooLarge => {}
+                Said::Endpoint(text) => match endpoint(&base, &text) {
+                    Ok(url) => self.report.tell(News::Endpoint(url)).await,
+                    Err(what) => return unfit(what),
+                },
+            }
+        }
+        Parting::Closed
+    }
+}
+
+/// Where messages go. It must be where the stream is: what is secret in the headers is for nobody else.
+fn endpoint(base: &Url, text: &[u8]) -> Result<Url, String> {
+    let text = String::from_utf8_lossy(text);
+    let url = base.join(text.trim()).map_err(|error| format!("names no valid endpoint: {error}"))?;
+    if origin::same(base, &url) { Ok(url) } else { Err("names an endpoint of another origin".to_owned()) }
+}

@@ -1,0 +1,214 @@
+//! Where a server is, what every request to it carries, and how one is sent.
+
+use std::error::Error as _;
+
+use bytes::Bytes;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
+use reqwest::{Method, Response, StatusCode, Url};
+
+use super::client::Client;
+use super::origin;
+use crate::config::Remote;
+use crate::oauth::{Challenge, Login, NoToken, Token};
+
+/// The session that a server has begun (MCP 2025-03-26, `basic/transports`, "Session Management").
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The negotiated version, in every request behind the handshake (MCP 2025-06-18, `basic/transports`).
+const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// Where a stream is to go on (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+/// Redirects that one request may meet.
+const MAX_HOPS: usize = 5;
+
+/// Where a server is, and what each request carries. What changes of it makes another one.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    client: Client,
+    url: Url,
+    /// Ready for each of the two methods that are sent often.
+    post: HeaderMap,
+    get: HeaderMap,
+    login: Option<Login>,
+    token: Option<Token>,
+    has_session: bool,
+}
+
+/// What was learnt on the way to an answer, for later requests.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    pub(super) token: Option<Token>,
+    pub(super) url: Option<Url>,
+}
+
+/// Why a request has got no HTTP answer that could be one to its message.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// Nothing of it has reached the server.
+    NotSent(String),
+    /// It may have.
+    Cut(String),
+    /// A person has to let mcpd in first.
+    LoginNeeded(String),
+}
+
+impl Place {
+    /// The one that a configuration names.
+    pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, String> {
+        let url = Url::parse(&remote.url).map_err(|error| format!("its URL cannot be read: {error}"))?;
+        let mut own = HeaderMap::new();
+        for (name, value) in &remote.headers {
+            let unfit = |_| format!("its header `{name}` cannot be sent");
+            let (name, mut value) = (name.parse::<HeaderName>(), HeaderValue::from_str(value).map_err(unfit)?);
+            value.set_sensitive(true);
+            own.insert(name.map_err(|_| "a name of its headers cannot be sent".to_owned())?, value);
+        }
+        let mut get = own.clone();
+        get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let mut post = own;
+        post.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        post.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // What is configured is all there is to show.
+        let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
+        Ok(Self { client, url, post, get, login, token: None, has_session: false })
+    }
+
+    pub(super) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
+    pub(super) fn has_session(&self) -> bool {
+        self.has_session
+    }
+
+    pub(super) fn set_url(&mut self, url: Url) {
+        self.url = url;
+    }
+
+    pub(super) fn set_session(&mut self, session: &HeaderValue) {
+        self.has_session = true;
+        self.set(&SESSION, session);
+    }
+
+    pub(super) fn set_protocol(&mut self, protocol: &'static str) {
+        self.set(&PROTOCOL, &HeaderValue::from_static(protocol));
+    }
+
+    pub(super) fn set_token(&mut self, token: Token) {
+        self.set(&AUTHORIZATION, token.bearer());
+        self.token = Some(token);
+    }
+
+    fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.post.insert(name, value.clone());
+        self.get.insert(name, value.clone());
+    }
+
+    /// Sends a message.
+    pub(super) async fn post(&self, line: &Bytes) -> Result<(Response, Learnt), Unanswered> {
+        self.send(&Method::POST, Some(line), self.post.clone()).await
+    }
+
+    /// Asks for a stream, from where another one broke off, if that is known.
+    pub(super) async fn listen(&self, last: Option<&HeaderValue>) -> Result<(Response, Learnt), Unanswered> {
+        let mut headers = self.get.clone();
+        headers.extend(last.map(|last| (LAST_EVENT, last.clone())));
+        self.send(&Method::GET, None, headers).await
+    }
+
+    /// Tells the server that the session has ended.
+    pub(super) async fn delete(&self) -> Result<(), Unanswered> {
+        self.send(&Method::DELETE, None, self.get.clone()).await.map(drop)
+    }
+
+    /// A redirect and a token that was refused are no answer: what was sent has been looked at by nobody, and is sent again.
+    async fn send(
+        &self,
+        method: &Method,
+        body: Option<&Bytes>,
+        mut headers: HeaderMap,
+    ) -> Result<(Response, Learnt), Unanswered> {
+        let (mut learnt, mut hops) = (Learnt::default(), 0);
+        loop {
+            let url = learnt.url.as_ref().unwrap_or(&self.url);
+            let request = self.client.configured().request(method.clone(), url.clone()).headers(headers.clone());
+            let request = if let Some(body) = body { request.body(body.clone()) } else { request };
+            let response = request.send().await.map_err(Unanswered::of)?;
+            match response.status() {
+                StatusCode::UNAUTHORIZED if self.login.is_some() => {
+                    let token = self.admitted(&response, learnt.token.is_some()).await?;
+                    headers.insert(AUTHORIZATION, token.bearer().clone());
+                    learnt.token = Some(token);
+                }
+                StatusCode::FORBIDDEN => {
+                    self.allowed(&response).await?;
+                    return Ok((response, learnt));
+                }
+                status if is_redirect(status) && hops < MAX_HOPS => {
+                    let Some(location) = response.headers().get(LOCATION) else { return Ok((response, learnt)) };
+                    learnt.url = Some(origin::redirect(url, location).map_err(Unanswered::NotSent)?);
+                    hops += 1;
+                }
+                _ => return Ok((response, learnt)),
+            }
+        }
+    }
+
+    /// Another token than the one that was refused.
+    async fn admitted(&self, response: &Response, was_renewed: bool) -> Result<Token, Unanswered> {
+        let Some(login) = &self.login else { return Err(Unanswered::LoginNeeded("asks for a login".to_owned())) };
+        login.challenged(Challenge::of(response.headers())).await;
+        if was_renewed {
+            return Err(Unanswered::LoginNeeded("refuses a token that was just made for it".to_owned()));
+        }
+        login.token(self.token.as_ref()).await.map_err(|none| match none {
+            NoToken::LoginNeeded { why } => Unanswered::LoginNeeded(why),
+            NoToken::Unavailable { reason } => Unanswered::NotSent(reason),
+        })
+    }
+
+    /// Whether it was refused for something else than what a person can allow.
+    async fn allowed(&self, response: &Response) -> Result<(), Unanswered> {
+        let Some(login) = &self.login else { return Ok(()) };
+        let challenge = Challenge::of(response.headers());
+        if challenge.error.as_deref() != Some("insufficient_scope") {
+            return Ok(());
+        }
+        let scope = challenge.scope.as_ref().map(|scope| format!(" (`{scope}`)")).unwrap_or_default();
+        login.challenged(challenge).await;
+        Err(Unanswered::LoginNeeded(format!("asks for more than it was allowed{scope}")))
+    }
+}
+
+/// Those after which the same is sent to the new place. `303 See Other` is an answer that is elsewhere, which MCP has not.
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    )
+}
+
+impl Unanswered {
+    fn of(error: reqwest::Error) -> Self {
+        let reason = reason(&error);
+        if error.is_connect() || error.is_builder() {
+            Self::NotSent(format!("cannot be reached: {reason}"))
+        } else {
+            Self::Cut(reason)
+        }
+    }
+}
+
+/// What went wrong, for a person. The URL is not in it: its path may be a secret.
+pub(super) fn reason(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    while let Some(deeper) = cause.and_then(|cause| cause.source()) {
+        cause = Some(deeper);
+    }
+    cause.map_or_else(|| "the request failed".to_owned(), ToString::to_string)
+}

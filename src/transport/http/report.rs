@@ -1,0 +1,90 @@
+//! What those who talk to the server tell the one who keeps the connection, and what they know from it.
+
+use std::sync::Arc;
+
+use reqwest::header::HeaderValue;
+use tokio::sync::{mpsc, watch};
+
+use super::place::{Learnt, Place};
+use super::{Lost, Parting};
+use crate::transport::Incoming;
+
+/// Messages that wait for the server's task. It takes them at every turn; when there are so many, streams wait to be read.
+const PLACES: usize = 64;
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) enum News {
+    Message(Incoming),
+    Session(HeaderValue),
+    Learnt(Learnt),
+    /// The stream for what the server says by itself is open, or there is none.
+    Attended,
+    /// Where messages are to be sent to.
+    Endpoint(reqwest::Url),
+    /// A message was sent, and answered if it was a request.
+    Done,
+    /// A request has no answer.
+    Lost(Lost),
+    /// A request was given up long enough ago.
+    Forgotten,
+    /// Nothing can be sent any more.
+    Parted(Parting),
+}
+
+/// Who tells it: the number of an exchange, or that of the listener.
+pub(super) type Source = u64;
+
+/// The way to whoever keeps the connection.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    source: Source,
+    to: mpsc::Sender<(Source, News)>,
+    place: watch::Receiver<Arc<Place>>,
+}
+
+/// Both ends of all ways there.
+pub(super) struct Desk {
+    to: mpsc::Sender<(Source, News)>,
+    pub(super) news: mpsc::Receiver<(Source, News)>,
+    place: watch::Sender<Arc<Place>>,
+}
+
+impl Desk {
+    pub(super) fn new(place: Place) -> Self {
+        let (to, news) = mpsc::channel(PLACES);
+        Self { to, news, place: watch::Sender::new(Arc::new(place)) }
+    }
+
+    pub(super) fn reporter(&self, source: Source) -> Reporter {
+        Reporter { source, to: self.to.clone(), place: self.place.subscribe() }
+    }
+
+    pub(super) fn place(&self) -> Arc<Place> {
+        Arc::clone(&self.place.borrow())
+    }
+
+    /// What is sent from now on is sent there, and so.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Place)) {
+        self.place.send_modify(|place| change(Arc::make_mut(place)));
+    }
+}
+
+impl Reporter {
+    /// Tells it, once there is room.
+    pub(super) async fn tell(&self, news: News) {
+        let _ = self.to.send((self.source, news)).await;
+    }
+
+    /// The same for what was learnt, if anything was.
+    pub(super) async fn learnt(&self, learnt: Learnt) {
+        if learnt.token.is_some() || learnt.url.is_some() {
+            self.tell(News::Learnt(learnt)).await;
+        }
+    }
+
+    /// As it is now.
+    pub(super) fn place(&self) -> Arc<Place> {
+        Arc::clone(&self.place.borrow())
+    }
+}

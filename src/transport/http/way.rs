@@ -1,0 +1,285 @@
+//! The way to one server, and how far it is open.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{sleep, timeout};
+
+use super::client::Client;
+use super::exchange::Exchange;
+use super::listener::Listener;
+use super::phase::Phase;
+use super::place::{Learnt, Place};
+use super::report::{Desk, News, Source};
+use super::{Lost, Parting, token};
+use crate::config::Remote;
+use crate::jsonrpc::Message;
+use crate::oauth::Login;
+use crate::transport::{Arrival, Incoming, Outbox};
+
+/// Exchanges at once; further lines wait in the outbox. A call has one until it is answered, and one that was given up for
+/// [`FORGET`] longer.
+const MOST: usize = 512;
+/// How long the end of the handshake waits for the stream of what the server says by itself.
+const ATTEND: Duration = Duration::from_secs(1);
+/// How long a request that was given up may still be answered before its connection is closed.
+const FORGET: Duration = Duration::from_secs(10);
+/// For the server to hear that its session has ended.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// The listener's.
+const LISTENER: Source = 0;
+
+/// The way to one server.
+pub(crate) struct Http {
+    desk: Desk,
+    phase: Phase,
+    /// Most bytes of a message.
+    max: usize,
+    /// Requests that wait to be sent: the numbers of their lines, and their ids.
+    requests: VecDeque<(u64, u64)>,
+    open: HashMap<Source, Open>,
+    running: FuturesUnordered<Abortable<BoxFuture<'static, ()>>>,
+    /// Exchanges that have begun.
+    begun: Source,
+    /// Told when what came before it was taken.
+    parting: Option<Parting>,
+}
+
+/// An exchange that has not ended.
+struct Open {
+    request: Option<u64>,
+    abort: AbortHandle,
+    is_given_up: Arc<AtomicBool>,
+}
+
+impl Http {
+    /// The way to the server that `remote` names. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// For a person, if its URL or its headers cannot be sent.
+    pub(crate) async fn new(remote: &Remote, client: Client, login: Option<Login>, max: usize) -> Result<Self, String> {
+        let mut place = Place::new(remote, client, login)?;
+        let mut keeper = None;
+        if let Some(login) = place.login().cloned()
+            // Without a token it is tried without: not every server asks for one.
+            && let Ok(token) = login.token(None).await
+        {
+            keeper = Some((login, token.refresh_at()));
+            place.set_token(token);
+        }
+        let http = Self {
+            desk: Desk::new(place),
+            phase: Phase::New,
+            max,
+            requests: VecDeque::new(),
+            open: HashMap::new(),
+            running: FuturesUnordered::new(),
+            begun: LISTENER,
+            parting: None,
+        };
+        if let Some((login, due)) = keeper {
+            http.run(token::keep(http.desk.reporter(LISTENER), login, due));
+        }
+        Ok(http)
+    }
+
+    /// The line of this number in the outbox is a request with this id.
+    pub(crate) fn announce(&mut self, line: u64, request: u64) {
+        self.requests.push_back((line, request));
+    }
+
+    /// The version that was negotiated, and the number of the line that says so to the server.
+    pub(crate) fn introduce(&mut self, protocol: &'static str, initialized: u64) {
+        if let Phase::Opened { .. } = self.phase {
+            self.desk.change(|place| place.set_protocol(protocol));
+            self.phase = Phase::Opened { initialized: Some(initialized) };
+            let (listener, late) = (self.listener(), self.desk.reporter(LISTENER));
+            self.run(listener.attend());
+            self.run(async move {
+                sleep(ATTEND).await;
+                late.tell(News::Attended).await;
+            });
+        }
+    }
+
+    /// Nobody waits for the answer to this request any longer. It is lost in a while, if it does not come.
+    pub(crate) fn give_up(&mut self, request: u64) {
+        if let Some((source, open)) = self.open.iter().find(|(_, open)| open.request == Some(request)) {
+            let source = *source;
+            let report = self.desk.reporter(source);
+            open.is_given_up.store(true, Ordering::Relaxed);
+            self.run(async move {
+                sleep(FORGET).await;
+                report.tell(News::Forgotten).await;
+            });
+        }
+    }
+
+    /// Begins an exchange with each line of `outbox` that may be sent now. Pending if one may not.
+    pub(crate) fn poll_write(&mut self, outbox: &mut Outbox) -> Poll<()> {
+        while !outbox.is_empty() {
+            if self.phase.holds_back() || self.open.len() >= MOST {
+                return Poll::Pending;
+            }
+            let Some((number, line)) = outbox.take_first() else { break };
+            self.begin(number, line);
+        }
+        Poll::Ready(())
+    }
+
+    fn begin(&mut self, number: u64, mut line: Bytes) {
+        line.truncate(line.len() - usize::from(line.ends_with(b"\n")));
+        while self.requests.front().is_some_and(|(other, _)| *other < number) {
+            self.requests.pop_front();
+        }
+        let is_request = self.requests.front().is_some_and(|(other, _)| *other == number);
+        let request = if is_request { self.requests.pop_front().map(|(_, request)| request) } else { None };
+        let kept = matches!(self.phase, Phase::New).then(|| line.clone());
+        let begun = self.exchange(line, request);
+        if let Some(line) = kept {
+            self.phase = Phase::Opening { source: begun, line };
+        } else if let Phase::Introducing { initialized, source } = &mut self.phase
+            && *initialized == number
+        {
+            *source = Some(begun);
+        }
+    }
+
+    fn exchange(&mut self, line: Bytes, request: Option<u64>) -> Source {
+        self.begun += 1;
+        let source = self.begun;
+        // Elsewhere the answer is not to be waited for.
+        let awaited = request.filter(|_| !matches!(self.phase, Phase::OpenOld));
+        let is_given_up = Arc::<AtomicBool>::default();
+        let exchange = Exchange {
+            report: self.desk.reporter(source),
+            request: awaited,
+            max: self.max,
+            may_go_on: !matches!(self.phase, Phase::New),
+            is_given_up: Arc::clone(&is_given_up),
+        };
+        let abort = match self.phase {
+            Phase::OpenOld => self.run(exchange.post(line)),
+            _ => self.run(exchange.run(line)),
+        };
+        self.open.insert(source, Open { request, abort, is_given_up });
+        source
+    }
+
+    fn run(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let (abort, registration) = AbortHandle::new_pair();
+        self.running.push(Abortable::new(task.boxed(), registration));
+        abort
+    }
+
+    /// The next thing that comes, or why nothing will. May be cancelled without loss.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, Parting>> {
+        loop {
+            while let Poll::Ready(Some(_)) = self.running.poll_next_unpin(cx) {}
+            let Poll::Ready(Some((source, news))) = self.desk.news.poll_recv(cx) else {
+                return self.parting.take().map_or(Poll::Pending, |parting| Poll::Ready(Err(parting)));
+            };
+            if let Some(arrival) = self.take(source, news) {
+                return Poll::Ready(arrival);
+            }
+        }
+    }
+
+    fn take(&mut self, source: Source, news: News) -> Option<Result<Arrival, Parting>> {
+        match news {
+            News::Message(incoming) => {
+                let is_response = matches!(incoming, Incoming::Message { message: Message::Response { .. }, .. });
+                if is_response && self.phase.is_opened_by(source) {
+                    self.phase = Phase::Opened { initialized: None };
+                }
+                let within = self.open.get(&source).and_then(|open| open.request);
+                return Some(Ok(Arrival::Incoming { incoming, within }));
+            }
+            News::Session(session) => {
+                if self.phase.is_opened_by(source) {
+                    self.desk.change(|place| place.set_session(&session));
+                }
+            }
+            News::Learnt(Learnt { token, url }) => self.desk.change(|place| {
+                token.into_iter().for_each(|token| place.set_token(token));
+                url.into_iter().for_each(|url| place.set_url(url));
+            }),
+            News::Attended => {
+                if let Phase::Opened { initialized: Some(initialized) } = self.phase {
+                    self.phase = Phase::Introducing { initialized, source: None };
+                    return Some(Ok(Arrival::Moved));
+                }
+            }
+            News::Endpoint(url) => {
+                if let Phase::Seeking { line, request } = std::mem::replace(&mut self.phase, Phase::OpenOld) {
+                    self.desk.change(|place| place.set_url(url));
+                    self.exchange(line, request);
+                }
+            }
+            News::Done => {
+                let done = self.open.remove(&source);
+                self.introduced(source);
+                // What it was told of may have made room.
+                return done.map(|_| Ok(Arrival::Moved));
+            }
+            News::Lost(lost) => return self.lost(source, lost),
+            News::Forgotten => {
+                let open = self.open.remove(&source)?;
+                open.abort.abort();
+                let lost = Lost::Cut { reason: "did not answer".to_owned() };
+                return open.request.map(|request| Ok(Arrival::Lost { request, lost }));
+            }
+            News::Parted(parting) => self.parting = Some(parting),
+        }
+        None
+    }
+
+    /// The server has heard that the handshake is over, or has not wanted to.
+    fn introduced(&mut self, source: Source) {
+        if matches!(self.phase, Phase::Introducing { source: Some(introducing), .. } if introducing == source) {
+            self.phase = Phase::Open;
+        }
+    }
+
+    fn listener(&self) -> Listener {
+        Listener { report: self.desk.reporter(LISTENER), max: self.max }
+    }
+
+    fn lost(&mut self, source: Source, lost: Lost) -> Option<Result<Arrival, Parting>> {
+        let open = self.open.remove(&source)?;
+        match &self.phase {
+            Phase::Opening { source: opening, line } if *opening == source => {
+                if !lost.may_be_old() {
+                    self.parting.get_or_insert_with(|| lost.parting());
+                    return None;
+                }
+                self.phase = Phase::Seeking { line: line.clone(), request: open.request };
+                let listener = self.listener();
+                self.run(listener.attend_old());
+                return None;
+            }
+            Phase::Introducing { .. } => self.introduced(source),
+            _ => {}
+        }
+        if matches!(lost, Lost::NotSent { .. }) && self.open.is_empty() {
+            // Nothing speaks for its being there.
+            self.parting.get_or_insert_with(|| lost.parting());
+        }
+        Some(Ok(open.request.map_or(Arrival::Moved, |request| Arrival::Lost { request, lost })))
+    }
+
+    /// Ends all that goes on, and tells the server that the session is over.
+    pub(crate) async fn close(self) {
+        let place = self.desk.place();
+        drop(self);
+        if place.has_session() {
+            let _ = timeout(FAREWELL, place.delete()).await;
+        }
+    }
+}

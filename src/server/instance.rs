@@ -75,6 +75,10 @@ pub(super) struct Instance {
     role: Role,
     tasks: Tasks,
     pub(super) task_support: TaskSupport,
+    /// The session of the call on whose own stream is what is taken in just now.
+    within: Option<u64>,
+    /// Until when it wants to be left alone.
+    left_alone_until: Option<Instant>,
 }
 
 /// Who waits for a response.
@@ -160,6 +164,8 @@ impl Instance {
             role,
             tasks: Tasks::default(),
             task_support: TaskSupport::default(),
+            within: None,
+            left_alone_until: None,
         }
     }
 
@@ -194,7 +200,12 @@ impl Instance {
     /// Takes in what has come.
     pub(super) fn arrive(&mut self, arrival: Arrival) -> Effect {
         match arrival {
-            Arrival::Incoming { incoming, within: _ } => self.take(incoming),
+            Arrival::Incoming { incoming, within } => {
+                self.within = within.and_then(|request| self.session_of(request));
+                let effect = self.take(incoming);
+                self.within = None;
+                effect
+            }
             Arrival::Lost { request, lost } => self.lost(request, lost),
             Arrival::Moved => Effect::Nothing,
         }
@@ -259,22 +270,6 @@ impl Instance {
             }
             Taken::Stray => self.given_up.answered(id),
             Taken::Owner(owner) => return self.own_request_failed(owner),
-        }
-        Effect::Nothing
-    }
-
-    /// What is not an agent's has no usable answer.
-    fn own_request_failed(&mut self, owner: Owner) -> Effect {
-        match owner {
-            Owner::Page { listing, .. } => return self.not_listed(listing.kind(), "is unusable"),
-            Owner::Check => return self.checked(),
-            Owner::Level { .. } => self.level_answered(),
-            Owner::Call(_)
-            | Owner::Initialize
-            | Owner::Ping
-            | Owner::Renewal { .. }
-            | Owner::Disowned { .. }
-            | Owner::Aside { .. } => {}
         }
         Effect::Nothing
     }

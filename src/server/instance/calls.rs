@@ -43,6 +43,11 @@ impl Unanswered {
 impl Instance {
     /// Queues an agent's call, or refuses it at once. Whether it was queued.
     pub(in crate::server) fn call(&mut self, call: Box<Call>) -> bool {
+        if let Some(failure) = self.wants_to_be_left_alone() {
+            self.stats.errors.add_one();
+            call.refuse(failure);
+            return false;
+        }
         if let Some(what) = self.lacks(&call) {
             self.refuse(*call, what);
             return false;
@@ -84,6 +89,15 @@ impl Instance {
         let is_unread =
             self.outbox.lines() >= MAX_LINES || is_full && !share::is_due(self.max_message, session, bytes, unread());
         is_unread.then_some("it does not read its input")
+    }
+
+    /// Whose call a request of this id is.
+    pub(super) fn session_of(&mut self, request: u64) -> Option<u64> {
+        let mut digits = itoa::Buffer::new();
+        match self.pending.get_mut(digits.format(request).as_bytes()) {
+            Some(Owner::Call(call)) => Some(call.reply.key.session),
+            _ => None,
+        }
     }
 
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Unanswered> {

@@ -55,11 +55,16 @@ impl Instance {
     /// The way to whomever all belongs that the server may be at, if a call of theirs is unanswered or a task of theirs has not
     /// ended.
     pub(super) fn way_to_owner(&self) -> Option<ReplySender> {
-        self.busy_for().find_map(|(_, to)| to.cloned())
+        let is_theirs = |session| self.within.is_none_or(|within| within == session);
+        self.busy_for().filter(|(session, _)| is_theirs(*session)).find_map(|(_, to)| to.cloned())
     }
 
-    /// To whom all belongs that the server may be at.
+    /// To whom all belongs that the server may be at, or whose call it is that it speaks of: what comes on the stream of a request
+    /// is about that request (MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server").
     pub(super) fn whose(&self) -> Whose {
+        if let Some(session) = self.within {
+            return Whose::One(session);
+        }
         let busy = self.busy_for().map(|(session, _)| session);
         self.given_up.whose(busy.chain(self.questions.sessions()))
     }

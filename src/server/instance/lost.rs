@@ -1,15 +1,25 @@
 //! Requests that are not answered because of what happened on their way, which only a server that is reached by HTTP has.
 
-use crate::server::call::Failure;
-use crate::transport::http::Lost;
+use std::time::{Duration, Instant};
+
 use reqwest::StatusCode;
 
 use super::{Effect, Instance, Owner};
 use crate::jsonrpc::pending::Taken;
+use crate::server::call::Failure;
+use crate::transport::http::Lost;
+
+/// The longest that a server may have itself left alone.
+const LONGEST_REST: Duration = Duration::from_secs(300);
 
 impl Instance {
     /// Ends the request of this id.
     pub(in crate::server) fn lost(&mut self, request: u64, lost: Lost) -> Effect {
+        if let Lost::Status { status, retry_after: Some(after), .. } = &lost
+            && is_busy(*status)
+        {
+            self.left_alone_until = Some(Instant::now() + (*after).min(LONGEST_REST));
+        }
         let id = request.to_string();
         match self.pending.take(id.as_bytes()) {
             Taken::Owner(Owner::Call(call)) => {
@@ -24,6 +34,38 @@ impl Instance {
             }
         }
     }
+
+    /// What is not an agent's has no usable answer.
+    pub(super) fn own_request_failed(&mut self, owner: Owner) -> Effect {
+        match owner {
+            Owner::Page { listing, .. } => return self.not_listed(listing.kind(), "is unusable"),
+            Owner::Check => return self.checked(),
+            Owner::Level { .. } => self.level_answered(),
+            Owner::Call(_)
+            | Owner::Initialize
+            | Owner::Ping
+            | Owner::Renewal { .. }
+            | Owner::Disowned { .. }
+            | Owner::Aside { .. } => {}
+        }
+        Effect::Nothing
+    }
+
+    /// Why a call is not sent now, if the server has said that it wants none for a while.
+    pub(super) fn wants_to_be_left_alone(&mut self) -> Option<Failure> {
+        let left = self.left_alone_until?.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            self.left_alone_until = None;
+            return None;
+        }
+        let reason = "it has asked to be left alone for a while".to_owned();
+        Some(Failure::Unavailable { reason, retry_after: Some(left) })
+    }
+}
+
+/// Whether a server says that it has looked at nothing, and that it is not the request's fault.
+fn is_busy(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// What it is for the agent, and whether the server may have done what it was asked.
@@ -36,8 +78,7 @@ fn failure(lost: Lost) -> (Failure, bool) {
         Lost::Status { status, retry_after, said } => {
             let said = said.map(|said| format!(": {said}")).unwrap_or_default();
             let reason = format!("it answers with HTTP {status}{said}");
-            let is_refusal = status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
-            if is_refusal {
+            if status.is_client_error() || is_busy(status) {
                 (Failure::Unavailable { reason, retry_after }, false)
             } else {
                 (Failure::Status { status: reason }, true)

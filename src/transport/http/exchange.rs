@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use super::body::{self, Content, Unusable};
 use super::flow::{Flow, Said};
 use super::place::{SESSION, Unanswered};
-use super::report::{News, Reporter};
+use super::report::{News, Ownership, Reporter};
 use super::{Lost, Parting};
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::{Malformed, Message};
@@ -99,26 +99,27 @@ impl Exchange {
                     Unusable::Cut(reason) => Lost::Cut { reason: format!("broke off its answer: {reason}") },
                 })?;
                 let incoming = body::message(text).await.ok_or(Lost::NoAnswer)?;
-                if self.pass(incoming).await { Ok(()) } else { Err(Lost::NoAnswer) }
+                if self.pass(incoming, Ownership::OfRequest).await { Ok(()) } else { Err(Lost::NoAnswer) }
             }
             (Content::Other, Some(_)) => Err(Lost::NoAnswer),
         }
     }
 
     /// Reports a message; whether it answers the request.
-    async fn pass(&self, incoming: Incoming) -> bool {
+    async fn pass(&self, incoming: Incoming, ownership: Ownership) -> bool {
         let answers = self.request.is_some_and(|request| answers(&incoming, request));
-        self.report.tell(News::Message(incoming)).await;
+        self.report.tell(News::Message(incoming, ownership)).await;
         answers
     }
 
     /// Reads a stream to the response, and goes on elsewhere where it ends before.
     async fn follow(&self, mut flow: Flow) -> Result<(), Lost> {
+        let mut ownership = Ownership::OfRequest;
         loop {
             while let Some(said) = flow.next().await {
                 match said {
                     Said::Message(incoming) => {
-                        if self.pass(incoming).await {
+                        if self.pass(incoming, ownership).await {
                             let _ = timeout(LINGER, self.finish(flow)).await;
                             return Ok(());
                         }
@@ -137,6 +138,7 @@ impl Exchange {
             }
             let last = flow.last_id().ok_or_else(cut)?;
             flow = self.resume(last, flow.retry()).await.ok_or_else(cut)?;
+            ownership = Ownership::Unknown;
         }
     }
 
@@ -144,7 +146,7 @@ impl Exchange {
     async fn finish(&self, mut flow: Flow) {
         while let Some(said) = flow.next().await {
             if let Said::Message(incoming) = said {
-                self.pass(incoming).await;
+                self.pass(incoming, Ownership::Unknown).await;
             }
         }
     }
@@ -187,7 +189,7 @@ impl Exchange {
             && let Some(request) = self.request
             && answers(&incoming, request)
         {
-            self.report.tell(News::Message(incoming)).await;
+            self.report.tell(News::Message(incoming, Ownership::OfRequest)).await;
             return Ok(());
         }
         Err(Lost::Status { status, retry_after, said: body::complaint(&said) })

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::body::{self, Content};
 use super::flow::{Flow, Said};
 use super::place::Unanswered;
-use super::report::{News, Reporter};
+use super::report::{News, Ownership, Reporter};
 use super::{Parting, origin};
 
 /// Before the stream is asked for again, if the server does not say how long.
@@ -85,7 +85,7 @@ impl Listener {
                 *retry = body::retry_after(response.headers()).map(|after| after.min(LONGEST_PAUSE)).or(*retry);
                 return Ended::Failed;
             }
-            StatusCode::METHOD_NOT_ALLOWED => return Ended::NotOffered,
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => return Ended::NotOffered,
             status if !status.is_success() => return Ended::Refused,
             _ if Content::of(response.headers()) != Content::Events => return Ended::NotOffered,
             _ => {}
@@ -96,7 +96,7 @@ impl Listener {
         while let Some(said) = flow.next().await {
             has_spoken = true;
             if let Said::Message(incoming) = said {
-                self.report.tell(News::Message(incoming)).await;
+                self.report.tell(News::Message(incoming, Ownership::Unknown)).await;
             }
         }
         *last = flow.last_id().or(last.take());
@@ -131,7 +131,7 @@ impl Listener {
         let mut flow = Flow::new(response, self.max);
         while let Some(said) = flow.next().await {
             match said {
-                Said::Message(incoming) => self.report.tell(News::Message(incoming)).await,
+                Said::Message(incoming) => self.report.tell(News::Message(incoming, Ownership::Unknown)).await,
                 Said::TooLarge => {}
                 Said::Endpoint(text) => match endpoint(&base, &text) {
                     Ok(url) => self.report.tell(News::Endpoint(url)).await,

@@ -15,7 +15,8 @@ const PLACES: usize = 64;
 /// What has happened.
 #[derive(Debug)]
 pub(super) enum News {
-    Message(Incoming),
+    /// On a stream that is only the request's own, or not.
+    Message(Incoming, Ownership),
     Session(HeaderValue),
     Learnt(Learnt),
     /// The stream for what the server says by itself is open, or there is none.
@@ -30,6 +31,14 @@ pub(super) enum News {
     Forgotten,
     /// Nothing can be sent any more.
     Parted(Parting),
+}
+
+/// Whether all that is on a stream is about one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ownership {
+    OfRequest,
+    /// Where a stream is gone on with, servers are seen to repeat what was on others, too.
+    Unknown,
 }
 
 /// Who tells it: the number of an exchange, or that of the listener.

@@ -16,10 +16,11 @@ use super::exchange::Exchange;
 use super::listener::Listener;
 use super::phase::Phase;
 use super::place::{Learnt, Place};
-use super::report::{Desk, News, Source};
+use super::report::{Desk, News, Ownership, Source};
 use super::{Lost, Parting, token};
 use crate::config::Remote;
 use crate::jsonrpc::Message;
+use crate::jsonrpc::pending::minted;
 use crate::oauth::Login;
 use crate::transport::{Arrival, Incoming, Outbox};
 
@@ -193,12 +194,12 @@ impl Http {
 
     fn take(&mut self, source: Source, news: News) -> Option<Result<Arrival, Parting>> {
         match news {
-            News::Message(incoming) => {
-                let is_response = matches!(incoming, Incoming::Message { message: Message::Response { .. }, .. });
-                if is_response && self.phase.is_opened_by(source) {
-                    self.phase = Phase::Opened { initialized: None };
-                }
+            News::Message(incoming, ownership) => {
                 let within = self.open.get(&source).and_then(|open| open.request);
+                if let Incoming::Message { message: Message::Response { id, .. }, .. } = &incoming {
+                    self.answered(source, minted(id).filter(|id| within != Some(*id)));
+                }
+                let within = within.filter(|_| ownership == Ownership::OfRequest);
                 return Some(Ok(Arrival::Incoming { incoming, within }));
             }
             News::Session(session) => {
@@ -238,6 +239,19 @@ impl Http {
             News::Parted(parting) => self.parting = Some(parting),
         }
         None
+    }
+
+    /// The way is open if it is the handshake that is answered. A request that is answered on another stream needs its own no more.
+    fn answered(&mut self, source: Source, elsewhere: Option<u64>) {
+        if self.phase.is_opened_by(source) {
+            self.phase = Phase::Opened { initialized: None };
+        }
+        let is_it = |open: &mut Open| open.request == elsewhere;
+        if elsewhere.is_some()
+            && let Some((_, open)) = self.open.extract_if(|_, open| is_it(open)).next()
+        {
+            open.abort.abort();
+        }
     }
 
     /// The server has heard that the handshake is over, or has not wanted to.

@@ -5,6 +5,7 @@
 
 mod exposure;
 mod launch;
+mod remote;
 mod settings;
 
 use std::path::PathBuf;
@@ -12,7 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use self::exposure::{Exposure, Patterns};
-pub(super) use self::launch::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
+pub(super) use self::launch::{LaunchDraft, ProgramDraft, is_root, is_whole};
+pub(super) use self::remote::{
+    OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope, url_complaint,
+};
 pub(super) use self::settings::{CallTimeouts, SettingsDraft};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;

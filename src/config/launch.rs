@@ -99,7 +99,10 @@ impl Launch {
                 args.iter().chain(env.values()).chain(roots).chain([command]).any(waits)
                     || cwd.as_ref().is_some_and(|cwd| waits(&lossless(cwd)))
             }
-            Self::Remote(Remote { url, headers, roots, .. }) => headers.values().chain(roots).chain([url]).any(waits),
+            Self::Remote(Remote { url, headers, roots, ca_file, .. }) => {
+                headers.values().chain(roots).chain([url]).any(waits)
+                    || ca_file.as_ref().is_some_and(|path| waits(&lossless(path)))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use globset::Glob;
 
 use super::Loaded;
 use super::diagnostic::{Diagnostic, Level};
-use super::draft::{Exposure, LaunchDraft, ServerDraft};
+use super::draft::{Exposure, LaunchDraft, OAuthDraft, ServerDraft};
 use super::interpolate::Template;
 use super::read::ProfileDraft;
 use super::sourced::{Place, Sourced};
@@ -56,10 +56,16 @@ pub(crate) enum Use<'a> {
     Command,
     /// One of its arguments.
     Arg,
-    /// The value of this variable or header.
+    /// The value of this variable, header or key.
     Value(&'a str),
-    /// A directory or a URL.
+    /// A directory, or the URI of one.
     Place,
+    /// Where the server is reached.
+    Url,
+    /// Certificates that are trusted.
+    CaFile,
+    /// As what mcpd is known where it is let in.
+    ClientId,
 }
 
 impl Loaded {
@@ -103,9 +109,14 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerDraft) {
             program.cwd.iter().chain(&program.roots).for_each(|place| add(Use::Place, place));
         }
         LaunchDraft::Remote(remote) => {
-            add(Use::Place, &remote.url);
+            add(Use::Url, &remote.url);
             remote.headers.iter().for_each(|(name, value)| add(Use::Value(name), value));
             remote.roots.iter().for_each(|place| add(Use::Place, place));
+            remote.ca_file.iter().for_each(|path| add(Use::CaFile, path));
+            if let Some(OAuthDraft::On(keys)) = remote.oauth.as_ref().map(|oauth| &oauth.value) {
+                keys.client_id.iter().for_each(|id| add(Use::ClientId, id));
+                keys.client_secret.iter().for_each(|secret| add(Use::Value("client_secret"), secret));
+            }
         }
         LaunchDraft::Impossible(_) => {}
     }

@@ -1,7 +1,7 @@
 //! From a tree to what one file asks for. Every complaint is collected, not just the first.
 //!
 //! `fields` takes a table apart, `values` checks single values, `ours` and `clients` are the two formats, `server` is
-//! what names one, `launch` how it is run or reached, `policy` are the keys that say what is exposed, `profiles` those that say by
+//! what names one, `launch` how it is run, `remote` how it is reached, `policy` are the keys that say what is exposed, `profiles` those that say by
 //! which socket, `timeouts` those that limit calls.
 
 mod clients;
@@ -10,6 +10,7 @@ mod launch;
 mod ours;
 mod policy;
 mod profiles;
+mod remote;
 mod server;
 mod timeouts;
 mod values;

@@ -1,11 +1,12 @@
-//! How a server is run or reached as it is written, and what becomes of that when its `${…}` are filled in.
+//! How a server is run as it is written, and what becomes of that when its `${…}` are filled in.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::super::interpolate::{Sources, Template, Undefined};
-use super::super::launch::{AGENT_CWD, Launch, OAuth, Program, Remote, Secrets};
+use super::super::launch::{AGENT_CWD, Launch, Program, Secrets};
 use super::super::sourced::{Sourced, values};
+use super::remote::RemoteDraft;
 
 /// What one table says of it.
 #[derive(Debug)]
@@ -23,13 +24,6 @@ pub(in crate::config) struct ProgramDraft {
     pub(in crate::config) env: Vec<(String, Sourced<Template>)>,
     pub(in crate::config) pass_env: Vec<Sourced<String>>,
     pub(in crate::config) cwd: Option<Sourced<Template>>,
-    pub(in crate::config) roots: Vec<Sourced<Template>>,
-}
-
-#[derive(Debug)]
-pub(in crate::config) struct RemoteDraft {
-    pub(in crate::config) url: Sourced<Template>,
-    pub(in crate::config) headers: Vec<(String, Sourced<Template>)>,
     pub(in crate::config) roots: Vec<Sourced<Template>>,
 }
 
@@ -67,29 +61,14 @@ impl ProgramDraft {
     }
 }
 
-impl RemoteDraft {
-    fn fill(&self, mut filling: Filling<'_>) -> Result<Remote, Undefined> {
-        let url = filling.text(&self.url)?;
-        if !is_url(&url) {
-            return Err(Undefined::Unfit { key: "url", complaint: "does not begin with `http://` or `https://`" });
-        }
-        let headers = filling.named(&self.headers)?;
-        if !headers.values().all(|value| is_header_value(value)) {
-            return Err(Undefined::Unfit { key: "headers", complaint: "has one with a control character" });
-        }
-        let roots = filling.roots(&self.roots)?;
-        Ok(Remote { url, headers, roots, ca_file: None, oauth: OAuth::default(), secrets: filling.secrets })
-    }
-}
-
 /// Where values come from, and what of them is secret.
-struct Filling<'a> {
+pub(super) struct Filling<'a> {
     sources: &'a dyn Sources,
-    secrets: Secrets,
+    pub(super) secrets: Secrets,
 }
 
 impl Filling<'_> {
-    fn text(&mut self, template: &Sourced<Template>) -> Result<String, Undefined> {
+    pub(super) fn text(&mut self, template: &Sourced<Template>) -> Result<String, Undefined> {
         template.value.fill(self.sources, &mut self.secrets)
     }
 
@@ -97,11 +76,14 @@ impl Filling<'_> {
         templates.iter().map(|template| self.text(template)).collect()
     }
 
-    fn named(&mut self, templates: &[(String, Sourced<Template>)]) -> Result<BTreeMap<String, String>, Undefined> {
+    pub(super) fn named(
+        &mut self,
+        templates: &[(String, Sourced<Template>)],
+    ) -> Result<BTreeMap<String, String>, Undefined> {
         templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
     }
 
-    fn roots(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
+    pub(super) fn roots(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
         let roots = self.texts(templates)?;
         let complaint = "has one that is no whole path and no `file://` URI";
         if roots.iter().all(|root| is_root(root)) {
@@ -118,14 +100,4 @@ pub(in crate::config) fn is_whole(path: &str) -> bool {
 
 pub(in crate::config) fn is_root(text: &str) -> bool {
     is_whole(text) || text.starts_with("file:///")
-}
-
-pub(in crate::config) fn is_url(text: &str) -> bool {
-    let after = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme));
-    after.is_some_and(|rest| !rest.is_empty()) && !text.contains(|c: char| c.is_control() || c == ' ')
-}
-
-/// Whether it can be one line of an HTTP message.
-pub(in crate::config) fn is_header_value(text: &str) -> bool {
-    !text.replace(AGENT_CWD, "").contains(|c: char| c.is_control() && c != '\t')
 }

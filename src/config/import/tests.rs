@@ -82,7 +82,7 @@ fn secrets_are_moved_out() {
     let json = r#"{"mcpServers": {
         "a": {"command": "x", "env": {"GITHUB_TOKEN": "hunter22", "REF": "${TOKEN}", "MODE": "fast"},
               "args": ["--api-key", "s3cret99", "--token=s3cret98", "--verbose", "postgres://u:hunter2@db/x"]},
-        "b": {"url": "https://u:hunter2@x", "headers": {"Authorization": "Bearer abcdefgh1234", "X-Mode": "fast"}}}}"#;
+        "b": {"url": "https://x/?token=hunter2", "headers": {"Authorization": "Bearer abcdefgh1234", "X-Mode": "fast"}}}}"#;
     let (text, files, outcomes) = import("", &[], &[("/c.json", json)], false);
     assert_eq!(outcomes, [added("a"), added("b")]);
     let directory = "/h/.config/mcpd/secrets";
@@ -93,7 +93,7 @@ fn secrets_are_moved_out() {
             format!("{directory}/a.token = \"s3cret98\\n\""),
             format!("{directory}/a.arg = \"postgres://u:hunter2@db/x\\n\""),
             format!("{directory}/a.GITHUB_TOKEN = \"hunter22\\n\""),
-            format!("{directory}/b.url = \"https://u:hunter2@x\\n\""),
+            format!("{directory}/b.url = \"https://x/?token=hunter2\\n\""),
             format!("{directory}/b.Authorization = \"Bearer abcdefgh1234\\n\""),
         ]
     );

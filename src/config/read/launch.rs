@@ -1,6 +1,6 @@
-//! How a server is run (`command` and what goes with it) or reached (`url`, `headers`).
+//! Whether a server is run or reached, and how it is run: `command`, and what goes with it.
 
-use super::super::draft::{LaunchDraft, ProgramDraft, RemoteDraft, is_header_value, is_root, is_url, is_whole};
+use super::super::draft::{LaunchDraft, ProgramDraft, is_root, is_whole};
 use super::super::interpolate::Template;
 use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Node, Problem};
@@ -19,6 +19,8 @@ pub(super) struct LaunchKeys<'t> {
     pub(super) roots: Option<&'t Entry>,
     pub(super) url: Option<&'t Entry>,
     pub(super) headers: Option<&'t Entry>,
+    pub(super) ca_file: Option<&'t Entry>,
+    pub(super) oauth: Option<&'t Entry>,
 }
 
 impl<'t> LaunchKeys<'t> {
@@ -31,7 +33,9 @@ impl<'t> LaunchKeys<'t> {
 
     /// Those of our own.
     pub(super) fn ours(fields: &mut Fields<'t>) -> Self {
-        Self { pass_env: fields.take("pass_env"), roots: fields.take("roots"), ..Self::common(fields) }
+        let mut take = |key| fields.take(key);
+        let (pass_env, roots, ca_file, oauth) = (take("pass_env"), take("roots"), take("ca_file"), take("oauth"));
+        Self { pass_env, roots, ca_file, oauth, ..Self::common(fields) }
     }
 }
 
@@ -52,14 +56,19 @@ impl Reader<'_> {
                 self.error(problem.help("remove one of the two: a server is run by mcpd, or reached by HTTP"));
                 None
             }
-            (None, Some(url)) => self.remote(url, keys).map(|draft| Said::Launch(Box::new(LaunchDraft::Remote(draft)))),
+            (None, Some(url)) => {
+                self.remote(server, url, keys).map(|draft| Said::Launch(Box::new(LaunchDraft::Remote(draft))))
+            }
             (Some(_), None) => {
-                self.misplaced(keys.headers, "a server that is reached by HTTP, and this one has no `url`");
+                for key in [keys.headers, keys.ca_file, keys.oauth] {
+                    self.misplaced(key, "a server that is reached by HTTP, and this one has no `url`");
+                }
                 self.program(keys).map(|draft| Said::Launch(Box::new(LaunchDraft::Program(draft))))
             }
             (None, None) => {
                 // Whatever becomes of them, they are read for their mistakes.
                 self.program(keys);
+                keys.oauth.map(|oauth| self.oauth(server, oauth));
                 if self.format == Format::Ours {
                     return Some(Said::Neither(self.names(keys)));
                 }
@@ -79,23 +88,14 @@ impl Reader<'_> {
         Some(ProgramDraft { command: command?, args, env, pass_env, cwd, roots })
     }
 
-    fn remote(&mut self, url: &Entry, keys: &LaunchKeys<'_>) -> Option<RemoteDraft> {
-        for key in [keys.args, keys.env, keys.pass_env, keys.cwd] {
-            self.misplaced(key, "a server that mcpd runs, and this one has a `url`");
-        }
-        let url = self.url(url);
-        let headers = keys.headers.map(|headers| self.headers(headers)).unwrap_or_default();
-        let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
-        Some(RemoteDraft { url: url?, headers, roots })
-    }
-
     fn names(&self, keys: &LaunchKeys<'_>) -> Vec<Sourced<String>> {
-        let present = [keys.args, keys.env, keys.pass_env, keys.cwd, keys.roots, keys.headers].into_iter().flatten();
+        let present = [keys.args, keys.env, keys.pass_env, keys.cwd, keys.roots].into_iter();
+        let present = present.chain([keys.headers, keys.ca_file, keys.oauth]).flatten();
         present.map(|entry| self.sourced_at(entry.key_span.clone(), entry.key.clone())).collect()
     }
 
     /// A key that says nothing of such a server.
-    fn misplaced(&mut self, entry: Option<&Entry>, place: &str) {
+    pub(super) fn misplaced(&mut self, entry: Option<&Entry>, place: &str) {
         let Some(entry) = entry else { return };
         let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {place}", entry.key));
         match self.format {
@@ -150,7 +150,7 @@ impl Reader<'_> {
     }
 
     /// Directories and URIs that a server may be told are its roots.
-    fn roots(&mut self, entry: &Entry) -> Vec<Sourced<Template>> {
+    pub(super) fn roots(&mut self, entry: &Entry) -> Vec<Sourced<Template>> {
         let mut templates = Vec::new();
         for (node, _) in self.strings(entry, r#"["~/notes"]"#) {
             let Some(template) = self.path_template(node, "`roots`") else { continue };
@@ -165,46 +165,8 @@ impl Reader<'_> {
         templates
     }
 
-    fn url(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
-        let template = self.template(&entry.node, &format!("`{}`", entry.key))?;
-        if template.value.as_literal().is_some_and(|url| !is_url(url)) {
-            let message = format!("`{}` must begin with `http://` or `https://`", entry.key);
-            let help = self.assignment(&entry.key, "\"https://example.org/mcp\"");
-            self.error(Problem::new(entry.node.span.clone(), message).help(help));
-            return None;
-        }
-        Some(template)
-    }
-
-    fn headers(&mut self, entry: &Entry) -> Vec<(String, Sourced<Template>)> {
-        let mut texts: Vec<(String, Sourced<Template>)> = Vec::new();
-        for (name, key, node) in self.texts_by_name(entry, ("Authorization", "Bearer ${cred:search}")) {
-            let complaint = if !is_header_name(name) {
-                Some((
-                    format!("`{}` cannot name a header", name.escape_debug()),
-                    "write a name such as `Authorization`",
-                ))
-            } else if texts.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-                Some((format!("header `{name}` is there already"), "keep one of the two: case does not count"))
-            } else {
-                None
-            };
-            if let Some((message, help)) = complaint {
-                self.error(Problem::new(key, message).help(help));
-            }
-            let what = format!("header `{}`", name.escape_debug());
-            let Some(text) = self.template(node, &what) else { continue };
-            if text.value.as_literal().is_some_and(|text| !is_header_value(text)) {
-                let problem = Problem::new(node.span.clone(), format!("{what} holds a control character"));
-                self.error(problem.help("take it out: a header is one line"));
-            }
-            texts.push((name.to_owned(), text));
-        }
-        texts
-    }
-
     /// The keys of a table of texts, each with its place and its value.
-    fn texts_by_name<'t>(
+    pub(super) fn texts_by_name<'t>(
         &mut self,
         entry: &'t Entry,
         (name, text): (&str, &str),
@@ -217,9 +179,4 @@ impl Reader<'_> {
         let entries = self.table(&entry.node, &format!("`{}`", entry.key), &help);
         entries.iter().map(|entry| (entry.key.as_str(), entry.key_span.clone(), &entry.node)).collect()
     }
-}
-
-/// Source: RFC 9110, 5.6.2, `token`.
-fn is_header_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }

@@ -1,6 +1,8 @@
 //! One server: what its tables say, without what `[defaults]` says of all.
 
-use super::super::draft::{Exposure, LaunchDraft, Patterns, ProgramDraft, RemoteDraft, ServerDraft, ServerRules};
+use super::super::draft::{
+    Exposure, LaunchDraft, OAuthDraft, OAuthKeys, Patterns, ProgramDraft, RemoteDraft, ServerDraft, ServerRules,
+};
 use super::super::interpolate::Template;
 use super::super::read::EXPOSED;
 use super::super::secret::{in_arguments, is_secret_value};
@@ -34,10 +36,27 @@ fn show_program(program: &ProgramDraft, page: &mut Page) {
 }
 
 fn show_remote(remote: &RemoteDraft, page: &mut Page) {
-    let RemoteDraft { url, headers, roots } = remote;
+    let RemoteDraft { url, headers, roots, ca_file, oauth } = remote;
     page.value("url", Some(url), None, spelt_url);
     show_list("roots", roots, spelt, page);
+    page.value("ca_file", ca_file.as_ref(), None, spelt);
+    if let Some(oauth) = oauth {
+        show_oauth(oauth, page);
+    }
     page.members("headers", headers.iter().map(|(name, text)| (name.as_str(), text)), masked);
+}
+
+fn show_oauth(oauth: &Sourced<OAuthDraft>, page: &mut Page) {
+    match &oauth.value {
+        OAuthDraft::Off => page.value("oauth", Some(oauth), None, |_| on_or_off(&false)),
+        OAuthDraft::On(keys) => page.inner("oauth", |page| {
+            let OAuthKeys { client_id, client_secret, scopes, redirect_port } = keys;
+            page.value("client_id", client_id.as_ref(), None, spelt);
+            page.value("client_secret", client_secret.as_ref(), None, masked);
+            show_list("scopes", scopes, |scope| quoted(scope), page);
+            page.value("redirect_port", redirect_port.as_ref(), None, ToString::to_string);
+        }),
+    }
 }
 
 /// What is exposed. One table can say it once only, so what further layers allow and expose are comments.
@@ -94,10 +113,9 @@ fn spelt(template: &Template) -> String {
 fn spelt_url(template: &Template) -> String {
     let text = template.spelt();
     let Some((scheme, rest)) = text.split_once("://").filter(|_| !text.contains("${")) else { return spelt(template) };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, way) = rest.split_at(end);
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let path = way.split(['?', '#']).next().unwrap_or_default();
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, way) = rest.split_at(end);
+    let path = way.split('?').next().unwrap_or_default();
     let segments: Vec<_> = path.split('/').map(|segment| if is_word(segment) { segment } else { "…" }).collect();
     let rest = if path.len() < way.len() { "?…" } else { "" };
     quoted(&format!("{scheme}://{host}{}{rest}", segments.join("/")))

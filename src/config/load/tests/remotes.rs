@@ -1,7 +1,7 @@
 //! Servers that are reached at a URL.
 
 use super::*;
-use crate::config::Remote;
+use crate::config::{OAuth, Remote};
 
 fn remote(config: &ServerConfig) -> &Remote {
     match config.launch.as_ref().expect("defined") {
@@ -31,10 +31,23 @@ fn both_formats_have_a_url_and_headers() {
 #[test]
 fn a_url_is_one_and_headers_are_fit_for_http() {
     let check = |text: &str, expected: &[&str]| check(&format!("[servers.a]\n{text}"), expected);
-    for url in ["", "x", "http://", "ftp://x", "https://x y", "https://x\\ny", "HTTP://x"] {
+    for (url, complaint) in [
+        ("", "does not begin with `http://` or `https://`"),
+        ("x", "does not begin with"),
+        ("http://", "does not begin with"),
+        ("ftp://x", "does not begin with"),
+        ("HTTP://x", "does not begin with"),
+        ("https://x y", "has a space or a control character"),
+        ("https://x\\ny", "has a space or a control character"),
+        ("https://x:y", "is no URL"),
+        ("https://x/#y", "has a `#`"),
+    ] {
+        check(&format!("url = \"{url}\""), &[&format!("2:7 `url` {complaint}… | write `url = \"http…")]);
+    }
+    for url in ["https://u:p@x", "https://u@x/", "https://:p@x"] {
         check(
-            &format!("url = \"{url}\""),
-            &["2:7 `url` must begin with `http://` or `https://` | write `url = \"http…"],
+            &format!("url = '{url}'"),
+            &["2:7 `url` has a user name or a password | write it as a header: `headers…"],
         );
     }
     check("url = 5", &["2:7 `url` must be a string | …"]);
@@ -73,8 +86,11 @@ fn a_server_is_either_run_or_reached() {
 fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
     for (text, complaint) in [
         ("url = '${NAME}'", "`url` does not begin with `http://` or `https://` once"),
+        ("url = 'http://${NAME}@x'", "`url` has a user name or a password once"),
         ("url = 'http://${NONE}'", "environment variable `NONE` is not set"),
         ("url = 'http://x'\nheaders = { A = '${LINES}' }", "`headers` has one with a control character once"),
+        ("url = 'http://x'\nca_file = '${NAME}'", "`ca_file` is no whole path once"),
+        ("url = 'http://x'\noauth = { client_id = '${LINES}' }", "`oauth` has a `client_id` that is none once"),
     ] {
         let text = format!("[servers.a]\n{text}\n[servers.b]\ncommand = 'x'");
         let sources = Table::from([("NAME", "value"), ("LINES", "a\r\nb"), ("/c.toml", &text)]);
@@ -82,5 +98,52 @@ fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
         let error = servers[0].launch.as_ref().expect_err("unfit").to_string();
         assert!(error.starts_with(complaint), "{error}");
         assert!(servers[1].launch.is_ok());
+    }
+}
+
+#[test]
+fn a_private_authority_and_a_login_are_said_beside_the_url() {
+    let text = "[servers.a]\nurl = 'https://x'\nca_file = '~/${NAME}.pem'\n\
+        oauth = { client_id = '${NAME}', client_secret = '${TOKEN}', scopes = ['a', 'b:c'], redirect_port = 8080 }";
+    let server = server(text);
+    let remote = remote(&server);
+    assert_eq!(remote.ca_file.as_deref(), Some(Path::new("/home/u/value.pem")));
+    let OAuth::On(oauth) = &remote.oauth else { panic!("it is on") };
+    assert_eq!((oauth.client_id.as_deref(), oauth.client_secret.as_deref()), (Some("value"), Some("hunter2")));
+    assert_eq!((&*oauth.scopes, oauth.redirect_port), (&["a".to_owned(), "b:c".to_owned()][..], Some(8080)));
+    assert_eq!(remote.secrets.masked("a hunter2"), "a …");
+    for (text, expected) in [("", OAuth::default()), ("oauth = true", OAuth::default()), ("oauth = false", OAuth::Off)]
+    {
+        let server = super::server(&format!("[servers.a]\nurl = 'https://x'\n{text}"));
+        assert!(self::remote(&server).oauth == expected && self::remote(&server).ca_file.is_none(), "{text}");
+    }
+}
+
+#[test]
+fn what_goes_with_a_url_is_checked_where_it_stands() {
+    let check = |text: &str, expected: &[&str]| check(&format!("[servers.a]\nurl = 'http://x'\n{text}"), expected);
+    check("ca_file = 'x'", &["3:11 `ca_file` must be a whole path | write `ca_file = \"~/…"]);
+    check("oauth = 'no'", &["3:9 `oauth` must be a table, or false | write `oauth = { client_id = …"]);
+    check(
+        "oauth = { client = 'x' }",
+        &["3:11 unknown key `client` in `[servers.a.oauth]` | did you mean `client_id`?"],
+    );
+    check("oauth = { client_secret = 'x' }", &["3:11 `client_secret` without a `client_id` | write the `client_id`…"]);
+    check("oauth = { client_id = '' }", &["3:23 `client_id` is empty, or has… | …"]);
+    check(
+        "oauth = { scopes = ['a b', '', 'ä'] }",
+        &["3:21 `a b` is no scope | write each…", "3:28 `` is…", "3:32 `ä` is…"],
+    );
+    check("oauth = { scopes = 'a' }", &["3:20 `scopes` must be a list of strings | write `scopes = ['a']`"]);
+    check("oauth = { redirect_port = 70000 }", &["3:27 `redirect_port` must be a whole number from 1 to 65535 | …"]);
+}
+
+#[test]
+fn a_server_that_is_run_has_none_of_it() {
+    for key in ["ca_file = '/x'", "oauth = false"] {
+        let name = key.split(' ').next().unwrap();
+        let expected =
+            format!("3:1 `{name}` is for a server that is reached by HTTP, and this one has no `url` | remove it");
+        check(&format!("[servers.a]\ncommand = 'x'\n{key}"), &[&expected]);
     }
 }

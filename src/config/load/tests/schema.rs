@@ -111,9 +111,10 @@ const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[profiles.p.prompts]", &["allow"]),
     ("[profiles.p.resources]", &["allow"]),
     ("[profiles.p]", &["allow", "max_name_length", "naming", "servers"]),
+    ("[servers.a.oauth]", &["client_id", "client_secret", "redirect_port", "scopes"]),
     ("[servers.a.prompts]", &["allow"]),
     ("[servers.a.resources]", &["allow"]),
-    ("[servers.a]", &["allow", "command", "cwd", "memory_max", "tasks_max", "url"]),
+    ("[servers.a]", &["allow", "ca_file", "command", "cwd", "memory_max", "oauth", "tasks_max", "url"]),
 ];
 
 #[test]
@@ -231,6 +232,18 @@ const REFUSED: &[&str] = &[
     "[servers.a]\nurl = 'example.org'",
     "[servers.a]\nurl = 'https://x'\nargs = []",
     "[servers.a]\nurl = 'https://x'\nheaders = { 'a b' = 'x' }",
+    "[servers.a]\nurl = 'https://u:p@x'",
+    "[servers.a]\nurl = 'https://x/#y'",
+    "[servers.a]\nurl = 'https://x'\nca_file = 'ca.pem'",
+    "[servers.a]\nurl = 'https://x'\noauth = 'no'",
+    "[servers.a]\nurl = 'https://x'\noauth = { qqq = 1 }",
+    "[servers.a]\nurl = 'https://x'\noauth = { client_id = '' }",
+    "[servers.a]\nurl = 'https://x'\noauth = { client_secret = 'x' }",
+    "[servers.a]\nurl = 'https://x'\noauth = { scopes = ['a b'] }",
+    "[servers.a]\nurl = 'https://x'\noauth = { redirect_port = 0 }",
+    "[servers.a]\nurl = 'https://x'\noauth = { redirect_port = 65536 }",
+    "[servers.a]\nca_file = '/x'",
+    "[servers.a]\noauth = false",
     "[profiles.mcp]",
     "[profiles.a__b]",
     "[profiles.p]\nservers = 'a'",
@@ -260,6 +273,8 @@ const REFUSED_OF_SERVER: &[&str] = &[
     "log_arguments = 1",
     "naming = '{tool}'",
     "headers = {}",
+    "ca_file = '/x'",
+    "oauth = false",
     "url = 'https://x'",
 ];
 
@@ -282,6 +297,13 @@ fn it_takes_what_the_reader_takes() {
         ["cwd = '${HOME}/x'", "roots = ['~/x', 'file:///x']", "env = { 'A.B-c' = '' }", "call_timeout = '2 days'"];
     let texts = daemon.map(|line| format!("[daemon]\n{line}")).into_iter();
     let texts = texts.chain(["[servers.a]\nurl = '${HOME}/x'\nheaders = { A = 'x' }\nroots = ['/']".to_owned()]);
+    let texts = texts.chain([
+        "[servers.a]\nurl = 'https://x'\noauth = false\nca_file = '~/x'".to_owned(),
+        "[servers.a]\nurl = 'https://x'\noauth = true\nca_file = '${HOME}/x'".to_owned(),
+        "[servers.a]\nurl = 'https://x'\n[servers.a.oauth]\nclient_id = 'https://y/z'\nclient_secret = '${HOME}'\nscopes = ['a:b']\n\
+         redirect_port = 80"
+            .to_owned(),
+    ]);
     let texts =
         texts.chain(["[profiles.p]\ndeny = ['*/x', 'a/file:///x']\nnaming = '{tool}'\nallow_uids = [0]".to_owned()]);
     for text in texts.chain(server.map(|line| format!("[servers.a_b-1]\ncommand = 'x'\n{line}"))) {

@@ -70,7 +70,9 @@ fn no_secret_is_shown() {
                 "/1.toml",
                 "[servers.a]\ncommand = '/${file:/secret}/x'\nargs = ['${file:/secret}', '--token=hunter2', '--api-key', 'hunter2', '-x']\n\
                  env = { A = 'hunter2', B = 'Bearer ${file:/secret}', C = '${NONE:-hunter2}', D = '${TOKEN}', E = '' }\ncwd = '/${TOKEN}'\n\
-                 [servers.b]\nurl = 'https://u:hunter2hunter2@x.org/'\nheaders = { Authorization = 'Bearer hunter2' }",
+                 [servers.b]\nurl = 'https://x.org/hunter2hunter2'\nheaders = { Authorization = 'Bearer hunter2' }\nca_file = '~/ca.pem'\n\
+                 oauth = { client_id = 'me', client_secret = 'hunter2', scopes = ['a', 'b'], redirect_port = 80 }\n\
+                 [servers.d]\nurl = 'https://x.org/'\noauth = false",
             ),
             ("/2.json", r#"{"mcpServers": {"c": {"command": "x", "env": {"K": "hunter2"}}}}"#),
         ],
@@ -87,6 +89,13 @@ fn no_secret_is_shown() {
         "E = \"\" # /1.toml:4",
         "cwd = \"/${TOKEN}\" # /1.toml:5",
         "Authorization = \"…\" # /1.toml:8",
+        "ca_file = \"~/ca.pem\" # /1.toml:9",
+        "[servers.b.oauth]",
+        "client_id = \"me\" # /1.toml:10",
+        "client_secret = \"…\" # /1.toml:10",
+        "scopes = [\"a\", \"b\"] # /1.toml:10",
+        "redirect_port = 80 # /1.toml:10",
+        "oauth = false # /1.toml:13",
         "K = \"…\" # /2.json:1",
     ] {
         check_line(&shown, line);
@@ -99,9 +108,8 @@ fn of_a_url_what_may_be_a_secret_is_not_shown() {
         ("https://example.org/mcp", "https://example.org/mcp"),
         ("http://127.0.0.1:9/v1/sse", "http://127.0.0.1:9/v1/sse"),
         ("https://example.org", "https://example.org"),
-        ("https://u:hunter2@example.org/mcp/", "https://example.org/mcp/"),
         ("https://example.org/s/NDU2Zjg/mcp", "https://example.org/s/…/mcp"),
-        ("https://example.org/mcp?key=hunter2#x", "https://example.org/mcp?…"),
+        ("https://example.org/mcp?key=hunter2", "https://example.org/mcp?…"),
         ("https://${HOST}/mcp", "https://${HOST}/mcp"),
     ] {
         let shown = shown(&[("/1.toml", &format!("[servers.a]\nurl = '{written}'"))], &["/1.toml"]);
@@ -157,6 +165,11 @@ log_arguments = true
 [servers.b]
 url = "http://x"
 headers = { A = "${TOKEN}" }
+ca_file = "~/ca"
+oauth = { client_id = "${NAME}", client_secret = "${TOKEN}", scopes = ["s", "t"], redirect_port = 9 }
+[servers.c]
+url = "http://y"
+oauth = false
 [profiles.p]
 servers = ["a"]
 allow = ["*/*"]

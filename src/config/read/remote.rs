@@ -1,0 +1,145 @@
+//! How a server is reached: `url`, and what goes with it.
+
+use std::ops::RangeInclusive;
+
+use super::super::draft::{
+    OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope, is_whole, url_complaint,
+};
+use super::super::interpolate::Template;
+use super::super::sourced::Sourced;
+use super::super::tree::{Entry, Problem, Value};
+use super::Reader;
+use super::fields::Fields;
+use super::launch::LaunchKeys;
+
+/// Ports that a browser may be sent back to.
+const PORTS: RangeInclusive<usize> = 1..=u16::MAX as usize;
+/// One of them, as an example.
+const SOME_PORT: usize = 8765;
+
+impl Reader<'_> {
+    pub(super) fn remote(&mut self, server: &Entry, url: &Entry, keys: &LaunchKeys<'_>) -> Option<RemoteDraft> {
+        for key in [keys.args, keys.env, keys.pass_env, keys.cwd] {
+            self.misplaced(key, "a server that mcpd runs, and this one has a `url`");
+        }
+        let url = self.url(url);
+        let headers = keys.headers.map(|headers| self.headers(headers)).unwrap_or_default();
+        let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
+        let ca_file = keys.ca_file.and_then(|path| self.ca_file(path));
+        let oauth = keys.oauth.and_then(|oauth| self.oauth(server, oauth));
+        Some(RemoteDraft { url: url?, headers, roots, ca_file, oauth })
+    }
+
+    fn url(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+        let template = self.template(&entry.node, &format!("`{}`", entry.key))?;
+        let Some(complaint) = template.value.as_literal().and_then(url_complaint) else { return Some(template) };
+        let help = match complaint.contains("user name") {
+            true => "write it as a header: `headers = { Authorization = \"Basic ${file:PATH}\" }`, base64 in that file"
+                .to_owned(),
+            false => self.assignment(&entry.key, "\"https://example.org/mcp\""),
+        };
+        self.error(Problem::new(entry.node.span.clone(), format!("`{}` {complaint}", entry.key)).help(help));
+        None
+    }
+
+    fn headers(&mut self, entry: &Entry) -> Vec<(String, Sourced<Template>)> {
+        let mut texts: Vec<(String, Sourced<Template>)> = Vec::new();
+        for (name, key, node) in self.texts_by_name(entry, ("Authorization", "Bearer ${cred:search}")) {
+            let complaint = if !is_header_name(name) {
+                Some((
+                    format!("`{}` cannot name a header", name.escape_debug()),
+                    "write a name such as `Authorization`",
+                ))
+            } else if texts.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                Some((format!("header `{name}` is there already"), "keep one of the two: case does not count"))
+            } else {
+                None
+            };
+            if let Some((message, help)) = complaint {
+                self.error(Problem::new(key, message).help(help));
+            }
+            let what = format!("header `{}`", name.escape_debug());
+            let Some(text) = self.template(node, &what) else { continue };
+            if text.value.as_literal().is_some_and(|text| !is_header_value(text)) {
+                let problem = Problem::new(node.span.clone(), format!("{what} holds a control character"));
+                self.error(problem.help("take it out: a header is one line"));
+            }
+            texts.push((name.to_owned(), text));
+        }
+        texts
+    }
+
+    fn ca_file(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+        let template = self.path_template(&entry.node, "`ca_file`")?;
+        if template.value.as_literal().is_some_and(|path| !is_whole(path)) {
+            let help = self.assignment("ca_file", "\"~/certificates/ca.pem\"") + ", or begin it with `/`";
+            self.error(Problem::new(entry.node.span.clone(), "`ca_file` must be a whole path").help(help));
+            return None;
+        }
+        Some(template)
+    }
+
+    /// `true`, `false`, or a table, which says `true` as well.
+    pub(super) fn oauth(&mut self, server: &Entry, entry: &Entry) -> Option<Sourced<OAuthDraft>> {
+        let draft = match &entry.node.value {
+            Value::Bool(false) => OAuthDraft::Off,
+            Value::Bool(true) => OAuthDraft::On(OAuthKeys::default()),
+            Value::Table(entries) => {
+                let mut fields = Fields::new(format!("`[servers.{}.oauth]`", server.key), entries);
+                let keys = self.oauth_keys(&mut fields);
+                self.finish(fields);
+                OAuthDraft::On(keys)
+            }
+            _ => {
+                let help = self.assignment("oauth", "{ client_id = \"…\" }");
+                self.wrong_type(&entry.node, "`oauth`", "a table, or false", help);
+                return None;
+            }
+        };
+        Some(self.sourced_at(entry.key_span.clone(), draft))
+    }
+
+    fn oauth_keys(&mut self, fields: &mut Fields<'_>) -> OAuthKeys {
+        let client_id = fields.take("client_id").and_then(|entry| self.credential(entry));
+        let secret = fields.take("client_secret");
+        if let Some(secret) = secret.filter(|_| client_id.is_none()) {
+            let problem = Problem::new(secret.key_span.clone(), "`client_secret` without a `client_id`");
+            self.error(problem.help("write the `client_id` that it goes with, or remove it"));
+        }
+        let scopes = fields.take("scopes").map(|entry| self.scopes(entry)).unwrap_or_default();
+        let redirect_port = self.key(fields, "redirect_port", |reader, entry| {
+            reader.integer(entry, PORTS, SOME_PORT).and_then(|port| u16::try_from(port).ok())
+        });
+        OAuthKeys { client_id, client_secret: secret.and_then(|entry| self.credential(entry)), scopes, redirect_port }
+    }
+
+    fn credential(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+        let what = format!("`{}`", entry.key);
+        let template = self.template(&entry.node, &what)?;
+        if template.value.as_literal().is_some_and(|text| !is_credential(text)) {
+            let message = format!("{what} is empty, or has other characters than those of ASCII");
+            let help = "write what the authorization server has given you";
+            self.error(Problem::new(entry.node.span.clone(), message).help(help));
+            return None;
+        }
+        Some(template)
+    }
+
+    fn scopes(&mut self, entry: &Entry) -> Vec<Sourced<String>> {
+        let mut scopes = Vec::new();
+        for (node, text) in self.strings(entry, r#"["read"]"#) {
+            if is_scope(text) {
+                scopes.push(self.sourced(node, text.to_owned()));
+            } else {
+                let message = format!("`{}` is no scope", text.escape_debug());
+                self.error(Problem::new(node.span.clone(), message).help("write each scope as an item of its own"));
+            }
+        }
+        scopes
+    }
+}
+
+/// Source: RFC 9110, 5.6.2, `token`.
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}

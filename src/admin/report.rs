@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::manager::report::{InstanceReport, ServerReport};
+pub use crate::manager::report::{InstanceReport, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::NEEDS_LOGIN;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.

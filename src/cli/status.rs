@@ -53,6 +53,7 @@ pub(super) fn render(report: &Report, look: Look) -> String {
         trouble::of_the_configuration(report, look),
         trouble::of_servers(&report.servers, look),
         tables::servers(&report.servers, look),
+        tables::remotes(&report.servers, look),
         notes::notes(&report.servers, look),
         tables::agents(&report.agents, look),
         tables::profiles(report, look),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use url::Url;
+
 /// How a server is run, or reached.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Launch {
@@ -153,6 +155,15 @@ impl Launch {
     }
 }
 
+impl Remote {
+    /// Scheme, host and port of the URL, for people: what else stands in it may be secret.
+    #[must_use]
+    pub fn shown_origin(&self) -> String {
+        let url = Url::parse(&self.secrets.masked(&self.url));
+        url.map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization())
+    }
+}
+
 impl Secrets {
     /// Adds one.
     pub(super) fn add(&mut self, secret: &str) {
@@ -233,5 +244,27 @@ mod tests {
         ["ab", "abc", "", "ab"].into_iter().for_each(|secret| secrets.add(secret));
         assert_eq!(secrets.masked("cannot run `/x/abc/ab`, ab"), "cannot run `/x/…/…`, …");
         assert_eq!(format!("{secrets:?}"), "Secrets(2)");
+    }
+
+    #[test]
+    fn of_a_url_only_the_origin_is_shown_and_no_secret_in_it() {
+        for (url, shown) in [
+            ("https://Example.org/mcp?key=k#f", "https://example.org"),
+            ("https://user:word@example.org:8443/", "https://example.org:8443"),
+            ("http://127.0.0.1:8080/a/b", "http://127.0.0.1:8080"),
+            ("https://example.org:443", "https://example.org"),
+            ("http://[::1]:1/", "http://[::1]:1"),
+            ("https://example.org:5ecret/mcp", "…"),
+            ("https://", "…"),
+        ] {
+            let mut secrets = Secrets::default();
+            secrets.add("5ecret");
+            let remote = Remote { url: url.to_owned(), secrets, ..Remote::default() };
+            assert_eq!(remote.shown_origin(), shown, "{url}");
+        }
+        let mut secrets = Secrets::default();
+        secrets.add("TenanT");
+        let remote = Remote { url: "https://TenanT.example.org/mcp".to_owned(), secrets, ..Remote::default() };
+        assert!(!remote.shown_origin().to_lowercase().contains("tenant"), "{}", remote.shown_origin());
     }
 }

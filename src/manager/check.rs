@@ -19,15 +19,17 @@ impl Manager {
             let limit = member.config.settings.health_timeout;
             with_instances(member).into_iter().map(move |one| ask(one, limit))
         };
-        let answers: HashMap<u32, bool> =
+        let answers: HashMap<Asked, bool> =
             join_all(members.iter().flat_map(limited)).await.into_iter().flatten().collect();
-        let answer = |pid: Option<u32>| answers.get(&pid?).copied();
         let mut servers = self.servers();
         for server in &mut servers {
+            let answer = |purpose: &str, pid: Option<u32>| {
+                answers.get(&Asked { server: server.name.clone(), purpose: purpose.to_owned(), pid }).copied()
+            };
             for one in &mut server.instances {
-                one.answers = answer(one.pid);
+                one.answers = answer(&one.purpose, one.pid);
             }
-            let all = server.instances.iter().map(|one| one.answers).chain([answer(server.pid)]);
+            let all = server.instances.iter().map(|one| one.answers).chain([answer("", server.pid)]);
             server.answers = all.flatten().reduce(|all, one| all && one);
         }
         servers
@@ -40,8 +42,19 @@ impl Manager {
     }
 }
 
-/// Whether the process of an instance answers.
-async fn ask(instance: ServerHandle, limit: Duration) -> Option<(u32, bool)> {
-    let pid = instance.published().pid?;
-    Some((pid, instance.answers(limit).await?))
+/// An instance that was asked: with another process it is another one.
+#[derive(PartialEq, Eq, Hash)]
+struct Asked {
+    server: String,
+    /// Empty where there is only one.
+    purpose: String,
+    /// None, if it is reached at a URL.
+    pid: Option<u32>,
+}
+
+/// Whether an instance answers.
+async fn ask(instance: ServerHandle, limit: Duration) -> Option<(Asked, bool)> {
+    let purpose = instance.purpose().map_or_else(String::new, ToString::to_string);
+    let asked = Asked { server: instance.name().to_string(), purpose, pid: instance.published().pid };
+    Some((asked, instance.answers(limit).await?))
 }

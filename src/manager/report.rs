@@ -3,10 +3,13 @@
 //!
 //! Fields are added, never renamed; an older `status` reads a newer daemon's report and the other way round.
 
+mod remote;
+
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::remote::RemoteReport;
 use super::{Member, Presence, View};
 use crate::catalog::Exposure;
 use crate::config::Limits;
@@ -59,6 +62,9 @@ pub struct ServerReport {
     /// silent and had calls to answer does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
+    /// Where it is reached, if it has a URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteReport>,
     /// Protocol version it negotiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
@@ -242,6 +248,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         checked_ms: published.checked.map(|(at, _)| millis(at.elapsed())),
         missed_pings: published.checked.map_or(0, |(_, missed)| missed),
         answers: None,
+        remote: remote::of(config, published.remote),
         protocol: published.protocol.map(str::to_owned),
         software: published.software.clone(),
         tools_exposed: exposure[Kind::Tools].exposed,

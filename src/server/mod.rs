@@ -67,7 +67,7 @@ pub(crate) use self::control::{raise, stop_all};
 pub use self::handle::{Attachment, ServerHandle};
 pub(crate) use self::hold::login_needed;
 pub use self::process::cgroup::{Cgroups, Enforcement};
-pub use self::publish::{Changed, OwnLists, Published};
+pub use self::publish::{Changed, OwnLists, Published, RemoteTransport};
 use self::role::Role;
 pub use self::start::{Record, Running, start};
 pub use self::stats::{Counter, Lately, Stats, Totals};

@@ -21,6 +21,26 @@ pub type Changed = Arc<Notify>;
 /// What instances offer that belong to agents, as they listed it last: by the numbers of the agents' connections.
 pub type OwnLists = BTreeMap<u64, Lists>;
 
+/// What a server with a URL is talked to by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoteTransport {
+    /// MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP".
+    StreamableHttp,
+    /// MCP 2024-11-05, `basic/transports`, "HTTP with SSE".
+    HttpSse,
+}
+
+impl RemoteTransport {
+    /// The words for it in `mcpd status`.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::StreamableHttp => "streamable http",
+            Self::HttpSse => "http+sse",
+        }
+    }
+}
+
 /// One server as others see it.
 #[derive(Debug, Clone)]
 pub struct Published {
@@ -42,6 +62,8 @@ pub struct Published {
     pub pid: Option<u32>,
     /// Process id of its guard.
     pub guard_pid: Option<u32>,
+    /// What the running instance is talked to by, if it is at a URL.
+    pub remote: Option<RemoteTransport>,
     /// Protocol version of the running instance.
     pub protocol: Option<&'static str>,
     /// `name version` of the running instance.
@@ -97,6 +119,7 @@ pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publ
         own_lists: Arc::default(),
         pid: None,
         guard_pid: None,
+        remote: None,
         protocol: None,
         software: None,
         instructions: None,

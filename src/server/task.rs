@@ -138,7 +138,7 @@ impl ServerTask {
         };
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
-            (published.protocol, published.software) = (None, None);
+            (published.remote, published.protocol, published.software) = (None, None, None);
             published.checked = None;
         });
         event

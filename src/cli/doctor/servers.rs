@@ -70,6 +70,8 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
     }
     let software = report.software.iter().cloned();
     let protocol = report.protocol.iter().map(|protocol| format!("MCP {protocol}"));
+    let transport =
+        report.remote.iter().filter_map(|remote| Some(format!("{} at {}", remote.transport.as_ref()?, remote.origin)));
     let counts = [
         (report.tools_exposed, "tool"),
         (report.prompts_exposed, "prompt"),
@@ -77,7 +79,7 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
         (usize::try_from(report.skipped_lines).unwrap_or(usize::MAX), "stray stdout line"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| text::count(*count, what));
-    for part in software.chain(protocol).chain(counts) {
+    for part in software.chain(protocol).chain(transport).chain(counts) {
         found += &format!(", {part}");
     }
     match trial {

@@ -3,7 +3,7 @@
 use std::iter;
 
 use super::is_down;
-use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, Report, ServerReport};
+use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport};
 use crate::cli::look::{Cell, Column, Look, Tone};
 use crate::cli::text::{marked, one_line, span};
 
@@ -11,7 +11,7 @@ use crate::cli::text::{marked, one_line, span};
 const SERVERS: usize = 40;
 /// Instances of one server that are shown.
 pub(super) const INSTANCES: usize = 8;
-/// Agents that are shown, and sockets.
+/// Servers with a URL that are shown, agents and sockets.
 const OTHERS: usize = 20;
 
 pub(super) fn servers(servers: &[ServerReport], look: Look) -> String {
@@ -93,6 +93,21 @@ fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
         ]
     };
     all.iter().take(INSTANCES).map(row).chain(more("  ", all.len(), INSTANCES))
+}
+
+/// Where servers are reached that have a URL; nothing, if none has.
+pub(super) fn remotes(servers: &[ServerReport], look: Look) -> String {
+    const COLUMNS: [Column; 3] =
+        [Column::text("REMOTE").least(12), Column::text("ORIGIN").least(24), Column::text("TRANSPORT").rank(1)];
+    let all: Vec<_> = servers.iter().filter_map(|server| Some((server, server.remote.as_ref()?))).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let row = |(server, remote): &(&ServerReport, &RemoteReport)| {
+        let transport = remote.transport.as_deref().map_or_else(dash, |transport| one_line(transport).into());
+        [server.name.as_str().into(), one_line(&remote.origin).into(), transport]
+    };
+    look.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
 }
 
 pub(super) fn agents(agents: &[AgentReport], look: Look) -> String {

@@ -72,6 +72,18 @@ fn a_server_that_needs_a_login_is_down_and_the_command_is_said() {
 }
 
 #[test]
+fn a_server_with_a_url_is_shown_with_where_it_is_reached() {
+    let up = json!({"pid": null, "remote": {"origin": "https://search.example.org", "transport": "streamable http"}});
+    let down = json!({"state": "backoff", "pid": null, "remote": {"origin": "http://127.0.0.1:8080"}});
+    let servers = vec![server("files", json!({})), server("search", up), server("web", down)];
+    let drawn = render(&report(servers, Vec::new()), Look::PLAIN);
+    let table = "REMOTE  ORIGIN                      TRANSPORT\n\
+                 search  https://search.example.org  streamable http\n\
+                 web     http://127.0.0.1:8080       –\n\n";
+    assert!(drawn.contains(table), "{drawn}");
+}
+
+#[test]
 fn at_eighty_columns_nothing_is_wrapped_but_sentences() {
     let drawn = render(&some(), Look::of_width(80));
     assert_eq!(drawn, include_str!("tests/80.txt"), "\n{drawn}");

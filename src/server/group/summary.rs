@@ -48,6 +48,7 @@ impl Group {
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
             all.asleep = enabled && shown.is_none_or(|one| one.asleep);
             all.checked = shown.and_then(|one| one.checked);
+            all.remote = shown.and_then(|one| one.remote);
             all.protocol = shown.and_then(|one| one.protocol);
             all.software = shown.and_then(|one| one.software.clone());
             all.instructions = instructions.or(all.instructions.take());

@@ -1,0 +1,21 @@
+//! What is told of a server with a URL in the place of a process.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Launch, ServerConfig};
+use crate::server::RemoteTransport;
+
+/// Where a server is reached that has a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteReport {
+    /// Scheme, host and port of the URL: path and query may be secret.
+    pub origin: String,
+    /// `streamable http` or `http+sse`, while an instance runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+}
+
+pub(super) fn of(config: &ServerConfig, transport: Option<RemoteTransport>) -> Option<RemoteReport> {
+    let Ok(Launch::Remote(remote)) = &config.launch else { return None };
+    Some(RemoteReport { origin: remote.shown_origin(), transport: transport.map(|it| it.words().to_owned()) })
+}

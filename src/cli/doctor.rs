@@ -5,12 +5,14 @@
 
 mod agents;
 mod configuration;
+mod cure;
 mod daemon;
 mod finding;
 mod page;
 mod process;
 mod program;
 mod programs;
+mod remotes;
 mod runtime;
 mod servers;
 mod trial;

@@ -33,7 +33,7 @@ async fn show(socket: &Path, wanted: LogsWanted, as_json: bool) -> Result<(), Ex
             Some(Next::Told(_)) => {}
             Some(Next::All(_)) => {
                 if !has_any && !as_json {
-                    tell!("mcpd: {}", nothing(whose.as_deref()));
+                    tell!("mcpd: {}", nothing(socket, whose.as_deref()).await);
                 }
                 if !follow {
                     return Ok(());
@@ -45,11 +45,19 @@ async fn show(socket: &Path, wanted: LogsWanted, as_json: bool) -> Result<(), Ex
 }
 
 /// What is said where there is no line: one who looks for what is wrong is not to be left with an empty screen.
-fn nothing(server: Option<&str>) -> String {
+async fn nothing(socket: &Path, server: Option<&str>) -> String {
     match server {
+        Some(server) if is_remote(socket, server).await => format!(
+            "{server} is reached at a URL, so what it writes to stderr is where it runs; `mcpd doctor {server}` says how it is"
+        ),
         Some(server) => format!("{server} has written nothing to stderr; `mcpd doctor {server}` says how it is"),
         None => "no server has written anything to stderr; `mcpd status` says how they are".to_owned(),
     }
+}
+
+async fn is_remote(socket: &Path, server: &str) -> bool {
+    let report = admin::status(socket).await;
+    report.is_ok_and(|report| report.servers.iter().any(|one| one.name == server && one.remote.is_some()))
 }
 
 /// As syslog has it, with what the instance is for where there may be several.

@@ -3,19 +3,20 @@
 //!
 //! Fields are added, never renamed; an older `status` reads a newer daemon's report and the other way round.
 
+mod limits;
 mod remote;
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::limits::LimitsReport;
 pub use self::remote::RemoteReport;
 use super::{Member, Presence, View};
 use crate::catalog::Exposure;
-use crate::config::Limits;
 use crate::kind::{Kind, PerKind};
+use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
-use crate::server::{Enforcement, ServerHandle};
 
 /// Lines of stderr shown of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -137,23 +138,6 @@ pub struct ServerReport {
     pub stderr: Vec<String>,
 }
 
-/// What each instance of a server may use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LimitsReport {
-    /// Memory, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_max: Option<usize>,
-    /// Processes and threads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tasks_max: Option<usize>,
-    /// `enforced` or `not enforced`; absent before the first start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-    /// Why they are not enforced, on one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
 /// One of several instances of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InstanceReport {
@@ -270,7 +254,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         skipped_lines: totals.skipped_lines,
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
-        limits: limits(config.settings.limits, published.limits.as_ref()),
+        limits: limits::of(config, published.limits.as_ref()),
         change_failed: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.clone(),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
@@ -280,17 +264,6 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
             handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES)
         },
     }
-}
-
-fn limits(limits: Limits, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
-    let Limits { memory_max, tasks_max } = limits;
-    let (state, reason) = match enforcement {
-        None => (None, None),
-        Some(Enforcement::Enforced) => (Some("enforced"), None),
-        Some(Enforcement::NotEnforced(reason)) => (Some("not enforced"), Some(reason.to_string())),
-    };
-    let state = state.map(str::to_owned);
-    (limits != Limits::default()).then_some(LimitsReport { memory_max, tasks_max, state, reason })
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

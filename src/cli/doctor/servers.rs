@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::cure;
 use super::finding::{Finding, Group};
+use super::remotes;
 use super::world::World;
 use crate::admin::report::{NEEDS_LOGIN, ServerReport};
 use crate::cli::text;
@@ -84,7 +86,9 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
     }
     match trial {
         Some(Trial { took, .. }) if took > FIRST_LISTS => {
-            let advice = "agents are first listed its tools later; install what `npx` or `uvx` fetches at each start, or set `start = \"lazy\"`";
+            let install =
+                if report.remote.is_none() { "install what `npx` or `uvx` fetches at each start, or " } else { "" };
+            let advice = format!("agents are first listed its tools later; {install}set `start = \"lazy\"`");
             Finding::warning(&*report.name, found, advice)
         }
         _ => Finding::fine(&*report.name, found),
@@ -95,7 +99,11 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
 fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
     let waited = trial.map(|trial| shown(trial.took)).unwrap_or_default();
     let found = format!("is not ready after {waited}");
-    let advice = "look at what it waits for in its last lines; if it needs so long, raise its `handshake_timeout`";
+    let look = match &report.remote {
+        Some(remote) => remotes::look(&remote.origin),
+        None => "look at what it waits for in its last lines".to_owned(),
+    };
+    let advice = format!("{look}; if it needs so long, raise its `handshake_timeout`");
     Finding::problem(&*report.name, found, advice).with_lines(last_words(report))
 }
 
@@ -127,35 +135,7 @@ fn down(world: &World, report: &ServerReport, trial: Option<Trial>) -> Finding {
         state => state,
     };
     let found = format!("{state}{reason}{}{times}", retry.unwrap_or_default());
-    let again = match world.report() {
-        Some(_) => world.mcpd(&format!("restart {name}")),
-        None => world.mcpd_with_files(&format!("doctor {name}")),
-    };
-    let advice = match &*report.state {
-        "unresponsive" if report.vouched.as_deref() == Some("down") => world.mcpd(&format!("health {name} auto")),
-        "unresponsive" => format!("{again}; if it is only busy, raise its `health_timeout`"),
-        _ if why.contains("not found; PATH searched") => {
-            let (install, write) = ("install it", "write its whole path as `command`");
-            match reloaded(world, &again) {
-                reload if reload == again => format!("{install}, or {write}; then {again}"),
-                reload => format!("{install}, then {again}; or {write}, then {reload}"),
-            }
-        }
-        _ if why.contains("did not answer `initialize`") => {
-            format!("raise its `handshake_timeout`, or look at what it waits for; then {again}")
-        }
-        "failed" if !has_ended => {
-            format!("set what is missing, or change [servers.{name}]; then {}", reloaded(world, &again))
-        }
-        _ if report.stderr.is_empty() => format!("run its command by hand: it says nothing; then {again}"),
-        _ => format!("its last lines say why; repair that, then {again}"),
-    };
-    Finding::problem(&**name, found, advice).with_lines(last_words(report))
-}
-
-/// How a change of the configuration is taken over.
-fn reloaded(world: &World, otherwise: &str) -> String {
-    if world.report().is_some() { world.mcpd("reload") } else { otherwise.to_owned() }
+    Finding::problem(&**name, found, cure::cure(world, report, why, has_ended)).with_lines(last_words(report))
 }
 
 /// The last lines of its stderr.
@@ -167,15 +147,19 @@ fn last_words(report: &ServerReport) -> impl Iterator<Item = String> + '_ {
 fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
-    let logs = world.mcpd(&format!("logs {name}"));
+    // One at a URL has no stderr here.
+    let (look, shows) = match &report.remote {
+        Some(remote) => (remotes::look(&remote.origin), ""),
+        None => (world.mcpd(&format!("logs {name}")), " shows what it said before it ended"),
+    };
     if report.restarts_last_hour >= OFTEN {
         let last = report.last_error.as_ref().map(|error| format!("; last: {error}")).unwrap_or_default();
         let found = format!("was restarted {} times in the last hour{last}", report.restarts_last_hour);
-        findings.push(Finding::warning(name, found, format!("{logs} shows what it said before it ended")));
+        findings.push(Finding::warning(name, found, format!("{look}{shows}")));
     }
     if report.missed_pings > 0 {
         let found = format!("has not answered {} pings in a row", report.missed_pings);
-        findings.push(Finding::warning(name, found, format!("{logs}; after three it is restarted")));
+        findings.push(Finding::warning(name, found, format!("{look}; after three it is restarted")));
     }
     if let Some(reason) = &report.change_failed {
         let found = format!("goes on as it was before it was changed, for that failed: {reason}");

@@ -1,0 +1,38 @@
+//! What is told of the limits of a server.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Launch, Limits, ServerConfig};
+use crate::server::Enforcement;
+
+/// What each instance of a server may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsReport {
+    /// Memory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_max: Option<usize>,
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_max: Option<usize>,
+    /// `enforced` or `not enforced`; absent before the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Why they are not enforced, on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Those of a server that mcpd runs: one at a URL has nothing here that could be limited.
+pub(super) fn of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
+    let limits @ Limits { memory_max, tasks_max } = config.settings.limits;
+    if limits == Limits::default() || matches!(config.launch, Ok(Launch::Remote(_))) {
+        return None;
+    }
+    let (state, reason) = match enforcement {
+        None => (None, None),
+        Some(Enforcement::Enforced) => (Some("enforced"), None),
+        Some(Enforcement::NotEnforced(reason)) => (Some("not enforced"), Some(reason.to_string())),
+    };
+    let state = state.map(str::to_owned);
+    Some(LimitsReport { memory_max, tasks_max, state, reason })
+}

@@ -4,6 +4,7 @@
 //! warning has the place of what it is about. A false alarm is worse than a miss. One idea a file.
 
 mod arguments;
+mod bridges;
 mod commands;
 mod names;
 mod patterns;
@@ -29,9 +30,10 @@ const MOST_WARNINGS: usize = 100;
 type Room = fn(&Look<'_>) -> Vec<Diagnostic>;
 
 /// All of them but `commands`.
-const ROOMS: [Room; 6] = [
+const ROOMS: [Room; 7] = [
     undefined::warnings,
     remotes::warnings,
+    bridges::warnings,
     arguments::warnings,
     readers::warnings,
     patterns::warnings,

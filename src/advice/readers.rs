@@ -10,7 +10,7 @@ use crate::config::secret::is_secret;
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
     let of_literals = look.texts().filter_map(|(_, note, purpose, template)| {
-        let (Use::Value(name), Some(text)) = (purpose, template.as_literal()) else { return None };
+        let (Use::Value(name) | Use::Header(name), Some(text)) = (purpose, template.as_literal()) else { return None };
         if is_secret(name, text) { written_down(name, note, look.sources) } else { None }
     });
     let of_files = look.texts().flat_map(|(_, note, _, template)| {

@@ -1,17 +1,47 @@
-//! Servers that this version cannot run.
+//! Servers that are reached at a URL: what is sent to them in the clear, and whom they are trusted by.
+
+use std::path::Path;
+
+use url::{Host, Url};
 
 use super::Look;
-use crate::config::Launch;
 use crate::config::diagnostic::Diagnostic;
+use crate::config::interpolate::Template;
+use crate::config::notes::{Note, Use};
+use crate::config::secret::is_secret;
+use crate::config::{Launch, Remote, ServerConfig};
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    let remotes = look.servers().iter().filter(|server| matches!(server.launch, Ok(Launch::Remote(_))));
-    let warnings = remotes.filter_map(|server| {
-        let message = format!(
-            "server `{}` cannot be started: it has a `url`, and this version of mcpd does not speak HTTP to servers",
-            server.name
-        );
-        Some(look.name_of(server)?.warning(message, "the other servers are not affected"))
-    });
-    warnings.collect()
+    let of_text = |(server, note, purpose, template): (&ServerConfig, &Note<'_>, Use<'_>, &Template)| {
+        let Ok(Launch::Remote(remote)) = &server.launch else { return None };
+        match purpose {
+            Use::Header(name) => in_the_clear(name, template, remote, note),
+            Use::CaFile => not_there(remote.ca_file.as_deref()?, look, note),
+            _ => None,
+        }
+    };
+    look.texts().filter_map(of_text).collect()
+}
+
+fn in_the_clear(name: &str, template: &Template, remote: &Remote, note: &Note<'_>) -> Option<Diagnostic> {
+    let is_it = template.names_secret() || is_secret(name, template.spelt());
+    let host = Some(host_in_the_clear(&remote.url)?).filter(|_| is_it)?;
+    let message = format!("`{}` looks like a secret, and goes to {host} without encryption", name.escape_debug());
+    Some(note.warning(message, "write an `https://` URL, if the server has one"))
+}
+
+/// The host of a URL to which others on the way can read along.
+fn host_in_the_clear(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok().filter(|url| url.scheme() == "http")?;
+    let is_here = match url.host()? {
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+        Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+    };
+    (!is_here).then(|| url.host_str().map(str::to_owned)).flatten()
+}
+
+fn not_there(path: &Path, look: &Look<'_>, note: &Note<'_>) -> Option<Diagnostic> {
+    let message = format!("`ca_file` {} does not exist, so the server cannot be reached", path.display());
+    (!look.sources.exists(path)).then(|| note.warning(message, "write the path of a file with certificates in PEM"))
 }

@@ -22,11 +22,20 @@ use crate::sockets::RuntimeDir;
 pub(super) struct Add {
     /// Name of the server: letters, digits and `-`, with single `_` between them
     name: String,
+    /// Where it is reached, in the place of a command
+    #[arg(long)]
+    url: Option<String>,
+    /// What each request to it carries; repeatable. A secret is moved to a file of its own
+    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    header: Vec<String>,
+    /// Certificates in PEM that are trusted for it beside the system's
+    #[arg(long, value_name = "FILE", requires = "url")]
+    ca_file: Option<String>,
     /// A variable of its environment; repeatable. A secret is moved to a file of its own
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
     env: Vec<String>,
     /// Its working directory [default: your home directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
     cwd: Option<String>,
     /// Start it by its first call
     #[arg(long)]
@@ -41,7 +50,7 @@ pub(super) struct Add {
     #[arg(long)]
     json: bool,
     /// How it is started; no shell reads it
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "url", conflicts_with = "url", value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -89,26 +98,53 @@ fn added(add: &Add) -> Result<(PathBuf, Vec<PathBuf>), (u8, String)> {
 }
 
 fn settings(add: &Add) -> Result<Vec<(String, Setting)>, String> {
+    let mut settings = match &add.url {
+        Some(url) => reached(add, url)?,
+        None => run_by(add)?,
+    };
+    settings.extend(add.lazy.then(|| ("start", Setting::from("lazy"))));
+    Ok(settings.into_iter().map(|(key, setting)| (key.to_owned(), setting)).collect())
+}
+
+fn run_by(add: &Add) -> Result<Vec<(&'static str, Setting)>, String> {
     let Some((command, args)) = add.command.split_first() else { return Err("a command is missing".to_owned()) };
     let command = if command.contains('/') { whole(command) } else { command.clone() };
-    let mut env: Vec<(String, String)> = Vec::new();
-    for pair in &add.env {
-        let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(format!("`--env {}` is not of the form NAME=VALUE", pair.escape_debug()));
-        };
-        if env.iter().any(|(known, _)| known == key) {
-            return Err(format!("`--env {key}` is given twice"));
-        }
-        env.push((key.to_owned(), value.to_owned()));
-    }
+    let env = pairs("--env", &add.env, '=', "NAME=VALUE")?;
     let settings = [
         Some(("command", Setting::Text(command))),
         (!args.is_empty()).then(|| ("args", Setting::List(args.to_vec()))),
         (!env.is_empty()).then_some(("env", Setting::Table(env))),
         add.cwd.as_deref().map(|cwd| ("cwd", Setting::Text(whole(cwd)))),
-        add.lazy.then(|| ("start", Setting::from("lazy"))),
     ];
-    Ok(settings.into_iter().flatten().map(|(key, setting)| (key.to_owned(), setting)).collect())
+    Ok(settings.into_iter().flatten().collect())
+}
+
+fn reached(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {
+    let headers = pairs("--header", &add.header, ':', "'NAME: VALUE'")?;
+    let settings = [
+        Some(("url", Setting::from(url))),
+        (!headers.is_empty()).then_some(("headers", Setting::Table(headers))),
+        add.ca_file.as_deref().map(|path| ("ca_file", Setting::Text(whole(path)))),
+    ];
+    Ok(settings.into_iter().flatten().collect())
+}
+
+/// What is given by an option that may be repeated, each time another name with its value. What is refused may be a secret,
+/// and is not repeated.
+fn pairs(option: &str, given: &[String], between: char, form: &str) -> Result<Vec<(String, String)>, String> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for pair in given {
+        let Some((key, value)) = pair.split_once(between).filter(|(key, _)| !key.is_empty()) else {
+            return Err(format!("what follows `{option}` is to be of the form {form}"));
+        };
+        if pairs.iter().any(|(known, _)| known == key) {
+            return Err(format!("`{option} {}` is given twice", key.escape_debug()));
+        }
+        // Blanks before the value of a header are no part of it. Source: RFC 9110, 5.5.
+        let value = if between == ':' { value.trim_start() } else { value };
+        pairs.push((key.to_owned(), value.to_owned()));
+    }
+    Ok(pairs)
 }
 
 /// A path from here on is one for a daemon that is started elsewhere.

@@ -56,8 +56,10 @@ pub(crate) enum Use<'a> {
     Command,
     /// One of its arguments.
     Arg,
-    /// The value of this variable, header or key.
+    /// The value of this variable or key.
     Value(&'a str),
+    /// The value of this header.
+    Header(&'a str),
     /// A directory, or the URI of one.
     Place,
     /// Where the server is reached.
@@ -110,7 +112,7 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerDraft) {
         }
         LaunchDraft::Remote(remote) => {
             add(Use::Url, &remote.url);
-            remote.headers.iter().for_each(|(name, value)| add(Use::Value(name), value));
+            remote.headers.iter().for_each(|(name, value)| add(Use::Header(name), value));
             remote.roots.iter().for_each(|place| add(Use::Place, place));
             remote.ca_file.iter().for_each(|path| add(Use::CaFile, path));
             if let Some(OAuthDraft::On(keys)) = remote.oauth.as_ref().map(|oauth| &oauth.value) {

@@ -108,6 +108,32 @@ fn a_secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server(
 }
 
 #[test]
+fn a_server_at_a_url_is_added_as_easily_and_its_secrets_are_moved() {
+    let (place, path) = with(MINE);
+    let secret = "Bearer canary-0123456789";
+    let header = format!("Authorization: {secret}");
+    let url = "https://example.org/mcp";
+    let args =
+        ["add", "far", "--url", url, "--header", &header, "--header", "X-Mode:fast", "--ca-file", "ca.pem", "--lazy"];
+    let file = path.with_file_name("secrets").join("far.Authorization");
+    let added = place.mcpd(&args).expect_code(0);
+    assert_eq!(added.stderr, format!("mcpd: a secret was moved to {}\n", file.display()));
+    assert_eq!((mode(&file), read(&file)), (0o600, format!("{secret}\n")));
+    let written = read(&path);
+    let here = place.path("home").parent().expect("the place").join("ca.pem");
+    for part in [
+        &*format!("\n[servers.far]\nurl = \"{url}\"\n"),
+        "Authorization = \"${file:",
+        "X-Mode = \"fast\"",
+        &format!("ca_file = \"{}\"\nstart = \"lazy\"", here.display()),
+    ] {
+        assert!(written.contains(part) && written.starts_with(MINE), "no {part} in {written}");
+    }
+    place.mcpd(&["remove", "far"]).expect_code(0);
+    assert_eq!(read(&path), MINE);
+}
+
+#[test]
 fn what_would_not_load_is_not_written() {
     let (place, path) = with(MINE);
     let other = path.with_file_name("other.json");
@@ -121,6 +147,14 @@ fn what_would_not_load_is_not_written() {
         (&["add", "x", "--env", "=1", "--", "true"], "NAME=VALUE"),
         (&["add", "x", "--", "a\u{1}${file:"], "not added: the configuration would not hold"),
         (&["add", "x"], "COMMAND"),
+        (&["add", "x", "--url", "https://x", "--", "true"], "cannot be used with"),
+        (&["add", "x", "--url", "https://x", "--env", "A=1"], "cannot be used with"),
+        (&["add", "x", "--header", "A: 1", "--", "true"], "--url"),
+        (&["add", "x", "--url", "https://x", "--header", "A"], "NAME: VALUE"),
+        (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "A: 2"], "`--header A` is given twice"),
+        (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "a: 2"], "header `a` is there already"),
+        (&["add", "x", "--url", "https://u:p@x"], "has a user name or a password"),
+        (&["add", "x", "--url", "x.org/mcp"], "does not begin with `http://` or `https://`"),
         (&["add", "x", "--file", other, "--", "true"], "other clients"),
         (&["remove", "file"], "did you mean `files`?"),
         (&["remove", "zzz"], "there is no server `zzz`\n"),

@@ -7,7 +7,8 @@ use super::Dialect;
 use super::build::Build;
 
 /// What clients call the transports that a server's other keys tell apart. `sse` is the older one over HTTP.
-const TRANSPORTS: [&str; 7] = ["stdio", "local", "http", "streamable-http", "streamableHttp", "sse", "remote"];
+const TRANSPORTS: [&str; 8] =
+    ["stdio", "local", "http", "streamable-http", "streamable_http", "streamableHttp", "sse", "remote"];
 
 impl Reader<'_> {
     pub(super) fn how_it_is_reached(&mut self, fields: &mut Fields<'_>, build: &mut Build) {

@@ -27,6 +27,30 @@ class Server:
     cwd: str | None = None
     sharing: str = "shared"
 
+    def keys(self, mark):
+        """What the configuration says of it. `mark` is an entry of its environment."""
+        variable, value = mark.split("=")
+        env = {**self.env, variable: value}
+        return [
+            f"command = {json.dumps(self.command[0])}",
+            f"args = {json.dumps(self.command[1:])}",
+            f"deny = {json.dumps(self.deny)}",
+            f"sharing = {json.dumps(self.sharing)}",
+            "env = {" + ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items()) + "}",
+            *([f"cwd = {json.dumps(self.cwd)}"] if self.cwd else []),
+        ]
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A server that is there already."""
+
+    url: str
+    sharing: str = "shared"
+
+    def keys(self, _mark):
+        return [f"url = {json.dumps(self.url)}", f"sharing = {json.dumps(self.sharing)}"]
+
 
 class Daemon:
     """Running between `with` and its end, after which nothing of it is left."""
@@ -64,6 +88,14 @@ class Daemon:
                 os.kill(process.pid, signal.SIGKILL)
         shutil.rmtree(self._directory)
 
+    def door(self, profile):
+        """The socket of a profile."""
+        return str(self.runtime / f"{profile}.sock")
+
+    def connecting(self, *more):
+        """The command of `mcpd connect`."""
+        return [self.mcpd, "connect", "--runtime-dir", str(self.runtime), *more]
+
     def descendants(self):
         return processes.descendants(self._process.pid)
 
@@ -87,24 +119,23 @@ class Daemon:
             return agent.connect_ex(self.socket) == 0
 
     def _table(self, name, server):
-        variable, value = self._mark.split("=")
-        env = {**server.env, variable: value}
-        lines = [
-            f"[servers.{name}]",
-            f"command = {json.dumps(server.command[0])}",
-            f"args = {json.dumps(server.command[1:])}",
-            f"deny = {json.dumps(server.deny)}",
-            f"sharing = {json.dumps(server.sharing)}",
-            "env = {" + ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items()) + "}",
-        ]
-        if server.cwd:
-            lines.append(f"cwd = {json.dumps(server.cwd)}")
-        return "\n".join(lines) + "\n"
+        return "\n".join([f"[servers.{name}]", *server.keys(self._mark)]) + "\n"
+
+
+def alone(server):
+    """The profile in which a server is alone."""
+    return f"only-{server}"
+
+
+def alone_each(servers):
+    """Settings with such a profile for each."""
+    return "\n".join(f'[profiles.{alone(server)}]\nservers = ["{server}"]' for server in servers)
 
 
 def eventually(condition, what, seconds=20):
-    """Waits for what another process does; inside an event loop, only for what needs nothing of it."""
+    """Waits for what another process does, and gives it; inside an event loop, only for what needs nothing of it."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (met := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.02)
+    return met

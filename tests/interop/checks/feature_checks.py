@@ -1,25 +1,27 @@
 """Checks that each feature of server-everything works through `mcpd connect` as it does directly, with an SDK of each language.
 
-What an agent sees directly is what it has to see with an instance of its own, and with a shared one. There another agent is
-connected all the time, which may be told nothing but that lists have changed.
+What an agent sees on stdio directly is what it has to see with an instance of its own, and with a shared one, whatever leads
+from mcpd to the server: of three copies behind one mcpd, one is on stdio and two are reached by URL. Another agent is connected
+all the time, which may be told nothing but that lists have changed.
 """
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
-from dataclasses import replace
+import re
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 import results
 import sdk
-from daemon import Daemon
-from feature_agent import connect
+from copies import COPIES, SESSION, copies
+from daemon import Daemon, alone
+from feature_agent import Agent, connect
 from features import ALL, DIRECTLY, OWN, SHARED
 from software import Software
 
-NAME = "everything"
 # One check, however it hangs.
 PATIENCE = 20
 
@@ -78,41 +80,66 @@ class TypeScript:
                 process.kill()
 
 
+@dataclass(frozen=True)
+class Way:
+    """What leads to a copy of the server."""
+
+    name: str
+    # One of those that features tell apart.
+    kind: str
+    command: list
+    # What is put before the server's names.
+    prefix: str = ""
+    # Does nothing.
+    bystander: Agent | None = None
+
+
 @asynccontextmanager
-async def ways_to(mcpd, server):
-    """For each way a command, what it puts before the server's names, and an agent that does nothing."""
-
-    def connecting(daemon):
-        return [daemon.mcpd, "connect", "--runtime-dir", str(daemon.runtime)], f"{NAME}__"
-
-    own, shared = ({NAME: replace(server, sharing=sharing)} for sharing in ("session", "shared"))
-    with Daemon(mcpd, own) as own, Daemon(mcpd, shared) as shared:
-        async with connect(*connecting(own)) as idle, connect(*connecting(shared)) as other:
-            yield {DIRECTLY: (server.command, "", None), OWN: (*connecting(own), idle), SHARED: (*connecting(shared), other)}
+async def ways_to(mcpd, software):
+    """The direct one; then those with an instance of its own; then those with a shared one."""
+    ways = [[Way(DIRECTLY, DIRECTLY, software.node("everything").command)]]
+    async with AsyncExitStack() as stack:
+        for kind, sharing in ((OWN, "session"), (SHARED, "shared")):
+            servers, settings = stack.enter_context(copies(software, sharing))
+            daemon = stack.enter_context(Daemon(mcpd, servers, settings))
+            bystander = await stack.enter_async_context(connect(daemon.connecting(), ""))
+            led = {name: daemon.connecting("--profile", alone(name)) for name in COPIES}
+            ways.append([Way(f"{kind}{link}", kind, led[name], f"{name}__", bystander) for name, link in COPIES.items()])
+        yield ways
 
 
 async def check_with(sdk, kept, ways):
     expected = {}
-    for way, (command, prefix, bystander) in ways.items():
-        here = [feature for feature in ALL if way in feature.ways]
-        # One agent for those that need the same of it, in the order of the first of them.
-        for declares in dict.fromkeys(feature.declares for feature in here):
-            features = [feature for feature in here if feature.declares == declares]
-            async with sdk.agent(command, prefix, declares) as see:
-                for feature in features:
-                    declaring = f" that declares {', '.join(declares)}" if declares else ""
-                    with kept.check(f"{sdk.name}, {way}: an agent{declaring} {feature.check.__doc__}"), anyio.fail_after(PATIENCE):
-                        seen = await see(feature.check)
-                        assert seen and seen == expected.setdefault(feature, seen), f"saw {seen}\nexpected {expected[feature]}"
-                        told = [said for said in bystander.heard if not said[0].endswith("/list_changed")] if bystander else []
-                        assert not told, told
+    for together in ways:
+        async with anyio.create_task_group() as going:
+            for way in together:
+                going.start_soon(check_way, sdk, kept, way, expected)
+
+
+async def check_way(sdk, kept, way, expected):
+    here = [feature for feature in ALL if way.kind in feature.ways]
+    # One agent for those that need the same of it, in the order of the first of them.
+    for declares in dict.fromkeys(feature.declares for feature in here):
+        features = [feature for feature in here if feature.declares == declares]
+        declaring = f" that declares {', '.join(declares)}" if declares else ""
+        async with sdk.agent(way.command, way.prefix, declares) as see:
+            for feature in features:
+                name = f"{sdk.name}, {way.name}: an agent{declaring} {feature.check.__doc__}"
+                with kept.check(name), anyio.fail_after(PATIENCE):
+                    seen = await see(feature.check)
+                    assert seen, "nothing"
+                    seen = re.sub(SESSION, "", repr(seen))
+                    assert seen == expected.setdefault(feature, seen), f"saw {seen}\nexpected {expected[feature]}"
+                    heard = way.bystander.heard if way.bystander else []
+                    told = [said for said in heard if not said[0].endswith("/list_changed")]
+                    assert not told, told
 
 
 async def check_all(arguments):
     kept, software = results.Results(arguments.results), Software(arguments.installed)
 
     async def check(sdk):
-        async with ways_to(arguments.mcpd, software.node(NAME)) as ways:
+        async with ways_to(arguments.mcpd, software) as ways:
             await check_with(sdk, kept, ways)
 
     async with anyio.create_task_group() as sdks:

@@ -5,9 +5,12 @@ import subprocess
 from pathlib import Path
 
 from daemon import Server
+from listening import Listening
 
 WRITING = ["write_*", "move_file"]
 COMMITTING = ["git_commit", "git_reset"]
+# Where servers over HTTP are, by what they call their transport.
+PATHS = {"http": "/mcp", "streamableHttp": "/mcp", "sse": "/sse"}
 
 
 class Software:
@@ -20,6 +23,20 @@ class Software:
         """An npm package, run by its script."""
         script = self._installed / f"node_modules/@modelcontextprotocol/server-{name}/dist/index.js"
         return Server(["node", str(script), *args], script=str(script), **more)
+
+    def everything_over(self, transport):
+        """server-everything, reached over `streamableHttp` or `sse`."""
+        preload = str(Path(__file__).with_name("loopback.js"))
+        node, script = self.node("everything").command
+        return Listening([node, "--require", preload, script, transport], PATHS[transport])
+
+    def python_over(self, environment, package, transport):
+        """A server of FastMCP or of the SDK of a virtual environment, over `http` or `sse`."""
+        python, script = self._installed / environment / "bin/python", Path(__file__).with_name("http_server.py")
+        return Listening([str(python), str(script), package, transport], PATHS[transport])
+
+    def rmcp(self):
+        return Listening([str(self._installed / "rmcp-http-server")], "/mcp")
 
     def npx(self, name, **more):
         command = ["npx", "--no-install", f"mcp-server-{name}"]

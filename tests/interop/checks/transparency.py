@@ -46,8 +46,7 @@ def _check_call(agent, texts, tool):
 def main():
     arguments = results.arguments(__doc__)
     kept = results.Results(arguments.results)
-    with kept.check("server-everything is heard in the same bytes directly and through mcpd"):
-        everything.check(arguments.mcpd, Software(arguments.installed).node("everything"))
+    everything.check(arguments.mcpd, Software(arguments.installed), kept)
     seed = int(os.environ.get("INTEROP_SEED", random.randrange(1 << 32)))
     print(f"INTEROP_SEED={seed}", flush=True)
     with kept.check("what is generated arrives byte for byte, calls, results and errors"):

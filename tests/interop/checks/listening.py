@@ -1,0 +1,67 @@
+"""Servers that are reached by URL: started on a free port of loopback, and ended by id."""
+
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from daemon import Remote, eventually
+
+
+class Listening:
+    """Listens between `with` and its end. It is told a port by PORT, 0 for a free one, and says "PORT n" when it listens."""
+
+    def __init__(self, command, path):
+        self._command, self._path = command, path
+        self._port = 0
+        self._log = None
+        self._process = None
+
+    def __enter__(self):
+        self._log = tempfile.NamedTemporaryFile("w", prefix="mcpd-listening-")
+        try:
+            self._start()
+        except AssertionError:
+            print(self.log()[-4000:])
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._end()
+        self._log.close()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self._port}{self._path}"
+
+    def remote(self, **more):
+        """As mcpd is told of it."""
+        return Remote(self.url, **more)
+
+    def restart(self):
+        """Has it forget everything: another process, on the same port."""
+        self._end()
+        # Which is where the next one writes, too.
+        self._log.seek(0)
+        self._log.truncate()
+        self._start()
+
+    def log(self):
+        return Path(self._log.name).read_text(errors="replace")
+
+    def _start(self):
+        env = {**os.environ, "PORT": str(self._port)}
+        self._process = subprocess.Popen(self._command, env=env, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
+        eventually(self._is_listening, f"{self._command} listens")
+
+    def _is_listening(self):
+        assert self._process.poll() is None, f"{self._command} ended with {self._process.returncode}"
+        if said := re.search(r"^PORT (\d+)$", self.log(), re.MULTILINE):
+            self._port = int(said[1])
+        return bool(said)
+
+    def _end(self):
+        self._process.kill()
+        self._process.wait()

@@ -57,12 +57,18 @@ install_software() {
     make_venv mcp-1 requirements.txt
     make_venv mcp-2 requirements-2.txt
     install_python_servers
+    make_venv fastmcp requirements-fastmcp.txt
     make_venv go requirements-go.txt
     if [[ $EUID -eq 0 ]] && ! type socat jq &>/dev/null; then
         # Without them the check says what it leaves out.
         apt-get update -qq && apt-get install -qq --no-install-recommends socat jq || true
     fi
 } >/dev/null
+
+build_rmcp_server() {
+    cargo build --quiet --locked --manifest-path "$here/rmcp/Cargo.toml" --target-dir "$target/rmcp"
+    cp "$target/rmcp/debug/rmcp-http-server" "$scratch"
+}
 
 # Those of the agents in examples/agents that have to be built, into one directory.
 build_agents() {
@@ -107,6 +113,7 @@ software=$!
 cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 wait "$software"
 build_agents
+build_rmcp_server
 wait "$packager"
 echo "installed in $SECONDS s"
 SECONDS=0
@@ -116,6 +123,7 @@ check_with mcp-2 python_clients.py
 check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
+check_with mcp-2 http_checks.py
 check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py
 check_with mcp-1 framework_checks.py

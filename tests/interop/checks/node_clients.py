@@ -1,13 +1,12 @@
 """Checks mcpd with both lines of the TypeScript SDK, each by each way in."""
 
-import asyncio
 import json
-from contextlib import asynccontextmanager
 
 import anyio
 
 import results
-from world import HERE, World
+from node_agent import agent
+from world import World
 
 SDKS = {"@modelcontextprotocol/sdk": "sdk", "@modelcontextprotocol/client": "client"}
 DENIED = ["filesystem__write_file", "git__git_reset", "filesystem__unknown"]
@@ -17,22 +16,6 @@ PATIENCE = 60
 def ways_in(world):
     connect = {"command": world.daemon.mcpd, "args": ["connect", "--runtime-dir", str(world.daemon.runtime)]}
     return {"socket": {"socket": world.daemon.socket}, "connect": {"launch": connect}}
-
-
-@asynccontextmanager
-async def agent(modules, sdk, way, calls):
-    """What one agent saw, while it is still there."""
-    calls = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    told = {"modules": str(modules), "sdk": sdk, "calls": calls, **way}
-    command = ["node", str(HERE / "agent.js"), json.dumps(told)]
-    process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, limit=1 << 24)
-    try:
-        line = await process.stdout.readline()
-        assert line, "the agent ended without a word"
-        yield json.loads(line)
-    finally:
-        process.stdin.close()
-        await process.wait()
 
 
 async def check(world, modules, sdk, way):

@@ -1,0 +1,207 @@
+"""Checks mcpd in front of HTTP servers that people write in Python and Rust: what they answer, what becomes of calls that are given
+up, and that they may be started anew. Each is asked in raw lines, then by line 2 of both SDKs through `mcpd connect`.
+"""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import anyio
+from mcp import StdioServerParameters, stdio_client
+
+import lines
+import node_agent
+import results
+import sdk
+from daemon import Daemon, alone, alone_each, eventually
+from software import Software
+
+TOOLS = ["echo", "fail", "count", "wait", "was_given_up"]
+AT_ONCE = 20
+# The daemon's own errors, while a server is away.
+AWAY = range(-31006, -31000)
+
+
+class Asked:
+    """A server, asked by its own names in raw lines."""
+
+    def __init__(self, peer, server):
+        self._peer, self._prefix = peer, f"{server}__"
+        self._last = 0
+
+    def tools(self):
+        answer = json.loads(self._peer.ask("tools/list", {}, "list")[-1])
+        return [tool["name"].removeprefix(self._prefix) for tool in answer["result"]["tools"]]
+
+    def start(self, tool, **arguments):
+        """Sends a call; its id, which is the token of its progress too."""
+        self._last += 1
+        params = {"name": self._prefix + tool, "arguments": arguments, "_meta": {"progressToken": self._last}}
+        call = {"jsonrpc": "2.0", "id": self._last, "method": "tools/call", "params": params}
+        self._peer.send(json.dumps(call).encode())
+        return self._last
+
+    def give_up(self, id):
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+        self._peer.send(json.dumps(cancelled).encode())
+
+    def hear(self):
+        """The next message that is no news of lists or logs."""
+        while True:
+            message = json.loads(self._peer.receive())
+            if message.get("method") not in lines.NEWS:
+                return message
+
+    def call(self, tool, **arguments):
+        """The answer, and the progress up to it."""
+        id, progress = self.start(tool, **arguments), []
+        while (message := self.hear()).get("id") != id:
+            assert message["params"]["progressToken"] == id, message
+            progress.append(message["params"]["progress"])
+        return message, progress
+
+    def text(self, tool, **arguments):
+        message, _ = self.call(tool, **arguments)
+        return text(message)
+
+
+def text(message):
+    return message["result"]["content"][0]["text"]
+
+
+def calls(asked, _listening):
+    """lists, answers, refuses and tells of progress"""
+    eventually(lambda: asked.tools() == TOOLS, "the whole list")
+    assert asked.text("echo", text="ä\u2028😀") == "ä\u2028😀"
+    refused, _ = asked.call("fail")
+    assert refused["result"]["isError"], refused
+    counted, progress = asked.call("count", to=5)
+    assert (text(counted), progress) == ("counted to 5", [1, 2, 3, 4, 5]), (counted, progress)
+    unknown, _ = asked.call("unknown")
+    assert unknown["error"]["code"] == -32602, unknown
+
+
+def gives_up(asked, _listening):
+    """is told of calls that are given up, which are not answered"""
+    id = asked.start("wait", name="given up")
+    assert asked.hear()["params"]["progressToken"] == id
+    asked.give_up(id)
+    # Nothing else may be heard of it, which `text` sees to.
+    eventually(lambda: asked.text("was_given_up", name="given up") == "true", "the server is told")
+
+
+def at_once(asked, _listening):
+    """answers many calls at once, each what it was asked and its progress in order"""
+    counting = {asked.start("count", to=number): number for number in range(1, AT_ONCE + 1)}
+    echoing = {asked.start("echo", text=f"{number}"): number for number in range(AT_ONCE)}
+    heard = {id: [] for id in counting}
+    expected = {id: f"counted to {to}" for id, to in counting.items()} | {id: f"{number}" for id, number in echoing.items()}
+    while expected:
+        message = asked.hear()
+        if "method" in message:
+            heard[message["params"]["progressToken"]].append(message["params"]["progress"])
+        else:
+            assert text(message) == expected.pop(message["id"]), message
+    assert heard == {id: list(range(1, to + 1)) for id, to in counting.items()}, heard
+
+
+def starts_anew(asked, listening):
+    """may be started anew: what was under way ends once, and then it is asked as before"""
+    answer = _after_restart(asked, listening, ("wait", {"name": "lost"}), ("was_given_up", {"name": "given up"}))
+    assert answer == "false", "it has forgotten nothing"
+    calls(asked, listening)
+
+
+EVERY = (calls, gives_up, at_once, starts_anew)
+
+
+def everything_starts_anew(asked, listening):
+    """may be started anew, though it calls a request with an unknown session a bad one"""
+    operation = ("trigger-long-running-operation", {"duration": 60, "steps": 1000})
+    assert _after_restart(asked, listening, operation, ("echo", {"message": "x"})) == "Echo: x"
+
+
+def _after_restart(asked, listening, long, quick):
+    """Has the server started anew during a long call, and then makes a quick one."""
+    tool, arguments = long
+    eventually(lambda: tool in asked.tools(), f"{tool} is listed")
+    under_way = asked.start(tool, **arguments)
+    assert asked.hear()["params"]["progressToken"] == under_way
+    listening.restart()
+    while (ended := asked.hear()).get("id") != under_way:
+        assert ended["params"]["progressToken"] == under_way, ended
+    assert ended["error"]["code"] in AWAY and ended["error"]["data"]["outcome"] == "unknown", ended
+    tool, arguments = quick
+
+    def answer():
+        answered, _ = asked.call(tool, **arguments)
+        return "error" not in answered and text(answered)
+
+    return eventually(answer, "it is there again")
+
+
+def all_alike(software):
+    """Servers with the same tools, each under its name."""
+    return {
+        "fastmcp": software.python_over("fastmcp", "fastmcp", "http"),
+        "fastmcp_sse": software.python_over("fastmcp", "fastmcp", "sse"),
+        "line_1": software.python_over("mcp-1", "mcp", "http"),
+        "line_2": software.python_over("mcp-2", "mcp", "http"),
+        "rmcp": software.rmcp(),
+    }
+
+
+@contextmanager
+def served(mcpd, servers):
+    """A daemon that is told of servers, which listen."""
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        list(pool.map(stack.enter_context, servers.values()))
+        remotes = {name: server.remote() for name, server in servers.items()}
+        yield stack.enter_context(Daemon(mcpd, remotes, alone_each(servers)))
+
+
+async def check_python(daemon, servers):
+    command, *args = daemon.connecting()
+    async with sdk.connect(stdio_client(StdioServerParameters(command=command, args=args))) as agent:
+        assert_exposed(await agent.tools(), servers)
+        for name in servers:
+            assert await agent.text(f"{name}__echo", {"text": name}) == name
+
+
+async def check_node(daemon, servers, modules):
+    command, *args = daemon.connecting()
+    echoes = [(f"{name}__echo", {"text": name}) for name in servers]
+    async with node_agent.agent(modules, "client", {"launch": {"command": command, "args": args}}, echoes) as seen:
+        assert_exposed(seen["tools"], servers)
+        assert [outcome["result"]["content"][0]["text"] for outcome in seen["outcomes"]] == list(servers), seen
+
+
+def assert_exposed(tools, servers):
+    names = [tool["name"] for tool in tools if tool["name"].split("__")[0] in servers]
+    assert names == [f"{server}__{tool}" for server in servers for tool in TOOLS], names
+
+
+def main():
+    arguments = results.arguments(__doc__)
+    kept, software = results.Results(arguments.results), Software(arguments.installed)
+    alike = all_alike(software)
+    others = {"everything_http": software.everything_over("streamableHttp"), "everything_sse": software.everything_over("sse")}
+    servers = {**alike, **others}
+    with served(arguments.mcpd, servers) as daemon:
+
+        def check(name):
+            with lines.daemon(daemon.door(alone(name))) as peer:
+                asked = Asked(peer, name)
+                for check in EVERY if name in alike else [everything_starts_anew]:
+                    with kept.check(f"{name} over HTTP {check.__doc__}"):
+                        check(asked, servers[name])
+
+        with ThreadPoolExecutor(len(servers)) as pool:
+            list(pool.map(check, servers))
+        with kept.check(f"mcp {sdk.VERSION}: an agent is served what HTTP servers offer"):
+            anyio.run(check_python, daemon, alike)
+        with kept.check("@modelcontextprotocol/client: an agent is served what HTTP servers offer"):
+            anyio.run(check_node, daemon, alike, arguments.installed / "node_modules")
+
+
+main()

@@ -1,0 +1,22 @@
+"""An agent on a line of the TypeScript SDK."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+
+@asynccontextmanager
+async def agent(modules, sdk, way, calls):
+    """What one agent saw, while it is still there."""
+    calls = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    told = {"modules": str(modules), "sdk": sdk, "calls": calls, **way}
+    command = ["node", str(Path(__file__).with_name("agent.js")), json.dumps(told)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, limit=1 << 24)
+    try:
+        line = await process.stdout.readline()
+        assert line, "the agent ended without a word"
+        yield json.loads(line)
+    finally:
+        process.stdin.close()
+        await process.wait()

@@ -40,6 +40,7 @@ impl ServerTask {
         if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
+        let is_broken = matches!(end, End::Broken(_));
         let (how, event) = match end {
             End::Stop => {
                 let event = self.stopped();
@@ -64,6 +65,10 @@ impl ServerTask {
             && !self.holding(process.kill()).await
         {
             self.guard_lost();
+        }
+        // One that can be talked to no more may still have a session.
+        if let (Link::Http(http), true) = (instance.link, is_broken) {
+            self.holding(http.close()).await;
         }
         event
     }

@@ -26,8 +26,8 @@ const LINGER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Attempts in a row to go on with a stream; the pause doubles between them.
 const ATTEMPTS: u32 = 5;
-/// For a server of 2024-11-05 to take a message. One of a session that has ended may be taken by nobody.
-const TAKEN: Duration = Duration::from_secs(30);
+/// For a server to take a message that is not answered, or not here. One of a session that has ended may be taken by nobody.
+const TAKEN: Duration = Duration::from_secs(10);
 /// Largest body of an answer that only says that something went wrong, in bytes.
 const MAX_COMPLAINT: usize = 64 << 10;
 
@@ -54,7 +54,7 @@ impl Exchange {
         self.report.tell(end).await;
     }
 
-    /// Sends it to a server of 2024-11-05, and reports whether it has been taken: it is answered elsewhere.
+    /// The same for a line that is not answered, or not here: reports whether it has been taken.
     pub(super) async fn post(self, line: Bytes) {
         let end = match timeout(TAKEN, self.send(&line)).await {
             Ok(Ok(())) => News::Done,
@@ -87,7 +87,7 @@ impl Exchange {
             return self.refused(response, place.has_session()).await;
         }
         match (Content::of(response.headers()), self.request) {
-            (Content::Events, _) => self.follow(Flow::new(response, self.max)).await,
+            (Content::Events, Some(_)) => self.follow(Flow::new(response, self.max)).await,
             (_, None) => {
                 // Read to its end, so that the connection can be used again.
                 let _ = timeout(LINGER, body::whole(&mut response, MAX_COMPLAINT)).await;

@@ -20,6 +20,7 @@ pub mod client;
 mod ends;
 mod events;
 mod exchange;
+mod exchanges;
 mod flow;
 mod listener;
 pub mod origin;

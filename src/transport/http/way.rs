@@ -1,6 +1,6 @@
 //! The way to one server, and how far it is open.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::client::Client;
 use super::exchange::Exchange;
+use super::exchanges::{Exchanges, Open};
 use super::listener::Listener;
 use super::phase::Phase;
 use super::place::{Learnt, Place};
@@ -24,9 +25,6 @@ use crate::jsonrpc::pending::minted;
 use crate::oauth::Login;
 use crate::transport::{Arrival, Incoming, Outbox};
 
-/// Exchanges at once; further lines wait in the outbox. A call has one until it is answered, and one that was given up for
-/// [`FORGET`] longer.
-const MOST: usize = 512;
 /// How long the end of the handshake waits for the stream of what the server says by itself.
 const ATTEND: Duration = Duration::from_secs(1);
 /// How long a request that was given up may still be answered before its connection is closed.
@@ -44,19 +42,12 @@ pub(crate) struct Http {
     max: usize,
     /// Requests that wait to be sent: the numbers of their lines, and their ids.
     requests: VecDeque<(u64, u64)>,
-    open: HashMap<Source, Open>,
+    open: Exchanges,
     running: FuturesUnordered<Abortable<BoxFuture<'static, ()>>>,
     /// Exchanges that have begun.
     begun: Source,
     /// Told when what came before it was taken.
     parting: Option<Parting>,
-}
-
-/// An exchange that has not ended.
-struct Open {
-    request: Option<u64>,
-    abort: AbortHandle,
-    is_given_up: Arc<AtomicBool>,
 }
 
 impl Http {
@@ -79,7 +70,7 @@ impl Http {
             phase: Phase::New,
             max,
             requests: VecDeque::new(),
-            open: HashMap::new(),
+            open: Exchanges::default(),
             running: FuturesUnordered::new(),
             begun: LISTENER,
             parting: None,
@@ -111,8 +102,7 @@ impl Http {
 
     /// Nobody waits for the answer to this request any longer. It is lost in a while, if it does not come.
     pub(crate) fn give_up(&mut self, request: u64) {
-        if let Some((source, open)) = self.open.iter().find(|(_, open)| open.request == Some(request)) {
-            let source = *source;
+        if let Some((source, open)) = self.open.of(request) {
             let report = self.desk.reporter(source);
             open.is_given_up.store(true, Ordering::Relaxed);
             self.run(async move {
@@ -125,7 +115,7 @@ impl Http {
     /// Begins an exchange with each line of `outbox` that may be sent now. Pending if one may not.
     pub(crate) fn poll_write(&mut self, outbox: &mut Outbox) -> Poll<()> {
         while !outbox.is_empty() {
-            if self.phase.holds_back() || self.open.len() >= MOST {
+            if self.phase.holds_back() || self.open.are_too_many(self.max) {
                 return Poll::Pending;
             }
             let Some((number, line)) = outbox.take_first() else { break };
@@ -165,11 +155,9 @@ impl Http {
             may_go_on: !matches!(self.phase, Phase::New),
             is_given_up: Arc::clone(&is_given_up),
         };
-        let abort = match self.phase {
-            Phase::OpenOld => self.run(exchange.post(line)),
-            _ => self.run(exchange.run(line)),
-        };
-        self.open.insert(source, Open { request, abort, is_given_up });
+        let bytes = line.len();
+        let abort = if awaited.is_some() { self.run(exchange.run(line)) } else { self.run(exchange.post(line)) };
+        self.open.insert(source, Open { request, bytes, abort, is_given_up });
         source
     }
 
@@ -195,7 +183,7 @@ impl Http {
     fn take(&mut self, source: Source, news: News) -> Option<Result<Arrival, Parting>> {
         match news {
             News::Message(incoming, ownership) => {
-                let within = self.open.get(&source).and_then(|open| open.request);
+                let within = self.open.get(source).and_then(|open| open.request);
                 if let Incoming::Message { message: Message::Response { id, .. }, .. } = &incoming {
                     self.answered(source, minted(id).filter(|id| within != Some(*id)));
                 }
@@ -218,25 +206,31 @@ impl Http {
                 }
             }
             News::Endpoint(url) => {
-                if let Phase::Seeking { line, request } = std::mem::replace(&mut self.phase, Phase::OpenOld) {
+                if let Phase::Seeking { line, request, .. } = std::mem::replace(&mut self.phase, Phase::OpenOld) {
                     self.desk.change(|place| place.set_url(url));
                     self.exchange(line, request);
                 }
             }
             News::Done => {
-                let done = self.open.remove(&source);
+                let done = self.open.end(source);
                 self.introduced(source);
                 // What it was told of may have made room.
                 return done.map(|_| Ok(Arrival::Moved));
             }
             News::Lost(lost) => return self.lost(source, lost),
             News::Forgotten => {
-                let open = self.open.remove(&source)?;
+                let open = self.open.end(source)?;
                 open.abort.abort();
                 let lost = Lost::Cut { reason: "did not answer".to_owned() };
                 return open.request.map(|request| Ok(Arrival::Lost { request, lost }));
             }
-            News::Parted(parting) => self.parting = Some(parting),
+            News::Parted(parting) => {
+                self.parting = Some(match (parting, &self.phase) {
+                    // It is no server of 2024-11-05 either, so what it said first is what is wrong.
+                    (Parting::Unfit { .. }, Phase::Seeking { refusal, .. }) => refusal.clone(),
+                    (parting, _) => parting,
+                });
+            }
         }
         None
     }
@@ -246,10 +240,8 @@ impl Http {
         if self.phase.is_opened_by(source) {
             self.phase = Phase::Opened { initialized: None };
         }
-        let is_it = |open: &mut Open| open.request == elsewhere;
-        if elsewhere.is_some()
-            && let Some((_, open)) = self.open.extract_if(|_, open| is_it(open)).next()
-        {
+        let own = elsewhere.and_then(|request| self.open.of(request)).map(|(source, _)| source);
+        if let Some(open) = own.and_then(|own| self.open.end(own)) {
             open.abort.abort();
         }
     }
@@ -266,14 +258,14 @@ impl Http {
     }
 
     fn lost(&mut self, source: Source, lost: Lost) -> Option<Result<Arrival, Parting>> {
-        let open = self.open.remove(&source)?;
+        let open = self.open.end(source)?;
         match &self.phase {
             Phase::Opening { source: opening, line } if *opening == source => {
                 if !lost.may_be_old() {
                     self.parting.get_or_insert_with(|| lost.parting());
                     return None;
                 }
-                self.phase = Phase::Seeking { line: line.clone(), request: open.request };
+                self.phase = Phase::Seeking { line: line.clone(), request: open.request, refusal: lost.parting() };
                 let listener = self.listener();
                 self.run(listener.attend_old());
                 return None;

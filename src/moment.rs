@@ -28,6 +28,11 @@ impl Moment {
     }
 }
 
+/// The time of day in seconds since 1970: of what is kept in files, for another process and after another start.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
 /// The time of day at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Anchor {

@@ -104,6 +104,13 @@ pub(super) enum Command {
     /// Changes nothing. Where no daemon runs, each server is started to be looked at, and ended again. Exits with 1 if there is a
     /// problem.
     Doctor(super::doctor::Wanted),
+    /// Log in to a server that is reached by a URL, in a browser; or show how logins stand
+    ///
+    /// The browser ends up at a port of this machine that listens as long as this runs. If it is on another machine, paste here the
+    /// address that it ends up at.
+    Login(super::login::Wanted),
+    /// Forget the login of a server, here and where it was given
+    Logout(super::logout::Wanted),
     /// Say what is wrong with the configuration, without starting anything and without a daemon
     Check(super::check::Arguments),
     /// Print the JSON Schema of the configuration, for editors

@@ -17,7 +17,7 @@ mod runtime;
 mod servers;
 mod trial;
 mod unit;
-mod world;
+pub(super) mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use super::arguments::Arguments;
 
 /// Commands by what they are for. One that is in none is in the last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Set up", &["demo", "import", "add", "remove", "check", "service", "connect"]),
+    ("Set up", &["demo", "import", "add", "remove", "check", "service", "connect", "login", "logout"]),
     ("Look", &["status", "top", "tools", "calls", "logs", "doctor"]),
     ("Do", &["call", "restart", "enable", "disable", "health", "reload", "log-level"]),
     ("Also", &["serve"]),

@@ -23,6 +23,8 @@ mod help;
 mod import;
 mod json;
 mod log_level;
+mod login;
+mod logout;
 mod logs;
 mod look;
 mod man;
@@ -98,6 +100,8 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
             with(directory, |directory| block_on(log_level::run(&directory, filter.as_deref(), json)))
         }
         Command::Doctor(wanted) => block_on(doctor::run(&wanted, given, directory.ok())),
+        Command::Login(wanted) => block_on(login::run(&wanted, given, directory.ok())),
+        Command::Logout(wanted) => block_on(logout::run(&wanted, given, directory.ok())),
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions { shell } => completions::run(shell),
         Command::Man(pages) => man::run(&pages),

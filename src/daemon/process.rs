@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 
+use crate::oauth;
 use crate::server::Inherited;
 
 /// Makes this process fit to own servers, and tells what has to be put back for them: files of the daemon are its
@@ -24,6 +25,11 @@ pub(crate) fn cache_directory() -> Option<PathBuf> {
     let directory = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
     Some(cache.join("mcpd/tools"))
+}
+
+/// Where this process, and `mcpd login` in the same environment, keep logins.
+pub(crate) fn login_directory() -> Option<PathBuf> {
+    oauth::directory(|name| std::env::var_os(name).map(PathBuf::from))
 }
 
 /// Where the process works, if that can be known; it may be anybody's by then.

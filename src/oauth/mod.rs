@@ -1,69 +1,41 @@
-//! Being let in at servers that want to know for whom mcpd asks. There is no way to log in yet, so there is no [`Login`].
+//! Being let in at servers that want to know for whom mcpd asks: OAuth 2.1 as MCP has it, with a person's consent.
+//!
+//! Lives here: what a server says when it refuses ([`challenge`]), where metadata is and whether it holds ([`metadata`]), what is
+//! asked for ([`scopes`]), sent ([`application`], [`request`]), answered ([`answer`], [`redirect`]) and kept ([`record`]), all pure; the file
+//! of a login ([`store`]), requests ([`web`]), the way to who decides ([`discovery`]), one attempt to log in ([`attempt`], [`loopback`]), and
+//! what the transport asks for a token ([`login`]). Knows: [`crate::config`], [`crate::transport::http`]'s clients. Must not touch:
+//! servers, sessions, what is printed.
+//!
+//! ```text
+//! mcpd login ─► attempt: server ─► its metadata ─► authorization server's ─► registration ─► page ─► browser ─► loopback ─► token ─┐
+//!                                                                                                                        store ◄┘
+//! transport ─► Login::token ─► store: good? ─ yes ─► header                                                               ▲
+//!                                       └─ no ─► lock, look again, refresh, keep ────────────────────────────────────────┘
+//! ```
+//!
+//! A token is for the URL that it was obtained for, and is sent nowhere else. What a server or its authorization server names is gone to
+//! as [`crate::transport::http::client::Client::supplied`] does it. Source: MCP 2025-11-25, `basic/authorization`.
 
-use std::time::Instant;
+mod answer;
+mod application;
+mod attempt;
+mod challenge;
+mod discovery;
+mod login;
+mod loopback;
+mod metadata;
+mod record;
+mod redirect;
+mod request;
+mod scopes;
+mod standing;
+mod store;
+mod web;
 
-use reqwest::header::{HeaderMap, HeaderValue};
-
-/// What one server has been told of whom mcpd asks for.
-#[derive(Debug, Clone)]
-pub(crate) enum Login {}
-
-/// What is shown to a server.
-#[derive(Debug, Clone)]
-pub(crate) enum Token {}
-
-/// Why there is none.
-#[derive(Debug)]
-#[expect(dead_code, reason = "there is nothing to be in want of a token")]
-pub(crate) enum NoToken {
-    /// A person has to log in.
-    LoginNeeded {
-        /// For a person, on one line.
-        why: String,
-    },
-    /// Who makes it cannot be reached.
-    Unavailable {
-        /// For a person, on one line.
-        reason: String,
-    },
-}
-
-/// What a server says when it lets nobody in (RFC 9110, `WWW-Authenticate`).
-#[derive(Debug)]
-pub(crate) struct Challenge {
-    /// What it complains of.
-    pub(crate) error: Option<String>,
-    /// What it would have to be allowed.
-    pub(crate) scope: Option<String>,
-}
-
-impl Challenge {
-    /// The one in the headers of a response.
-    pub(crate) fn of(_headers: &HeaderMap) -> Self {
-        Self { error: None, scope: None }
-    }
-}
-
-impl Login {
-    /// A token that is good now.
-    pub(crate) async fn token(&self, _refused: Option<&Token>) -> Result<Token, NoToken> {
-        match *self {}
-    }
-
-    /// Keeps what a server has said.
-    pub(crate) async fn challenged(&self, _challenge: Challenge) {
-        match *self {}
-    }
-}
-
-impl Token {
-    /// The header's value.
-    pub(crate) fn bearer(&self) -> &HeaderValue {
-        match *self {}
-    }
-
-    /// When it is to be replaced.
-    pub(crate) fn refresh_at(&self) -> Option<Instant> {
-        match *self {}
-    }
-}
+pub(crate) use self::attempt::{Attempt, Begun};
+pub(crate) use self::challenge::Challenge;
+pub(crate) use self::login::{Login, NoToken, Token};
+pub(crate) use self::loopback::Loopback;
+pub(crate) use self::redirect::NoCode;
+pub(crate) use self::standing::{Good, Standing};
+pub(crate) use self::store::{directory, kept_url};

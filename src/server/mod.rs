@@ -134,6 +134,8 @@ pub struct Host {
     pub cache: Option<PathBuf>,
     /// Who speaks HTTP for them.
     pub clients: Clients,
+    /// Directory where logins are kept, as `mcpd login` leaves them. Without one no server is logged in to.
+    pub logins: Option<PathBuf>,
     /// Whether there are agents that may be asked what servers ask. Without any they are told so.
     pub serves_agents: bool,
 }
@@ -153,6 +155,7 @@ impl Host {
             cgroups: Cgroups::default(),
             cache: None,
             clients: Clients::default(),
+            logins: None,
             serves_agents: false,
         }
     }

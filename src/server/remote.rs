@@ -1,20 +1,25 @@
 //! An instance of a server that is reached by its URL: what it keeps for mcpd, which is a session if it has any.
 
+use std::sync::Arc;
+
 use super::ending::ended;
 use super::lifecycle::Event;
 use super::link::Link;
 use super::task::ServerTask;
 use super::turn::Turn;
 use crate::config::Remote;
+use crate::oauth::Login;
 use crate::transport::http::{Http, Parting};
 
 impl ServerTask {
     /// Connects to the server, serves the instance that it is for mcpd, and takes leave of it. Tells what its end means.
     pub(super) async fn one_connection(&mut self, remote: &Remote, turn: Turn) -> Event {
         let (clients, max) = (self.host.clients.clone(), self.host.max_message);
+        let (name, logins) = (Arc::clone(&self.config.name), self.host.logins.clone());
         let connecting = async {
             let client = clients.get(remote).await?;
-            Http::new(remote, client, None, max).await
+            let login = logins.and_then(|directory| Login::of(&name, remote, client.clone(), directory));
+            Http::new(remote, client, login, max).await
         };
         match self.while_wanted(connecting).await {
             Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, turn).await,

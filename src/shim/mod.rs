@@ -3,7 +3,8 @@
 //! Lives here: what has to be known to go on with another daemon ([`memory`], [`unanswered`], [`held`], [`renewal`]) and what
 //! becomes of each line ([`conversation`]), all pure; standard streams that are waited for ([`streams`]), the way to the next
 //! daemon ([`link`]) and the one task ([`task`]). Knows: [`crate::jsonrpc`], [`crate::transport`], sockets by their path. Must
-//! not touch: servers, configuration, what is printed. Known by `cli/connect.rs` only.
+//! not touch: servers, configuration, what is printed. Known by `cli/connect.rs` only,
+//! but for standard input, on which `mcpd login` waits, too.
 //!
 //! While there is a daemon all bytes pass as they came, but for what the shim adds to `initialize`. When it goes, each request
 //! that it may have seen ends with an error, and none is ever sent twice.
@@ -23,4 +24,5 @@ mod unanswered;
 pub(crate) use self::conversation::News;
 pub(crate) use self::greeting::Own;
 pub(crate) use self::link::Places;
+pub(crate) use self::streams::Input;
 pub(crate) use self::task::{End, run};

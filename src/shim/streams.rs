@@ -22,7 +22,7 @@ const SMALL: usize = 4096;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Standard input.
-pub(super) enum Input {
+pub(crate) enum Input {
     /// A file or the like, which never has anybody wait.
     Plain(OwnedFd),
     // The runtime's safe way to wait for any descriptor.
@@ -38,7 +38,7 @@ pub(super) enum Output {
 
 /// How nobody waits in a call.
 #[derive(Clone, Copy)]
-pub(super) enum How {
+pub(crate) enum How {
     /// The description is the shim's own.
     Own,
     Socket,
@@ -47,7 +47,7 @@ pub(super) enum How {
 }
 
 impl Input {
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let (descriptor, how) = reopen(rustix::stdio::stdin(), OFlags::RDONLY)?;
         match pipe::Receiver::from_owned_fd_unchecked(descriptor.try_clone()?) {
             Ok(waited) => Ok(Self::Waited(waited, how)),
@@ -57,7 +57,7 @@ impl Input {
     }
 
     /// Reads what is there; 0 bytes are the end.
-    pub(super) fn poll_read(&self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         let (waited, how) = match self {
             Self::Plain(file) => return Poll::Ready(Ok(retry_on_intr(|| rustix::io::read(file, &mut *room))?)),
             Self::Waited(waited, how) => (waited, how),

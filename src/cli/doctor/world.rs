@@ -20,16 +20,16 @@ use crate::sockets::{ADMIN_SOCKET, LOCK, RuntimeDir};
 pub(super) const ANSWER: Duration = Duration::from_secs(2);
 
 /// What all checks look at.
-pub(super) struct World {
+pub(in crate::cli) struct World {
     /// Where the daemon is looked for; `None` if nothing tells.
-    pub(super) directory: Option<RuntimeDir>,
+    pub(in crate::cli) directory: Option<RuntimeDir>,
     pub(super) daemon: Daemon,
     /// Who holds the lock, as far as that can be seen from here.
     pub(super) holder: Option<u32>,
     /// The environment and the files as the daemon sees them; without one, as this program does.
-    pub(super) sources: Environment,
+    pub(in crate::cli) sources: Environment,
     /// What the configuration is read from; nothing in particular: the default files.
-    pub(super) files: Vec<PathBuf>,
+    pub(in crate::cli) files: Vec<PathBuf>,
     /// What a command line needs for the same daemon.
     options: Vec<String>,
     /// What one needs for the same configuration, where a person has named it.
@@ -53,7 +53,7 @@ pub(super) enum Daemon {
 
 impl World {
     /// Looks at the daemon in `directory`. `named` are the files of the configuration that a person has named, if any.
-    pub(super) async fn look(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
+    pub(in crate::cli) async fn look(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
         let (daemon, holder) = match &directory {
             Some(directory) => Daemon::look(directory).await,
             None => (Daemon::Absent, None),
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// The command line that has mcpd do this to the same daemon, in backticks.
-    pub(super) fn mcpd(&self, words: &str) -> String {
+    pub(in crate::cli) fn mcpd(&self, words: &str) -> String {
         let options = self.options.iter().map(|word| format!(" {}", shell_word(word))).collect::<String>();
         format!("`mcpd {words}{options}`")
     }
@@ -137,7 +137,7 @@ fn served(process: &Seen) -> Vec<PathBuf> {
 /// The environment that a daemon was started with, and everything else as this program sees it. The default is this
 /// program's own.
 #[derive(Default)]
-pub(super) struct Environment {
+pub(in crate::cli) struct Environment {
     /// `None`: those of this program.
     variables: Option<BTreeMap<String, String>>,
     /// Its working directory.

@@ -1,8 +1,10 @@
 //! HTTP servers of the tests, inside the test's own process, on 127.0.0.1.
 //!
 //! `message` (requests in, responses out) → `stream` (a body that is written piece by piece) → `server` (listens, and keeps what
-//! it was asked) → `front` (the scripted server behind HTTP) · `cutter` (a proxy that cuts connections).
+//! it was asked) → `front` (the scripted server behind HTTP) · `authorization` (who lets clients in) ·
+//! `cutter` (a proxy that cuts connections).
 
+mod authorization;
 mod cutter;
 mod front;
 mod locked;
@@ -10,6 +12,7 @@ mod message;
 mod server;
 mod stream;
 
+pub(crate) use self::authorization::{Authorization, Habits, sent_on, visit};
 pub(crate) use self::cutter::{Cut, Cutter, Direction};
 pub(crate) use self::front::{Answers, Front, Manner};
 pub(crate) use self::locked::Locked;

@@ -1,0 +1,212 @@
+//! `mcpd login`: a person lets mcpd in at a server; without a server, how logins stand.
+//!
+//! The configuration is read with the eyes of the daemon, as `mcpd doctor` reads it, and the login is kept where that looks for it.
+
+mod browser;
+pub(super) mod daemon;
+mod list;
+mod paste;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap_complete::ArgValueCandidates;
+use tokio::time::timeout;
+
+use self::paste::Pasted;
+use super::doctor::world::World;
+use super::look::Look;
+use super::text::{listed, one_line};
+use super::waiting::waiting;
+use super::{FAILED, USAGE, completions, connect_print, fail, put, say};
+use crate::config::interpolate::Sources;
+use crate::config::{self, Config, Launch, OAuth, Remote};
+use crate::likeness::hint;
+use crate::oauth::{self, Attempt, Begun, Good, Login, Loopback, NoCode, Standing};
+use crate::sockets::RuntimeDir;
+use crate::transport::http::client::Clients;
+
+/// Names of scopes that are shown.
+const SCOPES: usize = 8;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Wanted {
+    /// The server; without one, show those that are reached by a URL, and how their logins stand
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
+    server: Option<String>,
+    /// Show the address of the page, and open it nowhere
+    #[arg(long)]
+    no_browser: bool,
+    /// For how long to wait until somebody has agreed
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    files: Files,
+    /// Print how logins stand as JSON
+    #[arg(long, conflicts_with = "server")]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Files {
+    /// Configuration, as `mcpd serve --config` takes it [default: what the running daemon serves, else as `mcpd serve`]
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
+}
+
+/// `given` is the runtime directory that a person has named, `directory` the one that there is, if any.
+pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
+    let place = match Place::look(&wanted.files, given, directory).await {
+        Ok(place) => place,
+        Err(code) => return code,
+    };
+    let Some(name) = &wanted.server else { return list::run(&place, wanted.json).await };
+    let login = match place.login(name).await {
+        Ok(login) => login,
+        Err(reason) => return fail(USAGE, format!("{name}: {reason}")),
+    };
+    let was_in = matches!(login.standing().await, Ok(Standing::Good(_) | Standing::Over(_)));
+    match log_in(&login, name, wanted).await {
+        Ok(Done::NotNeeded) => say(format!("{name}: lets anybody in, so there is nothing to log in to\n")),
+        Ok(Done::LoggedIn) => match put(format!("{name}: logged in{}\n", allowed(&login).await)) {
+            Ok(()) => daemon::after_login(&place.world, name, was_in).await,
+            Err(code) => code,
+        },
+        Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason))),
+    }
+}
+
+/// What came of it.
+enum Done {
+    NotNeeded,
+    LoggedIn,
+}
+
+async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, String> {
+    let loopback = Loopback::bind(login.redirect_port()).await?;
+    let begun = waiting(|| format!("asking {name} who lets mcpd in"), login.begin(loopback.redirect())).await?;
+    let Begun::Asked(attempt) = begun else { return Ok(Done::NotNeeded) };
+    let code = agreed(&loopback, &attempt, name, wanted).await?;
+    waiting(|| format!("logging in to {name}"), login.finish(*attempt, &code)).await?;
+    Ok(Done::LoggedIn)
+}
+
+/// Has a person agree, and gives what comes back: by the browser, or pasted.
+async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wanted) -> Result<String, String> {
+    let page = attempt.page();
+    let opened = !wanted.no_browser && browser::open(page.as_str());
+    let how = if opened { "Your browser opens this page, where you" } else { "Open this page in a browser, where you" };
+    let shown = put(format!("{how} let mcpd in at {name}:\n\n  {page}\n\n"));
+    shown.map_err(|_| "nobody reads where to go".to_owned())?;
+    tell!("If that browser runs elsewhere, paste the address here that it ends up at: {}?…", loopback.redirect());
+    let pasted = Pasted::open();
+    let brought = timeout(wanted.timeout, async {
+        tokio::select! {
+            brought = loopback.wait(attempt) => brought,
+            brought = told(pasted, attempt) => brought,
+        }
+    });
+    brought.await.unwrap_or_else(|_| {
+        let limit = humantime::format_duration(wanted.timeout);
+        Err(format!("nobody has agreed within {limit}; `mcpd login {name}` asks again"))
+    })
+}
+
+/// The code of the first pasted line that has one.
+async fn told(mut pasted: Pasted, attempt: &Attempt) -> Result<String, String> {
+    loop {
+        match attempt.pasted(&pasted.line().await) {
+            Ok(code) => return Ok(code),
+            Err(NoCode::Refused(reason)) => return Err(reason),
+            Err(NoCode::Foreign) => {
+                tell!("This is no answer to what was asked; the address begins with the one above.")
+            }
+        }
+    }
+}
+
+/// What a login allows, for the end of a sentence.
+async fn allowed(login: &Login) -> String {
+    match login.standing().await {
+        Ok(Standing::Good(Good { scopes, .. })) if !scopes.is_empty() => {
+            format!(", for {}", one_line(&listed(&scopes, SCOPES)))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Where logins are looked for, and of what.
+pub(super) struct Place {
+    pub(super) world: World,
+    config: Config,
+    directory: PathBuf,
+    clients: Clients,
+}
+
+impl Place {
+    /// # Errors
+    /// With which code to end, after saying why: the configuration does not hold, or nothing says where logins are kept.
+    pub(super) async fn look(
+        files: &Files,
+        given: Option<PathBuf>,
+        directory: Option<RuntimeDir>,
+    ) -> Result<Self, ExitCode> {
+        let world = World::look(directory, connect_print::options(given.as_deref()), &files.config).await;
+        let config = match config::load(&world.files, &world.sources) {
+            Ok(loaded) => loaded.config,
+            Err(error) => {
+                tell!("{}", error.render(Look::of_stderr().has_colour()));
+                return Err(ExitCode::from(USAGE));
+            }
+        };
+        let Some(directory) = oauth::directory(|name| world.sources.var(name).map(PathBuf::from)) else {
+            return Err(fail(USAGE, "logins are kept below $XDG_STATE_HOME or $HOME, and neither is a whole path"));
+        };
+        Ok(Self { world, config, directory, clients: Clients::default() })
+    }
+
+    /// The servers with a URL.
+    fn remotes(&self) -> impl Iterator<Item = (&str, &Remote)> {
+        self.config.servers.iter().filter_map(|server| match &server.launch {
+            Ok(Launch::Remote(remote)) => Some((&*server.name, remote)),
+            _ => None,
+        })
+    }
+
+    /// The login of the server `name`.
+    ///
+    /// # Errors
+    /// If there is nothing to log in to; for a person, on one line.
+    pub(super) async fn login(&self, name: &str) -> Result<Login, String> {
+        let servers = &self.config.servers;
+        let Some(server) = servers.iter().find(|server| &*server.name == name) else {
+            let near = hint(name, servers.iter().map(|server| &*server.name));
+            return Err(format!("is no configured server{near}"));
+        };
+        match &server.launch {
+            Ok(Launch::Remote(remote)) => self.login_of(name, remote).await,
+            Ok(Launch::Program(_)) => Err("is a program, which is run and not logged in to".to_owned()),
+            Err(reason) => Err(reason.to_string()),
+        }
+    }
+
+    async fn login_of(&self, name: &str, remote: &Remote) -> Result<Login, String> {
+        let needless = || {
+            let why =
+                if remote.oauth == OAuth::Off { "its `oauth` is `false`" } else { "it has an `Authorization` header" };
+            format!("needs no login: {why}")
+        };
+        if !Login::is_for(remote) {
+            return Err(needless());
+        }
+        let client = self.clients.get(remote).await?;
+        Login::of(name, remote, client, self.directory.clone()).ok_or_else(needless)
+    }
+
+    /// The login that is kept for a server that is not configured any more.
+    pub(super) async fn left(&self, name: &str) -> Option<Login> {
+        let url = oauth::kept_url(&self.directory, name).await?;
+        self.login_of(name, &Remote { url, ..Remote::default() }).await.ok()
+    }
+}

@@ -1,0 +1,64 @@
+//! Having the running daemon see that a login is another.
+
+use std::process::ExitCode;
+
+use crate::admin::report::{ServerReport, ServerTold};
+use crate::admin::{self, AskError, Order};
+use crate::cli::doctor::world::World;
+use crate::cli::text::one_line;
+use crate::cli::waiting::waiting;
+use crate::cli::{FAILED, fail, say};
+use crate::sockets::ADMIN_SOCKET;
+
+/// States in which a server waits for a login, or may.
+const WAITING: [&str; 4] = ["needs_login", "failed", "backoff", "unresponsive"];
+
+/// What has come of a server.
+enum Seen {
+    /// There is no daemon, or it has no use for what is new.
+    Nothing,
+    /// It does not know the server.
+    Unknown,
+    Restarted(ServerTold),
+}
+
+/// Has the daemon start the server again if that waits for a login, or `had_one`, with which it goes on. Says what is so now.
+pub(in crate::cli) async fn after_login(world: &World, name: &str, had_one: bool) -> ExitCode {
+    let waits = |server: &ServerReport| had_one || WAITING.contains(&&*server.state);
+    match restarted(world, name, waits).await {
+        Ok(Seen::Nothing) => ExitCode::SUCCESS,
+        Ok(Seen::Unknown) => say(format!("{name}: the daemon does not know it yet: {}\n", world.mcpd("reload"))),
+        Ok(Seen::Restarted(told)) if told.done => say(format!("{name}: {}\n", one_line(&told.state))),
+        Ok(Seen::Restarted(told)) => fail(FAILED, format!("{name}: {}", shown(&told))),
+        Err(error) => fail(FAILED, format!("{name}: {error}")),
+    }
+}
+
+/// Has the daemon start the server again without what it had. Says what is so now, whatever that is.
+pub(in crate::cli) async fn after_logout(world: &World, name: &str) -> ExitCode {
+    match restarted(world, name, |_| true).await {
+        Ok(Seen::Nothing | Seen::Unknown) => ExitCode::SUCCESS,
+        Ok(Seen::Restarted(told)) => say(format!("{name}: {}\n", shown(&told))),
+        Err(error) => fail(FAILED, format!("{name}: {error}")),
+    }
+}
+
+async fn restarted(world: &World, name: &str, is_due: impl Fn(&ServerReport) -> bool) -> Result<Seen, AskError> {
+    let Some(directory) = &world.directory else { return Ok(Seen::Nothing) };
+    let socket = directory.socket(ADMIN_SOCKET);
+    let report = match admin::status(&socket).await {
+        Err(AskError::NotRunning(_)) => return Ok(Seen::Nothing),
+        report => report?,
+    };
+    let Some(server) = report.servers.iter().find(|server| server.name == name) else { return Ok(Seen::Unknown) };
+    if server.disabled || !is_due(server) {
+        return Ok(Seen::Nothing);
+    }
+    let told = waiting(|| format!("restarting {name}"), admin::order(&socket, Order::Restart, name)).await?;
+    Ok(Seen::Restarted(told))
+}
+
+fn shown(told: &ServerTold) -> String {
+    let reason = told.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
+    format!("{}{reason}", one_line(&told.state))
+}

@@ -1,0 +1,125 @@
+//! The servers with a URL, and how their logins stand.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::Place;
+use crate::cli::look::{Cell, Column, Look, Tone};
+use crate::cli::text::{one_line, span};
+use crate::cli::{json, say};
+use crate::config::Remote;
+use crate::oauth::{Login, Standing};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Shape {
+    logins: Vec<Row>,
+}
+
+/// One server.
+#[derive(Serialize)]
+struct Row {
+    server: String,
+    login: Word,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scopes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renews: Option<bool>,
+}
+
+/// How a login stands, in a word.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Good,
+    Needed,
+    Over,
+    /// Nobody has logged in, and nobody has said that somebody has to.
+    None,
+    /// It is let in by what is configured.
+    Configured,
+    /// It cannot be known.
+    Unknown,
+}
+
+pub(super) async fn run(place: &Place, as_json: bool) -> ExitCode {
+    let mut logins = Vec::new();
+    for (name, remote) in place.remotes() {
+        logins.push(row(place, name, remote).await);
+    }
+    if as_json {
+        return json::page(&Shape { logins }).map_or_else(|code| code, say);
+    }
+    if logins.is_empty() {
+        return say("no server is reached by a URL, so there is nothing to log in to\n");
+    }
+    const COLUMNS: [Column; 4] = [
+        Column::text("SERVER").least(12),
+        Column::text("LOGIN"),
+        Column::text("ISSUER").least(16).rank(2),
+        Column::text("SCOPES").least(12).rank(1),
+    ];
+    let rows = logins.iter().map(|row| {
+        let (text, tone) = row.told();
+        let issuer = row.issuer.as_deref().map(one_line).unwrap_or_default();
+        [row.server.as_str().into(), Cell::new(tone, text), issuer.into(), one_line(&row.scopes.join(" ")).into()]
+    });
+    say(Look::of_stdout().fitted(&COLUMNS, rows.collect()))
+}
+
+async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
+    let of = |login| Row {
+        server: name.to_owned(),
+        login,
+        reason: None,
+        issuer: None,
+        scopes: Vec::new(),
+        expires_in_ms: None,
+        renews: None,
+    };
+    let because = |login, reason| Row { reason: Some(reason), ..of(login) };
+    if !Login::is_for(remote) {
+        return of(Word::Configured);
+    }
+    let login = match place.login_of(name, remote).await {
+        Ok(login) => login,
+        Err(reason) => return because(Word::Unknown, reason),
+    };
+    match login.standing().await {
+        Ok(Standing::Good(good)) => Row {
+            issuer: Some(good.issuer),
+            scopes: good.scopes,
+            expires_in_ms: good.expires_in.map(|seconds| seconds.saturating_mul(1000)),
+            renews: Some(good.renews),
+            ..of(Word::Good)
+        },
+        Ok(Standing::Over(reason)) => because(Word::Over, reason),
+        Ok(Standing::Absent { is_wanted: true }) => of(Word::Needed),
+        Ok(Standing::Absent { is_wanted: false }) => of(Word::None),
+        Err(reason) => because(Word::Unknown, reason),
+    }
+}
+
+impl Row {
+    /// For a person.
+    fn told(&self) -> (String, Tone) {
+        let reason = one_line(self.reason.as_deref().unwrap_or_default());
+        let again = format!("`mcpd login {}`", self.server);
+        match (self.login, self.expires_in_ms) {
+            (Word::Good, Some(ms)) if self.renews == Some(false) => (format!("good for {}", span(ms)), Tone::Doubtful),
+            (Word::Good, _) => ("good".to_owned(), Tone::Good),
+            (Word::Needed, _) => (format!("needed: {again}"), Tone::Bad),
+            (Word::Over, _) => (format!("over: {reason}: {again}"), Tone::Bad),
+            (Word::None, _) => ("none".to_owned(), Tone::Faint),
+            (Word::Configured, _) => ("by its configuration".to_owned(), Tone::Faint),
+            (Word::Unknown, _) => (format!("unknown: {reason}"), Tone::Bad),
+        }
+    }
+}

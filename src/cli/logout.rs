@@ -1,0 +1,52 @@
+//! `mcpd logout`: forgets what lets mcpd in at a server, here and where it was given.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap_complete::ArgValueCandidates;
+
+use super::login::daemon::after_logout;
+use super::login::{Files, Place};
+use super::text::one_line;
+use super::waiting::waiting;
+use super::{FAILED, USAGE, completions, fail, put, say};
+use crate::sockets::RuntimeDir;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Wanted {
+    /// The server, even if it is not configured any more
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
+    server: String,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// As `mcpd login` is run.
+pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
+    let name = &*wanted.server;
+    let place = match Place::look(&wanted.files, given, directory).await {
+        Ok(place) => place,
+        Err(code) => return code,
+    };
+    let login = match place.login(name).await {
+        Ok(login) => login,
+        Err(reason) => match place.left(name).await {
+            Some(login) => login,
+            None => return fail(USAGE, format!("{name}: {reason}")),
+        },
+    };
+    let (was_in, not_revoked) = match waiting(|| format!("logging out of {name}"), login.forget()).await {
+        Ok(forgotten) => forgotten,
+        Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason))),
+    };
+    if let Some(reason) = not_revoked {
+        tell!("{name}: forgotten here only: {}", one_line(&reason));
+    }
+    if !was_in {
+        return say(format!("{name}: nobody was logged in\n"));
+    }
+    match put(format!("{name}: logged out\n")) {
+        Ok(()) => after_logout(&place.world, name).await,
+        Err(code) => code,
+    }
+}

@@ -1,0 +1,235 @@
+//! A daemon goes on with a login: tokens are renewed in time and once, and a server that wants a person is left alone.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::logs_in::world::World;
+use crate::support::http::{Request, Response};
+use crate::support::{Agent, Daemon, Server, Setup, code, result, until};
+
+/// What the test's server is asked with a token, in order.
+fn shown_tokens(world: &World) -> Vec<String> {
+    let token = |request: &Request| Some(request.header("authorization")?.strip_prefix("Bearer ")?.to_owned());
+    world.front.http().requests().iter().filter(|request| request.path == "/mcp").filter_map(token).collect()
+}
+
+fn kept_token(world: &World) -> String {
+    world.kept()["grant"]["access_token"].as_str().expect("text").to_owned()
+}
+
+/// Calls the server's tool, which answers.
+#[track_caller]
+fn expect_call(agent: &mut Agent) {
+    let answer = agent.call("tracker__echo", &json!({"text": "x"}));
+    assert!(answer["error"].is_null() && !result(&answer).is_null(), "{answer}");
+}
+
+#[track_caller]
+fn wait_needs_login(daemon: &Daemon, reason: &str) -> Value {
+    daemon.wait_row("tracker", "needs a login", |row| {
+        row["state"] == "needs_login" && row["reason"].as_str().is_some_and(|why| why.contains(reason))
+    })
+}
+
+#[test]
+fn a_server_that_wants_a_login_is_left_alone_until_somebody_logs_in() {
+    let world = World::new();
+    let daemon = world.serve();
+    wait_needs_login(&daemon, "");
+    let asked = world.front.http().requests().len();
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), Vec::<String>::new());
+    daemon.client(&["status"]).expect_code(1);
+    let listed = world.run(&["login", "--json"]).json();
+    assert_eq!(listed["logins"][0]["login"], "needed", "{listed}");
+    assert_eq!(world.front.http().requests().len(), asked, "nobody asks again");
+    let ran = world.log_in().expect_code(0);
+    assert!(ran.stdout.ends_with("tracker: logged in\ntracker: ready\n"), "{ran}");
+    agent.expect_notification("notifications/tools/list_changed");
+    expect_call(&mut agent);
+    assert!(shown_tokens(&world).iter().all(|token| *token == kept_token(&world)));
+    agent.hang_up();
+}
+
+#[test]
+fn a_token_is_renewed_before_it_ends_and_calls_notice_nothing() {
+    let world = World::new();
+    world.authorization.habits(|habits| habits.expires_in = Some(5));
+    world.log_in().expect_code(0);
+    let first = kept_token(&world);
+    let daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    expect_call(&mut agent);
+    assert!(shown_tokens(&world).contains(&first));
+    until("it is renewed", || (world.authorization.asked("refresh_token") > 0).then_some(()));
+    until("the new one is kept", || (kept_token(&world) != first).then_some(()));
+    until("calls go on with it", || {
+        expect_call(&mut agent);
+        shown_tokens(&world).last().filter(|token| **token != first).cloned()
+    });
+    assert_eq!(daemon.row("tracker")["restarts"], 0);
+    agent.hang_up();
+}
+
+#[test]
+fn a_token_that_is_refused_is_renewed_and_the_call_is_made_once() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    for renewals in 1..=2 {
+        // Each refresh token is good once: this holds only if the next one is kept.
+        world.authorization.take_tokens_back();
+        expect_call(&mut agent);
+        assert_eq!(world.authorization.asked("refresh_token"), renewals);
+        assert_eq!(world.kept()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
+    }
+    let calls = daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
+    assert_eq!(calls, 2);
+    agent.hang_up();
+}
+
+#[test]
+fn a_login_that_is_over_is_told_and_nothing_is_asked_again_and_again() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    world.authorization.habits(|habits| {
+        habits.refuses_to_renew = Some((400, r#"{"error":"invalid_grant","error_description":"revoked\u001b[2J"}"#));
+    });
+    world.authorization.take_tokens_back();
+    let answer = agent.call("tracker__echo", &json!({"text": "x"}));
+    assert_eq!(answer["error"]["data"]["outcome"], "not_sent", "{answer}");
+    wait_needs_login(&daemon, "does not renew the login: it says invalid_grant (revoked\u{fffd}[2J)");
+    let asked = || (world.authorization.asked("refresh_token"), world.front.http().requests().len());
+    let before = asked();
+    for _ in 0..5 {
+        assert_eq!(code(&agent.call("tracker__echo", &json!({"text": "x"}))), -31004);
+    }
+    assert_eq!(asked(), before);
+    assert_eq!(before.0, 1);
+    let kept = world.kept();
+    assert!(kept["grant"]["refresh_token"].is_null() && kept["grant"]["access_token"] == "", "{kept}");
+
+    world.authorization.habits(|habits| habits.refuses_to_renew = None);
+    world.log_in().expect_code(0);
+    until("calls are answered again", || {
+        agent.call("tracker__echo", &json!({"text": "x"}))["error"].is_null().then_some(())
+    });
+    agent.hang_up();
+}
+
+#[test]
+fn an_authorization_server_that_is_down_costs_a_call_and_no_login() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    world.authorization.habits(|habits| habits.refuses_to_renew = Some((503, "<html>")));
+    world.authorization.take_tokens_back();
+    let answer = agent.call("tracker__echo", &json!({"text": "x"}));
+    assert_eq!(answer["error"]["data"]["outcome"], "not_sent", "{answer}");
+    world.authorization.habits(|habits| habits.refuses_to_renew = None);
+    until("calls are answered again", || {
+        agent.call("tracker__echo", &json!({"text": "x"}))["error"].is_null().then_some(())
+    });
+    agent.hang_up();
+}
+
+#[test]
+fn several_instances_renew_a_token_once() {
+    let world = World::new();
+    Setup::with(world.front.server().line("sharing = \"session\"")).write(&world.place);
+    world.log_in().expect_code(0);
+    let daemon = world.serve();
+    let mut agents: Vec<_> = (0..4).map(|_| Agent::ready(&daemon)).collect();
+    agents.iter_mut().for_each(expect_call);
+    world.authorization.take_tokens_back();
+    let calls: Vec<_> =
+        agents.iter_mut().map(|agent| agent.start_call("tracker__echo", &json!({"text": "x"}))).collect();
+    for (agent, call) in agents.iter_mut().zip(&calls) {
+        let answer = agent.answer(call);
+        assert!(answer["error"].is_null(), "{answer}");
+    }
+    assert_eq!(world.authorization.asked("refresh_token"), 1);
+    agents.into_iter().for_each(Agent::hang_up);
+}
+
+#[test]
+fn what_a_login_does_not_allow_is_asked_for_by_the_next() {
+    let world = World::new();
+    world.authorization.habits(|habits| habits.scope = Some("read"));
+    world.log_in().expect_code(0);
+    let daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    let guard = world.authorization.guard(&world.front.url());
+    world.front.instead(move |request| {
+        let wants_more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
+        let answer = guard(request);
+        let is_call = answer.is_none() && request.rpc() == "tools/call";
+        if is_call { Some(Response::status(403).header("www-authenticate", wants_more)) } else { answer }
+    });
+    let answer = agent.call("tracker__echo", &json!({"text": "x"}));
+    assert!(!answer["error"].is_null(), "{answer}");
+    wait_needs_login(&daemon, "write");
+    world.front.instead(world.authorization.guard(&world.front.url()));
+    let ran = world.log_in().expect_code(0);
+    assert!(ran.stdout.contains("tracker: logged in, for read, write\ntracker: ready\n"), "{ran}");
+    agent.hang_up();
+}
+
+#[test]
+fn who_logs_out_is_asked_to_log_in_again() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let daemon = world.serve();
+    daemon.wait_row("tracker", "is ready", |row| row["state"] == "ready");
+    let ran = world.run(&["logout", "tracker"]).expect_code(0);
+    assert!(ran.stdout.starts_with("tracker: logged out\ntracker: needs_login"), "{ran}");
+    wait_needs_login(&daemon, "");
+    assert!(world.authorization.refresh_tokens().is_empty());
+}
+
+#[test]
+fn a_login_for_one_url_is_not_shown_to_another() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let other = crate::support::http::Front::start(&world.place, "other", "", crate::support::http::Manner::json());
+    other.instead(world.authorization.guard(&other.url()));
+    Setup::with(Server::at("tracker", &other.url())).write(&world.place);
+    let daemon = world.serve();
+    wait_needs_login(&daemon, "nobody has logged in");
+    assert!(other.http().requests().iter().all(|request| request.header("authorization").is_none()));
+    drop(daemon);
+}
+
+#[test]
+fn what_lets_mcpd_in_stands_in_no_log_and_no_status() {
+    let world = World::new();
+    world.authorization.habits(|habits| habits.methods = vec!["client_secret_basic"]);
+    world.log_in().expect_code(0);
+    let setup = Setup::new().config(world.place.path("config.toml")).option("--log=trace");
+    let daemon = setup.start_in(&world.place);
+    let mut agent = Agent::ready(&daemon);
+    let mut secrets = vec!["registered secret".to_owned()];
+    let mut note = || {
+        let kept = world.kept();
+        secrets
+            .extend(["access_token", "refresh_token"].map(|name| kept["grant"][name].as_str().expect("text").into()));
+    };
+    note();
+    world.authorization.take_tokens_back();
+    expect_call(&mut agent);
+    note();
+    let shown = [&["status", "--json"][..], &["doctor", "--json"], &["logs", "--json"], &["calls", "--json"]];
+    let shown = shown.map(|args| daemon.client(args).to_string());
+    let log = fs::read_to_string(world.place.path("daemon.log")).expect("text");
+    assert!(log.contains("TRACE"), "{log}");
+    for secret in &secrets {
+        let places = shown.iter().chain([&log]).filter(|text| text.contains(&**secret)).count();
+        assert_eq!(places, 0, "{secret}: {log}");
+    }
+    agent.hang_up();
+}

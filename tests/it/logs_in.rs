@@ -1,0 +1,278 @@
+//! A person lets mcpd in at a server: `mcpd login`, `mcpd logout`, and what is kept. No daemon is needed for that.
+
+pub(crate) mod world;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use self::world::World;
+use crate::support::http::{Habits, Response, sent_on, visit};
+use crate::support::{Server, Setup, until};
+
+#[test]
+fn a_login_is_kept_for_its_owner_alone() {
+    let world = World::new();
+    world.authorization.habits(|habits| habits.scope = Some("read write"));
+    let attempt = world.begin(&["--no-browser"]);
+    let (status, text) = visit(&attempt.page());
+    assert_eq!((status, &*text), (200, "mcpd has what it needs. This page can be closed.\n"));
+    let ran = attempt.end().expect_code(0);
+    assert!(ran.stdout.ends_with("tracker: logged in, for read, write\n"), "{ran}");
+    let kept = world.kept();
+    assert_eq!((&kept["url"], &kept["grant"]["resource"]), (&world.front.url().into(), &world.front.url().into()));
+    assert!(kept["grant"]["access_token"].as_str().is_some_and(|token| token.starts_with("token-")), "{kept}");
+    assert_eq!(kept["grant"]["scopes"], json!(["read", "write"]));
+    let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(world.file()), 0o600);
+    assert_eq!(mode(world.file().parent().expect("a directory").to_owned()), 0o700);
+    let token = kept["grant"]["access_token"].as_str().expect("text");
+    assert!(!ran.to_string().contains(token), "{ran}");
+}
+
+#[test]
+fn the_browser_that_is_named_opens_the_page() {
+    let world = World::new();
+    let script = world.place.write("browser", "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"${0%/*}/opened\"\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("it is the test's own");
+    let browser = format!("{} --new", script.display());
+    let attempt = world.begin_with(&[], &[("BROWSER", &browser)], Stdio::null());
+    let opened = until("the browser is started", || {
+        let text = fs::read_to_string(world.place.path("opened")).ok()?;
+        text.ends_with('\n').then_some(text)
+    });
+    assert_eq!(opened.lines().collect::<Vec<_>>(), ["--new", &attempt.page()]);
+    visit(&attempt.page());
+    let ran = attempt.end().expect_code(0);
+    assert!(ran.stdout.starts_with("Your browser opens this page"), "{ran}");
+}
+
+#[test]
+fn the_address_that_a_browser_elsewhere_ends_up_at_can_be_pasted() {
+    let world = World::new();
+    let mut attempt = world.begin_with(&["--no-browser"], &[], Stdio::piped());
+    let page = url::Url::parse(&attempt.page()).expect("a URL");
+    let state = page.query_pairs().find(|(name, _)| name == "state").expect("a state").1;
+    let mut stdin = attempt.child.stdin.take().expect("a pipe");
+    let registered = world.authorization.http().wait_request("mcpd registers", |request| request.path == "/register");
+    assert!(registered.json()["redirect_uris"][0].as_str().is_some());
+    // Another browser would show what the page sends it on to; nobody listens there for it.
+    let code = code_of(&page);
+    writeln!(stdin, "\nwhat is this?\nhttp://127.0.0.1:1/callback?code=x&state=other").expect("written");
+    writeln!(stdin, " http://127.0.0.1:1/callback?code={code}&state={state} ").expect("written");
+    let ran = attempt.end().expect_code(0);
+    assert_eq!(ran.stderr.matches("This is no answer").count(), 2, "{ran}");
+    assert!(ran.stdout.ends_with("tracker: logged in\n"), "{ran}");
+}
+
+/// A code for this page that its browser has not brought back.
+fn code_of(page: &url::Url) -> String {
+    let sent_on = sent_on(page.as_str());
+    let code = sent_on.query_pairs().find(|(name, _)| name == "code").expect("a code").1.into_owned();
+    url::form_urlencoded::byte_serialize(code.as_bytes()).collect()
+}
+
+#[test]
+fn an_answer_that_is_none_to_the_question_is_not_taken() {
+    let world = World::new();
+    let attempt = world.begin(&["--no-browser"]);
+    let mut wrong = attempt.redirect();
+    for query in [None, Some("code=x"), Some("code=x&state=other"), Some("error=access_denied&state=other")] {
+        wrong.set_query(query);
+        let (status, text) = visit(wrong.as_str());
+        assert!(status == 400 && text.contains("no answer to what mcpd has asked"), "{status} {text}");
+    }
+    wrong.set_path("/elsewhere");
+    assert_eq!(visit(wrong.as_str()).0, 404);
+    visit(&attempt.page());
+    attempt.end().expect_code(0);
+    assert_eq!(world.authorization.asked("authorization_code"), 1);
+}
+
+#[test]
+fn a_login_that_cannot_be_says_why_and_keeps_nothing() {
+    type Change = fn(&mut Habits);
+    let cases: [(Change, &str); 8] = [
+        (|habits| habits.denies = true, "the authorization server says access_denied (not today)"),
+        (|habits| habits.answer = json!({"iss": "https://evil.example"}), "that of another authorization server"),
+        (
+            |habits| habits.metadata = json!({"authorization_response_iss_parameter_supported": true}),
+            "does not say which authorization server gives it",
+        ),
+        (|habits| habits.answer = json!({"code": "made up"}), "gives no token: it says invalid_grant"),
+        (
+            |habits| habits.metadata = json!({"issuer": "https://evil.example"}),
+            "is that of another authorization server",
+        ),
+        (|habits| habits.metadata = json!({"code_challenge_methods_supported": null}), "PKCE"),
+        (|habits| habits.metadata = json!({"registration_endpoint": null}), "oauth = { client_id ="),
+        (|habits| habits.resource = Some(json!({"resource": "https://evil.example/mcp"})), "is that of another server"),
+    ];
+    let world = World::new();
+    for (change, expected) in cases {
+        world.authorization.habits(|habits| {
+            *habits = Habits::default();
+            change(habits);
+        });
+        let mut attempt = world.begin(&["--no-browser"]);
+        let shows_page = until("it shows a page or ends", || {
+            let shows_page = attempt.said()[0].ends_with("\n\n");
+            let has_ended = attempt.child.try_wait().expect("one's own child").is_some();
+            (shows_page || has_ended).then_some(shows_page)
+        });
+        if shows_page {
+            visit(&attempt.page());
+        }
+        let ran = attempt.end().expect_code(1);
+        assert!(ran.stderr.contains(expected), "{expected}: {ran}");
+        assert!(!world.file().exists(), "{expected}");
+    }
+}
+
+#[test]
+fn a_place_that_others_could_read_on_the_way_is_not_gone_to() {
+    let world = World::new();
+    for (metadata, expected) in [
+        (json!({"token_endpoint": "http://192.0.2.1/token"}), "the token endpoint of its authorization server"),
+        (json!({"authorization_endpoint": "javascript:alert(1)"}), "the page of its authorization server"),
+    ] {
+        world.authorization.habits(|habits| habits.metadata = metadata);
+        let ran = world.begin(&["--no-browser"]).end().expect_code(1);
+        assert!(ran.stderr.contains(expected) && ran.stderr.contains("does not begin with `https://`"), "{ran}");
+    }
+}
+
+#[test]
+fn nobody_who_agrees_is_not_waited_for_for_ever() {
+    let world = World::new();
+    let ran = world.begin(&["--no-browser", "--timeout", "10ms"]).end().expect_code(1);
+    assert!(ran.stderr.contains("nobody has agreed within 10ms"), "{ran}");
+    assert!(!world.file().exists());
+}
+
+#[test]
+fn a_server_of_an_older_version_is_its_own_authorization_server() {
+    for metadata in [json!({}), json!({"registration_endpoint": null})] {
+        let world = World::new();
+        world.authorization.habits(|habits| {
+            habits.resource = None;
+            habits.methods = vec!["client_secret_post"];
+        });
+        // It serves what the authorization server does, under its own name.
+        let (authorization, front) = (world.authorization.own(), world.authorization.guard(&world.front.url()));
+        let has_metadata = metadata == json!({});
+        world.front.instead(move |request| match &*request.path {
+            "/mcp" => front(request),
+            path if path.starts_with("/.well-known/") && !has_metadata => Some(Response::status(404)),
+            _ => Some(authorization(request)),
+        });
+        let ran = world.log_in().expect_code(0);
+        assert!(ran.stdout.ends_with("tracker: logged in\n"), "{ran}");
+        assert_eq!(world.kept()["grant"]["resource"], world.front.url());
+    }
+}
+
+#[test]
+fn a_server_that_lets_anybody_in_needs_no_login() {
+    let world = World::new();
+    world.front.as_before();
+    let ran = world.begin(&["--no-browser"]).end().expect_code(0);
+    assert_eq!(ran.stdout, "tracker: lets anybody in, so there is nothing to log in to\n");
+}
+
+#[test]
+fn what_is_no_server_with_a_url_cannot_be_logged_in_to() {
+    let world = World::new();
+    let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");
+    let setup = Setup::with(world.front.server()).server(Server::named("program")).server(header);
+    setup.write(&world.place);
+    for (server, expected) in [
+        ("trackers", "is no configured server: did you mean `tracker`?"),
+        ("program", "is a program, which is run and not logged in to"),
+        ("header", "needs no login: it has an `Authorization` header"),
+    ] {
+        for command in ["login", "logout"] {
+            let ran = world.run(&[command, server]).expect_code(2);
+            assert_eq!(ran.stderr, format!("mcpd: {server}: {expected}\n"), "{command}");
+        }
+    }
+}
+
+#[test]
+fn how_logins_stand_is_shown_without_what_is_secret() {
+    let world = World::new();
+    let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");
+    Setup::with(world.front.server()).server(Server::named("program")).server(header).write(&world.place);
+    let stand = || world.run(&["login", "--json"]).expect_code(0).json()["logins"].clone();
+    assert_eq!(stand(), json!([{"server": "tracker", "login": "none"}, {"server": "header", "login": "configured"}]));
+    world.authorization.habits(|habits| habits.scope = Some("read"));
+    world.log_in().expect_code(0);
+    let stands = stand();
+    let row = &stands[0];
+    assert_eq!((&row["login"], &row["scopes"], &row["renews"]), (&"good".into(), &json!(["read"]), &true.into()));
+    assert!(row["expires_in_ms"].as_u64().is_some_and(|ms| (3_500_000..=3_600_000).contains(&ms)), "{row}");
+    assert_eq!(row["issuer"], world.authorization.http().url(""));
+    let shown = world.run(&["login"]).expect_code(0);
+    let lines: Vec<_> = shown.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    assert_eq!(lines[1][..2], ["tracker", "good"], "{shown}");
+    let kept = world.kept();
+    for secret in ["access_token", "refresh_token"] {
+        let secret = kept["grant"][secret].as_str().expect("text");
+        assert!(!shown.to_string().contains(secret) && !stands.to_string().contains(secret));
+    }
+}
+
+#[test]
+fn who_logs_out_is_forgotten_here_and_where_it_was_let_in() {
+    let world = World::new();
+    let nobody = world.run(&["logout", "tracker"]).expect_code(0);
+    assert_eq!(nobody.stdout, "tracker: nobody was logged in\n");
+    world.log_in().expect_code(0);
+    assert_eq!(world.authorization.refresh_tokens().len(), 1);
+    let ran = world.run(&["logout", "tracker"]).expect_code(0);
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("tracker: logged out\n", ""));
+    assert!(!world.file().exists() && world.authorization.refresh_tokens().is_empty());
+
+    world.authorization.habits(|habits| habits.metadata = json!({"revocation_endpoint": null}));
+    world.log_in().expect_code(0);
+    // It is not configured any more.
+    Setup::with(Server::named("other")).write(&world.place);
+    let ran = world.run(&["logout", "tracker"]).expect_code(0);
+    assert!(ran.stderr.contains("forgotten here only") && !world.file().exists(), "{ran}");
+    world.run(&["logout", "tracker"]).expect_code(2);
+}
+
+#[test]
+fn who_asks_is_said_as_the_authorization_server_wants_it() {
+    for methods in [vec!["client_secret_basic"], vec!["client_secret_post"], vec!["client_secret_basic", "none"]] {
+        let world = World::new();
+        // The one that is given to who registers is the one that was asked for.
+        world.authorization.habits(|habits| habits.methods.clone_from(&methods));
+        let ran = world.log_in();
+        let asked = world.authorization.http().wait_request("it registers", |request| request.path == "/register");
+        let wished = asked.json()["token_endpoint_auth_method"].clone();
+        assert_eq!(wished, if methods.contains(&"none") { "none" } else { methods[0] });
+        ran.expect_code(0);
+        assert_eq!(world.kept()["grant"]["application"]["method"], methods[0]);
+    }
+}
+
+#[test]
+fn a_server_that_wants_offline_access_asked_for_is_asked_for_it() {
+    let world = World::new();
+    world.authorization.habits(|habits| {
+        habits.resource = Some(json!({"scopes_supported": ["issues"]}));
+        habits.metadata = json!({"scopes_supported": ["issues", "offline_access"]});
+    });
+    let attempt = world.begin(&["--no-browser"]);
+    let page = url::Url::parse(&attempt.page()).expect("a URL");
+    let asked: std::collections::BTreeMap<_, _> = page.query_pairs().into_owned().collect();
+    assert_eq!((&*asked["scope"], &*asked["prompt"]), ("issues offline_access", "consent"));
+    assert_eq!(asked["resource"], world.front.url());
+    visit(page.as_str());
+    attempt.end().expect_code(0);
+}

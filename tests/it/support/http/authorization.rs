@@ -1,0 +1,378 @@
+//! An authorization server, what it has given to whom, and an MCP server that lets in whom it has let in.
+//!
+//! It holds a client to what OAuth asks of it: a request that is not as it must be is refused, and the test that did not expect
+//! that fails by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use super::locked::Locked;
+use super::message::{Request, Response};
+use super::server::HttpServer;
+
+/// What it does, until the test says otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Habits {
+    /// Seconds for which a token is good, as it says.
+    pub(crate) expires_in: Option<u64>,
+    /// Gives what renews a token, and another each time.
+    pub(crate) renews: bool,
+    /// Says this instead of renewing: status, body.
+    pub(crate) refuses_to_renew: Option<(u16, &'static str)>,
+    /// Has people say no.
+    pub(crate) denies: bool,
+    /// How its clients say who they are; the first is given to those that register.
+    pub(crate) methods: Vec<&'static str>,
+    /// Members of its metadata that are other than they are; null takes one away.
+    pub(crate) metadata: Value,
+    /// The same for what it sends the browser back with.
+    pub(crate) answer: Value,
+    /// The same for the metadata of the MCP server; `None`: it has none.
+    pub(crate) resource: Option<Value>,
+    /// What the MCP server wants a token to allow, and says so.
+    pub(crate) scope: Option<&'static str>,
+    /// Whether it says where its metadata is.
+    pub(crate) names_metadata: bool,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            expires_in: Some(3600),
+            renews: true,
+            refuses_to_renew: None,
+            denies: false,
+            methods: vec!["none"],
+            metadata: json!({}),
+            answer: json!({}),
+            resource: Some(json!({})),
+            scope: None,
+            names_metadata: true,
+        }
+    }
+}
+
+/// The authorization server.
+pub(crate) struct Authorization {
+    http: HttpServer,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    habits: Locked<Habits>,
+    given: Locked<Given>,
+}
+
+/// What is out, by its text.
+#[derive(Default)]
+struct Given {
+    count: usize,
+    /// What was asked for with it.
+    codes: BTreeMap<String, BTreeMap<String, String>>,
+    tokens: BTreeSet<String>,
+    refresh_tokens: BTreeSet<String>,
+    clients: BTreeMap<String, Value>,
+}
+
+impl Authorization {
+    pub(crate) fn start() -> Self {
+        let state = Arc::new(State::default());
+        let http = HttpServer::start({
+            let state = Arc::clone(&state);
+            move |request| state.answer(request)
+        });
+        Self { http, state }
+    }
+
+    pub(crate) fn http(&self) -> &HttpServer {
+        &self.http
+    }
+
+    /// From now on it is otherwise.
+    pub(crate) fn habits(&self, change: impl FnOnce(&mut Habits)) {
+        change(&mut self.state.habits.lock());
+    }
+
+    /// Takes every token back. What renews them is good as before.
+    pub(crate) fn take_tokens_back(&self) {
+        self.state.given.lock().tokens.clear();
+    }
+
+    /// What renews tokens, as far as it was not used.
+    pub(crate) fn refresh_tokens(&self) -> Vec<String> {
+        self.state.given.lock().refresh_tokens.iter().cloned().collect()
+    }
+
+    /// How often tokens were asked for in this way (`authorization_code`, `refresh_token`).
+    pub(crate) fn asked(&self, grant: &str) -> usize {
+        self.http.count(|request| request.path == "/token" && request.form()["grant_type"] == grant)
+    }
+
+    /// What it does itself, for one that does it under another name.
+    pub(crate) fn own(&self) -> impl Fn(&Request) -> Response + Send + Sync + 'static {
+        let state = Arc::clone(&self.state);
+        move |request| state.answer(request)
+    }
+
+    /// What stands before an MCP server at `url`: lets in whom it has let in, and says who does.
+    pub(crate) fn guard(&self, url: &str) -> impl Fn(&Request) -> Option<Response> + Send + Sync + 'static {
+        let (state, issuer) = (Arc::clone(&self.state), self.http.url(""));
+        let url = Url::parse(url).expect("a URL");
+        move |request| state.let_in(request, &url, &issuer)
+    }
+}
+
+impl State {
+    fn let_in(&self, request: &Request, url: &Url, issuer: &str) -> Option<Response> {
+        let habits = self.habits.lock().clone();
+        let metadata = format!("/.well-known/oauth-protected-resource{}", url.path());
+        if request.path.starts_with("/.well-known/oauth-protected-resource") {
+            let resource = habits.resource.filter(|_| request.path == metadata);
+            let known = json!({"resource": url.as_str(), "authorization_servers": [issuer]});
+            return Some(resource.map_or_else(|| Response::status(404), |other| Response::json(&with(known, &other))));
+        }
+        if request.path.starts_with("/.well-known/") {
+            return Some(Response::status(404));
+        }
+        let token = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+        if token.is_some_and(|token| self.given.lock().tokens.contains(token)) {
+            return None;
+        }
+        let mut challenge = String::from("Bearer realm=\"test\"");
+        if token.is_some() {
+            challenge += ", error=\"invalid_token\"";
+        }
+        if habits.names_metadata && habits.resource.is_some() {
+            challenge += &format!(", resource_metadata=\"{}\"", url.join(&metadata).expect("a URL"));
+        }
+        if let Some(scope) = habits.scope {
+            challenge += &format!(", scope=\"{scope}\"");
+        }
+        Some(Response::status(401).header("www-authenticate", &challenge))
+    }
+
+    fn answer(&self, request: &Request) -> Response {
+        let habits = self.habits.lock().clone();
+        let issuer = format!("http://{}", request.header("host").expect("a host"));
+        match (&*request.method, &*request.path) {
+            ("GET", "/.well-known/oauth-authorization-server") => Response::json(&metadata(&issuer, &habits)),
+            ("GET", "/authorize") => self.authorize(request, &habits),
+            ("POST", "/register") => self.register(request, &habits),
+            ("POST", "/token") => self.token(request, &habits).unwrap_or_else(refused),
+            ("POST", "/revoke") => self.revoke(request).unwrap_or_else(refused),
+            ("GET", path) if path.starts_with("/.well-known/") => Response::status(404),
+            _ => Response::unexpected(),
+        }
+    }
+
+    fn register(&self, request: &Request, habits: &Habits) -> Response {
+        let wanted = request.json();
+        let redirect = wanted["redirect_uris"][0].as_str().unwrap_or_default();
+        let is_one = redirect.starts_with("http://127.0.0.1:") && wanted["grant_types"][0] == "authorization_code";
+        if !is_one {
+            return refused("invalid_client_metadata");
+        }
+        let method = habits.methods[0];
+        let mut client = json!({"redirect_uri": redirect, "token_endpoint_auth_method": method});
+        if method != "none" {
+            client["client_secret"] = "registered secret".into();
+        }
+        let mut given = self.given.lock();
+        given.count += 1;
+        let id = format!("client-{}", given.count);
+        given.clients.insert(id.clone(), client.clone());
+        Response::json(&with(client, &json!({"client_id": id}))).with_status(201)
+    }
+
+    /// Somebody agrees, or does not.
+    fn authorize(&self, request: &Request, habits: &Habits) -> Response {
+        let asked = request.query();
+        let mut given = self.given.lock();
+        let is_known = asked.get("client_id").is_some_and(|id| given.clients.contains_key(id));
+        let is_whole = ["state", "code_challenge", "redirect_uri"].iter().all(|name| asked.contains_key(*name));
+        if !is_known || !is_whole || asked["code_challenge_method"] != "S256" || asked["response_type"] != "code" {
+            return Response::body("text/plain", format!("what is asked is not as it must be: {asked:?}"))
+                .with_status(400);
+        }
+        given.count += 1;
+        let code = format!("code {}", given.count);
+        let answer = match habits.denies {
+            true => json!({"error": "access_denied", "error_description": "not today", "state": asked["state"]}),
+            false => json!({"code": code, "state": asked["state"]}),
+        };
+        let mut back = Url::parse(&asked["redirect_uri"]).expect("a URL");
+        for (name, value) in with(answer, &habits.answer).as_object().expect("an object") {
+            back.query_pairs_mut().append_pair(name, value.as_str().expect("text"));
+        }
+        given.codes.insert(code, asked);
+        Response::status(302).header("location", back.as_str())
+    }
+
+    fn token(&self, request: &Request, habits: &Habits) -> Result<Response, &'static str> {
+        let form = request.form();
+        let client = self.client(request)?;
+        let mut given = self.given.lock();
+        let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+        let scope = match field("grant_type") {
+            "authorization_code" => {
+                let asked = given.codes.remove(field("code")).ok_or("invalid_grant")?;
+                let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(field("code_verifier")));
+                let is_same = asked["client_id"] == client && asked["code_challenge"] == challenge;
+                if !is_same || asked["redirect_uri"] != field("redirect_uri") || asked["resource"] != field("resource")
+                {
+                    return Err("invalid_grant");
+                }
+                asked.get("scope").cloned()
+            }
+            "refresh_token" => {
+                if let Some((status, body)) = habits.refuses_to_renew {
+                    return Ok(Response::body("application/json", body).with_status(status));
+                }
+                // One that was used is good for nothing any more.
+                let was_good = given.refresh_tokens.remove(field("refresh_token"));
+                if !was_good || field("resource").is_empty() {
+                    return Err("invalid_grant");
+                }
+                None
+            }
+            _ => return Err("unsupported_grant_type"),
+        };
+        given.count += 1;
+        let (token, refresh_token) = (format!("token-{}", given.count), format!("refresh-{}", given.count));
+        given.tokens.insert(token.clone());
+        let mut answer = json!({"access_token": token, "token_type": "Bearer"});
+        if let Some(seconds) = habits.expires_in {
+            answer["expires_in"] = seconds.into();
+        }
+        if habits.renews {
+            given.refresh_tokens.insert(refresh_token.clone());
+            answer["refresh_token"] = refresh_token.into();
+        }
+        if let Some(scope) = scope {
+            answer["scope"] = scope.into();
+        }
+        Ok(Response::json(&answer))
+    }
+
+    fn revoke(&self, request: &Request) -> Result<Response, &'static str> {
+        self.client(request)?;
+        let form = request.form();
+        let mut given = self.given.lock();
+        if given.refresh_tokens.remove(&form["token"]) {
+            given.tokens.clear();
+        }
+        given.tokens.remove(&form["token"]);
+        Ok(Response::status(200))
+    }
+
+    /// Who asks, if it says so as it was told to.
+    fn client(&self, request: &Request) -> Result<String, &'static str> {
+        let form = request.form();
+        let basic = request.header("authorization").and_then(|value| value.strip_prefix("Basic "));
+        let decoded = basic.and_then(|text| String::from_utf8(STANDARD.decode(text).ok()?).ok());
+        let (id, secret, method) = match (&decoded, form.get("client_id"), form.get("client_secret")) {
+            (Some(pair), None, None) => {
+                let pair = pair.replace(':', "=");
+                let (id, secret) =
+                    url::form_urlencoded::parse(pair.as_bytes()).into_owned().next().ok_or("invalid_client")?;
+                (id, Some(secret), "client_secret_basic")
+            }
+            (None, Some(id), Some(secret)) => (id.clone(), Some(secret.clone()), "client_secret_post"),
+            (None, Some(id), None) => (id.clone(), None, "none"),
+            _ => return Err("invalid_client"),
+        };
+        let given = self.given.lock();
+        let known = given.clients.get(&id).ok_or("invalid_client")?;
+        let is_it =
+            known["client_secret"].as_str() == secret.as_deref() && known["token_endpoint_auth_method"] == method;
+        if is_it { Ok(id) } else { Err("invalid_client") }
+    }
+}
+
+fn metadata(issuer: &str, habits: &Habits) -> Value {
+    let known = json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{issuer}/authorize"),
+        "token_endpoint": format!("{issuer}/token"),
+        "registration_endpoint": format!("{issuer}/register"),
+        "revocation_endpoint": format!("{issuer}/revoke"),
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": habits.methods,
+    });
+    with(known, &habits.metadata)
+}
+
+/// `known` with the members of `other` in the place of its own; null takes one away.
+fn with(mut known: Value, other: &Value) -> Value {
+    let members = known.as_object_mut().expect("an object");
+    for (name, value) in other.as_object().expect("an object") {
+        match value {
+            Value::Null => drop(members.remove(name)),
+            value => drop(members.insert(name.clone(), value.clone())),
+        }
+    }
+    known
+}
+
+fn refused(error: &str) -> Response {
+    Response::json(&json!({"error": error, "error_description": "the test's authorization server"})).with_status(400)
+}
+
+/// What a browser sees at a page: the last of those that it was sent on to, as status and text.
+pub(crate) fn visit(url: &str) -> (u16, String) {
+    let mut url = Url::parse(url).expect("a URL");
+    loop {
+        let (status, next, text) = get(&url);
+        match next {
+            Some(next) => url = next,
+            None => return (status, text),
+        }
+    }
+}
+
+/// Where a browser is sent on to that does not go there.
+pub(crate) fn sent_on(url: &str) -> Url {
+    get(&Url::parse(url).expect("a URL")).1.expect("it is sent on")
+}
+
+fn get(url: &Url) -> (u16, Option<Url>, String) {
+    let mut stream =
+        TcpStream::connect((url.host_str().expect("a host"), url.port().expect("a port"))).expect("it listens");
+    let target = &url[url::Position::BeforePath..];
+    write!(stream, "GET {target} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", url.authority()).expect("sent");
+    let mut text = String::new();
+    let head = read_answer(&mut stream, &mut text);
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let next = head.lines().find_map(|line| line.strip_prefix("location: "));
+    (status, next.map(|next| url.join(next).expect("a URL")), text)
+}
+
+/// The head of an answer; its body goes to `body`. The test's own server does not close by itself.
+fn read_answer(stream: &mut TcpStream, body: &mut String) -> String {
+    let mut all = Vec::new();
+    let mut room = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&all).into_owned();
+        if let Some((head, rest)) = text.split_once("\r\n\r\n") {
+            let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
+            let length: usize = head.lines().find_map(length).unwrap_or_default();
+            if rest.len() >= length {
+                body.push_str(rest);
+                return head.to_owned();
+            }
+        }
+        let read = stream.read(&mut room).expect("an answer");
+        assert!(read > 0, "an answer that ends in its middle: {text}");
+        all.extend_from_slice(&room[..read]);
+    }
+}

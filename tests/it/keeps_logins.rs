@@ -233,3 +233,15 @@ fn what_lets_mcpd_in_stands_in_no_log_and_no_status() {
     }
     agent.hang_up();
 }
+
+#[test]
+fn a_server_that_is_not_to_be_logged_in_to_is_failed_when_it_lets_nobody_in() {
+    let world = World::new();
+    Setup::with(world.front.server().line("oauth = false")).write(&world.place);
+    let daemon = world.serve();
+    let row = daemon.wait_row("tracker", "has failed", |row| row["state"] == "failed");
+    assert!(row["reason"].as_str().is_some_and(|why| why.contains("401")), "{row}");
+    let ran = world.run(&["login", "tracker"]).expect_code(2);
+    assert_eq!(ran.stderr, "mcpd: tracker: needs no login: its `oauth` is `false`\n");
+    assert!(!world.file().exists());
+}

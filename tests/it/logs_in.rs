@@ -276,3 +276,66 @@ fn a_server_that_wants_offline_access_asked_for_is_asked_for_it() {
     visit(page.as_str());
     attempt.end().expect_code(0);
 }
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+#[test]
+fn a_program_that_is_registered_by_hand_is_who_the_configuration_says() {
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let world = World::new();
+        let port = free_port();
+        let terms = format!(
+            "oauth = {{ client_id = \"by hand\", client_secret = \"hand's secret\", scopes = [\"mine\"], redirect_port = {port} }}"
+        );
+        Setup::with(world.front.server().line(terms)).write(&world.place);
+        world.authorization.knows("by hand", "hand's secret", method);
+        world.authorization.habits(|habits| {
+            habits.methods = vec![method];
+            habits.metadata = json!({"registration_endpoint": null});
+            habits.scope = Some("theirs");
+        });
+        let attempt = world.begin(&["--no-browser"]);
+        assert_eq!(attempt.redirect().as_str(), format!("http://127.0.0.1:{port}/callback"));
+        visit(&attempt.page());
+        let ran = attempt.end().expect_code(0);
+        assert!(ran.stdout.ends_with("tracker: logged in, for mine\n"), "{ran}");
+        let kept = fs::read_to_string(world.file()).expect("kept");
+        assert!(kept.contains("by hand") && !kept.contains("hand's secret"), "it is configured, not kept: {kept}");
+        // Who renews and who logs out shows it again.
+        world.run(&["logout", "tracker"]).expect_code(0);
+        assert!(world.authorization.refresh_tokens().is_empty());
+    }
+}
+
+#[test]
+fn a_document_that_describes_mcpd_is_its_name_where_it_can_be_read() {
+    const DOCUMENT: &str = "https://me.example/mcpd.json";
+    for (can_be_read, expected) in [(true, Some(DOCUMENT)), (false, None)] {
+        let world = World::new();
+        let terms = format!("oauth = {{ client_id = \"{DOCUMENT}\" }}");
+        Setup::with(world.front.server().line(terms)).write(&world.place);
+        world.authorization.knows(DOCUMENT, "", "none");
+        world.authorization.habits(|habits| {
+            habits.metadata = json!({"client_id_metadata_document_supported": can_be_read});
+        });
+        world.log_in().expect_code(0);
+        let registered = world.authorization.http().count(|request| request.path == "/register");
+        assert_eq!(registered, usize::from(!can_be_read));
+        let known_as = world.kept()["grant"]["application"]["id"].clone();
+        assert_eq!(known_as == DOCUMENT, expected.is_some(), "{known_as}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_told() {
+    let world = World::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("it is bound").port();
+    Setup::with(world.front.server().line(format!("oauth = {{ redirect_port = {port} }}"))).write(&world.place);
+    let ran = world.begin(&["--no-browser"]).end().expect_code(1);
+    assert!(ran.stderr.contains(&format!("cannot be sent back to 127.0.0.1:{port}")), "{ran}");
+}

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::import::write;
 use super::{FAILED, USAGE, fail, json, put};
+use crate::config;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Setting};
 use crate::config::fitted_name;
@@ -26,10 +27,10 @@ pub(super) struct Add {
     #[arg(long)]
     url: Option<String>,
     /// What each request to it carries; repeatable. A secret is moved to a file of its own
-    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    #[arg(long, value_name = "NAME: VALUE", conflicts_with = "command")]
     header: Vec<String>,
     /// Certificates in PEM that are trusted for it beside the system's
-    #[arg(long, value_name = "FILE", requires = "url")]
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
     ca_file: Option<String>,
     /// A variable of its environment; repeatable. A secret is moved to a file of its own
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
@@ -120,6 +121,10 @@ fn run_by(add: &Add) -> Result<Vec<(&'static str, Setting)>, String> {
 }
 
 fn reached(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {
+    // Where it goes to a file of its own, the configuration alone would not say so.
+    if let Some(complaint) = config::url_complaint(url).filter(|_| !url.contains("${")) {
+        return Err(format!("what follows `--url` {complaint}"));
+    }
     let headers = pairs("--header", &add.header, ':', "'NAME: VALUE'")?;
     let settings = [
         Some(("url", Setting::from(url))),

@@ -14,9 +14,8 @@ use std::time::Duration;
 
 pub(super) use self::exposure::{Exposure, Patterns};
 pub(super) use self::launch::{LaunchDraft, ProgramDraft, is_root, is_whole};
-pub(super) use self::remote::{
-    OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope, url_complaint,
-};
+pub(crate) use self::remote::url_complaint;
+pub(super) use self::remote::{OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope};
 pub(super) use self::settings::{CallTimeouts, SettingsDraft};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;

@@ -36,6 +36,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::draft::url_complaint;
 pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, OAuth, OAuthSettings, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};

@@ -149,7 +149,7 @@ fn what_would_not_load_is_not_written() {
         (&["add", "x"], "COMMAND"),
         (&["add", "x", "--url", "https://x", "--", "true"], "cannot be used with"),
         (&["add", "x", "--url", "https://x", "--env", "A=1"], "cannot be used with"),
-        (&["add", "x", "--header", "A: 1", "--", "true"], "--url"),
+        (&["add", "x", "--header", "A: 1", "--", "true"], "cannot be used with"),
         (&["add", "x", "--url", "https://x", "--header", "A"], "NAME: VALUE"),
         (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "A: 2"], "`--header A` is given twice"),
         (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "a: 2"], "header `a` is there already"),

@@ -75,7 +75,7 @@ impl OAuthKeys {
 }
 
 /// Why a text is no URL of a server. A user name would be a secret amid what is shown, and a fragment is sent to nobody.
-pub(in crate::config) fn url_complaint(text: &str) -> Option<&'static str> {
+pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
     if !["http://", "https://"].iter().any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty())) {
         return Some("does not begin with `http://` or `https://`");
     }

@@ -1,3 +1,5 @@
+//! Whom the clients trust, and where they go.
+
 use std::path::Path;
 
 use reqwest::Url;

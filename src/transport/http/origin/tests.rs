@@ -1,3 +1,5 @@
+//! Which URLs belong together, and which addresses are public, as tables.
+
 use std::net::IpAddr;
 
 use reqwest::Url;

@@ -34,8 +34,8 @@ use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::{self, Guard, Host, Record, Running, ServerHandle, Stop};
 
-/// A server process of this program's own. Dropping it ends the process and everything it started, at once;
-/// [`Client::close`] is the polite way.
+/// A server process of this program's own, or its session with a server that is reached at a URL. Dropping it ends the process
+/// and everything it started, or the connections, at once; [`Client::close`] is the polite way.
 #[derive(Debug)]
 pub struct Client {
     running: Running,
@@ -134,6 +134,12 @@ impl Client {
         Self::spawn_with(server, Guard::available())
     }
 
+    /// Connects to the server that is reached at `url`. Has to be called within a tokio runtime, with its timers and its I/O.
+    #[must_use]
+    pub fn connect(name: impl Into<Arc<str>>, url: impl Into<String>) -> Self {
+        Self::spawn_with(ServerConfig::remote(name, url), Guard::None)
+    }
+
     /// Starts the server under the given guard. The handshake begins at once; [`Client::initialize`] waits for it.
     #[must_use]
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
@@ -207,7 +213,7 @@ impl Client {
     }
 
     /// Ends the server: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL. Returns when
-    /// no process of it is left.
+    /// no process of it is left. One at a URL is told that the session is over.
     pub async fn close(self) {
         self.running.control.stop(Stop::Stop);
         // A task that panicked has dropped its process, and so ended it.

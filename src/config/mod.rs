@@ -139,6 +139,21 @@ impl ServerConfig {
         }
     }
 
+    /// A server of this name that runs by itself and is reached at this URL, without policy and with the default [`Settings`].
+    pub fn remote(name: impl Into<Arc<str>>, url: impl Into<String>) -> Self {
+        let launch = Ok(Launch::Remote(Remote { url: url.into(), ..Remote::default() }));
+        Self { launch, ..Self::new(name, "") }
+    }
+
+    /// Adds a header to each request, if it is reached at a URL.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let Ok(Launch::Remote(remote)) = &mut self.launch {
+            remote.headers.insert(name.into(), value.into());
+        }
+        self
+    }
+
     /// Adds arguments, passed verbatim.
     #[must_use]
     pub fn args(self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {

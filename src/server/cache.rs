@@ -19,7 +19,7 @@ use tokio::task::spawn_blocking;
 
 use super::listing::{Listing, Next};
 use crate::catalog::Lists;
-use crate::config::{Program, ServerConfig};
+use crate::config::{Launch, ServerConfig};
 use crate::kind::{Kind, PerKind};
 
 /// Largest file that is read: what a list may have, and a little more.
@@ -66,10 +66,10 @@ pub fn last_known(directory: &Path, config: &ServerConfig) -> Option<Lists> {
 }
 
 impl Cache {
-    /// That of a server which can be run.
+    /// That of a server which can be run, or reached.
     pub(super) fn of(directory: PathBuf, config: &ServerConfig) -> Option<Self> {
-        let program = config.launch.as_ref().ok()?.program()?;
-        Some(Self { directory, file: format!("{}.json", key(config, program)) })
+        let launch = config.launch.as_ref().ok()?;
+        Some(Self { directory, file: format!("{}.json", key(&config.name, launch)) })
     }
 
     /// What was last written.
@@ -152,17 +152,27 @@ fn make_room(directory: &Path) -> io::Result<()> {
 
 /// Of all that decides which tools there are. Of secrets, which values of variables may be too, not even a hash is
 /// kept.
-fn key(config: &ServerConfig, program: &Program) -> String {
+fn key(server: &str, launch: &Launch) -> String {
     let mut hash = Sha256::new();
-    let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
-    let names = program.env.keys().chain(&program.pass_env);
-    for part in [&*config.name, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
-        hash.update(program.secrets.masked(part));
-        hash.update([0]);
-    }
-    for arg in &program.args {
-        hash.update([1]);
-        hash.update(program.secrets.masked(arg));
+    match launch {
+        Launch::Program(program) => {
+            let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
+            let names = program.env.keys().chain(&program.pass_env);
+            for part in [server, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
+                hash.update(program.secrets.masked(part));
+                hash.update([0]);
+            }
+            for arg in &program.args {
+                hash.update([1]);
+                hash.update(program.secrets.masked(arg));
+            }
+        }
+        Launch::Remote(remote) => {
+            for part in [server, &remote.url].into_iter().chain(remote.headers.keys().map(String::as_str)) {
+                hash.update(remote.secrets.masked(part));
+                hash.update([2]);
+            }
+        }
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -232,5 +242,9 @@ mod tests {
         assert_ne!(cache_of(&changed).file, cache.file);
         let other_secret = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "other");
         assert_eq!(cache_of(&other_secret).file, cache.file);
+        let remote = |url| ServerConfig::remote("s", url).header("X-Key", "secret");
+        let away = cache_of(&remote("https://a/mcp"));
+        assert_eq!(cache_of(&remote("https://a/mcp").header("X-Key", "other")).file, away.file);
+        assert_ne!(cache_of(&remote("https://a/other")).file, away.file);
     }
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::net::unix::pipe;
 
+use super::publish::RemoteTransport;
 use crate::transport::http::{Http, Parting};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
@@ -68,6 +69,15 @@ impl Link {
     pub(super) fn introduce(&mut self, protocol: &'static str, initialized: u64) {
         if let Self::Http(http) = self {
             http.introduce(protocol, initialized);
+        }
+    }
+
+    /// What it is, if it leads to a URL.
+    pub(super) fn remote(&self) -> Option<RemoteTransport> {
+        match self {
+            Self::Pipes { .. } => None,
+            Self::Http(http) if http.is_old() => Some(RemoteTransport::HttpSse),
+            Self::Http(_) => Some(RemoteTransport::StreamableHttp),
         }
     }
 

@@ -20,7 +20,7 @@ use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::link::Link;
 use super::process::Process;
-use super::publish::Publisher;
+use super::publish::{Publisher, RemoteTransport};
 use super::role::Role;
 use super::stderr;
 use super::turn::Turn;
@@ -152,7 +152,7 @@ impl ServerTask {
             Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
         let end = match self.while_wanted(turn.during(introduce(&mut instance, &mut process, limit))).await {
             Some(Ok(info)) => {
-                self.up(&info);
+                self.up(&info, instance.link.remote());
                 instance.level.declared = info.logs;
                 instance.task_support = info.tasks;
                 self.serve(&mut instance, info.offers, &mut process).await
@@ -169,9 +169,10 @@ impl ServerTask {
         ended("was stopped")
     }
 
-    fn up(&mut self, info: &ServerInfo) {
+    fn up(&mut self, info: &ServerInfo, remote: Option<RemoteTransport>) {
         self.forget_at = None;
         self.publisher.update(|published| {
+            published.remote = remote;
             published.protocol = Some(info.protocol);
             published.software.clone_from(&info.software);
             published.instructions.clone_from(&info.instructions);

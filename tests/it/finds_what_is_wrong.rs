@@ -3,6 +3,7 @@
 mod clients;
 mod daemons;
 mod places;
+mod remotes;
 mod servers;
 mod units;
 

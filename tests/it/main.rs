@@ -34,6 +34,7 @@ mod installs_its_unit;
 mod isolates_agents;
 mod keeps_agents_apart;
 mod keeps_logins;
+mod keeps_remotes;
 mod keeps_secrets;
 mod keeps_to_versions;
 mod layers_files;

@@ -280,6 +280,11 @@ impl Http {
         Some(Ok(open.request.map_or(Arrival::Moved, |request| Arrival::Lost { request, lost })))
     }
 
+    /// Whether the server turned out to be one of 2024-11-05.
+    pub(crate) fn is_old(&self) -> bool {
+        matches!(self.phase, Phase::Seeking { .. } | Phase::OpenOld)
+    }
+
     /// Ends all that goes on, and tells the server that the session is over.
     pub(crate) async fn close(self) {
         let place = self.desk.place();

@@ -2,6 +2,7 @@
 
 mod client;
 mod manager;
+mod remotes;
 
 use std::future::Future;
 use std::rc::Rc;

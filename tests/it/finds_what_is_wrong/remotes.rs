@@ -1,0 +1,43 @@
+//! Servers that are reached at a URL.
+
+use super::{doctor, expect, findings};
+use crate::support::http::{Front, Manner, Response};
+use crate::support::{Place, Server, Setup};
+
+#[test]
+fn without_a_daemon_each_is_tried_and_left_again() {
+    let place = Place::new();
+    let good = Front::start(&place, "good", "--bare --tool x", Manner::default());
+    let lost = Front::start(&place, "lost", "", Manner::default());
+    lost.instead(|_| Some(Response::status(404)));
+    let config = Setup::with(good.server())
+        .server(lost.server())
+        // Nobody listens at the discard port.
+        .server(Server::at("gone", "http://127.0.0.1:9/mcp"))
+        .write(&place);
+    let ran = place.client(&["doctor", "--json", "--config", config.to_str().expect("text")]).expect_code(1);
+    let all = findings(&ran);
+    let of = |name: &str| all.iter().find(|one| one.get("group") == "servers" && one.get("about") == name).expect(name);
+    let found = of("good").get("found");
+    let origin = format!("http://{}", good.http().address());
+    assert!(found.starts_with("ready after ") && found.contains(&format!("streamable http at {origin}")), "{ran}");
+    for (name, found, advice) in [
+        ("gone", "did not start: cannot be reached: ", "nothing listens there"),
+        ("lost", "did not start: ", "correct the path of its `url`"),
+    ] {
+        let finding = of(name);
+        assert!(finding.get("level") == "problem" && finding.get("found").starts_with(found), "{finding:?}");
+        assert!(finding.get("advice").contains(advice), "{finding:?}");
+    }
+    assert_eq!(good.sessions(), 0);
+}
+
+#[test]
+fn what_a_daemon_does_not_reach_is_said_with_the_proxy_that_it_may_go_by() {
+    let place = Place::new();
+    let front = Front::start(&place, "s", "", Manner::default());
+    let setup = Setup::with(front.server()).server(Server::at("gone", "http://127.0.0.1:9/mcp"));
+    let daemon = setup.variable("ALL_PROXY", "http://127.0.0.1:9").variable("NO_PROXY", "*").start_in(&place);
+    let finding = expect(doctor(&daemon), "problem", "gone", "cannot be reached");
+    assert!(finding.get("advice").contains("ALL_PROXY is set"), "{finding:?}");
+}

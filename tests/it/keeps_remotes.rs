@@ -1,0 +1,167 @@
+//! A server at a URL is kept as any other is: its state is told, it is left alone, replaced, put to sleep and ended.
+
+use std::fs;
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use crate::reloads::{replace, text};
+use crate::support::http::{Front, Manner, Response};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, until};
+
+fn front(place: &Rc<Place>, flags: &str) -> Front {
+    Front::start(place, "s", flags, Manner::default())
+}
+
+/// A daemon with this one server.
+fn served(place: &Rc<Place>, front: &Front) -> Daemon {
+    Setup::with(front.server()).start_in(place)
+}
+
+fn wait_sessions(front: &Front, count: usize) {
+    until(&format!("{count} sessions"), || (front.sessions() == count).then_some(()));
+}
+
+#[test]
+fn status_says_where_a_server_is_reached_and_asks_it_how_it_is() {
+    for (manner, transport) in [(Manner::json(), "streamable http"), (Manner::old(), "http+sse")] {
+        let place = Place::new();
+        let front = Front::start(&place, "s", "", manner);
+        let daemon = served(&place, &front);
+        let origin = format!("http://{}", front.http().address());
+        let row = daemon.row("s");
+        assert_eq!(row["remote"], json!({"origin": origin, "transport": transport}), "{row}");
+        assert!(row["state"] == "ready" && row["pid"].is_null() && row["protocol"].is_string(), "{row}");
+        let said = daemon.client(&["status"]).expect_code(0).stdout;
+        assert!(
+            said.contains(&format!("s       {origin}  {transport}\n")) && !said.contains(&format!("{origin}/")),
+            "{said}"
+        );
+        let checked = daemon.client(&["status", "--check", "--json"]).expect_code(0).json();
+        assert_eq!(checked["servers"][0]["answers"], true, "{checked}");
+        let logs = daemon.client(&["logs", "s"]).expect_code(0);
+        assert!(logs.stderr.contains("is reached at a URL"), "{logs}");
+    }
+}
+
+#[test]
+fn a_server_that_says_when_is_tried_then_or_when_a_person_says_so() {
+    for status in [429, 503] {
+        let place = Place::new();
+        let front = front(&place, "");
+        front.instead(move |_| Some(Response::status(status).header("retry-after", "120")));
+        let daemon = served(&place, &front);
+        let row = daemon.wait_row("s", "is in backoff", |row| row["state"] == "backoff");
+        let retry = row["retry_in_ms"].as_u64().expect("a time");
+        assert!((100_000..=120_000).contains(&retry), "{row}");
+        assert!(row["reason"].to_string().contains(&status.to_string()), "{row}");
+        front.as_before();
+        daemon.client(&["restart", "s"]).expect_code(0);
+        arguments(&Agent::ready(&daemon).call("s__echo", &json!({})));
+    }
+}
+
+#[test]
+fn another_url_is_reached_before_the_old_session_ends_and_calls_there_end_in_peace() {
+    let place = Place::new();
+    let [one, two] =
+        ["one", "two"].map(|name| Front::start(&place, name, &format!("--tool {name}"), Manner::default()));
+    let at = |url: &str| text(&[Server::at("s", url)], &place);
+    let file = place.write("changing.toml", at(&one.url()));
+    let daemon = Setup::new().config(file).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("s__sleep", &json!({"ms": 1000}));
+    one.http().wait_request("the call", |request| request.rpc() == "tools/call");
+    replace(&place, at(&two.url()));
+    daemon.client(&["reload"]).expect_code(0);
+    arguments(&agent.answer(&call));
+    assert!(agent.tools().contains(&"s__two".to_owned()));
+    arguments(&agent.call("s__echo", &json!({})));
+    wait_sessions(&one, 0);
+    assert_eq!(one.http().count(|request| request.method == "DELETE"), 1);
+    // Nobody listens at the discard port.
+    replace(&place, at("http://127.0.0.1:9/mcp"));
+    let refused = daemon.client(&["reload"]).expect_code(1);
+    assert!(refused.stdout.contains("cannot be reached") && refused.stdout.contains("goes on as it was"), "{refused}");
+    arguments(&agent.call("s__echo", &json!({})));
+    assert_eq!(two.sessions(), 1);
+}
+
+#[test]
+fn a_lazy_server_is_connected_to_by_its_first_call_and_left_when_it_is_idle() {
+    let place = Place::new();
+    let front = front(&place, "");
+    let setup = || Setup::with(front.server().line("start = \"lazy\"").line("idle_timeout = \"300ms\""));
+    let mut daemon = setup().start_in(&place);
+    daemon.wait_row("s", "sleeps", |row| row["state"] == "idle");
+    wait_sessions(&front, 0);
+    daemon.term();
+    let asked = front.http().requests().len();
+    let daemon = setup().start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert!(agent.tools().contains(&"s__echo".to_owned()));
+    assert_eq!(front.http().requests().len(), asked, "nothing was asked of it to be listed");
+    arguments(&agent.call("s__echo", &json!({})));
+    daemon.wait_row("s", "sleeps again", |row| row["state"] == "idle");
+    wait_sessions(&front, 0);
+}
+
+#[test]
+fn a_server_that_is_stopped_hears_that_its_session_is_over_and_comes_back() {
+    let place = Place::new();
+    let front = front(&place, "");
+    let mut daemon = served(&place, &front);
+    daemon.client(&["disable", "s", "--stop"]).expect_code(0);
+    assert_eq!((front.sessions(), daemon.row("s")["state"].as_str()), (0, Some("stopped")));
+    daemon.client(&["enable", "s"]).expect_code(0);
+    assert_eq!((front.sessions(), daemon.row("s")["state"].as_str()), (1, Some("ready")));
+    daemon.term();
+    assert_eq!((front.sessions(), front.http().count(|request| request.method == "DELETE")), (0, 2));
+}
+
+/// The values of a header in the calls that came.
+fn called_with(front: &Front, header: &str) -> Vec<String> {
+    let calls = front.http().requests().into_iter().filter(|request| request.rpc() == "tools/call");
+    calls.map(|request| request.header(header).unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn agents_of_each_workspace_share_a_session_whose_requests_name_it() {
+    let place = Place::new();
+    let front = front(&place, "");
+    let server = front.server().line("sharing = \"workspace\"").line("headers = { X-Where = \"${agent:cwd}\" }");
+    let daemon = Setup::with(server).start_in(&place);
+    let directories = ["here", "there"].map(|name| place.path(name));
+    directories.iter().for_each(|directory| fs::create_dir(directory).expect("the test's own"));
+    for directory in [&directories[0], &directories[0], &directories[1]] {
+        let mut agent = Agent::working_in(&daemon, directory);
+        until("its tools are listed", || agent.tools().contains(&"s__echo".to_owned()).then_some(()));
+        arguments(&agent.call("s__echo", &json!({})));
+    }
+    let expected = [&directories[0], &directories[0], &directories[1]].map(|path| path.display().to_string());
+    assert_eq!(called_with(&front, "x-where"), expected);
+}
+
+#[test]
+fn a_pool_opens_a_session_for_each_call_that_finds_none_free() {
+    let place = Place::new();
+    let front = front(&place, "");
+    let server = front.server().line("sharing = \"pool\"").line("max_instances = 2").line("idle_timeout = \"300ms\"");
+    let daemon = Setup::with(server).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let calls = [1, 2].map(|_| agent.start_call("s__sleep", &json!({"ms": 600})));
+    until("both are called", || (called_with(&front, "mcp-session-id").len() == 2).then_some(()));
+    let sessions = called_with(&front, "mcp-session-id");
+    assert!(sessions[0] != sessions[1] && front.sessions() == 2, "{sessions:?}");
+    calls.iter().for_each(|call| drop(arguments(&agent.answer(call)).clone()));
+    wait_sessions(&front, 1);
+}
+
+#[test]
+fn limits_of_all_servers_are_not_said_to_hold_for_one_that_runs_elsewhere() {
+    let place = Place::new();
+    let front = front(&place, "");
+    let daemon = Setup::with(front.server()).head("[defaults]\nmemory_max = \"64MiB\"").start_in(&place);
+    let row = daemon.row("s");
+    assert_eq!((&row["limits"], row["state"].as_str()), (&Value::Null, Some("ready")), "{row}");
+}

@@ -1,0 +1,61 @@
+//! Servers at a URL, used by a Rust program.
+
+use mcpd::manager::Setup;
+use mcpd::{Client, ClientError, ClientState, Guard, Manager, ServerConfig};
+use serde_json::json;
+
+use super::{Owned, run};
+use crate::support::http::{Front, Manner, Response};
+use crate::support::{MCPD, Place};
+
+#[test]
+fn a_program_connects_calls_and_takes_its_leave() {
+    let place = Place::new();
+    let front = Front::start(&place, "s", "", Manner::default());
+    run(async {
+        let client = Client::connect("s", front.url());
+        client.initialize().await.expect("initialized");
+        assert!(client.list_tools().await.expect("listed").iter().any(|tool| &*tool.key == "echo"));
+        client.ping().await.expect("a pong");
+        let result = client.call_tool("echo", &json!({"a": 1})).await.expect("echoed");
+        assert_eq!(result.value()["structuredContent"]["params"]["arguments"], json!({"a": 1}), "{}", result.value());
+        client.close().await;
+    });
+    assert_eq!((front.sessions(), front.http().count(|request| request.method == "DELETE")), (0, 1));
+}
+
+#[test]
+fn a_program_is_let_in_with_a_header_and_told_why_if_it_is_not() {
+    let place = Place::new();
+    let front = Front::start(&place, "s", "", Manner::default());
+    front.instead(|request| (request.header("x-key") != Some("k")).then(|| Response::status(403)));
+    run(async {
+        let client = Client::connect("s", front.url());
+        let refused = client.initialize().await;
+        let Err(ClientError::ServerNotConnected { reason, .. }) = refused else { panic!("{refused:?}") };
+        assert!(reason.contains("HTTP 403"), "{reason}");
+        assert_eq!(client.state(), ClientState::Failed);
+        let server = ServerConfig::remote("s", front.url()).header("X-Key", "k");
+        let client = Client::spawn_with(server, Guard::None);
+        client.initialize().await.expect("let in");
+        client.close().await;
+    });
+}
+
+#[test]
+fn a_manager_has_servers_of_both_kinds() {
+    let owned = Owned::new();
+    let front = Front::start(&owned.place, "away", "--bare --tool y", Manner::json());
+    run(async {
+        let mut setup = Setup::default();
+        setup.host.guard = Guard::Program(MCPD.into());
+        let servers = [owned.server("here", &["--bare", "--tool", "x"]), ServerConfig::remote("away", front.url())];
+        let manager = Manager::start_with(setup, servers).expect("good names");
+        let names: Vec<_> = manager.all_tools().await.into_iter().map(|tool| tool.name).collect();
+        assert_eq!(names, ["here__x", "away__y"]);
+        manager.call_tool("away__y", &json!({})).await.expect("called");
+        manager.disconnect("away").await.expect("left");
+        assert_eq!(front.sessions(), 0);
+        manager.close().await;
+    });
+}

@@ -13,7 +13,7 @@ from pathlib import Path
 from bridge import Bridge
 from daemon import Daemon, Server
 from peers import Child, Socket
-from suite import NOT_RUN, VERSIONS, Suite
+from suite import NOT_RUN, VERSIONS, Suite, listed, stop
 
 HERE = Path(__file__).parent
 FIXTURE = [sys.executable, "-S", "-B", str(HERE / "fixture/server.py")]
@@ -59,12 +59,6 @@ def differences(results):
     return found
 
 
-def listed():
-    """The names in passing.txt."""
-    lines = (HERE / "passing.txt").read_text().splitlines()
-    return {line for line in lines if line and not line.startswith("#")}
-
-
 def judge(listed, found):
     """Says a line of each scenario that differs or is not listed. How many of those listed pass, how many do not."""
     failed = 0
@@ -81,12 +75,6 @@ def judge(listed, found):
     return len(listed) - failed, failed
 
 
-def stop(*_):
-    """Ends with what was begun cleared away, which another signal does not disturb: `timeout` sends two."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(1)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mcpd", type=Path, required=True)
@@ -95,7 +83,7 @@ def main():
     signal.signal(signal.SIGTERM, stop)
 
     results = run_all(Suite(arguments.installed), arguments.mcpd)
-    passed, failed = judge(listed(), differences(results))
+    passed, failed = judge(listed(HERE / "passing.txt"), differences(results))
     for version in VERSIONS:
         result = results[version, DIRECTLY]
         if result.is_fine:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The conformance suite of the protocol's authors, two versions of it, against a fixture server with and without mcpd in
-# between: installs the suite as pinned by the lock file, with the Node that it needs, builds mcpd, and compares. Needs
-# Node 20 for its npm, Python 3.11 and, to install, a package registry; leaves no process.
+# between, and with mcpd as the client of the suite's own servers: installs the suite as pinned by the lock file, with the
+# Node that it needs, builds mcpd, and compares. Needs Node 20 for its npm, Python 3.11 and, to install, a package registry;
+# leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: conformance in cargo's target directory)
 set -euo pipefail
@@ -18,9 +19,11 @@ echo "installed in $SECONDS s"
 cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 SECONDS=0
 
-# Its means to run a daemon are those of the interop checks.
+# Their means to run a daemon are those of the interop checks.
 status=0
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../interop/checks timeout --kill-after=10 240 \
-    python3 "$here/compare.py" --mcpd "$target/installed/release/mcpd" --installed "$scratch" || status=$?
+for part in compare.py client_suite.py; do
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../interop/checks timeout --kill-after=10 240 \
+        python3 "$here/$part" --mcpd "$target/installed/release/mcpd" --installed "$scratch" || status=$?
+done
 echo "checked in $SECONDS s"
 exit "$status"

@@ -3,12 +3,18 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# As installed, with the options that have each run what counts for the initialize era.
-VERSIONS = {"0.1": [], "0.2": ["--requirements", "2025-11-25"]}
+# As installed.
+VERSIONS = ("0.1", "0.2")
+# What has each test a server for what counts in the initialize era, and a client in its words, scenarios that were
+# written for a later one included: what they check of a login holds in any.
+SERVER_OPTIONS = {"0.1": [], "0.2": ["--requirements", "2025-11-25"]}
+CLIENT_OPTIONS = {"0.1": [], "0.2": ["--spec-version", "2025-11-25", "--force"]}
 # For a whole run, in seconds.
 PATIENCE = 60
 
@@ -48,27 +54,70 @@ class Suite:
 
     def run(self, version, url, name):
         """Runs it against a server; `name` tells what it finds from what it found elsewhere."""
+        directory = self._empty(name)
+        status = self._conduct(version, directory, "server", "--url", url, *SERVER_OPTIONS[version])
+        return Result(dict(map(_server_outcome, directory.glob("server-*"))), status == 0, directory / "log")
+
+    def client_scenarios(self, version):
+        """The names of what it has for clients."""
+        command = [*self._command(version), "list", "--client"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        return re.findall(r"^  - (\S+)", listed, re.MULTILINE)
+
+    def play(self, scenario, version, client):
+        """Runs one scenario with a client, a shell's command that is given the URL of the suite's server."""
+        directory = self._empty(f"client-{version}-{scenario.replace('/', '-')}")
+        options = ["--scenario", scenario, "--command", client, *CLIENT_OPTIONS[version]]
+        status = self._conduct(version, directory, "client", *options)
+        # Below a directory that is named after the time.
+        checks = next(directory.rglob("checks.json"), directory / "checks.json")
+        outcome = _outcome(checks, {"FAILURE", "WARNING"})
+        if status != 0 and not outcome.failures:
+            said = (directory / "log").read_text().strip().splitlines()
+            return Outcome(outcome.passed, ("; ".join(said[-3:]) or f"it ended with {status}",))
+        return outcome
+
+    def _empty(self, name):
         directory = self._results / name
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        script = self._modules / f"conformance-{version}/dist/index.js"
-        command = [self._node, script, "server", "--url", url, *VERSIONS[version], "--output-dir", directory]
-        log = directory / "log"
-        with log.open("w") as output:
+        return directory
+
+    def _conduct(self, version, directory, *arguments):
+        """Its exit status, if it ends in time. What it says is in a `log` then."""
+        with (directory / "log").open("w") as output:
+            command = [*self._command(version), *arguments, "--output-dir", directory]
             try:
-                status = subprocess.run(command, stdout=output, stderr=output, timeout=PATIENCE).returncode
+                return subprocess.run(command, stdout=output, stderr=output, timeout=PATIENCE).returncode
             except subprocess.TimeoutExpired:
-                status = None
-        return Result(dict(map(_outcome, directory.glob("server-*"))), status == 0, log)
+                return None
+
+    def _command(self, version):
+        return [self._node, self._modules / f"conformance-{version}/dist/index.js"]
 
 
-def _outcome(directory):
+def _server_outcome(directory):
     """By name, from the directory that the suite makes as a scenario begins: server-NAME-DATE."""
     name = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT.*", directory.name)[1]
-    checks = directory / "checks.json"
+    return name, _outcome(directory / "checks.json", {"FAILURE"})
+
+
+def _outcome(checks, failing):
+    """From the file that the suite writes as a scenario ends. `failing`: what it says of checks that failed."""
     if not checks.exists():
-        return name, NOT_RUN
+        return NOT_RUN
     checks = json.loads(checks.read_text())
     passed = (check["id"] for check in checks if check["status"] == "SUCCESS")
-    failures = (check.get("errorMessage", check["id"]) for check in checks if check["status"] == "FAILURE")
-    return name, Outcome(frozenset(passed), tuple(failures))
+    failures = (check.get("errorMessage", check["id"]) for check in checks if check["status"] in failing)
+    return Outcome(frozenset(passed), tuple(failures))
+
+
+def listed(file):
+    """The lines of a list, without what is said of it."""
+    return {line for line in file.read_text().splitlines() if line and not line.startswith("#")}
+
+
+def stop(*_):
+    """Ends with what was begun cleared away, which another signal does not disturb: `timeout` sends two."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)

@@ -1,0 +1,8 @@
+#!/usr/bin/env python3
+"""A browser whose user agrees to everything: follows a URL to wherever it leads, which is back to mcpd."""
+
+import sys
+import urllib.request
+
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+opener.open(sys.argv[1], timeout=10).read()

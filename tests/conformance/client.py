@@ -1,0 +1,186 @@
+"""Plays one client scenario of the conformance suite as an agent of mcpd: the suite runs `client.py MCPD URL`, where
+URL leads to its server, and says in the environment which scenario it is. Ends with 0 if all of it was done.
+
+It has a daemon of its own in a home of its own, and where the server wants a login it does what a person would:
+`mcpd login`, with a browser in which everything is agreed to.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from daemon import Daemon, eventually
+from peers import Socket
+
+# In seconds. The suite waits for 30, and what it ends then could leave a daemon behind.
+PATIENCE = 20
+# One to be let in, one for what was refused after that. A third time the server will not be content either.
+LOGINS = 2
+SERVER = "suite"
+# The one that the suite wants to see of a client that has a document about itself.
+CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
+
+
+class Refused(Exception):
+    """A request was answered with an error."""
+
+
+class Agent:
+    """Connected to the daemon. It accepts whatever it is asked, with the values that are proposed."""
+
+    def __init__(self, path):
+        self._peer = Socket(path)
+        self._lines = self._peer.lines()
+        self._requests = 0
+        capabilities = {"elicitation": {}}
+        software = {"name": "conformance", "version": "1"}
+        self.request("initialize", protocolVersion="2025-11-25", capabilities=capabilities, clientInfo=software)
+        self._send(method="notifications/initialized")
+
+    def request(self, method, **params):
+        """The result. What the server asks meanwhile is answered."""
+        self._requests += 1
+        self._send(id=self._requests, method=method, params=params)
+        for message in map(json.loads, self._lines):
+            if "method" in message:
+                self._answer(message)
+            elif message["id"] != self._requests:
+                continue
+            elif "error" in message:
+                raise Refused(f"{method}: {message['error']}")
+            else:
+                return message["result"]
+        raise Refused(f"{method}: the daemon hung up")
+
+    def close(self):
+        self._peer.close()
+
+    def _answer(self, message):
+        if message["method"] == "elicitation/create":
+            fields = message["params"]["requestedSchema"]["properties"].items()
+            proposed = {name: field["default"] for name, field in fields if "default" in field}
+            self._send(id=message["id"], result={"action": "accept", "content": proposed})
+        elif "id" in message:
+            self._send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+
+    def _send(self, **message):
+        self._peer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def configuration(url, scenario, context):
+    """Of one server, under the names that it gives its tools."""
+    oauth = {name: context[name] for name in ("client_id", "client_secret") if name in context}
+    if scenario == "auth/basic-cimd":
+        oauth["client_id"] = CLIENT_DOCUMENT
+    lines = ["[daemon]", 'naming = "{tool}"', f"[servers.{SERVER}]", f"url = {json.dumps(url)}"]
+    if oauth:
+        lines.append("oauth = { " + ", ".join(f"{name} = {json.dumps(value)}" for name, value in oauth.items()) + " }")
+    return "\n".join(lines) + "\n"
+
+
+def calls(scenario, tools):
+    """Which tools the scenario wants to see called, and with what."""
+    match scenario:
+        case "tools_call":
+            return [("add_numbers", {"a": 5, "b": 3})]
+        case "elicitation-sep1034-client-defaults":
+            return [("test_client_elicitation_defaults", {})]
+        case "sse-retry":
+            return [("test_reconnection", {})]
+        case "json-schema-2020-12-preservation":
+            return [("json_schema_echo", {"schema": tools["json_schema_2020_12_tool"]["inputSchema"]})]
+        case _ if scenario.startswith("auth/"):
+            return [("test-tool", {})]
+        case _:
+            return []
+
+
+def act(daemon, scenario):
+    """What the agent does of the scenario."""
+    agent = Agent(daemon.socket)
+    try:
+        tools = {tool["name"]: tool for tool in agent.request("tools/list")["tools"]}
+        for name, arguments in calls(scenario, tools):
+            agent.request("tools/call", name=name, arguments=arguments)
+    finally:
+        agent.close()
+
+
+def play(daemon, scenario):
+    """All of it, with the logins that it takes."""
+    for _ in range(LOGINS):
+        if not needs_login(daemon):
+            try:
+                return act(daemon, scenario)
+            except Refused as refused:
+                print(refused)
+                if not comes_to_need_login(daemon):
+                    raise
+        run(daemon, "login", SERVER)
+    act(daemon, scenario)
+
+
+def comes_to_need_login(daemon):
+    """That may be known a little later than the answer of a call that was refused for it."""
+    try:
+        eventually(lambda: needs_login(daemon), "it needs a login", seconds=2)
+    except AssertionError:
+        return False
+    return True
+
+
+def needs_login(daemon):
+    """Whether that is so, as soon as the server was tried; otherwise it is ready. It ends this program if it is neither."""
+    state = None
+
+    def was_tried():
+        nonlocal state
+        [server] = json.loads(run(daemon, "status", "--json", is_fine=(0, 1)))["servers"]
+        state = server["state"]
+        if state in ("backoff", "failed"):
+            sys.exit(f"the server is in {state}: {server.get('reason')}")
+        return state in ("ready", "needs_login")
+
+    eventually(was_tried, "the server was tried")
+    return state == "needs_login"
+
+
+def run(daemon, *arguments, is_fine=(0,)):
+    """What a command of mcpd prints. It ends this program if it does."""
+    command = [daemon.mcpd, *arguments, "--runtime-dir", daemon.runtime]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    if ended.returncode not in is_fine:
+        sys.exit(f"mcpd {' '.join(arguments)} ended with {ended.returncode}: {ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+def give_up(number, _):
+    sys.exit(f"ended by signal {number}")
+
+
+def main():
+    mcpd, url = sys.argv[1:]
+    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    signal.signal(signal.SIGTERM, give_up)
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(PATIENCE)
+
+    with tempfile.TemporaryDirectory() as home:
+        for name in [name for name in os.environ if name.startswith("XDG_") or name.lower().endswith("_proxy")]:
+            del os.environ[name]
+        os.environ["HOME"] = home
+        os.environ["BROWSER"] = str(Path(__file__).parent / "browser.py")
+        with Daemon(mcpd, {}, configuration(url, scenario, context)) as daemon:
+            try:
+                play(daemon, scenario)
+            finally:
+                daemon.stop(signal.SIGTERM)
+                print(daemon.log(), file=sys.stderr)
+
+
+main()

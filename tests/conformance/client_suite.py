@@ -1,0 +1,75 @@
+"""Runs the client scenarios of both versions of the conformance suite with mcpd as the client, and compares what passes
+with what has to.
+
+client-passing.txt lists the scenarios that pass in each version that has them; client-cannot.txt the others, with the
+reason. Each scenario is in one of the two.
+"""
+
+import argparse
+import shlex
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from suite import VERSIONS, Suite, listed, stop
+
+HERE = Path(__file__).parent
+
+
+def play_all(suite, mcpd):
+    """How each scenario ended, by name and version."""
+    command = shlex.join([sys.executable, "-B", str(HERE / "client.py"), str(mcpd)])
+    plays = [(name, version) for version in VERSIONS for name in suite.client_scenarios(version)]
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = pool.map(lambda play: suite.play(*play, command), plays)
+        return dict(zip(plays, outcomes))
+
+
+def failures(outcomes):
+    """For each scenario why it fails in which version; nothing if it passes in all that have it."""
+    found = {}
+    for (name, version), outcome in outcomes.items():
+        where = found.setdefault(name, [])
+        if outcome.failures or not outcome.passed:
+            why = "; ".join(outcome.failures) or "nothing was checked"
+            where.append(f"{version}: {why[:300]}")
+    return found
+
+
+def judge(passing, cannot, found):
+    """Says a line of each scenario that ends otherwise than it is listed. How many of those listed pass, how many do not."""
+    wrong = set()
+    for name in sorted(passing | cannot | found.keys()):
+        if name not in found:
+            problem = "there is no such scenario"
+        elif (name in passing) == (name in cannot):
+            problem = "is to be in one of the two lists"
+        elif name in passing:
+            problem = " / ".join(found[name])
+        else:
+            problem = ""
+            if not found[name]:
+                print(f"new {name}: passes, so that client-passing.txt can list it")
+        if problem:
+            print(f"FAIL {name}: {problem}")
+            wrong.add(name)
+    return len(passing - wrong), len(wrong)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mcpd", type=Path, required=True)
+    parser.add_argument("--installed", type=Path, required=True, help="the directory that run.sh installs in")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, stop)
+
+    outcomes = play_all(Suite(arguments.installed), arguments.mcpd.resolve())
+    passing = listed(HERE / "client-passing.txt")
+    cannot = {line.partition(": ")[0] for line in listed(HERE / "client-cannot.txt")}
+    passed, failed = judge(passing, cannot, failures(outcomes))
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()

@@ -181,46 +181,10 @@ impl Login {
             let why = format!("{} does not renew the login: it {}", told(&url), refused.reason);
             match refused.error.as_deref() {
                 Some(error) if FINAL.contains(&error) => Failure::Over(why),
-                Some(error) if !TRANSIENT.contains(&error) && answer.status < 500 => Failure::Refused(why),
+                Some(error) if !TRANSIENT.contains(&error) && !is_transient(answer.status) => Failure::Refused(why),
                 _ => Failure::Later(why),
             }
         })
-    }
-
-    /// Forgets the login, and has the authorization server forget it, too. Tells whether there was one, and why that server may
-    /// not have.
-    ///
-    /// # Errors
-    /// If it is still there.
-    pub(crate) async fn forget(&self) -> Result<(bool, Option<String>), String> {
-        let change = self.store().change().await?;
-        let kept = change.read().await.ok().flatten();
-        let grant =
-            kept.filter(|kept| kept.url == self.url()).and_then(|kept| kept.grant).filter(|grant| grant.over.is_none());
-        let revoked = match &grant {
-            Some(grant) => self.revoke(grant).await,
-            None => Ok(()),
-        };
-        change.remove().await?;
-        Ok((grant.is_some(), revoked.err()))
-    }
-
-    /// With the refresh token goes all that was made of it. Source: RFC 7009, 2.1.
-    async fn revoke(&self, grant: &Grant) -> Result<(), String> {
-        let Some(text) = &grant.revocation_endpoint else {
-            return Err("its authorization server takes no tokens back: they end by themselves".to_owned());
-        };
-        let url = endpoint(text, self.web().configured())?;
-        let (token, kind) = match &grant.refresh_token {
-            Some(token) => (token, "refresh_token"),
-            None => (&grant.access_token, "access_token"),
-        };
-        let form = Form::revocation(&self.signing(&grant.application), token, kind);
-        let answer = self.web().form(&url, form).await?;
-        match answer.status {
-            200..300 => Ok(()),
-            status => Err(format!("{} does not take its token back: status {status}", told(&url))),
-        }
     }
 
     /// With the secret that is configured, which is not kept a second time.
@@ -262,6 +226,11 @@ enum Failure {
     Refused(String),
     /// It may be later.
     Later(String),
+}
+
+/// Whether a status says that another time it might be another one. Source: RFC 9110, 15.5.9 and 15.6; RFC 6585, 4.
+fn is_transient(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..)
 }
 
 async fn keep(change: &Change, record: Record) {

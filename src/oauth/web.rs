@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{RequestBuilder, Response};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use url::Url;
 
@@ -62,12 +62,28 @@ impl Web {
     /// What the server says when somebody asks it who is not let in, or `None` if it lets anybody in.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// If it does not answer, or in a way that tells neither.
     pub(super) async fn probe(&self) -> Result<Option<Challenge>, String> {
-        let request = self.client.configured().post(self.configured.clone()).headers(self.headers.clone());
-        let request = request.header(ACCEPT, MESSAGES).header(CONTENT_TYPE, JSON).body(PING);
-        let answer = send(request, &self.configured).await?;
-        Ok((answer.status() == 401).then(|| Challenge::of(answer.headers())))
+        let post = |client: &reqwest::Client, url| client.post(url).header(CONTENT_TYPE, JSON).body(PING);
+        let answer = self.asked(post).await?;
+        // One of HTTP+SSE has another place for messages.
+        let is_elsewhere = matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+        let answer = if is_elsewhere { self.asked(reqwest::Client::get).await? } else { answer };
+        let (status, challenge) = (answer.status(), Challenge::of(answer.headers()));
+        match status {
+            StatusCode::UNAUTHORIZED => Ok(Some(challenge)),
+            StatusCode::FORBIDDEN if challenge != Challenge::default() => Ok(Some(challenge)),
+            // What it is asked for makes no sense, but who asks is good enough.
+            status if status.is_success() || status == StatusCode::BAD_REQUEST => Ok(None),
+            status => Err(format!("the server answers with status {}", status.as_u16())),
+        }
+    }
+
+    /// The server's answer to a request with what is configured for it, and nothing else.
+    async fn asked(&self, request: impl Fn(&reqwest::Client, Url) -> RequestBuilder) -> Result<Response, String> {
+        let with_headers =
+            |client: &reqwest::Client, url| request(client, url).headers(self.headers.clone()).header(ACCEPT, MESSAGES);
+        self.followed(self.configured.clone(), with_headers).await.map(|(_, answer)| answer)
     }
 
     /// A document of JSON, if there is one of that shape.
@@ -75,27 +91,31 @@ impl Web {
     /// # Errors
     /// If nobody answers, the place is not to be gone to, or the answer says that there might be one another time.
     pub(super) async fn document<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, String> {
-        let mut url = url.clone();
-        for _ in 0..=MOST_REDIRECTS {
-            let mut request = self.client_for(&url).await?.get(url.clone()).header(ACCEPT, JSON);
-            if origin::same(&url, &self.configured) {
-                request = request.headers(self.headers.clone());
-            }
-            let response = send(request, &url).await?;
-            let status = response.status();
-            if status.is_redirection() {
-                let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
-                url = origin::redirect(&url, location).map_err(|reason| format!("{}: {reason}", told(&url)))?;
-                continue;
-            }
-            if status.is_server_error() {
-                return Err(format!("{} answers with status {}", told(&url), status.as_u16()));
-            }
-            if !status.is_success() {
-                return Ok(None);
+        let own = if origin::same(url, &self.configured) { self.headers.clone() } else { HeaderMap::new() };
+        let get = |client: &reqwest::Client, url| client.get(url).headers(own.clone()).header(ACCEPT, JSON);
+        let (url, response) = self.followed(url.clone(), get).await?;
+        match response.status() {
+            status if status.is_server_error() => {
+                Err(format!("{} answers with status {}", told(&url), status.as_u16()))
             }
             // Some hosts have a page for every path.
-            return Ok(serde_json::from_slice(&body(response, &url).await?).ok());
+            status if status.is_success() => Ok(serde_json::from_slice(&body(response, &url).await?).ok()),
+            _ => Ok(None),
+        }
+    }
+
+    /// The answer to a request that says the same wherever it is sent on to, and where it came from: always the same host.
+    async fn followed(
+        &self,
+        mut url: Url,
+        request: impl Fn(&reqwest::Client, Url) -> RequestBuilder,
+    ) -> Result<(Url, Response), String> {
+        for _ in 0..=MOST_REDIRECTS {
+            let response = send(request(self.client_for(&url).await?, url.clone()), &url).await?;
+            let Some(location) = response.headers().get(LOCATION).filter(|_| response.status().is_redirection()) else {
+                return Ok((url, response));
+            };
+            url = origin::redirect(&url, location).map_err(|reason| format!("{} {reason}", told(&url)))?;
         }
         Err(format!("{} redirects again and again", told(&url)))
     }
@@ -164,4 +184,32 @@ fn failed(url: &Url, error: reqwest::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Remote;
+    use crate::transport::http::client::Clients;
+
+    #[tokio::test]
+    async fn a_server_of_the_internet_leads_nobody_to_this_machine() {
+        let remote = Remote { url: "http://1.1.1.1/mcp".to_owned(), ..Remote::default() };
+        let client = Clients::default().get(&remote).await.expect("a client");
+        let web = Web::new(client, Url::parse(&remote.url).expect("a URL"), &remote.headers);
+        for place in ["http://127.0.0.1:1/", "http://[::1]:1/", "http://169.254.169.254/latest", "http://localhost:1/"]
+        {
+            let place = Url::parse(place).expect("a URL");
+            let form = Form { body: String::new(), authorization: None };
+            let refused = [
+                web.document::<String>(&place).await.err(),
+                web.form(&place, form).await.err(),
+                web.json(&place, String::new()).await.err(),
+            ];
+            for refused in refused {
+                let why = refused.expect("refused");
+                assert!(why.contains("is not on the public internet"), "{place}: {why}");
+            }
+        }
+    }
 }

@@ -185,6 +185,23 @@ fn a_server_that_lets_anybody_in_needs_no_login() {
 }
 
 #[test]
+fn a_server_that_says_neither_is_not_taken_for_one_that_lets_anybody_in() {
+    let world = World::new();
+    for status in [403, 404, 405, 500, 503] {
+        world.front.instead(move |_| Some(Response::status(status)));
+        let ran = world.begin(&["--no-browser"]).end().expect_code(1);
+        assert_eq!(ran.stderr, format!("mcpd: tracker: the server answers with status {status}\n"));
+    }
+    // One of HTTP+SSE wants to know who asks where its stream is.
+    let guard = world.authorization.guard(&world.front.url());
+    world.front.instead(move |request| match &*request.method {
+        "POST" => Some(Response::status(405)),
+        _ => guard(request),
+    });
+    world.log_in().expect_code(0);
+}
+
+#[test]
 fn what_is_no_server_with_a_url_cannot_be_logged_in_to() {
     let world = World::new();
     let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");

@@ -102,7 +102,9 @@ impl Client {
 
 fn builder(tls: rustls::ClientConfig) -> ClientBuilder {
     let (every, patience) = PROBE;
-    reqwest::Client::builder()
+    let builder = reqwest::Client::builder();
+    let builder = if addresses::excepts_all() { builder.no_proxy() } else { builder };
+    builder
         .tls_backend_preconfigured(tls)
         .user_agent(concat!("mcpd/", env!("CARGO_PKG_VERSION")))
         .referer(false)

@@ -106,6 +106,12 @@ fn is_localhost(name: &str) -> bool {
     name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
 }
 
+/// Whether no request is to go by a proxy. reqwest takes `*` for all names, but not for addresses.
+pub(super) fn excepts_all() -> bool {
+    let excepted = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| env::var(name).ok());
+    excepted.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
+}
+
 /// The name of a proxy's host, if it has one, as its variable has it: without a scheme it is one over HTTP.
 fn host_of_proxy(text: &str) -> Option<String> {
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };

@@ -27,7 +27,9 @@ impl Request {
         let (Some(method), Some(target), Some(_)) = (words.next(), words.next(), words.next()) else {
             return Err(io::Error::other(format!("no request: {first}")));
         };
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        // As a proxy is asked. Source: RFC 9112, 3.2.2, `absolute-form`.
+        let whole = target.strip_prefix("http://").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+        let (path, query) = whole.unwrap_or(target).split_once('?').unwrap_or((whole.unwrap_or(target), ""));
         let mut headers = Vec::new();
         while let Some(line) = line(stream)?.filter(|line| !line.is_empty()) {
             let (name, value) = line.split_once(':').ok_or_else(|| io::Error::other(format!("no header: {line}")))?;

@@ -1,0 +1,119 @@
+//! TLS before a server that has none, with a certificate for `localhost` and 127.0.0.1 by an authority of the tests' own.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::locked::Locked;
+use super::relay::{Relay, copy};
+
+/// Dropping it ends every connection.
+pub(crate) struct Tls(Relay);
+
+impl Tls {
+    pub(crate) fn before(server: SocketAddr) -> Self {
+        Self::at([127, 0, 0, 1], server)
+    }
+
+    /// Listens at another address of this machine.
+    pub(crate) fn at(host: [u8; 4], server: SocketAddr) -> Self {
+        let config = config();
+        Self(Relay::start(IpAddr::from(host), move |client, keeper| {
+            let Some(server) = keeper.connect(server) else { return };
+            let connection = ServerConnection::new(Arc::clone(&config)).expect("a sound configuration");
+            let ends = Arc::new(Ends { client: copy(&client), server, connection: Locked::new(connection) });
+            let back = Arc::clone(&ends);
+            keeper.also(move || back.encrypt());
+            ends.decrypt(client);
+        }))
+    }
+
+    pub(crate) fn url(&self, host: &str, path: &str) -> String {
+        format!("https://{host}:{}{path}", self.0.address().port())
+    }
+}
+
+/// Where the certificates of an authority are: `authority`, which the server's is of, or `another`.
+pub(crate) fn authority(name: &str) -> PathBuf {
+    fixture(&format!("{name}.pem"))
+}
+
+fn fixture(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests/fixtures/tls", name].iter().collect()
+}
+
+fn config() -> Arc<ServerConfig> {
+    let certificates = CertificateDer::pem_file_iter(fixture("server.pem")).expect("a file");
+    let certificates = certificates.map(|certificate| certificate.expect("a certificate")).collect();
+    let key = PrivateKeyDer::from_pem_file(fixture("server.key")).expect("a key");
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+    let mut config = builder.with_single_cert(certificates, key).expect("they belong together");
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+/// One connection.
+struct Ends {
+    client: TcpStream,
+    server: TcpStream,
+    connection: Locked<ServerConnection>,
+}
+
+impl Ends {
+    fn decrypt(&self, mut client: TcpStream) {
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = client.read(&mut bytes) {
+            let (mut rest, mut plain) = (&bytes[..read], Vec::new());
+            let mut connection = self.connection.lock();
+            while !rest.is_empty() {
+                connection.read_tls(&mut rest).expect("bytes in memory");
+                let is_fine = connection.process_new_packets().is_ok();
+                // All there is, to where there is no more for now.
+                let _ = connection.reader().read_to_end(&mut plain);
+                if self.flush(&mut connection).is_err() || !is_fine {
+                    return self.end();
+                }
+            }
+            drop(connection);
+            if (&self.server).write_all(&plain).is_err() {
+                break;
+            }
+        }
+        self.end();
+    }
+
+    fn encrypt(&self) {
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = (&self.server).read(&mut bytes) {
+            let mut connection = self.connection.lock();
+            connection.writer().write_all(&bytes[..read]).expect("it is flushed each time");
+            if self.flush(&mut connection).is_err() {
+                break;
+            }
+        }
+        let mut connection = self.connection.lock();
+        connection.send_close_notify();
+        let _ = self.flush(&mut connection);
+        let _ = self.client.shutdown(Shutdown::Write);
+    }
+
+    fn flush(&self, connection: &mut ServerConnection) -> std::io::Result<()> {
+        while connection.wants_write() {
+            connection.write_tls(&mut &self.client)?;
+        }
+        Ok(())
+    }
+
+    fn end(&self) {
+        for stream in [&self.client, &self.server] {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! A proxy that makes connections for its clients: by `CONNECT` (RFC 9110, 9.3.6) or by SOCKS5 (RFC 1928).
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use super::locked::Locked;
+use super::relay::{Keeper, Relay, copy};
+
+/// Dropping it ends every connection.
+pub(crate) struct Tunnel {
+    relay: Relay,
+    asked: Arc<Locked<Vec<String>>>,
+}
+
+impl Tunnel {
+    /// Whatever host is asked for, it connects to this machine.
+    pub(crate) fn start() -> Self {
+        let asked = Arc::new(Locked::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        let relay = Relay::start(Ipv4Addr::LOCALHOST.into(), move |client, keeper| {
+            // A client that does not say what it wants is none.
+            let _ = serve(&client, keeper, &log);
+        });
+        Self { relay, asked }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.relay.address()
+    }
+
+    /// What was asked for: `connect HOST:PORT` or `socks HOST:PORT`, with what came as `Proxy-Authorization`.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().clone()
+    }
+}
+
+fn serve(client: &TcpStream, keeper: &Keeper, log: &Locked<Vec<String>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(copy(client));
+    let is_socks = reader.fill_buf()?.first() == Some(&5);
+    let (asked, port) = if is_socks { socks(&mut reader, client)? } else { connect(&mut reader)? };
+    log.lock().push(asked);
+    let Some(server) = keeper.connect((Ipv4Addr::LOCALHOST, port)) else { return Ok(()) };
+    let made: &[u8] = if is_socks { &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0] } else { b"HTTP/1.1 200 Made\r\n\r\n" };
+    let mut client = client;
+    client.write_all(made)?;
+    (&server).write_all(reader.buffer())?;
+    keeper.join(client, &server);
+    Ok(())
+}
+
+fn connect(reader: &mut impl BufRead) -> std::io::Result<(String, u16)> {
+    let head: Vec<_> = reader.lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+    let target = head.first().and_then(|first| first.strip_prefix("CONNECT ")?.split(' ').next());
+    let target = target.ok_or_else(|| std::io::Error::other("no CONNECT"))?;
+    let secret =
+        head.iter().find_map(|line| line.to_ascii_lowercase().strip_prefix("proxy-authorization: ").map(|_| line));
+    let secret =
+        secret.and_then(|line| line.split_once(": ")).map(|(_, secret)| format!(" {secret}")).unwrap_or_default();
+    let port = target.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_default();
+    Ok((format!("connect {target}{secret}"), port))
+}
+
+fn socks(reader: &mut impl Read, mut client: &TcpStream) -> std::io::Result<(String, u16)> {
+    let mut greeting = [0; 2];
+    reader.read_exact(&mut greeting)?;
+    reader.read_exact(&mut vec![0; greeting[1].into()])?;
+    client.write_all(&[5, 0])?;
+    let mut head = [0; 5];
+    reader.read_exact(&mut head)?;
+    let [_, 1, _, 3, length] = head else { return Err(std::io::Error::other("no name to connect to")) };
+    let mut rest = vec![0; usize::from(length) + 2];
+    reader.read_exact(&mut rest)?;
+    let (name, port) = rest.split_at(length.into());
+    let port = u16::from_be_bytes([port[0], port[1]]);
+    Ok((format!("socks {}:{port}", String::from_utf8_lossy(name)), port))
+}

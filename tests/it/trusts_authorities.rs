@@ -1,0 +1,89 @@
+//! Which servers at an `https://` URL are believed to be the ones they say they are: TLS is always verified.
+
+use serde_json::json;
+
+use crate::support::http::{Front, Manner, Tls, authority};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, quoted};
+
+fn ca_file(name: &str) -> String {
+    format!("ca_file = {}", quoted(authority(name)))
+}
+
+/// A server behind TLS, as a configuration has it, in the place of `Server::at`.
+fn reached(tls: &Tls, host: &str, lines: &str) -> Server {
+    Server::at("far", &tls.url(host, "/mcp")).line(lines)
+}
+
+/// It answers, beside one that is run.
+#[track_caller]
+fn expect_served(daemon: &Daemon) {
+    assert_eq!(arguments(&Agent::ready(daemon).call("far__echo", &json!({"a": 1}))), &json!({"a": 1}));
+}
+
+/// It is down for this reason, and has not been told a word.
+#[track_caller]
+fn expect_distrusted(daemon: &Daemon, front: &Front, reason: &str) {
+    let row = daemon.row("far");
+    assert!(row["last_error"].to_string().contains(reason), "{row}");
+    assert_eq!(front.http().requests().len(), 0);
+    assert_eq!(Agent::ready(daemon).tools(), ["near__echo"]);
+}
+
+fn near() -> Setup {
+    Setup::with(Server::named("near").flags("--bare --tool echo"))
+}
+
+#[test]
+fn a_server_of_a_private_authority_is_reached_where_its_ca_file_says_so() {
+    let place = Place::new();
+    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let tls = Tls::before(front.http().address());
+    for host in ["localhost", "127.0.0.1"] {
+        expect_served(&near().server(reached(&tls, host, &ca_file("authority"))).start_in(&Place::new()));
+    }
+    assert!(front.http().requests().iter().all(|request| request.header("user-agent").unwrap().starts_with("mcpd/")));
+}
+
+#[test]
+fn a_server_of_an_authority_that_nobody_has_named_hears_nothing() {
+    let place = Place::new();
+    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let tls = Tls::before(front.http().address());
+    let elsewhere = Tls::at([127, 0, 0, 2], front.http().address());
+    for (tls, host, lines, reason) in [
+        (&tls, "localhost", String::new(), "UnknownIssuer"),
+        (&tls, "localhost", ca_file("another"), "UnknownIssuer"),
+        (&elsewhere, "127.0.0.2", ca_file("authority"), "not valid for name"),
+        (&tls, "localhost", "ca_file = '/none/ca.pem'".to_owned(), "cannot read its `ca_file` /none/ca.pem"),
+    ] {
+        // Others than the system's, so that the test is the same wherever it runs.
+        let setup = near().variable("SSL_CERT_FILE", authority("another").to_str().expect("text"));
+        let daemon = setup.server(reached(tls, host, &lines)).start_in(&Place::new());
+        expect_distrusted(&daemon, &front, reason);
+    }
+}
+
+#[test]
+fn the_authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
+    let place = Place::new();
+    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let tls = Tls::before(front.http().address());
+    for lines in [String::new(), ca_file("another")] {
+        let setup = near().variable("SSL_CERT_FILE", authority("authority").to_str().expect("text"));
+        expect_served(&setup.server(reached(&tls, "localhost", &lines)).start_in(&Place::new()));
+    }
+}
+
+#[test]
+fn a_system_without_authorities_trusts_a_ca_file_alone() {
+    let place = Place::new();
+    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let tls = Tls::before(front.http().address());
+    let none = place.write("none.pem", "");
+    let start = |lines: &str| {
+        let setup = near().variable("SSL_CERT_FILE", none.to_str().expect("text"));
+        setup.server(reached(&tls, "localhost", lines)).start_in(&Place::new())
+    };
+    expect_distrusted(&start(""), &front, "no certificates of authorities on this system");
+    expect_served(&start(&ca_file("authority")));
+}

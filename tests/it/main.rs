@@ -97,4 +97,5 @@ mod tells_why;
 mod tidy;
 mod trusts_authorities;
 mod waits_for_its_place;
+mod waits_for_logins;
 mod watches_files;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::admin::report::{ServerReport, ServerTold};
+use crate::admin::report::{NEEDS_LOGIN, ServerReport, ServerTold};
 use crate::admin::{self, AskError, Order};
 use crate::cli::doctor::world::World;
 use crate::cli::text::one_line;
@@ -11,7 +11,7 @@ use crate::cli::{FAILED, fail, say};
 use crate::sockets::ADMIN_SOCKET;
 
 /// States in which a server waits for a login, or may.
-const WAITING: [&str; 4] = ["needs_login", "failed", "backoff", "unresponsive"];
+const WAITING: [&str; 4] = [NEEDS_LOGIN, "failed", "backoff", "unresponsive"];
 
 /// What has come of a server.
 enum Seen {
@@ -19,6 +19,8 @@ enum Seen {
     Nothing,
     /// It does not know the server.
     Unknown,
+    /// It has the server as that was before, since what is configured now could not be had.
+    Behind,
     Restarted(ServerTold),
 }
 
@@ -28,6 +30,9 @@ pub(in crate::cli) async fn after_login(world: &World, name: &str, had_one: bool
     match restarted(world, name, waits).await {
         Ok(Seen::Nothing) => ExitCode::SUCCESS,
         Ok(Seen::Unknown) => say(format!("{name}: the daemon does not know it yet: {}\n", world.mcpd("reload"))),
+        Ok(Seen::Behind) => {
+            say(format!("{name}: goes on as it was before it was changed, until {}\n", world.mcpd("reload")))
+        }
         Ok(Seen::Restarted(told)) if told.done => say(format!("{name}: {}\n", one_line(&told.state))),
         Ok(Seen::Restarted(told)) => fail(FAILED, format!("{name}: {}", shown(&told))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
@@ -37,7 +42,7 @@ pub(in crate::cli) async fn after_login(world: &World, name: &str, had_one: bool
 /// Has the daemon start the server again without what it had. Says what is so now, whatever that is.
 pub(in crate::cli) async fn after_logout(world: &World, name: &str) -> ExitCode {
     match restarted(world, name, |_| true).await {
-        Ok(Seen::Nothing | Seen::Unknown) => ExitCode::SUCCESS,
+        Ok(Seen::Nothing | Seen::Unknown | Seen::Behind) => ExitCode::SUCCESS,
         Ok(Seen::Restarted(told)) => say(format!("{name}: {}\n", shown(&told))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
     }
@@ -51,6 +56,9 @@ async fn restarted(world: &World, name: &str, is_due: impl Fn(&ServerReport) -> 
         report => report?,
     };
     let Some(server) = report.servers.iter().find(|server| server.name == name) else { return Ok(Seen::Unknown) };
+    if server.change_failed.is_some() {
+        return Ok(Seen::Behind);
+    }
     if server.disabled || !is_due(server) {
         return Ok(Seen::Nothing);
     }

@@ -1,6 +1,6 @@
 //! Servers that are reached at a URL.
 
-use super::{doctor, expect, findings};
+use super::{doctor, expect, expect_healthy, findings};
 use crate::support::http::{Front, Manner, Response};
 use crate::support::{Place, Server, Setup};
 
@@ -8,9 +8,11 @@ use crate::support::{Place, Server, Setup};
 fn without_a_daemon_each_is_tried_and_left_again() {
     let place = Place::new();
     let good = Front::start(&place, "good", "--bare --tool x", Manner::default());
-    let lost = Front::start(&place, "lost", "", Manner::default());
+    let [locked, lost] = ["locked", "lost"].map(|name| Front::start(&place, name, "", Manner::default()));
+    locked.instead(|_| Some(Response::status(401)));
     lost.instead(|_| Some(Response::status(404)));
     let config = Setup::with(good.server())
+        .server(locked.server())
         .server(lost.server())
         // Nobody listens at the discard port.
         .server(Server::at("gone", "http://127.0.0.1:9/mcp"))
@@ -24,6 +26,7 @@ fn without_a_daemon_each_is_tried_and_left_again() {
     for (name, found, advice) in [
         ("gone", "did not start: cannot be reached: ", "nothing listens there"),
         ("lost", "did not start: ", "correct the path of its `url`"),
+        ("locked", "needs a login", "`mcpd login locked --config "),
     ] {
         let finding = of(name);
         assert!(finding.get("level") == "problem" && finding.get("found").starts_with(found), "{finding:?}");
@@ -36,8 +39,11 @@ fn without_a_daemon_each_is_tried_and_left_again() {
 fn what_a_daemon_does_not_reach_is_said_with_the_proxy_that_it_may_go_by() {
     let place = Place::new();
     let front = Front::start(&place, "s", "", Manner::default());
-    let setup = Setup::with(front.server()).server(Server::at("gone", "http://127.0.0.1:9/mcp"));
-    let daemon = setup.variable("ALL_PROXY", "http://127.0.0.1:9").variable("NO_PROXY", "*").start_in(&place);
+    let server = || Setup::with(front.server()).server(Server::at("gone", "http://127.0.0.1:9/mcp"));
+    let mut daemon = Setup::with(front.server()).start_in(&place);
+    expect_healthy(doctor(&daemon));
+    daemon.term();
+    let daemon = server().variable("ALL_PROXY", "http://127.0.0.1:9").variable("NO_PROXY", "*").start_in(&place);
     let finding = expect(doctor(&daemon), "problem", "gone", "cannot be reached");
     assert!(finding.get("advice").contains("ALL_PROXY is set"), "{finding:?}");
 }

@@ -1,0 +1,71 @@
+//! A server that lets nobody in without a login waits for a person, and costs nothing meanwhile.
+
+use serde_json::json;
+
+use crate::logs_in::world::World;
+use crate::support::http::{Front, Manner, Response};
+use crate::support::{Agent, Place, Setup, arguments, code};
+
+fn locked(front: &Front) {
+    front.instead(|_| Some(Response::status(401).header("www-authenticate", "Bearer")));
+}
+
+#[test]
+fn a_server_that_needs_a_login_is_left_in_peace_until_it_is_told_to_be_tried() {
+    let place = Place::new();
+    let front = Front::start(&place, "s", "", Manner::default());
+    locked(&front);
+    let daemon = Setup::with(front.server()).start_in(&place);
+    assert_eq!(daemon.row("s")["state"], "needs_login");
+    let ran = daemon.client(&["status"]).expect_code(1);
+    assert!(ran.stdout.contains("✗ s: needs a login: ") && ran.stdout.contains("→ mcpd login s\n"), "{ran}");
+    assert!(Agent::ready(&daemon).tools().is_empty());
+    let restarted = daemon.client(&["restart", "s"]).expect_code(1);
+    assert!(restarted.stderr.contains("run `mcpd login s`"), "{restarted}");
+    let tools = daemon.client(&["tools", "--all"]).stdout;
+    assert!(tools.contains("s · 0 tools · needs a login: run `mcpd login s`"), "{tools}");
+    // One time at the start and one at the restart: what was not let in is not tried again by itself.
+    let tried = front.http().count(|request| request.rpc() == "initialize");
+    assert_eq!(tried, 2);
+    assert_eq!(daemon.row("s")["restarts_last_hour"], 0);
+    front.as_before();
+    daemon.client(&["restart", "s"]).expect_code(0);
+    assert_eq!(daemon.row("s")["state"], "ready");
+    daemon.client(&["status"]).expect_code(0);
+}
+
+#[test]
+fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
+    let place = Place::new();
+    let front = Front::start(&place, "s", "", Manner::default());
+    let daemon = Setup::with(front.server()).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("s__echo", &json!({})));
+    locked(&front);
+    let refused = agent.call("s__echo", &json!({}));
+    assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
+    daemon.wait_row("s", "needs a login", |row| row["state"] == "needs_login");
+    let asked = front.http().requests().len();
+    let refused = agent.call("s__echo", &json!({}));
+    assert_eq!(code(&refused), -31004, "{refused}");
+    assert!(refused["error"]["message"].to_string().contains("needs a login: run `mcpd login s`"), "{refused}");
+    assert_eq!(refused["error"]["data"], json!({"server": "s", "outcome": "not_sent"}));
+    assert_eq!(front.http().requests().len(), asked);
+}
+
+#[test]
+fn a_server_whose_new_url_wants_a_login_goes_on_at_the_old_one_until_it_is_reloaded() {
+    let world = World::new();
+    let old = Front::start(&world.place, "tracker", "", Manner::default());
+    Setup::with(old.server()).write(&world.place);
+    let daemon = world.serve();
+    Setup::with(world.front.server()).write(&world.place);
+    let refused = daemon.client(&["reload"]).expect_code(1);
+    let said = "tracker: needs a login: run `mcpd login tracker`; it goes on as it was";
+    assert!(refused.stdout.contains(said), "{refused}");
+    arguments(&Agent::ready(&daemon).call("tracker__echo", &json!({})));
+    let ran = world.log_in().expect_code(0);
+    assert!(ran.stdout.contains("tracker: goes on as it was before it was changed, until `mcpd reload"), "{ran}");
+    daemon.client(&["reload"]).expect_code(0);
+    assert_eq!((old.sessions(), world.front.sessions()), (0, 1));
+}

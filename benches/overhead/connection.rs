@@ -1,5 +1,6 @@
 //! The load client: one blocking connection that checks every answer, but never while the clock runs.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -24,6 +25,11 @@ impl Request {
     pub(crate) fn call(tool: &str, message: &str) -> Self {
         Self::new("tools/call", &format!(r#"{{"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
     }
+
+    /// The whole message, with its newline.
+    pub(crate) fn with_id(&self, id: u64) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":{id}{}"#, self.0)
+    }
 }
 
 #[derive(Deserialize)]
@@ -37,7 +43,8 @@ pub(crate) struct Connection {
     reader: BufReader<Box<dyn Read + Send>>,
     writer: Box<dyn Write + Send>,
     sent: u64,
-    answered: u64,
+    /// Ids of what was not answered, oldest first.
+    unanswered: VecDeque<u64>,
     line: Vec<u8>,
 }
 
@@ -55,7 +62,7 @@ impl Connection {
 
     fn new(reader: Box<dyn Read + Send>, writer: Box<dyn Write + Send>) -> Self {
         let reader = BufReader::with_capacity(1 << 16, reader);
-        Self { reader, writer, sent: 0, answered: 0, line: Vec::new() }
+        Self { reader, writer, sent: 0, unanswered: VecDeque::new(), line: Vec::new() }
     }
 
     pub(crate) fn initialize(&mut self) -> io::Result<()> {
@@ -99,14 +106,14 @@ impl Connection {
         self.send(request)?;
         self.read_line()?;
         let reply: Reply<'_> = serde_json::from_slice(&self.line)?;
-        self.answered += 1;
+        self.unanswered.clear();
         Ok(reply.result.is_some())
     }
 
     pub(crate) fn send(&mut self, request: &Request) -> io::Result<()> {
         self.sent += 1;
-        let message = format!(r#"{{"jsonrpc":"2.0","id":{}{}"#, self.sent, request.0);
-        self.writer.write_all(message.as_bytes())
+        self.unanswered.push_back(self.sent);
+        self.writer.write_all(request.with_id(self.sent).as_bytes())
     }
 
     pub(crate) fn receive(&mut self) -> io::Result<()> {
@@ -132,15 +139,17 @@ impl Connection {
         }
     }
 
-    /// What is said unasked has no id. The echo server answers in order, so that any other id than the next means a lost message.
+    /// What is said unasked has no id. Each request is answered once, in whichever order.
     fn is_answer(&mut self) -> io::Result<bool> {
         let reply: Reply<'_> = serde_json::from_slice(&self.line)?;
         let Some(id) = reply.id else { return Ok(false) };
-        self.answered += 1;
-        if id.get() == self.answered.to_string() && reply.result.is_some() {
+        let id: u64 = serde_json::from_str(id.get())?;
+        let place = self.unanswered.iter().position(|&unanswered| unanswered == id);
+        if let Some(place) = place.filter(|_| reply.result.is_some()) {
+            self.unanswered.remove(place);
             return Ok(true);
         }
         let line = String::from_utf8_lossy(&self.line);
-        Err(io::Error::other(format!("request {} was answered with {line:.300}", self.answered)))
+        Err(io::Error::other(format!("{line:.300} is no answer to any of {:?}", self.unanswered)))
     }
 }

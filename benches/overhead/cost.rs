@@ -15,11 +15,10 @@ use crate::table::{Marker, Table};
 const MANY: usize = 32;
 
 /// A row of the table: what it is called, its unit, its marker, and how to get one value for it.
-type Row = (&'static str, &'static str, Marker, Measure);
-type Measure = fn(&mut Side, &Effort) -> io::Result<f64>;
+pub(crate) type Row<Way> = (&'static str, &'static str, Marker, fn(&mut Way, &Effort) -> io::Result<f64>);
 
 /// With a server of three tools.
-const CALLS: [Row; 7] = [
+const CALLS: [Row<Side>; 7] = [
     ("small call, p50", "µs", Marker::RatioAtMost(1.15), p50),
     ("small call, p99", "µs", Marker::None, p99),
     ("small call, CPU of the middle", "µs", Marker::RatioAtMost(1.3), cpu),
@@ -31,16 +30,16 @@ const CALLS: [Row; 7] = [
 ];
 
 /// All on one core: no waking of another core adds to both sides, so that the ratio is at its worst.
-const CROWDED: [Row; 2] = [
+const CROWDED: [Row<Side>; 2] = [
     ("small call on one core, p50", "µs", Marker::None, p50),
     ("small call on one core, CPU of the middle", "µs", Marker::None, cpu),
 ];
 
 /// By what an agent launches that can open no socket: a copy of bytes that parses nothing, and `mcpd connect`.
-const LAUNCHED: [Row; 1] = [("small call by `mcpd connect`, p50", "µs", Marker::RatioAtMost(1.15), p50)];
+const LAUNCHED: [Row<Side>; 1] = [("small call by `mcpd connect`, p50", "µs", Marker::RatioAtMost(1.15), p50)];
 
 /// With a server of 1,000 tools. mcpd answers a list itself, so the marker is for the time.
-const LISTS: [Row; 1] = [("list of 1,000 tools, p50", "ms", Marker::AtMost(2.0), long_lists)];
+const LISTS: [Row<Side>; 1] = [("list of 1,000 tools, p50", "ms", Marker::AtMost(2.0), long_lists)];
 
 pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     measure_rows(&CALLS, || Side::all(3, cores::MIDDLE), effort, table)?;
@@ -50,20 +49,20 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
 }
 
 /// Every round has processes of its own, so that no luck in how one is laid out in memory lasts.
-fn measure_rows<const N: usize>(
-    rows: &[Row; N],
-    start: impl Fn() -> io::Result<[Side; 3]>,
+pub(crate) fn measure_rows<Way, const N: usize>(
+    rows: &[Row<Way>; N],
+    start: impl Fn() -> io::Result<[Way; 3]>,
     effort: &Effort,
     table: &mut Table,
 ) -> io::Result<()> {
     let mut values = [const { [const { Vec::new() }; 3] }; N];
     for round in 0..effort.rounds {
-        let mut sides = start()?;
+        let mut ways = start()?;
         for ((_, _, _, measure), values) in rows.iter().zip(&mut values) {
             // None of the three is always the first.
             for turn in 0..3 {
-                let side = (round + turn) % 3;
-                values[side].push(measure(&mut sides[side], effort)?);
+                let way = (round + turn) % 3;
+                values[way].push(measure(&mut ways[way], effort)?);
             }
         }
     }
@@ -134,10 +133,10 @@ fn long_lists(side: &mut Side, effort: &Effort) -> io::Result<f64> {
 }
 
 /// Microseconds of each call.
-fn times(connection: &mut Connection, request: &Request, calls: usize) -> io::Result<Vec<f64>> {
+pub(crate) fn times(connection: &mut Connection, request: &Request, calls: usize) -> io::Result<Vec<f64>> {
     (0..calls).map(|_| Ok(connection.call(request)?.as_secs_f64() * 1e6)).collect()
 }
 
-fn thousands_a_second(calls: usize, duration: Duration) -> f64 {
+pub(crate) fn thousands_a_second(calls: usize, duration: Duration) -> f64 {
     calls as f64 / duration.as_secs_f64() / 1e3
 }

@@ -16,7 +16,7 @@ pub(crate) const LARGE: usize = 1 << 20;
 pub(crate) const STREAMED: usize = (16 << 20) - 1024;
 
 #[derive(Deserialize)]
-struct Request<'a> {
+pub(crate) struct Request<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(default)]
@@ -41,8 +41,7 @@ struct Arguments<'a> {
 /// Answers requests on stdin until it ends.
 pub(crate) fn serve(tools: usize) -> io::Result<()> {
     cores::pin(None, cores::ENDS);
-    let list = tool_list(tools);
-    let large = format!("\"{}\"", "y".repeat(LARGE));
+    let echo = Echo::new(tools);
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut line = Vec::new();
@@ -51,25 +50,61 @@ pub(crate) fn serve(tools: usize) -> io::Result<()> {
         if input.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let request: Request<'_> = serde_json::from_slice(&line)?;
-        let Some(id) = request.id else { continue };
+        let request = Request::parse(&line)?;
+        if request.is_call() {
+            echo.answer(&request, &mut output)?;
+            output.write_all(b"\n")?;
+            output.flush()?;
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn parse(message: &'a [u8]) -> io::Result<Self> {
+        Ok(serde_json::from_slice(message)?)
+    }
+
+    /// Whether it is answered.
+    pub(crate) fn is_call(&self) -> bool {
+        self.id.is_some()
+    }
+
+    /// Whether it is a client's first.
+    pub(crate) fn is_introduction(&self) -> bool {
+        self.method == "initialize"
+    }
+}
+
+/// What it answers with.
+pub(crate) struct Echo {
+    tools: String,
+    large: String,
+}
+
+impl Echo {
+    /// One that lists `tools` tools.
+    pub(crate) fn new(tools: usize) -> Self {
+        Self { tools: tool_list(tools), large: format!("\"{}\"", "y".repeat(LARGE)) }
+    }
+
+    /// Writes the answer to a request that has an id.
+    pub(crate) fn answer(&self, request: &Request<'_>, output: &mut impl Write) -> io::Result<()> {
+        let Some(id) = request.id else { return Ok(()) };
         write!(output, r#"{{"jsonrpc":"2.0","id":{id},"#)?;
         match request.method {
             "initialize" => write!(
                 output,
                 r#""result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"echo","version":"1"}}}}}}"#
-            )?,
-            "ping" => write!(output, r#""result":{{}}}}"#)?,
-            "tools/list" => write!(output, r#""result":{{"tools":{list}}}}}"#)?,
+            ),
+            "ping" => write!(output, r#""result":{{}}}}"#),
+            "tools/list" => write!(output, r#""result":{{"tools":{}}}}}"#, self.tools),
             "tools/call" => {
-                misbehave(request.params, &mut output)?;
-                let text = reply_text(request.params, &large)?;
-                write!(output, r#""result":{{"content":[{{"type":"text","text":{text}}}]}}}}"#)?;
+                misbehave(request.params, output)?;
+                let text = reply_text(request.params, &self.large)?;
+                write!(output, r#""result":{{"content":[{{"type":"text","text":{text}}}]}}}}"#)
             }
-            _ => write!(output, r#""error":{{"code":-32601,"message":"method not found"}}}}"#)?,
+            _ => write!(output, r#""error":{{"code":-32601,"message":"method not found"}}}}"#),
         }
-        output.write_all(b"\n")?;
-        output.flush()?;
     }
 }
 

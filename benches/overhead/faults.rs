@@ -89,7 +89,7 @@ fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &E
 fn unanswered() -> io::Result<f64> {
     let mut daemon = Middle::mcpd(1, TOOLS, cores::MIDDLE)?;
     let mut agent = daemon.connect()?;
-    await_tools(&mut agent)?;
+    await_tools(&mut agent, 1)?;
     for _ in 0..PENDING {
         agent.send(&Request::call("echo__hang", "hello"))?;
     }
@@ -108,7 +108,7 @@ fn unanswered() -> io::Result<f64> {
 fn restart() -> io::Result<f64> {
     let mut daemon = Middle::mcpd(1, TOOLS, cores::MIDDLE)?;
     let mut agent = daemon.connect()?;
-    await_tools(&mut agent)?;
+    await_tools(&mut agent, 1)?;
     let start = kill_server(&daemon)?;
     await_answer(&mut agent, &Request::call("echo__echo", "hello"))?;
     let duration = start.elapsed();

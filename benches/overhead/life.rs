@@ -18,7 +18,7 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
         let mut agent = daemon.connect()?;
         starts.push(daemon.age().as_secs_f64() * 1e3);
         // A server that is stopped while it starts would be another measurement.
-        await_tools(&mut agent)?;
+        await_tools(&mut agent, 1)?;
         stops.push(daemon.stop()?.as_secs_f64() * 1e3);
     }
     table.single("exec to first agent answered", "ms", median(starts), Marker::AtMost(10.0));

@@ -1,8 +1,8 @@
 //! What mcpd costs, as ratios: one run measures an echo server reached directly, through a relay that copies bytes and parses
-//! nothing, and through mcpd.
+//! nothing, and through mcpd; and one that is reached by URL ([`http`]).
 //!
-//! `cargo bench` takes about a minute and a half, `cargo bench -- --quick` about ten seconds. Rounds of the three ways are
-//! interleaved, so that a noisy machine is noisy for all of them, and only the ratios are worth remembering. Nothing is asserted:
+//! `cargo bench` takes about two minutes, `cargo bench -- --quick` about twenty seconds; `--http` leaves out servers over pipes.
+//! Rounds of the three ways are interleaved, so that a noisy machine is noisy for all of them, and only the ratios are worth remembering. Nothing is asserted:
 //! a slow machine is no reason to fail a build.
 //!
 //! What is measured is mcpd as it is installed, which is built first; `MCPD=/usr/bin/mcpd cargo bench` measures that one instead.
@@ -15,6 +15,7 @@ mod cost;
 mod echo;
 mod executable;
 mod faults;
+mod http;
 mod life;
 mod middle;
 mod procfs;
@@ -51,21 +52,33 @@ fn main() -> io::Result<()> {
         [echo::MODE, tools] => echo::serve(tools.parse().map_err(io::Error::other)?),
         [relay::MODE, socket, tools] => relay::serve(socket, tools),
         [relay::LAUNCHED_MODE, socket] => relay::launched(socket),
-        _ if arguments.iter().any(|argument| argument == "--quick") => measure(&Effort::QUICK),
-        _ => measure(&Effort::FULL),
+        [http::server::MODE, core, addresses] => {
+            http::serve::serve(core.parse().map_err(io::Error::other)?, addresses.parse().map_err(io::Error::other)?)
+        }
+        _ => {
+            let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+            measure(if has("--quick") { &Effort::QUICK } else { &Effort::FULL }, has("--http"))
+        }
     }
 }
 
-fn measure(effort: &Effort) -> io::Result<()> {
+fn measure(effort: &Effort, only_http: bool) -> io::Result<()> {
     executable::build()?;
     cores::pin(None, cores::ENDS);
     // Whoever else is at work takes a core away, and then only the rows of one core mean anything.
     println!("load of the machine before the run: {}", procfs::load()?);
-    let mut table = Table::default();
+    if !only_http {
+        println!("{}", stdio(effort)?);
+    }
+    println!("\nServers over HTTP\n{}", http::measure(effort)?);
+    Ok(())
+}
+
+fn stdio(effort: &Effort) -> io::Result<Table> {
+    let mut table = Table::new(["direct", "relay", "mcpd"], 1);
     cost::measure(effort, &mut table)?;
     size::measure(&mut table)?;
     life::measure(effort, &mut table)?;
     faults::measure(effort, &mut table)?;
-    println!("{table}");
-    Ok(())
+    Ok(table)
 }

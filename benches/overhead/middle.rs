@@ -29,12 +29,17 @@ pub(crate) struct Middle {
 impl Middle {
     /// mcpd with `servers` echo servers of `tools` tools each; the first is called `echo`.
     pub(crate) fn mcpd(servers: usize, tools: usize, core: usize) -> io::Result<Self> {
-        let directory = TempDir::new()?;
-        let config = directory.path().join("mcpd.toml");
         let myself = std::env::current_exe()?;
         let server = format!("command = '{}'\nargs = ['{}', '{tools}']\n", myself.display(), echo::MODE);
         let names = ["echo".to_owned()].into_iter().chain((1..).map(|number| format!("echo-{number}")));
         let servers: String = names.take(servers).map(|name| format!("[servers.{name}]\n{server}")).collect();
+        Self::mcpd_with(&servers, core)
+    }
+
+    /// mcpd with this configuration.
+    pub(crate) fn mcpd_with(servers: &str, core: usize) -> io::Result<Self> {
+        let directory = TempDir::new()?;
+        let config = directory.path().join("mcpd.toml");
         fs::write(&config, servers)?;
         let mut command = Command::new(executable::path());
         command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(directory.path().join(RUN));

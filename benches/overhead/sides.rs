@@ -54,7 +54,7 @@ impl Side {
     fn launched(mut self) -> io::Result<Self> {
         if let Process::Middle(middle) = &self.process {
             let (launched, mut connection) = start(middle.launched()?)?;
-            await_tools(&mut connection)?;
+            await_tools(&mut connection, 1)?;
             (self.connection, self.launched) = (connection, Some(launched));
         }
         Ok(self)
@@ -62,7 +62,7 @@ impl Side {
 
     fn behind(mut middle: Middle, prefix: &'static str) -> io::Result<Self> {
         let mut connection = middle.connect()?;
-        await_tools(&mut connection)?;
+        await_tools(&mut connection, 1)?;
         Ok(Self { connection, agents: Vec::new(), prefix, process: Process::Middle(middle), launched: None })
     }
 
@@ -115,16 +115,16 @@ fn start(mut command: Command) -> io::Result<(Child, Connection)> {
     Ok((child, connection))
 }
 
-/// A daemon serves before its servers are up.
-pub(crate) fn await_tools(connection: &mut Connection) -> io::Result<()> {
+/// A daemon serves before its servers are up. `servers` of them have the tool `echo`.
+pub(crate) fn await_tools(connection: &mut Connection, servers: usize) -> io::Result<()> {
     let start = Instant::now();
     loop {
         connection.call(&Request::new("tools/list", "{}"))?;
-        if memchr::memmem::find(connection.last(), b"\"inputSchema\"").is_some() {
+        if memchr::memmem::find_iter(connection.last(), b"echo\",").count() == servers {
             return Ok(());
         }
         if start.elapsed() > PATIENCE {
-            return Err(io::Error::other("the server's tools are not listed"));
+            return Err(io::Error::other("the servers' tools are not listed"));
         }
         pause();
     }

@@ -36,7 +36,7 @@ fn session(table: &mut Table) -> io::Result<()> {
     let mut daemon = Middle::mcpd(1, 3, cores::MIDDLE)?;
     let request = Request::call("echo__echo", "hello");
     let mut first = daemon.connect()?;
-    await_tools(&mut first)?;
+    await_tools(&mut first, 1)?;
     first.call(&request)?;
     let before = procfs::memory_kib(daemon.pid(), "Rss")?;
     let mut agents = Vec::new();
@@ -56,7 +56,7 @@ fn session(table: &mut Table) -> io::Result<()> {
 /// their number, and what is a guard's own does not.
 fn guards(table: &mut Table) -> io::Result<()> {
     let mut daemon = Middle::mcpd(SERVERS, 3, cores::MIDDLE)?;
-    await_tools(&mut daemon.connect()?)?;
+    await_tools(&mut daemon.connect()?, SERVERS)?;
     let mut guards = procfs::descendants(daemon.pid())?;
     guards.retain(|&pid| procfs::name(pid).is_ok_and(|name| name == "mcpd-guard"));
     let mib = |key| -> io::Result<f64> {

@@ -10,9 +10,11 @@ use crate::stats::median;
 /// A distance marker of the design.
 #[derive(Clone, Copy)]
 pub(crate) enum Marker {
-    /// For the ratio of mcpd to the relay.
+    /// For the ratio of mcpd to what it is compared with.
     RatioAtMost(f64),
     RatioAtLeast(f64),
+    /// For the ratio of what mcpd adds to what it is compared with, in a row of its own.
+    AddedAtMost(f64),
     /// For what mcpd itself needs.
     AtMost(f64),
     /// Reported, but nobody promised anything.
@@ -23,7 +25,7 @@ impl Marker {
     /// The marker as it is printed, and whether it is kept.
     fn judge(self, value: f64, ratio: f64, unit: &str) -> (String, &'static str) {
         let (text, is_kept) = match self {
-            Self::RatioAtMost(limit) => (format!("≤ {limit}×"), ratio <= limit),
+            Self::RatioAtMost(limit) | Self::AddedAtMost(limit) => (format!("≤ {limit}×"), ratio <= limit),
             Self::RatioAtLeast(limit) => (format!("≥ {limit}×"), ratio >= limit),
             Self::AtMost(limit) => (format!("≤ {limit} {unit}"), value <= limit),
             Self::None => return (String::new(), ""),
@@ -32,18 +34,36 @@ impl Marker {
     }
 }
 
-#[derive(Default)]
 pub(crate) struct Table {
+    /// The last of them is mcpd.
+    ways: [&'static str; 3],
+    /// Which of them mcpd is compared with.
+    base: usize,
     rows: Vec<[String; 7]>,
 }
 
 impl Table {
+    pub(crate) fn new(ways: [&'static str; 3], base: usize) -> Self {
+        Self { ways, base, rows: Vec::new() }
+    }
+
     /// A row of all three ways, with one value a round for each.
     ///
     /// The ratio is the median of the rounds' ratios, not the ratio of the medians: neighbours in time share their noise.
     pub(crate) fn compare(&mut self, what: &str, unit: &str, rounds: &[Vec<f64>; 3], marker: Marker) {
-        let [_, relay, mcpd] = rounds;
-        let ratio = median(mcpd.iter().zip(relay).map(|(mcpd, relay)| mcpd / relay));
+        if let Marker::AddedAtMost(_) = marker {
+            self.push_compared(what, unit, rounds, Marker::None);
+            let base = &rounds[self.base];
+            let added = |way: &Vec<f64>| way.iter().zip(base).map(|(way, base)| way - base).collect();
+            let mut added: [Vec<f64>; 3] = rounds.each_ref().map(added);
+            added[self.base].clone_from(base);
+            return self.push_compared(&format!("{what}, added"), unit, &added, marker);
+        }
+        self.push_compared(what, unit, rounds, marker);
+    }
+
+    fn push_compared(&mut self, what: &str, unit: &str, rounds: &[Vec<f64>; 3], marker: Marker) {
+        let ratio = median(rounds[2].iter().zip(&rounds[self.base]).map(|(mcpd, base)| mcpd / base));
         let medians = rounds.each_ref().map(|side| median(side.iter().copied()));
         self.push(what, unit, medians, ratio, marker);
     }
@@ -55,9 +75,9 @@ impl Table {
 
     fn push(&mut self, what: &str, unit: &str, values: [f64; 3], ratio: f64, marker: Marker) {
         let (marker, verdict) = marker.judge(values[2], ratio, unit);
-        let [direct, relay, mcpd] = values.map(number);
+        let [first, second, mcpd] = values.map(number);
         let ratio = if ratio.is_nan() { number(ratio) } else { format!("{ratio:.2}×") };
-        self.rows.push([format!("{what} ({unit})"), direct, relay, mcpd, ratio, marker, verdict.to_owned()]);
+        self.rows.push([format!("{what} ({unit})"), first, second, mcpd, ratio, marker, verdict.to_owned()]);
     }
 }
 
@@ -75,7 +95,9 @@ impl fmt::Display for Table {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut grid = Grid::new();
         grid.load_style(ASCII_MARKDOWN);
-        grid.set_header(["", "direct", "relay", "mcpd", "mcpd ÷ relay", "marker", ""]);
+        let [first, second, mcpd] = self.ways;
+        let ratio = format!("{mcpd} ÷ {}", self.ways[self.base]);
+        grid.set_header(["", first, second, mcpd, &ratio, "marker", ""]);
         grid.add_rows(&self.rows);
         for column in grid.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -1,0 +1,105 @@
+//! What a call costs whose server is reached by URL: bare (a connection that is kept, nothing parsed), by the HTTP library that
+//! mcpd uses, and by an agent of mcpd.
+
+mod bare;
+mod library;
+pub(crate) mod serve;
+pub(crate) mod server;
+mod size;
+mod way;
+
+use std::io;
+
+use self::server::Answers;
+use self::way::Way;
+use crate::cost::{Row, measure_rows, thousands_a_second};
+use crate::echo::LARGE;
+use crate::stats::quantile;
+use crate::table::{Marker, Table};
+use crate::{Effort, cores};
+
+/// What a client of MCP sends with a message, beside where to and how long.
+const FIELDS: [(&str, &str); 5] = [
+    ("Accept", "application/json, text/event-stream"),
+    ("Content-Type", "application/json"),
+    ("Mcp-Session-Id", "0123456789abcdef"),
+    ("MCP-Protocol-Version", "2025-11-25"),
+    ("User-Agent", "bench"),
+];
+
+/// The two ends are on different cores: of each call bare wakes a core twice, mcpd four times.
+const CALLS: [Row<Way>; 8] = [
+    ("small call, p50", "µs", Marker::AddedAtMost(1.3), p50),
+    ("small call, p99", "µs", Marker::None, p99),
+    ("small call, CPU of the middle", "µs", Marker::None, cpu),
+    ("small call answered by an event, p50", "µs", Marker::AddedAtMost(1.3), event),
+    ("32 in flight, throughput", "1000/s", Marker::None, in_flight_32),
+    ("100 in flight, throughput", "1000/s", Marker::None, in_flight_100),
+    ("request of 1 MB, p50", "µs", Marker::None, large_requests),
+    ("reply of 1 MB, p50", "µs", Marker::None, large_replies),
+];
+
+/// All on one core: nobody waits for another core to wake.
+const CROWDED: [Row<Way>; 3] = [
+    ("small call on one core, p50", "µs", Marker::AddedAtMost(1.3), p50),
+    ("small call on one core, CPU of the middle", "µs", Marker::None, cpu),
+    ("100 in flight on one core, throughput", "1000/s", Marker::None, in_flight_100),
+];
+
+pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
+    let mut table = Table::new(["bare", "reqwest", "mcpd"], 0);
+    // A third of the rounds: what is to be seen here is no few per cent.
+    let effort = Effort { rounds: effort.rounds / 3, ..*effort };
+    measure_rows(&CALLS, || Way::all(cores::MIDDLE), &effort, &mut table)?;
+    measure_rows(&CROWDED, || Way::all(cores::ENDS), &effort, &mut table)?;
+    for window in [32, 100] {
+        let connections = Way::mcpd(cores::MIDDLE)?.connections(window)? as f64;
+        let what = format!("connections of {window} in flight");
+        table.single(&what, "connections", connections, Marker::AtMost(window as f64));
+    }
+    size::measure(&mut table)?;
+    Ok(table)
+}
+
+fn p50(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(way.times(Answers::Whole, ("echo", "hello"), effort.calls)?, 0.5))
+}
+
+fn p99(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(way.times(Answers::Whole, ("echo", "hello"), effort.calls)?, 0.99))
+}
+
+fn event(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(way.times(Answers::Events, ("echo", "hello"), effort.calls)?, 0.5))
+}
+
+fn cpu(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    let Some(before) = way.middle_cpu_nanos()? else { return Ok(f64::NAN) };
+    way.times(Answers::Whole, ("echo", "hello"), effort.calls)?;
+    let after = way.middle_cpu_nanos()?.unwrap_or(before);
+    Ok((after - before) as f64 / 1e3 / effort.calls as f64)
+}
+
+fn in_flight_32(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    Ok(thousands_a_second(effort.calls, way.in_flight(effort.calls, 32)?))
+}
+
+fn in_flight_100(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    Ok(thousands_a_second(effort.calls, way.in_flight(effort.calls, 100)?))
+}
+
+fn large_requests(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(way.times(Answers::Whole, ("swallow", &"x".repeat(LARGE)), effort.large_calls)?, 0.5))
+}
+
+fn large_replies(way: &mut Way, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(way.times(Answers::Whole, ("large", ""), effort.large_calls)?, 0.5))
+}
+
+/// What a head says of the length of its body.
+fn content_length(head: &[u8]) -> Option<usize> {
+    const NAME: &[u8] = b"content-length:";
+    let mut lines = head.split(|&byte| byte == b'\n');
+    let line = lines.find(|line| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))?;
+    std::str::from_utf8(&line[NAME.len()..]).ok()?.trim().parse().ok()
+}

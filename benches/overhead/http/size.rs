@@ -1,0 +1,34 @@
+//! What a server takes of the daemon's memory that is reached by URL and left alone.
+
+use std::io;
+
+use super::server::{Answers, Server};
+use crate::middle::{Middle, pause};
+use crate::table::{Marker, Table};
+use crate::{cores, procfs, sides};
+
+/// Enough for one to weigh something.
+const SERVERS: usize = 50;
+
+pub(crate) fn measure(table: &mut Table) -> io::Result<()> {
+    let [none, one, all] = [0, 1, SERVERS].map(daemon_kib);
+    let (none, one, all) = (none?, one?, all?);
+    table.single("the first idle server, RSS", "KiB", one - none, Marker::None);
+    table.single("each of fifty idle servers, RSS", "KiB", (all - none) / SERVERS as f64, Marker::AtMost(64.0));
+    Ok(())
+}
+
+/// Of a daemon with so many servers, each at an address of its own, whose tools are listed and whose streams are open.
+fn daemon_kib(servers: usize) -> io::Result<f64> {
+    let server = Server::start(cores::ENDS, servers.max(1))?;
+    let configured = server.addresses.iter().take(servers).zip(0..);
+    let configured: String = configured
+        .map(|(&address, number)| server.configured(&format!("server-{number}"), address, Answers::Whole))
+        .collect();
+    let mut daemon = Middle::mcpd_with(&configured, cores::MIDDLE)?;
+    sides::await_tools(&mut daemon.connect()?, servers)?;
+    while server.seen()?.1 < servers {
+        pause();
+    }
+    procfs::memory_kib(daemon.pid(), "Rss")
+}

@@ -98,6 +98,9 @@ async fn next(instance: &mut Instance) -> Result<Option<Result<Bytes, Bytes>>, H
     });
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
+        Arrival::Lost { request, lost } if instance.is_introducing(request) => {
+            return Err(HandshakeError::Closed(Closed::Parted(lost.parting())));
+        }
         other => {
             instance.arrive(other);
             return Ok(None);

@@ -35,6 +35,11 @@ impl Instance {
         }
     }
 
+    /// Whether the request of this id is the one that introduces mcpd.
+    pub(in crate::server) fn is_introducing(&mut self, request: u64) -> bool {
+        matches!(self.pending.get_mut(request.to_string().as_bytes()), Some(Owner::Initialize))
+    }
+
     /// What is not an agent's has no usable answer.
     pub(super) fn own_request_failed(&mut self, owner: Owner) -> Effect {
         match owner {

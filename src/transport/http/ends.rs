@@ -80,7 +80,7 @@ impl Lost {
     }
 
     /// What it means for all, if it is said to the first.
-    pub(super) fn parting(&self) -> Parting {
+    pub(crate) fn parting(&self) -> Parting {
         let unreachable = |reason: &String| Parting::Unreachable { reason: reason.clone(), retry_after: None };
         match self {
             Self::NotSent { reason } | Self::Cut { reason } => unreachable(reason),

@@ -32,7 +32,7 @@ pub(super) struct Listener {
 
 /// How one stream has ended.
 enum Ended {
-    /// It is worth to ask for it again: a stream was there, and said something or lasted.
+    /// It is worth to ask for it again: a stream was there, and said something, lasted, or can be gone on with.
     WasGood,
     /// The server cannot be reached.
     Unreachable(String),
@@ -99,20 +99,24 @@ impl Listener {
                 self.report.tell(News::Message(incoming, Ownership::Unknown)).await;
             }
         }
-        *last = flow.last_id().or(last.take());
+        // Servers that would rather be asked from time to time than keep a stream open say where it goes on, and end it (MCP
+        // 2025-11-25, `basic/transports`, "Listening for Messages from the Server").
+        let goes_on = flow.last_id();
+        let was_good = has_spoken || goes_on.is_some() || began.elapsed() >= GOOD;
+        *last = goes_on.or(last.take());
         *retry = flow.retry().or(*retry);
-        if has_spoken || began.elapsed() >= GOOD { Ended::WasGood } else { Ended::Failed }
+        if was_good { Ended::WasGood } else { Ended::Failed }
     }
 
-    /// Reads the one stream of a server of 2024-11-05, which says first where messages are to be sent to.
-    pub(super) async fn attend_old(self) {
-        let parting = self.old_stream().await;
+    /// Reads the one stream of a server of 2024-11-05, which says first where messages are to be sent to. One that has none is no
+    /// such server either, so what it said to what was posted (`refusal`) is what is wrong.
+    pub(super) async fn attend_old(self, refusal: Parting) {
+        let parting = self.old_stream(refusal).await;
         self.report.tell(News::Parted(parting)).await;
     }
 
-    async fn old_stream(&self) -> Parting {
+    async fn old_stream(&self, refusal: Parting) -> Parting {
         let place = self.report.place();
-        let unfit = |what: String| Parting::Unfit { what };
         let response = match place.listen(None).await {
             Ok((response, learnt)) => {
                 self.report.learnt(learnt).await;
@@ -123,9 +127,8 @@ impl Listener {
             }
             Err(Unanswered::LoginNeeded(why)) => return Parting::LoginNeeded { why },
         };
-        let status = response.status();
-        if !status.is_success() || Content::of(response.headers()) != Content::Events {
-            return unfit(format!("speaks neither streamable HTTP nor HTTP+SSE: it answers GET with HTTP {status}"));
+        if !response.status().is_success() || Content::of(response.headers()) != Content::Events {
+            return refusal;
         }
         let base = response.url().clone();
         let mut flow = Flow::new(response, self.max);
@@ -135,7 +138,7 @@ impl Listener {
                 Said::TooLarge => {}
                 Said::Endpoint(text) => match endpoint(&base, &text) {
                     Ok(url) => self.report.tell(News::Endpoint(url)).await,
-                    Err(what) => return unfit(what),
+                    Err(what) => return Parting::Unfit { what },
                 },
             }
         }

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::Parting;
 use super::report::Source;
 
 /// How far the way is open.
@@ -28,8 +27,6 @@ pub(super) enum Phase {
     Seeking {
         line: Bytes,
         request: Option<u64>,
-        /// What it said to what was posted where its stream is.
-        refusal: Parting,
     },
     /// All answers come on the listener's stream.
     OpenOld,

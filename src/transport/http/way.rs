@@ -206,7 +206,7 @@ impl Http {
                 }
             }
             News::Endpoint(url) => {
-                if let Phase::Seeking { line, request, .. } = std::mem::replace(&mut self.phase, Phase::OpenOld) {
+                if let Phase::Seeking { line, request } = std::mem::replace(&mut self.phase, Phase::OpenOld) {
                     self.desk.change(|place| place.set_url(url));
                     self.exchange(line, request);
                 }
@@ -224,13 +224,7 @@ impl Http {
                 let lost = Lost::Cut { reason: "did not answer".to_owned() };
                 return open.request.map(|request| Ok(Arrival::Lost { request, lost }));
             }
-            News::Parted(parting) => {
-                self.parting = Some(match (parting, &self.phase) {
-                    // It is no server of 2024-11-05 either, so what it said first is what is wrong.
-                    (Parting::Unfit { .. }, Phase::Seeking { refusal, .. }) => refusal.clone(),
-                    (parting, _) => parting,
-                });
-            }
+            News::Parted(parting) => self.parting = Some(parting),
         }
         None
     }
@@ -265,9 +259,9 @@ impl Http {
                     self.parting.get_or_insert_with(|| lost.parting());
                     return None;
                 }
-                self.phase = Phase::Seeking { line: line.clone(), request: open.request, refusal: lost.parting() };
+                self.phase = Phase::Seeking { line: line.clone(), request: open.request };
                 let listener = self.listener();
-                self.run(listener.attend_old());
+                self.run(listener.attend_old(lost.parting()));
                 return None;
             }
             Phase::Introducing { .. } => self.introduced(source),

@@ -57,6 +57,7 @@ mod passes_logs;
 mod points_clients;
 mod prints_json;
 mod prints_manuals;
+mod reaches_by_url;
 mod reconnects;
 mod refuses_bad_config;
 mod refuses_bad_directories;

@@ -158,8 +158,13 @@ impl Response {
 
     /// 200 with an event stream, and what writes it.
     pub(crate) fn events() -> (Writer, Self) {
+        Self::stream("text/event-stream")
+    }
+
+    /// 200 with a body of this type, and what writes it.
+    pub(crate) fn stream(content_type: &str) -> (Writer, Self) {
         let (writer, pieces) = stream();
-        (writer, Self { body: Body::Stream(pieces), ..Self::body("text/event-stream", "") })
+        (writer, Self { body: Body::Stream(pieces), ..Self::body(content_type, "") })
     }
 
     /// The whole answer as bytes, head included; then the connection is closed.

@@ -22,5 +22,6 @@ pub(crate) use self::front::{Answers, Front, Manner};
 pub(crate) use self::locked::Locked;
 pub(crate) use self::message::{Request, Response};
 pub(crate) use self::server::HttpServer;
+pub(crate) use self::stream::Writer;
 pub(crate) use self::tls::{Tls, authority};
 pub(crate) use self::tunnel::Tunnel;

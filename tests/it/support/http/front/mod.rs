@@ -14,6 +14,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use self::session::{Launch, Session};
 use super::locked::Locked;
 use super::message::{Request, Response};
@@ -122,6 +124,16 @@ impl Front {
         *self.sessions.instead.lock() = Some(Arc::new(instead));
     }
 
+    /// From now on calls of this tool of the server's are answered so, by the id of the request.
+    pub(crate) fn at_tool(&self, tool: &'static str, answer: impl Fn(&Value) -> Response + Send + Sync + 'static) {
+        self.instead(move |request| is_call(request, tool).then(|| answer(&request.json()["id"])));
+    }
+
+    /// How often calls of this tool came.
+    pub(crate) fn calls(&self, tool: &str) -> usize {
+        self.http.count(|request| is_call(request, tool))
+    }
+
     /// From now on the server answers everything itself.
     pub(crate) fn as_before(&self) {
         *self.sessions.instead.lock() = None;
@@ -147,10 +159,19 @@ impl Front {
         self.sessions.all().iter().for_each(|(_, session)| session.routes().end_streams());
     }
 
+    /// Says this where what is not about a request is said.
+    pub(crate) fn say(&self, message: &str) {
+        self.sessions.all().iter().for_each(|(_, session)| session.routes().take(message));
+    }
+
     /// How many streams are open that are not about a request.
     pub(crate) fn listeners(&self) -> usize {
         self.sessions.all().iter().filter(|(_, session)| session.routes().is_listened_to()).count()
     }
+}
+
+fn is_call(request: &Request, tool: &str) -> bool {
+    request.rpc() == "tools/call" && request.json()["params"]["name"] == tool
 }
 
 impl Drop for Front {

@@ -1,0 +1,59 @@
+//! A server that is reached by its URL is a server like any other, whatever its answers, its streams and its connections do.
+//!
+//! `answers` (what passes in each manner of HTTP) · `policy` (who is shown what) · `listens` (what a server says by itself) ·
+//! `resumes` (streams that break off) · `sessions` (of HTTP) · `old` (HTTP+SSE) · `waits` (servers that are away, or want to be
+//! left alone) · `bodies` (answers that are none, or without measure) · `redirects` · `cuts` (connections cut anywhere).
+
+mod answers;
+mod bodies;
+mod cuts;
+mod listens;
+mod old;
+mod policy;
+mod redirects;
+mod resumes;
+mod sessions;
+mod waits;
+
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use crate::support::http::{Front, Manner};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments};
+
+/// A scripted server behind HTTP as `a`, and a daemon that has it and `good`, which is run by a command. The daemon is to be
+/// dropped first, so that it can take leave.
+fn start(manner: Manner) -> (Front, Daemon) {
+    start_with(manner, "", |server| server)
+}
+
+/// The same with flags, and with more in the server's table.
+fn start_with(manner: Manner, flags: &str, change: impl FnOnce(Server) -> Server) -> (Front, Daemon) {
+    let place = Place::new();
+    let front = Front::start(&place, "a", flags, manner);
+    let daemon = beside(change(front.server()), &place);
+    (front, daemon)
+}
+
+/// A daemon with a server and `good`.
+fn beside(server: Server, place: &Rc<Place>) -> Daemon {
+    Setup::with(server).server(Server::named("good")).start_in(place)
+}
+
+/// Fails unless both servers do what they are called for, and nothing was said that the test has not read. What tests have
+/// answered otherwise is `echo`.
+#[track_caller]
+fn expect_well(agent: &mut Agent) {
+    for server in ["a", "good"] {
+        arguments(&agent.call(&format!("{server}__sleep"), &json!({"ms": 0})));
+    }
+    agent.expect_quiet();
+}
+
+/// Fails unless this is an error with this code, which says this of what was done.
+#[track_caller]
+fn expect_error(answer: &Value, code: i64, outcome: &str) {
+    let error = &answer["error"];
+    assert_eq!((&error["code"], &error["data"]["outcome"]), (&json!(code), &json!(outcome)), "{answer}");
+}

@@ -1,0 +1,232 @@
+//! What an agent gets of a server, in each manner of HTTP, and what the server gets of mcpd.
+
+use serde_json::{Value, json};
+
+use super::{beside, expect_error, expect_well, start, start_with};
+use crate::support::http::{Front, Manner, Request, Response};
+use crate::support::{Agent, Daemon, Place, arguments, result, until};
+
+const MANNERS: [fn() -> Manner; 3] = [Manner::default, Manner::json, Manner::old];
+
+/// What both servers answer to a call, but for what must differ.
+fn both(agent: &mut Agent, tool: &str, arguments: &Value) -> [Value; 2] {
+    ["a", "good"].map(|server| {
+        let mut answer = agent.call(&format!("{server}__{tool}"), arguments);
+        answer["id"].take();
+        if answer["result"]["structuredContent"].is_object() {
+            answer["result"]["structuredContent"]["pid"].take();
+        }
+        answer
+    })
+}
+
+#[test]
+fn a_server_by_url_lists_and_answers_as_the_same_program_does_over_pipes() {
+    for manner in MANNERS {
+        let (_front, daemon) = start(manner());
+        let mut agent = Agent::ready(&daemon);
+        let id = agent.ask("tools/list", &json!({}));
+        let listed = agent.next_line().expect("a list");
+        let tools = serde_json::from_str::<Value>(&listed).expect("JSON")["result"]["tools"].clone();
+        let of = |server: &str| -> Vec<String> {
+            let prefix = format!("\"name\":\"{server}__");
+            let all = tools.as_array().expect("a list").iter().map(ToString::to_string);
+            all.filter(|tool| tool.contains(&prefix)).map(|tool| tool.replace(&prefix, "\"name\":\"")).collect()
+        };
+        assert_eq!((of("a").len(), of("a")), (25, of("good")), "{id}");
+        assert_eq!(listed.matches(r#""zeta":1.10"#).count(), 50, "numbers are spelt as they came");
+        let calls = [
+            ("echo", json!({"n": 1, "text": "é\n"})),
+            ("fail", json!({"code": -5, "message": "no"})),
+            ("refuse", json!({})),
+            ("big", json!({"bytes": 300_000})),
+            ("dribble", json!({})),
+            ("none", json!({})),
+        ];
+        for (tool, arguments) in calls {
+            let [ours, theirs] = both(&mut agent, tool, &arguments);
+            let ours: Value = serde_json::from_str(&ours.to_string().replace("a__", "good__")).expect("JSON");
+            assert_eq!(ours, theirs, "{tool}");
+        }
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn progress_comes_in_order_and_before_the_answer_it_belongs_to() {
+    for manner in [Manner::default(), Manner::old(), Manner { has_event_ids: false, ..Manner::default() }] {
+        let (_front, daemon) = start(manner);
+        let mut agent = Agent::ready(&daemon);
+        let call = agent.ask(
+            "tools/call",
+            &json!({"name": "a__progress", "arguments": {"n": 5, "every": 5}, "_meta": {"progressToken": "mine"}}),
+        );
+        for step in 1..=5 {
+            let told = agent.next();
+            assert_eq!((&told["params"]["progress"], &told["params"]["progressToken"]), (&json!(step), &json!("mine")));
+        }
+        arguments(&agent.answer(&call));
+        agent.expect_quiet();
+    }
+}
+
+/// The requests that came behind the handshake's first.
+fn later(front: &Front) -> Vec<Request> {
+    front.http().requests().into_iter().skip_while(|request| request.rpc() != "initialize").skip(1).collect()
+}
+
+#[test]
+fn each_request_carries_what_the_protocol_asks_for_and_what_is_configured() {
+    let (front, daemon) =
+        start_with(Manner::default(), "", |server| server.line("headers = { X-Key = \"${KEY:-k}\" }"));
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__echo", &json!({})));
+    let listening = front.http().wait_request("the stream is asked for", |request| request.method == "GET");
+    assert_eq!(listening.header("accept"), Some("text/event-stream"));
+    let first = front.http().requests().remove(0);
+    assert_eq!(
+        (first.rpc(), first.header("mcp-session-id"), first.header("mcp-protocol-version")),
+        ("initialize".into(), None, None)
+    );
+    let later = later(&front);
+    let session = later[0].header("mcp-session-id").expect("a session").to_owned();
+    assert!(later.len() >= 4);
+    for request in &later {
+        assert_eq!(request.header("mcp-session-id"), Some(&*session), "{}", request.head());
+        assert_eq!(request.header("mcp-protocol-version"), Some("2025-11-25"), "{}", request.head());
+    }
+    for request in front.http().requests() {
+        assert_eq!(request.header("x-key"), Some("k"), "{}", request.head());
+        assert!(request.header("user-agent").is_some_and(|agent| agent.starts_with("mcpd/")), "{}", request.head());
+        assert_eq!((request.header("cookie"), request.header("referer")), (None, None));
+    }
+    drop(agent);
+    drop(daemon);
+    let last = front.http().requests().pop().expect("requests");
+    assert_eq!((&*last.method, last.header("mcp-session-id")), ("DELETE", Some(&*session)));
+    assert_eq!(last.header("x-key"), Some("k"));
+}
+
+#[test]
+fn the_version_that_a_server_chooses_is_the_one_that_it_is_told() {
+    for version in ["2025-03-26", "2025-06-18"] {
+        let (front, daemon) = start_with(Manner::json(), &format!("--protocol {version}"), |server| server);
+        arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+        let call = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+        assert_eq!(call.header("mcp-protocol-version"), Some(version));
+    }
+}
+
+#[test]
+fn whatever_a_notification_is_answered_with_the_server_is_served() {
+    let ways: [fn() -> Response; 6] = [
+        || Response::status(200),
+        || Response::status(204),
+        || Response::status(400),
+        || Response::status(500),
+        || Response::json(&json!({"jsonrpc": "2.0", "result": {}})),
+        || Response::body("text/event-stream", ": nothing\n\n"),
+    ];
+    for (number, way) in ways.into_iter().enumerate() {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "", Manner::default());
+        front.instead(move |request| request.rpc().starts_with("notifications/").then(way));
+        let daemon = beside(front.server(), &place);
+        let mut agent = Agent::ready(&daemon);
+        arguments(&agent.call("a__echo", &json!({})));
+        assert_eq!(front.http().count(|request| request.rpc() == "notifications/initialized"), 1, "{number}");
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn a_call_that_is_cancelled_is_cancelled_at_the_server_under_the_id_it_knows() {
+    for manner in MANNERS {
+        let (front, daemon) = start(manner());
+        let mut agent = Agent::ready(&daemon);
+        let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+        let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        let told = front.http().wait_request("the cancellation", |request| request.rpc() == "notifications/cancelled");
+        assert_eq!(told.json()["params"]["requestId"], sent.json()["id"]);
+        expect_well(&mut agent);
+    }
+}
+
+/// Has many calls at once, answered out of order.
+fn crowd(daemon: &Daemon) {
+    let mut agent = Agent::ready(daemon);
+    let calls: Vec<_> = (0..100).map(|n| (n, agent.start_call("a__sleep", &json!({"ms": n % 7, "n": n})))).collect();
+    for (n, call) in calls {
+        assert_eq!(arguments(&agent.answer(&call))["n"], n);
+    }
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_hundred_calls_at_once_each_get_their_own_answer_over_connections_that_are_used_again() {
+    for manner in MANNERS {
+        let (front, daemon) = start(manner());
+        crowd(&daemon);
+        crowd(&daemon);
+        assert_eq!(front.calls("sleep"), 200);
+        let (mut agent, before) = (Agent::ready(&daemon), front.http().accepted());
+        for _ in 0..50 {
+            arguments(&agent.call("a__echo", &json!({})));
+        }
+        let more = front.http().accepted() - before;
+        assert!(more < 5, "{more} new connections for calls one after the other");
+    }
+}
+
+/// Case I4.
+#[test]
+fn a_server_that_hangs_up_on_a_call_is_not_called_again_for_it() {
+    for manner in [Manner::default(), Manner::json()] {
+        let (front, daemon) = start(manner);
+        let mut agent = Agent::ready(&daemon);
+        front.at_tool("echo", |_| Response::hang_up());
+        expect_error(&agent.call("a__echo", &json!({})), -31001, "unknown");
+        assert_eq!(front.calls("echo"), 1);
+        expect_well(&mut agent);
+        assert_eq!(daemon.row("a")["restarts"], 0);
+    }
+}
+
+#[test]
+fn a_server_whose_process_dies_ends_its_calls_once_and_is_there_again() {
+    for manner in MANNERS {
+        let (front, daemon) = start_with(manner(), "", |server| server);
+        let mut agent = Agent::ready(&daemon);
+        let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+        front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+        expect_error(&agent.call("a__die", &json!({})), -31001, "unknown");
+        expect_error(&agent.answer(&slow), -31001, "unknown");
+        until("it answers again", || {
+            let answer = agent.call("a__echo", &json!({}));
+            answer["error"].is_null().then(|| result(&answer).clone())
+        });
+        assert_eq!((front.calls("sleep"), front.calls("die")), (1, 1));
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn without_sessions_ids_of_events_or_a_stream_a_server_is_served_all_the_same() {
+    for manner in [Manner::default(), Manner::json()] {
+        let bare = Manner { has_sessions: false, has_event_ids: false, has_stream: false, ..manner };
+        let (front, daemon) = start(bare);
+        let mut agent = Agent::ready(&daemon);
+        arguments(&agent.call("a__echo", &json!({})));
+        expect_well(&mut agent);
+        assert_eq!(daemon.row("a")["restarts"], 0);
+        drop(agent);
+        drop(daemon);
+        assert_eq!(
+            front.http().count(|request| request.method == "GET"),
+            1,
+            "a stream that is not there is not asked for again"
+        );
+        assert_eq!(front.http().count(|request| request.method == "DELETE"), 0);
+    }
+}

@@ -1,0 +1,196 @@
+//! Answers of every framing and shape, answers that are none, and such without measure: each call ends once, and nothing else is
+//! the worse for it.
+
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::{expect_error, expect_well, start, start_with};
+use crate::support::http::{Front, Manner, Response, Writer};
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, resident_kib, result};
+
+fn answer(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"content": [], "n": 1}})
+}
+
+#[test]
+fn however_an_answer_is_framed_it_is_the_same_answer() {
+    let (front, daemon) = start(Manner::json());
+    let mut agent = Agent::ready(&daemon);
+    let framings: [fn(&Value) -> Response; 8] = [
+        |id| Response::json(&answer(id)),
+        |id| Response::json(&answer(id)).chunked(1),
+        |id| Response::json(&answer(id)).until_end(),
+        |id| Response::json(&answer(id)).header("connection", "close"),
+        |id| Response::raw(format!("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{}", answer(id))),
+        |id| Response::body("Application/JSON; charset=utf-8", answer(id).to_string()),
+        |id| Response::body("text/event-stream", format!("data: {}\n\n", answer(id))),
+        |id| {
+            Response::body("text/event-stream;charset=utf-8", format!(": hi\r\ndata:{}\r\n\r\n", answer(id))).chunked(1)
+        },
+    ];
+    for (number, framing) in framings.into_iter().enumerate() {
+        front.at_tool("echo", framing);
+        assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1, "framing {number}");
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn json_over_several_lines_reaches_agents_on_one() {
+    let (front, daemon) = start(Manner::default());
+    let mut agent = Agent::ready(&daemon);
+    let pretty = |id: &Value| serde_json::to_string_pretty(&answer(id)).expect("JSON");
+    let events = move |id: &Value, end: &str| {
+        let lines: String = pretty(id).lines().map(|line| format!("data: {line}{end}")).collect();
+        Response::body("text/event-stream", format!("{lines}{end}"))
+    };
+    front.at_tool("echo", move |id| Response::body("application/json", pretty(id).replace('\n', "\r\n")));
+    assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
+    for end in ["\n", "\r\n", "\r"] {
+        front.at_tool("echo", move |id| events(id, end));
+        assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
+    }
+    expect_well(&mut agent);
+}
+
+/// Case I7.
+#[test]
+fn what_is_no_answer_ends_its_call_with_one_well_formed_error() {
+    let (front, daemon) = start_with(Manner::default(), "", |server| server.line("call_timeout = \"20s\""));
+    let mut agent = Agent::ready(&daemon);
+    let oddities: [fn(&Value) -> Response; 13] = [
+        |_| Response::body("text/html", "<!doctype html><title>Welcome</title>"),
+        |id| Response::body("text/plain", answer(id).to_string()),
+        |id| {
+            Response::body("application/json", answer(id).to_string())
+                .header("content-type", "text/html")
+                .with_status(203)
+        },
+        |_| Response::body("application/json", "{\"jsonrpc\": \"2.0\", "),
+        |_| Response::body("application/json", ""),
+        |_| Response::body("application/json", b"\xff\xfe".to_vec()),
+        |_| Response::json(&json!({"jsonrpc": "2.0", "id": 987_654, "result": {}})),
+        |id| Response::json(&json!({"jsonrpc": "2.0", "id": id})),
+        |id| {
+            Response::json(&json!({"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "both"}}))
+        },
+        |_| Response::json(&json!([])),
+        |_| Response::status(202),
+        |_| Response::status(204),
+        |_| Response::body("text/event-stream", "data: prose\n\nevent: other\ndata: {}\n\n"),
+    ];
+    let count = oddities.len();
+    for (number, odd) in oddities.into_iter().enumerate() {
+        front.at_tool("echo", odd);
+        // `Agent::answer` fails on a response with both ends or none.
+        let answer = agent.call("a__echo", &json!({}));
+        if number != 2 {
+            code(&answer);
+        }
+        assert_eq!(front.calls("echo"), number + 1, "{answer}");
+    }
+    assert_eq!(front.calls("echo"), count);
+    expect_well(&mut agent);
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+/// Case I7.
+#[test]
+fn answers_to_what_was_not_asked_reach_nobody_and_the_first_of_two_counts() {
+    let (front, daemon) = start(Manner::default());
+    let mut agent = Agent::ready(&daemon);
+    front.at_tool("echo", |id| {
+        let strange = json!({"jsonrpc": "2.0", "id": 987_654, "result": {"n": 0}});
+        let second = json!({"jsonrpc": "2.0", "id": id, "result": {"n": 2}});
+        Response::body("text/event-stream", format!("data: {strange}\n\ndata: {}\n\ndata: {second}\n\n", answer(id)))
+    });
+    assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
+    daemon.wait_row("a", "counts what is stray", |row| row["stray_responses"] == 2);
+    expect_well(&mut agent);
+}
+
+#[test]
+fn where_batches_were_negotiated_one_may_answer() {
+    let (front, daemon) = start_with(Manner::json(), "--protocol 2025-03-26", |server| server);
+    let mut agent = Agent::ready(&daemon);
+    let batch = |id: &Value| json!([{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}, answer(id)]);
+    front.at_tool("echo", move |id| Response::json(&batch(id)));
+    assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
+    front.at_tool("echo", move |id| Response::body("text/event-stream", format!("data: {}\n\n", batch(id))));
+    assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
+    (0..2).for_each(|_| drop(agent.expect_notification("notifications/message")));
+    expect_well(&mut agent);
+}
+
+/// A daemon with a small message cap.
+fn narrow() -> (Front, Daemon) {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::default());
+    let setup = Setup::with(front.server().line("tool_timeouts = { echo = \"3s\" }")).server(Server::named("good"));
+    let daemon = setup.head("[daemon]\nmax_message = \"256KiB\"").start_in(&place);
+    (front, daemon)
+}
+
+/// Writes this for as long as somebody reads it, at most a gigabyte.
+fn without_end(head: &'static str, piece: Vec<u8>, response: (Writer, Response)) -> Response {
+    let (writer, response) = response;
+    thread::spawn(move || {
+        let mut left = (1_usize << 30) / piece.len();
+        let _ = writer.write(head);
+        while left > 0 && writer.write(&piece) {
+            left -= 1;
+        }
+    });
+    response
+}
+
+/// Case I8.
+#[test]
+fn answers_over_the_limit_fail_their_call_alone_in_bounded_memory() {
+    let (front, daemon) = narrow();
+    let mut agent = Agent::ready(&daemon);
+    expect_well(&mut agent);
+    let before = resident_kib(daemon.pid());
+    let large: [fn(&Value) -> Response; 6] = [
+        |id| Response::json(&json!({"jsonrpc": "2.0", "id": id, "result": {"big": "x".repeat(300 << 10)}})),
+        |id| {
+            Response::json(&json!({"jsonrpc": "2.0", "id": id, "result": {"big": "x".repeat(300 << 10)}}))
+                .chunked(1 << 10)
+        },
+        |id| Response::body("text/event-stream", format!("data: {}{id}\n\n", "x".repeat(300 << 10))),
+        |_| without_end("", vec![b'x'; 64 << 10], Response::stream("application/json")),
+        |_| without_end("data: ", vec![b'x'; 64 << 10], Response::events()),
+        |_| without_end("", [&b"data: "[..], &[b'x'; 1 << 10], b"\n"].concat(), Response::events()),
+    ];
+    for (number, large) in large.into_iter().enumerate() {
+        front.at_tool("echo", large);
+        let answer = agent.call("a__echo", &json!({}));
+        assert_eq!(code(&answer), -31006, "{number}: {answer}");
+        expect_well(&mut agent);
+    }
+    let grown = resident_kib(daemon.pid()).saturating_sub(before);
+    assert!(grown < 24 << 10, "{grown} KiB more");
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+/// Case I8.
+#[test]
+fn a_stream_without_end_that_never_answers_costs_its_call_the_timeout_and_no_memory() {
+    let (front, daemon) = narrow();
+    let mut agent = Agent::ready(&daemon);
+    expect_well(&mut agent);
+    let before = resident_kib(daemon.pid());
+    let noise =
+        [": nothing\n\n".repeat(1_000), "id: 1\nretry: 5\n".repeat(1_000), "event: other\ndata: {}\n\n".repeat(1_000)];
+    for noise in noise {
+        front.at_tool("echo", move |_| without_end("", noise.clone().into(), Response::events()));
+        let silent = agent.start_call("a__echo", &json!({}));
+        result(&agent.call("a__sleep", &json!({"ms": 0})));
+        expect_error(&agent.answer(&silent), -31002, "unknown");
+    }
+    front.as_before();
+    expect_well(&mut agent);
+    let grown = resident_kib(daemon.pid()).saturating_sub(before);
+    assert!(grown < 24 << 10, "{grown} KiB more");
+}

@@ -1,0 +1,102 @@
+//! What a server says by itself, on its own stream or on that of a call, reaches whom it is for; answers go back by POST.
+
+use serde_json::{Value, json};
+
+use super::{expect_well, start, start_with};
+use crate::support::http::{Answers, Front, Manner};
+use crate::support::{Agent, Daemon, arguments, result, until};
+
+const MANNERS: [fn() -> Manner; 3] = [Manner::default, Manner::json, Manner::old];
+
+fn able(daemon: &Daemon) -> Agent {
+    Agent::able(daemon, &json!({"sampling": {}, "elicitation": {}}))
+}
+
+fn listened_to(front: &Front) {
+    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+}
+
+#[test]
+fn a_changed_list_is_told_and_read_anew() {
+    for manner in MANNERS {
+        let (front, daemon) = start(manner());
+        let mut agent = Agent::ready(&daemon);
+        assert!(agent.tools().contains(&"a__umask".to_owned()));
+        listened_to(&front);
+        arguments(&agent.call("a__mutate_tools", &json!({"add": ["fresh"], "remove": ["umask"]})));
+        agent.expect_notification("notifications/tools/list_changed");
+        let tools = agent.tools();
+        assert!(tools.contains(&"a__fresh".to_owned()) && !tools.contains(&"a__umask".to_owned()), "{tools:?}");
+        arguments(&agent.call("a__fresh", &json!({})));
+        agent.expect_quiet();
+    }
+}
+
+/// What the client answered, as the server got it.
+fn got(answer: &Value) -> Value {
+    result(answer)["structuredContent"].clone()
+}
+
+#[test]
+fn what_a_server_asks_reaches_the_agent_and_the_answer_goes_back_by_post() {
+    for manner in MANNERS {
+        let (front, daemon) = start(manner());
+        let mut agent = able(&daemon);
+        listened_to(&front);
+        for method in ["sampling/createMessage", "elicitation/create"] {
+            let params = json!({"method": method, "params": {"messages": [], "n": 1.5}});
+            let call = agent.start_call("a__ask_client", &params);
+            let question = agent.expect_request(method);
+            assert_eq!(question["params"], params["params"]);
+            agent.respond(&question, &json!({"content": method}));
+            assert_eq!(got(&agent.answer(&call))["result"], json!({"content": method}));
+        }
+        let posted = front.http().requests();
+        let answers = posted.iter().filter(|request| request.method == "POST" && request.json()["method"].is_null());
+        assert_eq!(answers.filter(|request| !request.json()["result"]["content"].is_null()).count(), 2);
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn mcpd_answers_what_is_its_own_to_answer() {
+    for manner in MANNERS {
+        let (front, daemon) = start_with(manner(), "", |server| server.line("roots = [\"/data/notes\"]"));
+        let mut agent = Agent::ready(&daemon);
+        listened_to(&front);
+        let mut ask = |method: &str| got(&agent.call("a__ask_client", &json!({ "method": method })));
+        assert_eq!(ask("ping")["result"], json!({}));
+        assert_eq!(ask("roots/list")["result"]["roots"][0]["uri"], "file:///data/notes");
+        assert_eq!(ask("sampling/createMessage")["error"]["code"], -32601);
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn a_server_that_asks_and_announces_in_the_first_instant_is_heard() {
+    for manner in MANNERS {
+        let flags = "--ask-at-start roots/list --late-tools 0";
+        let (_front, daemon) = start_with(manner(), flags, |server| server.line("roots = [\"/data/notes\"]"));
+        daemon.wait_journal("a", "file:///data/notes");
+        let mut agent = Agent::ready(&daemon);
+        until("the late tool is listed", || agent.tools().contains(&"a__late".to_owned()).then_some(()));
+        arguments(&agent.call("a__late", &json!({})));
+        // Whether it was told or had it in its first list, depends.
+        agent.hang_up();
+    }
+}
+
+#[test]
+fn what_is_asked_on_the_stream_of_a_call_reaches_the_agent_of_that_call_while_others_have_calls() {
+    let (front, daemon) = start(Manner { answers: Answers::Events, ..Manner::default() });
+    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let busy = other.start_call("a__sleep", &json!({"ms": 60_000}));
+    front.http().wait_request("the other's call", |request| request.rpc() == "tools/call");
+    let call = one.start_call("a__ask_client", &json!({"method": "elicitation/create", "params": {"message": "who?"}}));
+    let question = one.expect_request("elicitation/create");
+    one.respond(&question, &json!({"action": "decline"}));
+    assert_eq!(got(&one.answer(&call))["result"], json!({"action": "decline"}));
+    one.expect_quiet();
+    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+    other.expect_quiet();
+}

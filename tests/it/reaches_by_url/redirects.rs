@@ -1,0 +1,77 @@
+//! A server may move within its origin, and nothing of what is configured for it goes anywhere else.
+
+use serde_json::json;
+
+use super::{beside, expect_well};
+use crate::support::http::{Front, HttpServer, Manner, Response};
+use crate::support::{Agent, Place, Server, arguments, until};
+
+const SECRET: &str = "headers = { Authorization = \"Bearer s3cret\", X-Key = \"s3cret\" }";
+
+#[test]
+fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
+    for status in [301, 302, 307, 308] {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "", Manner::default());
+        front.instead(move |request| {
+            (request.path == "/old").then(|| Response::status(status).header("location", "/mcp"))
+        });
+        let daemon = beside(Server::at("a", &front.http().url("/old")).line(SECRET), &place);
+        let mut agent = Agent::ready(&daemon);
+        assert_eq!(arguments(&agent.call("a__echo", &json!({"n": status}))), &json!({"n": status}));
+        expect_well(&mut agent);
+        for request in front.http().requests() {
+            assert_eq!(request.header("authorization"), Some("Bearer s3cret"), "{}", request.head());
+        }
+    }
+}
+
+/// Case I10.
+#[test]
+fn a_redirect_to_another_origin_is_refused_and_nobody_there_sees_anything() {
+    let elsewhere = HttpServer::start(|_| Response::unexpected());
+    let (same_host, other_name) = (elsewhere.url("/mcp"), elsewhere.url("/mcp").replace("127.0.0.1", "localhost"));
+    for location in
+        [same_host.clone(), other_name, same_host.replace("http:", ""), same_host.replace("http:", "https:")]
+    {
+        let place = Place::new();
+        let http = HttpServer::start({
+            let location = location.clone();
+            move |_| Response::status(307).header("location", &location)
+        });
+        let daemon = beside(Server::at("a", &http.url("/mcp")).line(SECRET), &place);
+        let row = daemon.wait_row("a", "says why", |row| row["reason"].is_string());
+        assert!(!row.to_string().contains("s3cret") && !daemon.log().contains("s3cret"), "{row}");
+        assert!(row["reason"].to_string().contains("origin"), "{location}: {row}");
+        arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
+    }
+    assert_eq!(elsewhere.accepted(), 0);
+}
+
+/// Case I10.
+#[test]
+fn redirects_that_lead_nowhere_end() {
+    let place = Place::new();
+    let http = HttpServer::start(|request| Response::status(308).header("location", &request.path));
+    let daemon = beside(Server::at("a", &http.url("/mcp")), &place);
+    daemon.wait_row("a", "says why", |row| row["reason"].is_string());
+    let first = http.count(|_| true);
+    assert!(first < 100, "{first} requests");
+    until("it is tried again, ever more slowly", || (http.count(|_| true) > first).then_some(()));
+}
+
+/// Case I10.
+#[test]
+fn a_call_that_is_redirected_elsewhere_fails_alone() {
+    let place = Place::new();
+    let elsewhere = HttpServer::start(|_| Response::unexpected());
+    let front = Front::start(&place, "a", "", Manner::json());
+    let daemon = beside(front.server().line(SECRET), &place);
+    let mut agent = Agent::ready(&daemon);
+    let location = elsewhere.url("/mcp");
+    front.at_tool("echo", move |_| Response::status(307).header("location", &location));
+    let answer = agent.call("a__echo", &json!({}));
+    assert!(answer["error"]["message"].to_string().contains("origin"), "{answer}");
+    assert_eq!(elsewhere.accepted(), 0);
+    expect_well(&mut agent);
+}

@@ -1,0 +1,154 @@
+//! Streams that break off are gone on with where they did, as far as the server can.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{expect_error, expect_well, start};
+use crate::support::http::{Front, Locked, Manner, Response};
+use crate::support::{Agent, Daemon, arguments, result, until};
+
+/// A server that wants to be asked again soon.
+fn quick() -> Manner {
+    Manner { retry: Some(20), ..Manner::default() }
+}
+
+fn resumptions(front: &Front) -> usize {
+    front.http().count(|request| request.method == "GET" && request.header("last-event-id").is_some())
+}
+
+/// A call that tells so often of its progress, 50 ms apart, and the agent that has it; it has heard the first of it.
+fn begun(daemon: &Daemon, steps: u32) -> (Agent, serde_json::Value) {
+    let mut agent = Agent::ready(daemon);
+    let call = agent.ask(
+        "tools/call",
+        &json!({"name": "a__progress", "arguments": {"n": steps, "every": 50}, "_meta": {"progressToken": 7}}),
+    );
+    assert_eq!(agent.expect_notification("notifications/progress")["params"]["progress"], 1);
+    (agent, call)
+}
+
+/// Case I5.
+#[test]
+fn the_stream_of_a_call_that_is_cut_goes_on_where_it_broke_off_and_the_call_is_made_once() {
+    for how in [Front::cut_streams, Front::end_streams] {
+        let (front, daemon) = start(quick());
+        let (mut agent, call) = begun(&daemon, 8);
+        how(&front);
+        for step in 2..=8 {
+            assert_eq!(agent.next()["params"]["progress"], step);
+        }
+        arguments(&agent.answer(&call));
+        assert!(resumptions(&front) >= 1);
+        assert_eq!(front.calls("progress"), 1);
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_again_and_again_is_gone_on_with_every_time() {
+    let (front, daemon) = start(quick());
+    let (mut agent, call) = begun(&daemon, 12);
+    for step in 2..=12 {
+        if step % 3 == 0 {
+            front.cut_streams();
+        }
+        assert_eq!(agent.next()["params"]["progress"], step);
+    }
+    arguments(&agent.answer(&call));
+    assert_eq!(front.calls("progress"), 1);
+    expect_well(&mut agent);
+}
+
+/// Case I5.
+#[test]
+fn a_stream_that_cannot_be_gone_on_with_ends_its_call_once_and_no_other() {
+    let (front, daemon) = start(Manner { has_event_ids: false, ..quick() });
+    let (mut agent, call) = begun(&daemon, 100);
+    front.cut_streams();
+    expect_error(&agent.answer(&call), -31001, "unknown");
+    assert_eq!((front.calls("progress"), resumptions(&front)), (1, 0));
+    expect_well(&mut agent);
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+#[test]
+fn a_server_that_forgets_the_events_it_gave_ids_to_costs_the_call_alone() {
+    let (front, daemon) = start(quick());
+    let (mut agent, call) = begun(&daemon, 100);
+    front.instead(|request| request.header("last-event-id").map(|_| Response::status(400)));
+    front.cut_streams();
+    expect_error(&agent.answer(&call), -31001, "unknown");
+    front.as_before();
+    expect_well(&mut agent);
+}
+
+/// Case I5.
+#[test]
+fn the_stream_of_what_a_server_says_by_itself_is_opened_again_and_nothing_of_it_is_missed() {
+    let (front, daemon) = start(Manner { retry: Some(20), ..Manner::json() });
+    let mut agent = Agent::ready(&daemon);
+    agent.tools();
+    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+    for round in 0..3 {
+        front.cut_streams();
+        arguments(&agent.call("a__mutate_tools", &json!({"add": [format!("tool_{round}")]})));
+        agent.expect_notification("notifications/tools/list_changed");
+        assert!(agent.tools().contains(&format!("a__tool_{round}")));
+    }
+    assert!(resumptions(&front) >= 3);
+    agent.expect_quiet();
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+#[test]
+fn a_server_is_left_alone_for_as_long_as_it_asks_for() {
+    let wait = Duration::from_millis(1_500);
+    let (front, daemon) = start(Manner { retry: Some(1_500), ..Manner::json() });
+    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+    let asked = front.http().count(|request| request.method == "GET");
+    let cut = Instant::now();
+    front.cut_streams();
+    until("it is asked again", || (front.http().count(|request| request.method == "GET") > asked).then_some(()));
+    assert!(cut.elapsed() >= wait, "asked again after {:?}", cut.elapsed());
+    expect_well(&mut Agent::ready(&daemon));
+}
+
+#[test]
+fn a_stream_that_its_server_ends_as_it_likes_is_opened_again_as_soon_as_it_says() {
+    let (front, daemon) = start(Manner { retry: Some(20), ..Manner::json() });
+    let mut agent = Agent::ready(&daemon);
+    agent.tools();
+    // With pauses that grow, the last of them would be too long to be waited for.
+    for round in 1..=6 {
+        until("mcpd listens", || (front.listeners() == 1).then_some(()));
+        front.end_streams();
+        let asked = |front: &Front| front.http().count(|request| request.method == "GET");
+        until("it is asked again", || (asked(&front) > round).then_some(()));
+    }
+    arguments(&agent.call("a__mutate_tools", &json!({"add": ["fresh"]})));
+    agent.expect_notification("notifications/tools/list_changed");
+    expect_well(&mut agent);
+}
+
+#[test]
+fn a_call_may_be_answered_on_a_stream_that_is_not_its_own() {
+    let (front, daemon) = start(quick());
+    let mut agent = Agent::ready(&daemon);
+    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+    let asked = Arc::new(Locked::new(None));
+    front.at_tool("echo", {
+        let asked = Arc::clone(&asked);
+        move |id| {
+            *asked.lock() = Some(id.clone());
+            // Ended before the answer: it is to be asked for it later.
+            Response::body("text/event-stream", "id: 0-0\nretry: 60000\ndata:\n\n")
+        }
+    });
+    let call = agent.start_call("a__echo", &json!({}));
+    let id = until("the call comes", || asked.lock().clone());
+    front.say(&json!({"jsonrpc": "2.0", "id": id, "result": {"n": 1}}).to_string());
+    assert_eq!(result(&agent.answer(&call))["n"], 1);
+    expect_well(&mut agent);
+}

@@ -1,0 +1,66 @@
+//! Sessions of HTTP: begun anew when the server knows them no longer, ended when mcpd does.
+
+use serde_json::json;
+
+use super::{beside, expect_well, start};
+use crate::support::http::{Front, Manner};
+use crate::support::{Agent, Place, arguments, result, until};
+
+const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one"}]}"#;
+
+/// Case I6.
+#[test]
+fn a_session_that_the_server_has_forgotten_is_begun_anew_with_lists_and_subscriptions() {
+    for manner in [Manner::default(), Manner::json()] {
+        let place = Place::new();
+        let shelf = place.write("shelf.json", SHELF);
+        let flags = format!("--library {}", shelf.to_str().expect("text"));
+        let front = Front::start(&place, "a", &flags, Manner { retry: Some(20), ..manner });
+        let daemon = beside(front.server(), &place);
+        let mut agent = Agent::ready(&daemon);
+        result(&agent.request("resources/subscribe", &json!({"uri": "x://1"})));
+        let before = front.http().requests().pop().expect("requests").header("mcp-session-id").map(str::to_owned);
+        front.forget_sessions();
+        until("another session is begun", || (front.sessions() == 1).then_some(()));
+        until("the subscription is made again", || {
+            (front.http().count(|request| request.rpc() == "resources/subscribe") == 2).then_some(())
+        });
+        daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+        assert_eq!(arguments(&agent.call("a__echo", &json!({"n": 1}))), &json!({"n": 1}));
+        let call = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+        assert_ne!(call.header("mcp-session-id"), before.as_deref());
+        assert!(agent.tools().contains(&"a__echo".to_owned()));
+        expect_well(&mut agent);
+    }
+}
+
+/// Case I6.
+#[test]
+fn a_call_that_meets_a_forgotten_session_is_made_at_most_once_and_the_next_ones_work() {
+    let (front, daemon) = start(Manner { has_stream: false, ..Manner::json() });
+    let mut agent = Agent::ready(&daemon);
+    front.forget_sessions();
+    let answer = agent.call("a__echo", &json!({"mark": "first"}));
+    let made = daemon.journal("a").iter().filter(|line| line.contains("\"first\"")).count();
+    if answer["error"].is_null() {
+        assert_eq!(made, 1);
+    } else {
+        // The server has refused the session, so nobody has looked at the call.
+        assert_eq!((&answer["error"]["data"]["outcome"], made), (&json!("not_sent"), 0), "{answer}");
+    }
+    until("it answers again", || agent.call("a__sleep", &json!({"ms": 0}))["error"].is_null().then_some(()));
+    expect_well(&mut agent);
+}
+
+#[test]
+fn a_session_ends_with_the_daemon_and_with_its_server() {
+    let (front, daemon) = start(Manner::default());
+    assert_eq!(front.sessions(), 1);
+    daemon.client(&["disable", "a", "--stop"]).expect_code(0);
+    until("it is told", || (front.http().count(|request| request.method == "DELETE") == 1).then_some(()));
+    daemon.client(&["enable", "a"]).expect_code(0);
+    daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+    assert_eq!(front.sessions(), 1);
+    drop(daemon);
+    assert_eq!((front.sessions(), front.http().count(|request| request.method == "DELETE")), (0, 2));
+}

@@ -1,0 +1,223 @@
+//! Servers that are away, fail, refuse, or want to be left alone.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{beside, expect_error, expect_well, start, start_with};
+use crate::support::http::{Front, HttpServer, Locked, Manner, Response};
+use crate::support::{Agent, Place, Server, arguments, until};
+
+/// Case I1.
+#[test]
+fn a_server_that_is_down_is_tried_again_until_it_is_there() {
+    let place = Place::new();
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let daemon = beside(Server::at("a", &format!("http://{address}/mcp")), &place);
+    let mut agent = Agent::ready(&daemon);
+    let row =
+        daemon.wait_row("a", "is tried again", |row| row["state"] == "backoff" && row["restarts"].as_u64() >= Some(2));
+    assert!(row["reason"].to_string().contains("refused"), "{row}");
+    assert!(!agent.tools().contains(&"a__echo".to_owned()));
+    arguments(&agent.call("good__echo", &json!({})));
+    let front = Front::start_at(address, &place, "a", "", Manner::default());
+    daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+    agent.expect_notification("notifications/tools/list_changed");
+    expect_well(&mut agent);
+    drop(agent);
+    drop(daemon);
+    assert_eq!(front.sessions(), 0);
+}
+
+/// Case I1.
+#[test]
+fn a_server_that_goes_away_and_comes_back_is_served_again() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner { retry: Some(20), ..Manner::default() });
+    let address = front.http().address();
+    let daemon = beside(front.server(), &place);
+    let mut agent = Agent::ready(&daemon);
+    let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+    drop(front);
+    expect_error(&agent.answer(&slow), -31001, "unknown");
+    daemon.wait_row("a", "is missed", |row| row["state"] == "backoff");
+    let front = Front::start_at(address, &place, "a", "", Manner::default());
+    daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+    expect_well(&mut agent);
+    assert_eq!(front.calls("sleep"), 1, "only what was called now");
+    drop(agent);
+    drop(daemon);
+}
+
+/// How long after the first attempt the second comes, of a server that answers `initialize` so, and what its row says.
+fn second_attempt(response: fn() -> Response) -> (Duration, String) {
+    let place = Place::new();
+    let attempts = Arc::new(Locked::new(Vec::new()));
+    let http = HttpServer::start({
+        let attempts = Arc::clone(&attempts);
+        move |_| {
+            attempts.lock().push(Instant::now());
+            response()
+        }
+    });
+    let daemon = beside(Server::at("a", &http.url("/mcp")), &place);
+    let row = daemon.wait_row("a", "waits", |row| row["state"] == "backoff");
+    until("it is tried again", || (attempts.lock().len() > 1).then_some(()));
+    let attempts = attempts.lock();
+    (attempts[1] - attempts[0], row["reason"].to_string())
+}
+
+/// Case I2.
+#[test]
+fn a_server_that_says_when_to_come_back_is_left_alone_until_then() {
+    for (status, response) in [
+        ("503", (|| Response::status(503).header("retry-after", "2")) as fn() -> Response),
+        ("429", || Response::status(429).header("retry-after", "2")),
+    ] {
+        let (waited, reason) = second_attempt(response);
+        assert!(waited >= Duration::from_millis(1_900), "{status}: tried again after {waited:?}");
+        assert!(reason.contains(status), "{reason}");
+    }
+}
+
+/// Case I3.
+#[test]
+fn a_server_that_fails_at_its_start_is_tried_again_and_says_with_what() {
+    let (_, reason) =
+        second_attempt(|| Response::body("application/json", r#"{"message":"out of order"}"#).with_status(500));
+    assert!(reason.contains("500") && reason.contains("out of order"), "{reason}");
+    let (_, reason) = second_attempt(|| Response::status(403));
+    assert!(reason.contains("403"), "{reason}");
+}
+
+/// Case I2.
+#[test]
+fn a_call_that_is_refused_for_now_says_when_it_may_be_made_again_and_is_not_made_meanwhile() {
+    for status in [429, 503] {
+        let (front, daemon) = start(Manner::default());
+        let mut agent = Agent::ready(&daemon);
+        front.at_tool("echo", move |_| Response::status(status).header("retry-after", "7"));
+        let answer = agent.call("a__echo", &json!({}));
+        expect_error(&answer, -31004, "not_sent");
+        assert_eq!(answer["error"]["data"]["retryAfterMs"], 7_000, "{answer}");
+        assert_eq!(front.calls("echo"), 1);
+        arguments(&agent.call("good__echo", &json!({})));
+        assert_eq!(daemon.row("a")["restarts"], 0);
+    }
+}
+
+/// Case I2.
+#[test]
+fn a_server_that_has_asked_to_be_left_alone_gets_no_calls_until_that_is_over() {
+    let (front, daemon) = start(Manner::default());
+    let mut agent = Agent::ready(&daemon);
+    front.at_tool("echo", |_| Response::status(429).header("retry-after", "1"));
+    let refused = Instant::now();
+    expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+    let answer = agent.call("a__sleep", &json!({"ms": 0}));
+    expect_error(&answer, -31004, "not_sent");
+    assert!(answer["error"]["data"]["retryAfterMs"].as_u64().is_some_and(|ms| ms <= 1_000), "{answer}");
+    assert_eq!(front.calls("sleep"), 0);
+    arguments(&agent.call("good__echo", &json!({})));
+    until("it is called again", || agent.call("a__sleep", &json!({"ms": 0}))["error"].is_null().then_some(()));
+    assert!(refused.elapsed() >= Duration::from_secs(1), "called again after {:?}", refused.elapsed());
+    assert_eq!(front.calls("sleep"), 1);
+    expect_well(&mut agent);
+}
+
+/// Case I9.
+#[test]
+fn a_server_that_does_not_answer_pings_has_another_session_begun() {
+    let (front, daemon) = start_with(Manner::default(), "--no-pings", |server| {
+        server.line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
+    });
+    let mut agent = Agent::ready(&daemon);
+    let row = daemon.wait_row("a", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
+    assert!(row["last_error"].to_string().contains("did not answer 3 pings in a row"), "{row}");
+    until("its session is ended", || (front.http().count(|request| request.method == "DELETE") >= 1).then_some(()));
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case I3.
+#[test]
+fn a_status_that_says_that_the_server_failed_ends_one_call_as_unknown() {
+    for status in [500, 502, 504] {
+        let (front, daemon) = start(Manner::json());
+        let mut agent = Agent::ready(&daemon);
+        front.at_tool("echo", move |_| Response::body("text/plain", "it broke").with_status(status));
+        let answer = agent.call("a__echo", &json!({}));
+        assert_eq!(answer["error"]["data"]["outcome"], "unknown", "{answer}");
+        let message = answer["error"]["message"].to_string();
+        assert!(message.contains(&status.to_string()) && message.contains("it broke"), "{answer}");
+        assert_eq!(front.calls("echo"), 1);
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn an_error_in_json_rpc_passes_whatever_status_it_comes_with() {
+    let (front, daemon) = start(Manner::json());
+    let mut agent = Agent::ready(&daemon);
+    for status in [400, 403, 500] {
+        front.at_tool("echo", move |id| {
+            let error = json!({"code": -7, "message": "mine", "data": {"status": status}});
+            Response::json(&json!({"jsonrpc": "2.0", "id": id, "error": error})).with_status(status)
+        });
+        let answer = agent.call("a__echo", &json!({}));
+        assert_eq!(answer["error"], json!({"code": -7, "message": "mine", "data": {"status": status}}));
+    }
+    expect_well(&mut agent);
+}
+
+#[test]
+fn a_call_that_is_forbidden_fails_alone() {
+    let (front, daemon) = start(Manner::json());
+    let mut agent = Agent::ready(&daemon);
+    front.at_tool("echo", |_| Response::status(403));
+    expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+    expect_well(&mut agent);
+}
+
+/// Case I9.
+#[test]
+fn a_server_that_says_nothing_costs_its_call_the_timeout_and_nobody_else_anything() {
+    let (front, daemon) =
+        start_with(Manner::default(), "", |server| server.line("tool_timeouts = { echo = \"300ms\" }"));
+    let mut agent = Agent::ready(&daemon);
+    let held = Arc::new(Locked::new(Vec::new()));
+    front.at_tool("echo", {
+        let held = Arc::clone(&held);
+        move |_| {
+            let (writer, response) = Response::raw_stream();
+            writer.write("HTTP/1.1 200 OK\r\ncontent-ty");
+            held.lock().push(writer);
+            response
+        }
+    });
+    let silent = agent.start_call("a__echo", &json!({}));
+    front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+    arguments(&agent.call("a__sleep", &json!({"ms": 0})));
+    expect_error(&agent.answer(&silent), -31002, "unknown");
+    expect_well(&mut agent);
+    assert_eq!(front.calls("echo"), 1);
+}
+
+/// Case I9.
+#[test]
+fn a_server_that_never_answers_the_handshake_holds_up_nobody_and_leaves_no_connection() {
+    let place = Place::new();
+    let held = Arc::new(Locked::new(Vec::new()));
+    let http = HttpServer::start(move |_| {
+        let (writer, response) = Response::events();
+        held.lock().push(writer);
+        response
+    });
+    let server = Server::at("a", &http.url("/mcp")).line("handshake_timeout = \"150ms\"");
+    let daemon = beside(server, &place);
+    arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
+    daemon.wait_row("a", "is tried again", |row| row["restarts"].as_u64() >= Some(2));
+    until("connections end", || (http.open() <= 1).then_some(()));
+}

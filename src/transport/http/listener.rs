@@ -48,10 +48,10 @@ enum Ended {
 impl Listener {
     /// Reads the stream for as long as there is one to be had.
     pub(super) async fn attend(self) {
-        let (mut last, mut retry) = (None, None);
+        let (mut last, mut retry, mut was_open) = (None, None, false);
         let (mut failures, mut unreachable) = (0, 0);
         loop {
-            let ended = self.one_stream(&mut last, &mut retry).await;
+            let ended = self.one_stream(&mut last, &mut retry, &mut was_open).await;
             // Whatever it was, nobody waits for it any longer.
             self.report.tell(News::Attended).await;
             failures = if matches!(ended, Ended::WasGood) { 0 } else { failures + 1 };
@@ -70,7 +70,12 @@ impl Listener {
         }
     }
 
-    async fn one_stream(&self, last: &mut Option<HeaderValue>, retry: &mut Option<Duration>) -> Ended {
+    async fn one_stream(
+        &self,
+        last: &mut Option<HeaderValue>,
+        retry: &mut Option<Duration>,
+        was_open: &mut bool,
+    ) -> Ended {
         let place = self.report.place();
         let (response, learnt) = match place.listen(last.as_ref()).await {
             Ok(answered) => answered,
@@ -80,7 +85,8 @@ impl Listener {
         };
         self.report.learnt(learnt).await;
         match response.status() {
-            StatusCode::NOT_FOUND if place.has_session() => return Ended::Parted(Parting::SessionEnded),
+            // Where no stream ever was, it may be the method that is not found.
+            StatusCode::NOT_FOUND if place.has_session() && *was_open => return Ended::Parted(Parting::SessionEnded),
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
                 *retry = body::retry_after(response.headers()).map(|after| after.min(LONGEST_PAUSE)).or(*retry);
                 return Ended::Failed;
@@ -90,6 +96,7 @@ impl Listener {
             _ if Content::of(response.headers()) != Content::Events => return Ended::NotOffered,
             _ => {}
         }
+        *was_open = true;
         self.report.tell(News::Attended).await;
         let (began, mut has_spoken) = (Instant::now(), false);
         let mut flow = Flow::new(response, self.max);

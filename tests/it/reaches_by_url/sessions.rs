@@ -52,6 +52,20 @@ fn a_call_that_meets_a_forgotten_session_is_made_at_most_once_and_the_next_ones_
     expect_well(&mut agent);
 }
 
+/// Many say 404 where a method has no handler.
+#[test]
+fn a_server_that_finds_no_stream_has_not_lost_its_session() {
+    for streamless in [404, 400] {
+        let (front, daemon) = start(Manner { has_stream: false, streamless, ..Manner::default() });
+        let mut agent = Agent::ready(&daemon);
+        for n in 0..3 {
+            assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
+        }
+        assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 1);
+        expect_well(&mut agent);
+    }
+}
+
 #[test]
 fn a_session_ends_with_the_daemon_and_with_its_server() {
     let (front, daemon) = start(Manner::default());

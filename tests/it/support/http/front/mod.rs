@@ -44,13 +44,15 @@ pub(crate) struct Manner {
     pub(crate) has_event_ids: bool,
     /// Has a stream for what is not about a request.
     pub(crate) has_stream: bool,
+    /// The status that says that it has none.
+    pub(crate) streamless: u16,
     /// Milliseconds after which it wants to be asked again for a stream that ended.
     pub(crate) retry: Option<u64>,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { answers: Answers::Events, has_sessions: true, has_event_ids: true, has_stream: true, retry: None }
+        Self { answers: Answers::Events, has_sessions: true, has_event_ids: true, has_stream: true, streamless: 405, retry: None }
     }
 }
 

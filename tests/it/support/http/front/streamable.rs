@@ -16,6 +16,7 @@ pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
         "POST" => post(sessions, request),
         "GET" if sessions.manner.has_stream => get(sessions, request),
         "DELETE" => delete(sessions, request),
+        "GET" => Response::status(sessions.manner.streamless),
         _ => Response::status(405),
     }
 }

@@ -192,8 +192,7 @@ fn the_front_speaks_http_with_sse() {
 #[test]
 fn the_front_does_without_sessions_ids_of_events_and_a_stream() {
     let place = Place::new();
-    let manner =
-        Manner { has_sessions: false, has_event_ids: false, has_stream: false, ..Manner::default() };
+    let manner = Manner { has_sessions: false, has_event_ids: false, has_stream: false, ..Manner::default() };
     let front = Front::start(&place, "a", "", manner);
     let initialized = ask(front.http().address(), "POST /mcp", POST, INITIALIZE);
     let initialized = all(initialized).expect("an end");

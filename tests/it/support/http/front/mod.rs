@@ -52,7 +52,14 @@ pub(crate) struct Manner {
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { answers: Answers::Events, has_sessions: true, has_event_ids: true, has_stream: true, streamless: 405, retry: None }
+        Self {
+            answers: Answers::Events,
+            has_sessions: true,
+            has_event_ids: true,
+            has_stream: true,
+            streamless: 405,
+            retry: None,
+        }
     }
 }
 

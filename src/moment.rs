@@ -1,4 +1,5 @@
-//! The clock of what is told later: calls that have ended, lines that servers have written. Nothing waits by it.
+//! The clock of what is told later: calls that have ended, lines that servers have written; and that of what is kept in files.
+//! Nothing waits by either.
 
 use std::time::{Duration, SystemTime};
 

@@ -68,7 +68,8 @@ pub(super) fn token(status: u16, body: &[u8]) -> Result<Granted, Refused> {
     Ok(Granted {
         access_token: token.access_token,
         refresh_token: token.refresh_token.filter(|token| !token.is_empty()),
-        expires_in: token.expires_in.as_ref().and_then(seconds),
+        // None that is worth a renewal is good for no time at all.
+        expires_in: token.expires_in.as_ref().and_then(seconds).filter(|seconds| *seconds > 0),
         scopes: token.scope.map(|scope| scope.split_ascii_whitespace().map(str::to_owned).collect()),
     })
 }
@@ -149,6 +150,7 @@ mod tests {
             ),
             (r#"{"access_token":"t","expires_in":3599.6}"#, Granted { expires_in: Some(3600), ..plain.clone() }),
             (r#"{"access_token":"t","expires_in":-1}"#, plain.clone()),
+            (r#"{"access_token":"t","expires_in":0}"#, plain.clone()),
         ] {
             assert!(token(200, body.as_bytes()) == Ok(expected), "{body}");
         }

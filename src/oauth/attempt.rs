@@ -40,7 +40,8 @@ impl Login {
     /// # Errors
     /// If mcpd cannot be let in there; for a person, on one line.
     pub(crate) async fn begin(&self, redirect: &str) -> Result<Begun, String> {
-        let kept = self.kept().await?;
+        // What cannot be read is replaced.
+        let kept = self.kept().await.ok().flatten();
         let told = self.web().probe().await?;
         let Some(challenge) = told.or_else(|| kept.as_ref().and_then(|kept| kept.challenge.clone())) else {
             return Ok(Begun::NotNeeded);

@@ -202,6 +202,31 @@ fn a_server_that_says_neither_is_not_taken_for_one_that_lets_anybody_in() {
 }
 
 #[test]
+fn a_login_that_cannot_be_read_is_replaced_by_the_next() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    for text in ["", "{}", "\u{0}", r#"{"version": 99, "url": "x"}"#] {
+        fs::write(world.file(), text).expect("it is the test's own");
+        let stands = world.run(&["login", "--json"]).expect_code(0).json()["logins"][0].clone();
+        assert_eq!(stands["login"], "unknown", "{stands}");
+        world.log_in().expect_code(0);
+        assert_eq!(world.kept()["url"], world.front.url());
+    }
+    fs::write(world.file(), "").expect("it is the test's own");
+    world.run(&["logout", "tracker"]).expect_code(0);
+    assert!(!world.file().exists());
+}
+
+#[test]
+fn a_server_that_is_another_for_each_agent_cannot_be_logged_in_to() {
+    let world = World::new();
+    let url = format!("{}?at=${{agent:cwd}}", world.front.url());
+    Setup::with(Server::at("tracker", &url).line("sharing = \"workspace\"")).write(&world.place);
+    let ran = world.begin(&["--no-browser"]).end().expect_code(2);
+    assert_eq!(ran.stderr, "mcpd: tracker: has another `url` for each agent, and a login is for one\n");
+}
+
+#[test]
 fn what_is_no_server_with_a_url_cannot_be_logged_in_to() {
     let world = World::new();
     let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::logs_in::world::World;
 use crate::support::{Agent, Daemon, Place, Ran, SCRIPTED, Server, Setup};
 
 fn page() -> String {
@@ -49,6 +50,16 @@ fn daemon() -> Daemon {
     let own = Server::named("own").line("sharing = \"session\"\ndeny = [\"x*\"]\nlog_arguments = true");
     let limited = Server::named("plain").line("tasks_max = 900");
     Setup::with(sick).server(own).server(limited).start()
+}
+
+#[test]
+fn every_member_that_is_printed_of_logins_is_documented() {
+    let world = World::new();
+    let told = || expect_documented("mcpd login", &world.run(&["login", "--json"]));
+    world.log_in().expect_code(0);
+    told();
+    fs::write(world.file(), "no login").expect("it is the test's own");
+    told();
 }
 
 #[test]

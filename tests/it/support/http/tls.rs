@@ -1,4 +1,4 @@
-//! TLS before a server that has none, with a certificate for `localhost` and 127.0.0.1 by an authority of the tests' own.
+//! TLS before a server that has none, with a certificate for `localhost`, 127.0.0.1 and the hosts of `example.org` by an authority of the tests' own.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -34,8 +34,12 @@ impl Tls {
         }))
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.address()
+    }
+
     pub(crate) fn url(&self, host: &str, path: &str) -> String {
-        format!("https://{host}:{}{path}", self.0.address().port())
+        format!("https://{host}:{}{path}", self.address().port())
     }
 }
 

@@ -14,13 +14,22 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Whatever host is asked for, it connects to this machine.
+    /// Whatever host is asked for, it connects to that port of this machine.
     pub(crate) fn start() -> Self {
+        Self::leading_to(None)
+    }
+
+    /// Whatever is asked for, it connects there.
+    pub(crate) fn to(server: SocketAddr) -> Self {
+        Self::leading_to(Some(server))
+    }
+
+    fn leading_to(server: Option<SocketAddr>) -> Self {
         let asked = Arc::new(Locked::new(Vec::new()));
         let log = Arc::clone(&asked);
         let relay = Relay::start(Ipv4Addr::LOCALHOST.into(), move |client, keeper| {
             // A client that does not say what it wants is none.
-            let _ = serve(&client, keeper, &log);
+            let _ = serve((&client, server), keeper, &log);
         });
         Self { relay, asked }
     }
@@ -35,12 +44,17 @@ impl Tunnel {
     }
 }
 
-fn serve(client: &TcpStream, keeper: &Keeper, log: &Locked<Vec<String>>) -> std::io::Result<()> {
+fn serve(
+    (client, server): (&TcpStream, Option<SocketAddr>),
+    keeper: &Keeper,
+    log: &Locked<Vec<String>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(copy(client));
     let is_socks = reader.fill_buf()?.first() == Some(&5);
     let (asked, port) = if is_socks { socks(&mut reader, client)? } else { connect(&mut reader)? };
     log.lock().push(asked);
-    let Some(server) = keeper.connect((Ipv4Addr::LOCALHOST, port)) else { return Ok(()) };
+    let server = server.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into());
+    let Some(server) = keeper.connect(server) else { return Ok(()) };
     let made: &[u8] = if is_socks { &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0] } else { b"HTTP/1.1 200 Made\r\n\r\n" };
     let mut client = client;
     client.write_all(made)?;

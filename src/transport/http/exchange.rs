@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::HeaderValue;
 use reqwest::{Response, StatusCode};
 use tokio::time::{sleep, timeout};
 
+use super::again::Again;
 use super::body::{self, Content, Unusable};
 use super::flow::{Flow, Said};
 use super::place::{SESSION, Unanswered};
@@ -22,10 +22,6 @@ use crate::transport::Incoming;
 
 /// How long a stream may stay open behind its response, which should be the end of it.
 const LINGER: Duration = Duration::from_secs(1);
-/// Before a stream that has ended too early is asked for again, if the server does not say how long.
-const PAUSE: Duration = Duration::from_millis(500);
-/// Attempts in a row to go on with a stream; the pause doubles between them.
-const ATTEMPTS: u32 = 5;
 /// For a server to take a message that is not answered, or not here. One of a session that has ended may be taken by nobody.
 const TAKEN: Duration = Duration::from_secs(10);
 /// Largest body of an answer that only says that something went wrong, in bytes.
@@ -115,6 +111,7 @@ impl Exchange {
     /// Reads a stream to the response, and goes on elsewhere where it ends before.
     async fn follow(&self, mut flow: Flow) -> Result<(), Lost> {
         let mut ownership = Ownership::OfRequest;
+        let mut again = Again::default();
         loop {
             while let Some(said) = flow.next().await {
                 match said {
@@ -136,8 +133,7 @@ impl Exchange {
             if !self.may_go_on || self.is_given_up.load(Ordering::Relaxed) {
                 return Err(cut());
             }
-            let last = flow.last_id().ok_or_else(cut)?;
-            flow = self.resume(last, flow.retry()).await.ok_or_else(cut)?;
+            flow = self.resume(&flow, &mut again).await.ok_or_else(cut)?;
             ownership = Ownership::Unknown;
         }
     }
@@ -151,10 +147,11 @@ impl Exchange {
         }
     }
 
-    async fn resume(&self, last: HeaderValue, retry: Option<Duration>) -> Option<Flow> {
-        let mut pause = retry.unwrap_or(PAUSE);
-        for _ in 0..ATTEMPTS {
-            sleep(pause).await;
+    /// What comes behind the last event of a stream; `None` if that cannot be had.
+    async fn resume(&self, ended: &Flow, again: &mut Again) -> Option<Flow> {
+        let last = ended.last_id()?;
+        loop {
+            sleep(again.pause(&last, ended.retry())?).await;
             match self.report.place().listen(Some(&last)).await {
                 Ok((response, learnt)) => {
                     self.report.learnt(learnt).await;
@@ -163,10 +160,9 @@ impl Exchange {
                     return is_stream.then(|| Flow::going_on(response, self.max, &last));
                 }
                 Err(Unanswered::LoginNeeded(_)) => return None,
-                Err(Unanswered::NotSent(_) | Unanswered::Cut(_)) => pause = pause.saturating_mul(2),
+                Err(Unanswered::NotSent(_) | Unanswered::Cut(_)) => {}
             }
         }
-        None
     }
 
     /// What a status other than success says, with whatever is in its body.

@@ -15,6 +15,7 @@
 //!
 //! Source: MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP", "Backwards Compatibility".
 
+mod again;
 mod body;
 pub mod client;
 mod ends;

@@ -1,0 +1,71 @@
+//! How often a stream that has ended too early is asked for again, and how long after.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+
+/// Before it is asked for again, if the server does not say how long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Attempts in a row from the same place; the pause doubles between them,
+const ATTEMPTS: u32 = 5;
+/// up to this, or to what the server wants.
+const MOST: Duration = Duration::from_secs(4);
+
+/// What is known of a stream that broke off, perhaps more than once.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    /// The last place to go on from.
+    from: Option<HeaderValue>,
+    /// How often that was done from there.
+    attempts: u32,
+    /// What the server has said last of how long it wants to be left alone.
+    retry: Option<Duration>,
+}
+
+impl Again {
+    /// How long to wait before it is asked for what comes after the event `last`. `None` if this was in vain too often: a server that
+    /// has forgotten the stream may answer each time with one that just ends.
+    pub(super) fn pause(&mut self, last: &HeaderValue, retry: Option<Duration>) -> Option<Duration> {
+        if self.from.as_ref() != Some(last) {
+            self.from = Some(last.clone());
+            self.attempts = 0;
+        }
+        self.retry = retry.or(self.retry);
+        if self.attempts == ATTEMPTS {
+            return None;
+        }
+        let (first, doubled) = (self.retry.unwrap_or(PAUSE), 1 << self.attempts);
+        self.attempts += 1;
+        Some(first.saturating_mul(doubled).min(MOST.max(first)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(again: &mut Again, last: &'static str, retry: Option<u64>) -> Vec<Option<u128>> {
+        let (last, retry) = (HeaderValue::from_static(last), retry.map(Duration::from_millis));
+        let mut pause = |retry| again.pause(&last, retry).map(|pause| pause.as_millis());
+        [retry, None, None, None, None, None].map(&mut pause).into()
+    }
+
+    #[test]
+    fn it_gives_up_where_nothing_new_comes_and_begins_anew_where_something_does() {
+        let mut again = Again::default();
+        let usual = [Some(500), Some(1_000), Some(2_000), Some(4_000), Some(4_000), None];
+        assert_eq!(pauses(&mut again, "1", None), usual);
+        assert_eq!(again.pause(&HeaderValue::from_static("1"), None), None);
+        assert_eq!(pauses(&mut again, "2", None), usual);
+    }
+
+    #[test]
+    fn what_the_server_wants_is_remembered() {
+        let mut again = Again::default();
+        let wanted = [Some(20), Some(40), Some(80), Some(160), Some(320), None];
+        assert_eq!(pauses(&mut again, "1", Some(20)), wanted);
+        assert_eq!(pauses(&mut again, "2", None), wanted);
+        assert_eq!(pauses(&mut again, "3", Some(60_000)), [[Some(60_000); 5].as_slice(), &[None]].concat());
+        assert_eq!(again.pause(&HeaderValue::from_static("4"), Some(Duration::ZERO)), Some(Duration::ZERO));
+    }
+}

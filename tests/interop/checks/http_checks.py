@@ -1,5 +1,5 @@
 """Checks mcpd in front of HTTP servers that people write in Python and Rust: what they answer, what becomes of calls that are given
-up, and that they may be started anew. Each is asked in raw lines, then by line 2 of both SDKs through `mcpd connect`.
+up or cut, and that they may be started anew. Each is asked in raw lines, then by line 2 of both SDKs through `mcpd connect`.
 """
 
 import json
@@ -13,6 +13,7 @@ import lines
 import node_agent
 import results
 import sdk
+from cutting import Cutting
 from daemon import Daemon, alone, alone_each, eventually
 from software import Software
 
@@ -112,7 +113,36 @@ def starts_anew(asked, listening):
     calls(asked, listening)
 
 
-EVERY = (calls, gives_up, at_once, starts_anew)
+def goes_on(asked, cutting):
+    """goes on with a call whose connection is cut"""
+    # The server wants to be left alone for three seconds, and of what it says meanwhile it keeps the last.
+    call, progress = _begun(asked, to=250), [1]
+    cutting.cut()
+    while (message := asked.hear()).get("id") != call:
+        progress.append(message["params"]["progress"])
+    assert text(message) == "counted to 250", message
+    assert progress == sorted(set(progress)) and progress[-1] == 250, progress
+
+
+def ends_it(asked, cutting):
+    """ends a call whose connection is cut, once, and then is asked as before"""
+    call = _begun(asked, to=500)
+    cutting.cut()
+    while (message := asked.hear()).get("id") != call:
+        pass
+    assert message["error"]["code"] in AWAY and message["error"]["data"]["outcome"] == "unknown", message
+    calls(asked, cutting)
+
+
+def _begun(asked, to):
+    """A call that counts so far, and has begun to."""
+    eventually(lambda: asked.tools() == TOOLS, "the whole list")
+    call = asked.start("count", to=to)
+    assert asked.hear()["params"]["progress"] == 1
+    return call
+
+
+ALIKE = (calls, gives_up, at_once, starts_anew)
 
 
 def everything_starts_anew(asked, listening):
@@ -185,19 +215,25 @@ def main():
     arguments = results.arguments(__doc__)
     kept, software = results.Results(arguments.results), Software(arguments.installed)
     alike = all_alike(software)
-    others = {"everything_http": software.everything_over("streamableHttp"), "everything_sse": software.everything_over("sse")}
-    servers = {**alike, **others}
-    with served(arguments.mcpd, servers) as daemon:
+    # Each with what is checked of it.
+    servers = {name: (server, ALIKE) for name, server in alike.items()} | {
+        "everything_http": (software.everything_over("streamableHttp"), (everything_starts_anew,)),
+        "everything_sse": (software.everything_over("sse"), (everything_starts_anew,)),
+        "rmcp_cut": (Cutting(software.rmcp()), (goes_on,)),
+        "fastmcp_cut": (Cutting(software.python_over("fastmcp", "fastmcp", "http")), (ends_it,)),
+    }
+    with served(arguments.mcpd, {name: server for name, (server, _) in servers.items()}) as daemon:
 
-        def check(name):
+        def check_all(name):
+            server, checks = servers[name]
             with lines.daemon(daemon.door(alone(name))) as peer:
                 asked = Asked(peer, name)
-                for check in EVERY if name in alike else [everything_starts_anew]:
+                for check in checks:
                     with kept.check(f"{name} over HTTP {check.__doc__}"):
-                        check(asked, servers[name])
+                        check(asked, server)
 
         with ThreadPoolExecutor(len(servers)) as pool:
-            list(pool.map(check, servers))
+            list(pool.map(check_all, servers))
         with kept.check(f"mcp {sdk.VERSION}: an agent is served what HTTP servers offer"):
             anyio.run(check_python, daemon, alike)
         with kept.check("@modelcontextprotocol/client: an agent is served what HTTP servers offer"):

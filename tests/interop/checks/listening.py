@@ -14,7 +14,8 @@ class Listening:
 
     def __init__(self, command, path):
         self._command, self._path = command, path
-        self._port = 0
+        # Found at the first start.
+        self.port = 0
         self._log = None
         self._process = None
 
@@ -32,13 +33,9 @@ class Listening:
         self._end()
         self._log.close()
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self._port}{self._path}"
-
-    def remote(self, **more):
-        """As mcpd is told of it."""
-        return Remote(self.url, **more)
+    def remote(self, port=None, **more):
+        """As mcpd is told of it; by another port, if that leads to it."""
+        return Remote(f"http://127.0.0.1:{port or self.port}{self._path}", **more)
 
     def restart(self):
         """Has it forget everything: another process, on the same port."""
@@ -52,14 +49,14 @@ class Listening:
         return Path(self._log.name).read_text(errors="replace")
 
     def _start(self):
-        env = {**os.environ, "PORT": str(self._port)}
+        env = {**os.environ, "PORT": str(self.port)}
         self._process = subprocess.Popen(self._command, env=env, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         eventually(self._is_listening, f"{self._command} listens")
 
     def _is_listening(self):
         assert self._process.poll() is None, f"{self._command} ended with {self._process.returncode}"
         if said := re.search(r"^PORT (\d+)$", self.log(), re.MULTILINE):
-            self._port = int(said[1])
+            self.port = int(said[1])
         return bool(said)
 
     def _end(self):

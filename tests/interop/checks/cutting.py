@@ -1,0 +1,55 @@
+"""What stands between a client and a server, and cuts their connections when it is told to."""
+
+import socket
+import threading
+from contextlib import suppress
+
+
+class Cutting:
+    """A server that listens, reached by another port, between `with` and its end."""
+
+    def __init__(self, listening):
+        self._server = listening
+        self._socket = None
+        self._ends = []
+
+    def __enter__(self):
+        self._server.__enter__()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self.cut()
+        self._server.__exit__()
+
+    def remote(self):
+        """As mcpd is told of it."""
+        return self._server.remote(port=self._socket.getsockname()[1])
+
+    def cut(self):
+        """Ends every connection there is; others can be made at once."""
+        ends, self._ends = self._ends, []
+        for end in ends:
+            # Which wakes the thread that reads from it; it may have ended already.
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _accept(self):
+        with suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                server = socket.create_connection(("127.0.0.1", self._server.port))
+                self._ends += [client, server]
+                for ends in ((client, server), (server, client)):
+                    threading.Thread(target=_pass_on, args=ends, daemon=True).start()
+
+
+def _pass_on(one, other):
+    with suppress(OSError):
+        while data := one.recv(1 << 16):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)

@@ -59,7 +59,10 @@ impl ServerTask {
                 (how.clone(), ended(how))
             }
         };
-        let unsent = Failure::Unavailable { reason: how.clone(), retry_after: None };
+        let unsent = match &event {
+            Event::LoginNeeded { reason } => Failure::LoginNeeded { why: reason.clone() },
+            _ => Failure::Unavailable { reason: how.clone(), retry_after: None },
+        };
         instance.fail_all(&Failure::Died { how }, &unsent);
         if let Some(process) = process
             && !self.holding(process.kill()).await

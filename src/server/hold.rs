@@ -152,9 +152,7 @@ impl ServerTask {
             State::Failed { reason } | State::Unresponsive { reason, .. } => {
                 Failure::Unavailable { reason: reason.clone(), retry_after: None }
             }
-            State::NeedsLogin { .. } => {
-                Failure::Unavailable { reason: login_needed(&self.config.name), retry_after: None }
-            }
+            State::NeedsLogin { reason } => Failure::LoginNeeded { why: reason.clone() },
             _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
         }
     }

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from daemon import Daemon, eventually
@@ -99,33 +100,31 @@ def calls(scenario, tools):
             return []
 
 
-def act(daemon, scenario):
+def act(agent, scenario):
     """What the agent does of the scenario."""
-    agent = Agent(daemon.socket)
-    try:
-        tools = {tool["name"]: tool for tool in agent.request("tools/list")["tools"]}
-        for name, arguments in calls(scenario, tools):
-            agent.request("tools/call", name=name, arguments=arguments)
-    finally:
-        agent.close()
+    tools = {tool["name"]: tool for tool in agent.request("tools/list")["tools"]}
+    for name, arguments in calls(scenario, tools):
+        agent.request("tools/call", name=name, arguments=arguments)
 
 
 def play(daemon, scenario):
     """All of it, with the logins that it takes."""
     for _ in range(LOGINS):
         if not needs_login(daemon):
-            try:
-                return act(daemon, scenario)
-            except Refused as refused:
-                print(refused)
-                if not comes_to_need_login(daemon):
-                    raise
+            with closing(Agent(daemon.socket)) as agent:
+                try:
+                    return act(agent, scenario)
+                except Refused as refused:
+                    print(refused)
+                    if f"`mcpd login {SERVER}`" not in str(refused) and not comes_to_need_login(daemon):
+                        raise
         run(daemon, "login", SERVER)
-    act(daemon, scenario)
+    with closing(Agent(daemon.socket)) as agent:
+        act(agent, scenario)
 
 
 def comes_to_need_login(daemon):
-    """That may be known a little later than the answer of a call that was refused for it."""
+    """A server that has not even listed its tools is known a little later for one that needs a login."""
     try:
         eventually(lambda: needs_login(daemon), "it needs a login", seconds=2)
     except AssertionError:

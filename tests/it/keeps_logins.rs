@@ -25,6 +25,15 @@ fn expect_call(agent: &mut Agent) {
     assert!(answer["error"].is_null() && !result(&answer).is_null(), "{answer}");
 }
 
+/// The server has seen nothing of the call, and whoever made it is told why, and what to run.
+#[track_caller]
+fn expect_login_wanted(answer: &Value, why: &str) {
+    let (error, told) = (&answer["error"], answer["error"]["message"].as_str().unwrap_or_default());
+    assert_eq!((&error["code"], &error["data"]["outcome"]), (&json!(-31004), &json!("not_sent")), "{answer}");
+    let is_told = told.starts_with("server `tracker` needs a login: ") && told.contains(why);
+    assert!(is_told && told.ends_with("; run `mcpd login tracker`"), "{answer}");
+}
+
 #[track_caller]
 fn wait_needs_login(daemon: &Daemon, reason: &str) -> Value {
     daemon.wait_row("tracker", "needs a login", |row| {
@@ -100,8 +109,10 @@ fn a_login_that_is_over_is_told_and_nothing_is_asked_again_and_again() {
         habits.refuses_to_renew = Some((400, r#"{"error":"invalid_grant","error_description":"revoked\u001b[2J"}"#));
     });
     world.authorization.take_tokens_back();
-    let answer = agent.call("tracker__echo", &json!({"text": "x"}));
-    assert_eq!(answer["error"]["data"]["outcome"], "not_sent", "{answer}");
+    expect_login_wanted(
+        &agent.call("tracker__echo", &json!({"text": "x"})),
+        "does not renew the login: it says invalid_grant",
+    );
     wait_needs_login(&daemon, "does not renew the login: it says invalid_grant (revoked\u{fffd}[2J)");
     let asked = || (world.authorization.asked("refresh_token"), world.front.http().requests().len());
     let before = asked();
@@ -172,8 +183,12 @@ fn what_a_login_does_not_allow_is_asked_for_by_the_next() {
         if is_call { Some(Response::status(403).header("www-authenticate", wants_more)) } else { answer }
     });
     let answer = agent.call("tracker__echo", &json!({"text": "x"}));
-    assert!(!answer["error"].is_null(), "{answer}");
+    expect_login_wanted(&answer, "asks for more than it was allowed (`write`)");
     wait_needs_login(&daemon, "write");
+    expect_login_wanted(
+        &agent.call("tracker__echo", &json!({"text": "x"})),
+        "asks for more than it was allowed (`write`)",
+    );
     world.front.instead(world.authorization.guard(&world.front.url()));
     let ran = world.log_in().expect_code(0);
     assert!(ran.stdout.contains("tracker: logged in, for read, write\ntracker: ready\n"), "{ran}");

@@ -42,6 +42,11 @@ pub enum Failure {
         /// Until the next start attempt.
         retry_after: Option<Duration>,
     },
+    /// A person has to let mcpd in at the server first.
+    LoginNeeded {
+        /// Why.
+        why: String,
+    },
     /// The server, or the daemon, is being stopped.
     ShuttingDown,
     /// The server's answer was over the message cap.
@@ -63,7 +68,7 @@ impl Failure {
             Self::Died { .. } => Outcome::Died,
             Self::TimedOut { .. } => Outcome::TimedOut,
             Self::Overloaded { .. } => Outcome::Overloaded,
-            Self::Unavailable { .. } => Outcome::Unavailable,
+            Self::Unavailable { .. } | Self::LoginNeeded { .. } => Outcome::Unavailable,
             Self::ShuttingDown => Outcome::ShuttingDown,
             Self::AnswerTooLarge => Outcome::TooLarge,
             Self::AnswerMalformed | Self::Status { .. } | Self::TaskIdTaken => Outcome::Malformed,
@@ -83,6 +88,9 @@ impl CallError {
             }
             Failure::Overloaded { what } => (-31003, format!("server `{server}` is overloaded: {what}")),
             Failure::Unavailable { reason, .. } => (-31004, format!("server `{server}` is not available: {reason}")),
+            Failure::LoginNeeded { why } => {
+                (-31004, format!("server `{server}` needs a login: {why}; run `mcpd login {server}`"))
+            }
             Failure::ShuttingDown => (-31005, format!("server `{server}` is being stopped")),
             Failure::AnswerTooLarge => (-31006, format!("the answer of server `{server}` is over the message cap")),
             Failure::AnswerMalformed => {

@@ -77,6 +77,7 @@ fn is_busy(status: StatusCode) -> bool {
 fn failure(lost: Lost) -> (Failure, bool) {
     match lost {
         Lost::NotSent { reason } => (Failure::Unavailable { reason, retry_after: None }, false),
+        Lost::LoginNeeded { why } => (Failure::LoginNeeded { why }, false),
         Lost::Cut { reason } => (Failure::Died { how: reason }, true),
         Lost::TooLarge => (Failure::AnswerTooLarge, true),
         Lost::NoAnswer => (Failure::AnswerMalformed, true),

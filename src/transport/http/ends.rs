@@ -12,6 +12,11 @@ pub(crate) enum Lost {
         /// For a person, on one line.
         reason: String,
     },
+    /// The server does not look at it until a person has let mcpd in.
+    LoginNeeded {
+        /// For a person, on one line.
+        why: String,
+    },
     /// The server says with a status of HTTP that it does not answer it.
     Status {
         /// Which one.
@@ -68,7 +73,7 @@ impl Lost {
     pub(crate) fn is_answer(&self) -> bool {
         match self {
             Self::Status { .. } | Self::TooLarge | Self::NoAnswer => true,
-            Self::NotSent { .. } | Self::Cut { .. } => false,
+            Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Cut { .. } => false,
         }
     }
 
@@ -84,6 +89,7 @@ impl Lost {
         let unreachable = |reason: &String| Parting::Unreachable { reason: reason.clone(), retry_after: None };
         match self {
             Self::NotSent { reason } | Self::Cut { reason } => unreachable(reason),
+            Self::LoginNeeded { why } => Parting::LoginNeeded { why: why.clone() },
             Self::Status { status, retry_after, said } => {
                 let said = said.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
                 let reason = format!("answers with HTTP {status}{said}");

@@ -71,7 +71,7 @@ impl Exchange {
             }
             Err(Unanswered::LoginNeeded(why)) => {
                 self.report.tell(News::Parted(Parting::LoginNeeded { why: why.clone() })).await;
-                return Err(Lost::NotSent { reason: why });
+                return Err(Lost::LoginNeeded { why });
             }
         };
         self.report.learnt(learnt).await;

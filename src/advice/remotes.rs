@@ -1,4 +1,4 @@
-//! Servers that are reached at a URL: what is sent to them in the clear, and whom they are trusted by.
+//! Servers that are reached at a URL: what is sent to them in the clear, whom they are trusted by, and limits of what is not here.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use url::{Host, Url};
 use super::Look;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::Template;
-use crate::config::notes::{Note, Use};
+use crate::config::notes::{Note, Use, What};
 use crate::config::secret::is_secret;
 use crate::config::{Launch, Remote, ServerConfig};
 
@@ -20,7 +20,14 @@ pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
             _ => None,
         }
     };
-    look.texts().filter_map(of_text).collect()
+    let of_limit = |note: &Note<'_>| {
+        let What::Limit(key) = note.what else { return None };
+        let ServerConfig { name, launch: Ok(Launch::Remote(_)), .. } = &look.servers()[look.server_of(note)?] else {
+            return None;
+        };
+        Some(note.warning(format!("`{key}` limits nothing: server `{name}` runs elsewhere"), "remove it"))
+    };
+    look.texts().filter_map(of_text).chain(look.notes.iter().filter_map(of_limit)).collect()
 }
 
 fn in_the_clear(name: &str, template: &Template, remote: &Remote, note: &Note<'_>) -> Option<Diagnostic> {

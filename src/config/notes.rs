@@ -44,6 +44,8 @@ pub(crate) enum What<'a> {
     Name,
     /// A text that is filled in, and what it is for.
     Text(Use<'a>, &'a Template),
+    /// What a process may use, by this key.
+    Limit(&'static str),
     /// A pattern on the owner's own names of one kind, or on its URIs.
     Pattern(Kind, &'a Glob),
     /// A pattern on servers' names, and one on what they offer.
@@ -122,7 +124,11 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerDraft) {
         }
         LaunchDraft::Impossible(_) => {}
     }
-    of_timeouts(notes, owner, server.rules.settings.calls.tool_timeouts.iter());
+    let settings = &server.rules.settings;
+    let limits = [("memory_max", &settings.memory_max), ("tasks_max", &settings.tasks_max)];
+    let limits = limits.into_iter().filter_map(|(key, limit)| Some((key, &limit.as_ref()?.place)));
+    notes.extend(limits.map(|(key, place)| Note { owner, place, what: What::Limit(key) }));
+    of_timeouts(notes, owner, settings.calls.tool_timeouts.iter());
     of_exposures(notes, owner, &server.rules.exposures);
 }
 

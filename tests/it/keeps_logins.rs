@@ -99,6 +99,7 @@ fn a_token_that_is_refused_is_renewed_and_the_call_is_made_once() {
     agent.hang_up();
 }
 
+/// Case I11.
 #[test]
 fn a_login_that_is_over_is_told_and_nothing_is_asked_again_and_again() {
     let world = World::new();

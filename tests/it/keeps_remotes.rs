@@ -61,6 +61,7 @@ fn a_server_that_says_when_is_tried_then_or_when_a_person_says_so() {
     }
 }
 
+/// Case I12.
 #[test]
 fn another_url_is_reached_before_the_old_session_ends_and_calls_there_end_in_peace() {
     let place = Place::new();

@@ -10,6 +10,7 @@ fn locked(front: &Front) {
     front.instead(|_| Some(Response::status(401).header("www-authenticate", "Bearer")));
 }
 
+/// Case I11.
 #[test]
 fn a_server_that_needs_a_login_is_left_in_peace_until_it_is_told_to_be_tried() {
     let place = Place::new();
@@ -34,6 +35,7 @@ fn a_server_that_needs_a_login_is_left_in_peace_until_it_is_told_to_be_tried() {
     daemon.client(&["status"]).expect_code(0);
 }
 
+/// Case I11.
 #[test]
 fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
     let place = Place::new();
@@ -53,6 +55,7 @@ fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
     assert_eq!(front.http().requests().len(), asked);
 }
 
+/// Case I12.
 #[test]
 fn a_server_whose_new_url_wants_a_login_goes_on_at_the_old_one_until_it_is_reloaded() {
     let world = World::new();

@@ -58,3 +58,12 @@ fn a_program_that_only_reaches_a_url_is_not_needed() {
         assert!(parts.into_iter().all(|part| said[0].contains(part)), "{args}: {said:?}");
     }
 }
+
+#[test]
+fn limits_are_for_servers_that_run_here() {
+    let text = "[defaults]\nmemory_max = '1GiB'\n[servers.a]\nurl = 'https://x/mcp'\nmemory_max = '2GiB'\ntasks_max = 9\n\
+                [servers.b]\ncommand = 'x'\ntasks_max = 9";
+    let said =
+        ["5:14 `memory_max` limits nothing: server `a` runs elsewhere | remove it", "6:13 `tasks_max` limits nothing"];
+    check(text, &[], &said);
+}

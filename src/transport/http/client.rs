@@ -48,7 +48,7 @@ struct Parts {
     configured: reqwest::Client,
     supplied: reqwest::Client,
     addresses: Arc<Addresses>,
-    roots: Roots,
+    trust: Arc<Trust>,
 }
 
 impl Clients {
@@ -59,16 +59,16 @@ impl Clients {
     /// Says why there is none: its URL is none, its `ca_file` cannot be read, or there is no certificate to trust.
     pub async fn get(&self, remote: &Remote) -> Result<Client, String> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is no URL: {error}"))?;
-        let trust = Trust::new(self.roots.clone(), remote.ca_file.clone()).await?;
+        let trust = Arc::new(Trust::new(self.roots.clone(), remote.ca_file.clone()).await?);
         if url.scheme() == "https" {
             trust.ready().await?;
         }
-        let tls = trust.into_tls()?;
+        let tls = trust.tls()?;
         let addresses = Arc::new(Addresses::new(&url, self.names.clone()));
         let build = |builder: ClientBuilder| builder.build().map_err(|error| error.to_string());
         let configured = build(builder(tls.clone()).dns_resolver(self.names.clone()))?;
         let supplied = build(builder(tls).dns_resolver(Checked(Arc::clone(&addresses))))?;
-        Ok(Client(Arc::new(Parts { configured, supplied, addresses, roots: self.roots.clone() })))
+        Ok(Client(Arc::new(Parts { configured, supplied, addresses, trust })))
     }
 }
 
@@ -94,7 +94,7 @@ impl Client {
     pub async fn check_supplied(&self, url: &Url) -> Result<(), String> {
         self.0.addresses.check(url).await?;
         if url.scheme() == "https" {
-            self.0.roots.ready().await?;
+            self.0.trust.ready().await?;
         }
         Ok(())
     }

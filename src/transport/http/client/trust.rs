@@ -57,11 +57,13 @@ impl Trust {
         self.system.ready().await.or_else(|reason| if self.own.is_some() { Ok(()) } else { Err(reason) })
     }
 
-    pub(super) fn into_tls(self) -> Result<ClientConfig, String> {
+    /// How its clients speak TLS.
+    pub(super) fn tls(self: &Arc<Self>) -> Result<ClientConfig, String> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
         // What is called dangerous is to verify otherwise; this leaves all of it to the verifiers of rustls.
-        let mut tls = builder.dangerous().with_custom_certificate_verifier(Arc::new(self)).with_no_client_auth();
+        let verifier = Arc::clone(self);
+        let mut tls = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         tls.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(Vec::from).into();
         tls.resumption = Resumption::in_memory_sessions(KEPT_SESSIONS);
         Ok(tls)

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::support::http::{Answers, Cut, Cutter, Direction, Front, HttpServer, Locked, Manner, Response};
+use crate::support::http::{Cut, Cutter, Direction, Front, HttpServer, Locked, Manner, Response};
 use crate::support::{PATIENCE, Place, until};
 
 /// A connection on which a request was sent: method, path and further headers, and a body.
@@ -152,7 +152,7 @@ fn the_front_sends_again_what_came_after_an_event() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner { retry: Some(20), ..Manner::default() });
     let session = open_session(&front);
-    let mut stream = post(&front, &session, &call("progress", r#"{"n":3,"every":50}"#));
+    let mut stream = post(&front, &session, &call("progress", r#"{"n":3,"every":300}"#));
     line(&mut stream, "retry: 20");
     let id = line(&mut stream, "id: ").trim_start_matches("id: ").to_owned();
     line(&mut stream, r#""progress":1"#);

@@ -37,6 +37,7 @@ fn a_server_by_url_lists_and_answers_as_the_same_program_does_over_pipes() {
         assert_eq!(listed.matches(r#""zeta":1.10"#).count(), 50, "numbers are spelt as they came");
         let calls = [
             ("echo", json!({"n": 1, "text": "é\n"})),
+            ("echo", json!({"text": "x".repeat(1 << 20)})),
             ("fail", json!({"code": -5, "message": "no"})),
             ("refuse", json!({})),
             ("big", json!({"bytes": 300_000})),
@@ -161,6 +162,23 @@ fn crowd(daemon: &Daemon) {
         assert_eq!(arguments(&agent.answer(&call))["n"], n);
     }
     agent.expect_quiet();
+}
+
+#[test]
+fn a_task_is_made_awaited_and_told_of() {
+    for manner in MANNERS {
+        let (front, daemon) = start_with(manner(), "--tasks", |server| server);
+        let mut agent = Agent::ready(&daemon);
+        until("mcpd listens", || (front.listeners() == 1).then_some(()));
+        let params = json!({"name": "a__echo", "arguments": {"n": 1}, "task": {"ttl": null}});
+        let task = result(&agent.request("tools/call", &params))["task"]["taskId"].clone();
+        let awaited = agent.ask("tasks/result", &json!({ "taskId": task }));
+        front.http().wait_request("somebody waits for it", |request| request.rpc() == "tasks/result");
+        arguments(&agent.call("a__finish_task", &json!({ "id": task })));
+        assert_eq!(arguments(&agent.answer(&awaited)), &json!({"n": 1}));
+        assert_eq!(agent.expect_notification("notifications/tasks/status")["params"]["taskId"], task);
+        agent.expect_quiet();
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{expect_well, start, start_with};
-use crate::support::http::{Answers, Front, Manner};
-use crate::support::{Agent, Daemon, arguments, result, until};
+use super::{beside, expect_well, start, start_with};
+use crate::support::http::{Answers, Front, Locked, Manner, Response};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, until};
 
 const MANNERS: [fn() -> Manner; 3] = [Manner::default, Manner::json, Manner::old];
 
@@ -99,4 +99,43 @@ fn what_is_asked_on_the_stream_of_a_call_reaches_the_agent_of_that_call_while_ot
     one.expect_quiet();
     other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
     other.expect_quiet();
+}
+
+#[test]
+fn a_stream_that_never_opens_holds_up_nobody() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::json());
+    let held = Locked::new(Vec::new());
+    front.instead(move |request| {
+        let (writer, response) = Response::raw_stream();
+        (request.method == "GET").then(|| {
+            held.lock().push(writer);
+            response
+        })
+    });
+    let daemon = beside(front.server(), &place);
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__echo", &json!({})));
+    expect_well(&mut agent);
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+#[test]
+fn an_event_over_the_limit_is_passed_over_and_what_follows_is_heard() {
+    for manner in [Manner::json(), Manner::old()] {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "", manner);
+        let setup = Setup::with(front.server()).server(Server::named("good"));
+        let daemon = setup.head("[daemon]\nmax_message = \"256KiB\"").start_in(&place);
+        let mut agent = Agent::ready(&daemon);
+        agent.tools();
+        listened_to(&front);
+        let large =
+            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x".repeat(300 << 10)}});
+        front.say(&large.to_string());
+        arguments(&agent.call("a__mutate_tools", &json!({"add": ["fresh"]})));
+        agent.expect_notification("notifications/tools/list_changed");
+        expect_well(&mut agent);
+        assert_eq!(daemon.row("a")["restarts"], 0);
+    }
 }

@@ -1,10 +1,13 @@
 //! Sessions of HTTP: begun anew when the server knows them no longer, ended when mcpd does.
 
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::{beside, expect_well, start};
-use crate::support::http::{Front, Manner};
-use crate::support::{Agent, Place, arguments, result, until};
+use crate::support::http::{Front, Locked, Manner, Response};
+use crate::support::{Agent, Place, Server, Setup, arguments, code, result, until};
 
 const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one"}]}"#;
 
@@ -77,4 +80,42 @@ fn a_session_ends_with_the_daemon_and_with_its_server() {
     assert_eq!(front.sessions(), 1);
     drop(daemon);
     assert_eq!((front.sessions(), front.http().count(|request| request.method == "DELETE")), (0, 2));
+}
+
+#[test]
+fn a_daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
+    let (front, mut daemon) = start(Manner::default());
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+    // It never answers that the session is over.
+    let held = Response::raw_stream();
+    let (writer, response) = (held.0, Locked::new(Some(held.1)));
+    front.instead(move |request| if request.method == "DELETE" { response.lock().take() } else { None });
+    let stopping = Instant::now();
+    daemon.signal(Signal::TERM);
+    assert_eq!(code(&agent.answer(&call)), -31005);
+    assert!(daemon.wait_exit().success());
+    assert!(stopping.elapsed() < Duration::from_secs(10), "stopped after {:?}", stopping.elapsed());
+    assert_eq!(front.http().count(|request| request.method == "DELETE"), 1);
+    agent.expect_end();
+    drop(writer);
+}
+
+#[test]
+fn a_server_whose_url_is_changed_is_replaced_and_its_session_ended() {
+    let place = Place::new();
+    let [before, after] =
+        ["before", "after"].map(|tool| Front::start(&place, "a", &format!("--bare --tool {tool}"), Manner::default()));
+    let mut daemon = Setup::with(before.server()).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["a__before"]);
+    Setup::with(Server::at("a", &after.url())).write(&place);
+    daemon.signal(Signal::HUP);
+    agent.expect_notification("notifications/tools/list_changed");
+    assert_eq!(agent.tools(), ["a__after"]);
+    arguments(&agent.call("a__after", &json!({})));
+    until("the session of the one before ends", || (before.sessions() == 0).then_some(()));
+    assert_eq!(after.sessions(), 1);
+    agent.expect_quiet();
 }

@@ -126,9 +126,6 @@ impl Exchange {
                     Said::Endpoint(_) => {}
                 }
             }
-            if self.request.is_none() {
-                return Ok(());
-            }
             let cut = || Lost::Cut { reason: "broke off its answer".to_owned() };
             if !self.may_go_on || self.is_given_up.load(Ordering::Relaxed) {
                 return Err(cut());

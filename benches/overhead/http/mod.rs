@@ -27,7 +27,13 @@ const FIELDS: [(&str, &str); 5] = [
     ("User-Agent", "bench"),
 ];
 
-/// The two ends are on different cores: of each call bare wakes a core twice, mcpd four times.
+/// The client has one core, the server and mcpd before it the other one: of a call, both bare and mcpd wake another core twice.
+const NEAR: [Row<Way>; 2] = [
+    ("small call, mcpd on the server's core, p50", "µs", Marker::AddedAtMost(1.3), p50),
+    ("the same answered by an event, p50", "µs", Marker::AddedAtMost(1.3), event),
+];
+
+/// mcpd has a core of its own: of a call, bare wakes another core twice, mcpd four times.
 const CALLS: [Row<Way>; 8] = [
     ("small call, p50", "µs", Marker::AddedAtMost(1.3), p50),
     ("small call, p99", "µs", Marker::None, p99),
@@ -41,7 +47,7 @@ const CALLS: [Row<Way>; 8] = [
 
 /// All on one core: nobody waits for another core to wake.
 const CROWDED: [Row<Way>; 3] = [
-    ("small call on one core, p50", "µs", Marker::AddedAtMost(1.3), p50),
+    ("small call on one core, p50", "µs", Marker::None, p50),
     ("small call on one core, CPU of the middle", "µs", Marker::None, cpu),
     ("100 in flight on one core, throughput", "1000/s", Marker::None, in_flight_100),
 ];
@@ -50,10 +56,12 @@ pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
     let mut table = Table::new(["bare", "reqwest", "mcpd"], 0);
     // A third of the rounds: what is to be seen here is no few per cent.
     let effort = Effort { rounds: effort.rounds / 3, ..*effort };
-    measure_rows(&CALLS, || Way::all(cores::MIDDLE), &effort, &mut table)?;
-    measure_rows(&CROWDED, || Way::all(cores::ENDS), &effort, &mut table)?;
+    let (ends, middle) = (cores::ENDS, cores::MIDDLE);
+    measure_rows(&NEAR, || Way::all(middle, middle), &effort, &mut table)?;
+    measure_rows(&CALLS, || Way::all(middle, ends), &effort, &mut table)?;
+    measure_rows(&CROWDED, || Way::all(ends, ends), &effort, &mut table)?;
     for window in [32, 100] {
-        let connections = Way::mcpd(cores::MIDDLE)?.connections(window)? as f64;
+        let connections = Way::mcpd(middle, ends, &[Answers::Whole])?.connections(window)? as f64;
         let what = format!("connections of {window} in flight");
         table.single(&what, "connections", connections, Marker::AtMost(window as f64));
     }

@@ -8,7 +8,7 @@ use super::library::Library;
 use super::server::{Answers, Server};
 use crate::connection::{Connection, Request};
 use crate::middle::Middle;
-use crate::{cores, cost, procfs, sides};
+use crate::{cost, procfs, sides};
 
 pub(crate) enum Way {
     Bare { client: Bare, _server: Server },
@@ -17,22 +17,24 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Bare, library, mcpd. `core` is mcpd's; the servers of the others are there, as far from their clients.
-    pub(crate) fn all(core: usize) -> io::Result<[Self; 3]> {
+    /// Bare, library, mcpd. `core` is mcpd's, and that of the servers of the others, as far from their clients; mcpd's server is on
+    /// `behind`.
+    pub(crate) fn all(core: usize, behind: usize) -> io::Result<[Self; 3]> {
         let (bare, library) = (Server::start(core, 1)?, Server::start(core, 1)?);
         Ok([
             Self::Bare { client: Bare::connect(bare.addresses[0], 1)?, _server: bare },
             Self::Library { client: Library::new(library.addresses[0])?, _server: library },
-            Self::mcpd(core)?,
+            Self::mcpd(core, behind, &Answers::ALL)?,
         ])
     }
 
-    pub(crate) fn mcpd(core: usize) -> io::Result<Self> {
-        let server = Server::start(cores::ENDS, 1)?;
-        let both = Answers::ALL.map(|answers| server.configured(answers.name(), server.addresses[0], answers));
-        let mut daemon = Middle::mcpd_with(&both.concat(), core)?;
+    /// mcpd with the server configured once for each way in which it answers.
+    pub(crate) fn mcpd(core: usize, behind: usize, ways: &[Answers]) -> io::Result<Self> {
+        let server = Server::start(behind, 1)?;
+        let configured = ways.iter().map(|&answers| server.configured(answers.name(), server.addresses[0], answers));
+        let mut daemon = Middle::mcpd_with(&configured.collect::<String>(), core)?;
         let mut agent = daemon.connect()?;
-        sides::await_tools(&mut agent, both.len())?;
+        sides::await_tools(&mut agent, ways.len())?;
         Ok(Self::Mcpd { agent, daemon, server })
     }
 

@@ -16,6 +16,7 @@ fn front(place: &Rc<Place>, name: &str) -> Front {
     Front::start(place, name, "--bare --tool echo", Manner::default())
 }
 
+/// Case I14.
 #[test]
 fn a_server_without_tls_is_asked_for_at_the_proxy() {
     let place = Place::new();
@@ -36,6 +37,7 @@ fn a_server_without_tls_is_asked_for_at_the_proxy() {
     }
 }
 
+/// Case I14.
 #[test]
 fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
     let place = Place::new();
@@ -59,6 +61,7 @@ fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
     assert!(front.http().requests().iter().all(|request| request.header("proxy-authorization").is_none()));
 }
 
+/// Case I14.
 #[test]
 fn what_is_excepted_is_reached_past_the_proxy_and_this_machine_is_not_by_itself() {
     let place = Place::new();

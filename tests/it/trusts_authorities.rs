@@ -33,6 +33,7 @@ fn near() -> Setup {
     Setup::with(Server::named("near").flags("--bare --tool echo"))
 }
 
+/// Case I13.
 #[test]
 fn a_server_of_a_private_authority_is_reached_where_its_ca_file_says_so() {
     let place = Place::new();
@@ -44,6 +45,7 @@ fn a_server_of_a_private_authority_is_reached_where_its_ca_file_says_so() {
     assert!(front.http().requests().iter().all(|request| request.header("user-agent").unwrap().starts_with("mcpd/")));
 }
 
+/// Case I13.
 #[test]
 fn a_server_of_an_authority_that_nobody_has_named_hears_nothing() {
     let place = Place::new();
@@ -63,6 +65,7 @@ fn a_server_of_an_authority_that_nobody_has_named_hears_nothing() {
     }
 }
 
+/// Case I13.
 #[test]
 fn the_authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
     let place = Place::new();
@@ -74,6 +77,7 @@ fn the_authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
     }
 }
 
+/// Case I13.
 #[test]
 fn a_system_without_authorities_trusts_a_ca_file_alone() {
     let place = Place::new();

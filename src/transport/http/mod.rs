@@ -1,7 +1,7 @@
 //! Messages over streamable HTTP, to one server that is reached by its URL, and over HTTP+SSE where that is all it has.
 //!
-//! Lives here: one [`Http`] for each instance, which takes the lines of an [`Outbox`] and gives what comes of them. Each line is
-//! a request of HTTP ([`exchange`]), what the server says by itself comes on a stream of its own ([`listener`]); they run within
+//! Lives here: one [`Http`] for each instance, which takes the lines of an [`Outbox`](crate::transport::Outbox) and gives what
+//! comes of them. Each line is a request of HTTP ([`exchange`]), what the server says by itself comes on a stream of its own ([`listener`]); they run within
 //! whoever polls the [`Http`], and tell it by a bounded queue ([`report`]). Knows: [`crate::jsonrpc`], reqwest, logins. Must not
 //! touch: MCP beyond its transport, sessions of agents, processes.
 //!

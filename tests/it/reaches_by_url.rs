@@ -2,10 +2,12 @@
 //!
 //! `answers` (what passes in each manner of HTTP) · `policy` (who is shown what) · `listens` (what a server says by itself) ·
 //! `resumes` (streams that break off) · `sessions` (of HTTP) · `old` (HTTP+SSE) · `waits` (servers that are away, or want to be
-//! left alone) · `bodies` (answers that are none, or without measure) · `redirects` · `cuts` (connections cut anywhere).
+//! left alone) · `bodies` (answers that are none, or without measure) · `crowds` (many calls at once) · `redirects` · `cuts`
+//! (connections cut anywhere).
 
 mod answers;
 mod bodies;
+mod crowds;
 mod cuts;
 mod listens;
 mod old;

@@ -28,8 +28,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(4);
 /// Between two signs that a connection is still there.
 const ALIVE: Duration = Duration::from_secs(30);
-/// Connections to one host that are kept for later; more are closed when their request is done.
-const MOST_IDLE: usize = 32;
+/// Connections to one host that are kept for later; more are closed when their request is done. As many as a server may have calls
+/// in flight: a burst whose connections are closed has the next one open them all again.
+const MOST_IDLE: usize = 256;
 /// How often a connection over HTTP/2 with unfinished requests is probed, and for how long it may not answer.
 const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(20));
 

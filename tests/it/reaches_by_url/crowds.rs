@@ -1,0 +1,54 @@
+//! Many calls at once.
+
+use serde_json::json;
+
+use super::{expect_well, start};
+use crate::support::http::Manner;
+use crate::support::{Agent, arguments};
+
+/// Calls in flight.
+const MANY: usize = 100;
+
+#[test]
+fn a_hundred_calls_at_once_are_each_told_of_in_order_and_answered_once() {
+    for manner in [Manner::default(), Manner::old()] {
+        let (_front, daemon) = start(manner);
+        let mut agent = Agent::ready(&daemon);
+        let calls: Vec<_> = (0..MANY)
+            .map(|number| {
+                let arguments = json!({"n": 3, "every": number * 7 % 11});
+                let params = json!({"name": "a__progress", "arguments": arguments, "_meta": {"progressToken": number}});
+                agent.ask("tools/call", &params)
+            })
+            .collect();
+        let mut told = [Some(0); MANY];
+        while told.iter().any(Option::is_some) {
+            let message = agent.next();
+            if let Some(number) = message["params"]["progressToken"].as_u64() {
+                let steps = told[number as usize].as_mut().expect("it has not been answered");
+                *steps += 1;
+                assert_eq!(message["params"]["progress"], json!(steps), "call {number}");
+            } else {
+                let number = calls.iter().position(|id| *id == message["id"]).expect("a call");
+                assert_eq!(told[number].take(), Some(3), "call {number}: {message}");
+                arguments(&message);
+            }
+        }
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn a_hundred_calls_at_once_share_the_connections_of_those_before_them() {
+    let (front, daemon) = start(Manner::json());
+    let mut agent = Agent::ready(&daemon);
+    for _ in 0..5 {
+        let calls: Vec<_> = (0..MANY).map(|number| agent.start_call("a__echo", &json!({"number": number}))).collect();
+        for (number, call) in calls.iter().enumerate() {
+            assert_eq!(arguments(&agent.answer(call))["number"], number);
+        }
+    }
+    // On a machine that stands still for seconds they are closed in between.
+    assert!(front.http().accepted() < 2 * MANY, "{} connections", front.http().accepted());
+    expect_well(&mut agent);
+}

@@ -21,7 +21,8 @@ impl ServerTask {
             let login = logins.and_then(|directory| Login::of(&name, remote, client.clone(), directory));
             Http::new(remote, client, login, max).await
         };
-        match self.while_wanted(connecting).await {
+        // Logging in has more state than all that comes behind it, and is done with it soon.
+        match self.while_wanted(Box::pin(connecting)).await {
             Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, turn).await,
             Some(Err(reason)) => ended(remote.secrets.masked(&reason)),
             None => self.stopped(),

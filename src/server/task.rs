@@ -150,7 +150,9 @@ impl ServerTask {
         let stats = Arc::clone(&self.publisher.stats);
         let mut instance =
             Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
-        let end = match self.while_wanted(turn.during(introduce(&mut instance, &mut process, limit))).await {
+        // What begins and ends it is not to take room for as long as it lasts.
+        let introduced = Box::pin(turn.during(introduce(&mut instance, &mut process, limit)));
+        let end = match self.while_wanted(introduced).await {
             Some(Ok(info)) => {
                 self.up(&info, instance.link.remote());
                 instance.level.declared = info.logs;
@@ -160,7 +162,7 @@ impl ServerTask {
             Some(Err(end)) => end,
             None => End::Stop,
         };
-        self.end(end, instance, process).await
+        Box::pin(self.end(end, instance, process)).await
     }
 
     /// It ceased to be wanted outside of [`ServerTask::serve`], which takes the event itself.

@@ -29,12 +29,18 @@ pub(super) enum Said {
 
 impl Flow {
     pub(super) fn new(response: Response, max: usize) -> Self {
-        Self { response, events: Events::new(max) }
+        Self::of(response, Events::new(max))
     }
 
     /// One that goes on where another one broke off.
     pub(super) fn going_on(response: Response, max: usize, last: &HeaderValue) -> Self {
-        Self { response, events: Events::going_on(max, last.as_bytes()) }
+        Self::of(response, Events::going_on(max, last.as_bytes()))
+    }
+
+    fn of(mut response: Response, events: Events) -> Self {
+        // They are slices of the buffer that the stream is read into, which would be kept for them beside another one.
+        response.headers_mut().clear();
+        Self { response, events }
     }
 
     /// The next thing it says; `None` when it has ended, however.

@@ -1,5 +1,6 @@
 //! Where a server is, what every request to it carries, and how one is sent.
 
+use std::borrow::Cow;
 use std::error::Error as _;
 
 use bytes::Bytes;
@@ -108,19 +109,21 @@ impl Place {
 
     /// Sends a message.
     pub(super) async fn post(&self, line: &Bytes) -> Result<(Response, Learnt), Unanswered> {
-        self.send(&Method::POST, Some(line), self.post.clone()).await
+        self.send(&Method::POST, Some(line), Cow::Borrowed(&self.post)).await
     }
 
     /// Asks for a stream, from where another one broke off, if that is known.
     pub(super) async fn listen(&self, last: Option<&HeaderValue>) -> Result<(Response, Learnt), Unanswered> {
-        let mut headers = self.get.clone();
-        headers.extend(last.map(|last| (LAST_EVENT, last.clone())));
+        let mut headers = Cow::Borrowed(&self.get);
+        if let Some(last) = last {
+            headers.to_mut().insert(LAST_EVENT, last.clone());
+        }
         self.send(&Method::GET, None, headers).await
     }
 
     /// Tells the server that the session has ended.
     pub(super) async fn delete(&self) -> Result<(), Unanswered> {
-        self.send(&Method::DELETE, None, self.get.clone()).await.map(drop)
+        self.send(&Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
     }
 
     /// A redirect and a token that was refused are no answer: what was sent has been looked at by nobody, and is sent again.
@@ -128,22 +131,24 @@ impl Place {
         &self,
         method: &Method,
         body: Option<&Bytes>,
-        mut headers: HeaderMap,
+        mut headers: Cow<'_, HeaderMap>,
     ) -> Result<(Response, Learnt), Unanswered> {
         let (mut learnt, mut hops) = (Learnt::default(), 0);
         loop {
             let url = learnt.url.as_ref().unwrap_or(&self.url);
-            let request = self.client.configured().request(method.clone(), url.clone()).headers(headers.clone());
+            let request = self.client.configured().request(method.clone(), url.clone());
+            let request = request.headers(HeaderMap::clone(&headers));
             let request = if let Some(body) = body { request.body(body.clone()) } else { request };
             let response = request.send().await.map_err(Unanswered::of)?;
             match response.status() {
+                // Seldom, and of a size that is not for every exchange.
                 StatusCode::UNAUTHORIZED if self.login.is_some() => {
-                    let token = self.admitted(&response, learnt.token.is_some()).await?;
-                    headers.insert(AUTHORIZATION, token.bearer().clone());
+                    let token = Box::pin(self.admitted(&response, learnt.token.is_some())).await?;
+                    headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
                     learnt.token = Some(token);
                 }
                 StatusCode::FORBIDDEN => {
-                    self.allowed(&response).await?;
+                    Box::pin(self.allowed(&response)).await?;
                     return Ok((response, learnt));
                 }
                 status if is_redirect(status) && hops < MAX_HOPS => {

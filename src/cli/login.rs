@@ -21,7 +21,7 @@ use super::text::{listed, one_line};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, connect_print, fail, put, say};
 use crate::config::interpolate::Sources;
-use crate::config::{self, AGENT_CWD, Config, Launch, OAuth, Remote};
+use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::likeness::hint;
 use crate::oauth::{self, Attempt, Begun, Good, Login, Loopback, NoCode, Standing};
 use crate::sockets::RuntimeDir;
@@ -185,9 +185,6 @@ impl Place {
             return Err(format!("is no configured server{near}"));
         };
         match &server.launch {
-            Ok(Launch::Remote(remote)) if remote.url.contains(AGENT_CWD) => {
-                Err("has another `url` for each agent, and a login is for one".to_owned())
-            }
             Ok(Launch::Remote(remote)) => self.login_of(name, remote).await,
             Ok(Launch::Program(_)) => Err("is a program, which is run and not logged in to".to_owned()),
             Err(reason) => Err(reason.to_string()),

@@ -218,15 +218,6 @@ fn a_login_that_cannot_be_read_is_replaced_by_the_next() {
 }
 
 #[test]
-fn a_server_that_is_another_for_each_agent_cannot_be_logged_in_to() {
-    let world = World::new();
-    let url = format!("{}?at=${{agent:cwd}}", world.front.url());
-    Setup::with(Server::at("tracker", &url).line("sharing = \"workspace\"")).write(&world.place);
-    let ran = world.begin(&["--no-browser"]).end().expect_code(2);
-    assert_eq!(ran.stderr, "mcpd: tracker: has another `url` for each agent, and a login is for one\n");
-}
-
-#[test]
 fn what_is_no_server_with_a_url_cannot_be_logged_in_to() {
     let world = World::new();
     let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");

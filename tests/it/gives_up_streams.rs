@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::support::http::{Front, Manner, Response};
 use crate::support::{Agent, Place, Setup, arguments};
 
+/// Case I5.
 #[test]
 fn a_stream_that_is_gone_on_with_in_vain_is_not_asked_for_for_ever() {
     let place = Place::new();

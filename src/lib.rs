@@ -24,6 +24,7 @@ mod login;
 pub mod manager;
 mod moment;
 pub mod naming;
+pub mod net;
 mod oauth;
 mod peer;
 pub mod policy;

@@ -23,9 +23,9 @@ use super::{FAILED, USAGE, completions, connect_print, fail, put, say};
 use crate::config::interpolate::Sources;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::likeness::hint;
+use crate::net::client::Clients;
 use crate::oauth::{self, Attempt, Begun, Good, Login, Loopback, NoCode, Standing};
 use crate::sockets::RuntimeDir;
-use crate::transport::http::client::Clients;
 
 /// Names of scopes that are shown.
 const SCOPES: usize = 8;

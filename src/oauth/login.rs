@@ -18,7 +18,7 @@ use super::store::{Change, Store};
 use super::web::{Web, told};
 use crate::config::{OAuth, OAuthSettings, Remote};
 use crate::moment;
-use crate::transport::http::client::Client;
+use crate::net::client::Client;
 
 /// When a token that is still good could not be renewed, it is tried again after this.
 const AGAIN: Duration = Duration::from_secs(30);

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A token is for the URL that it was obtained for, and is sent nowhere else. Where a server, or its authorization server, sends
-//! mcpd on to, it goes as [`crate::transport::http::client::Client::supplied`] does. Source: MCP 2025-11-25, `basic/authorization`.
+//! mcpd on to, it goes as [`crate::net::client::Client::supplied`] does. Source: MCP 2025-11-25, `basic/authorization`.
 
 mod answer;
 mod application;

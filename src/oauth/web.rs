@@ -13,8 +13,8 @@ use url::Url;
 
 use super::challenge::Challenge;
 use super::request::Form;
-use crate::transport::http::client::Client;
-use crate::transport::http::origin;
+use crate::net::client::Client;
+use crate::net::origin;
 
 /// For one request, from its first byte to the last of its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -190,7 +190,7 @@ fn failed(url: &Url, error: reqwest::Error) -> String {
 mod tests {
     use super::*;
     use crate::config::Remote;
-    use crate::transport::http::client::Clients;
+    use crate::net::client::Clients;
 
     #[tokio::test]
     async fn a_server_of_the_internet_leads_nobody_to_this_machine() {

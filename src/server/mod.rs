@@ -75,7 +75,7 @@ pub use self::subscriptions::Subscription;
 pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 pub use self::turn::Turns;
 use crate::config::DaemonConfig;
-pub use crate::transport::http::client::Clients;
+pub use crate::net::client::Clients;
 
 /// Calls one instance may have unanswered. When there are so many, one more is refused with −31003, unless its agent has
 /// less than its equal part of them ([`share`]). The same holds for the bytes of those that it has not read yet, of which

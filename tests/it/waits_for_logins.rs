@@ -50,7 +50,8 @@ fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
     let asked = front.http().requests().len();
     let refused = agent.call("s__echo", &json!({}));
     assert_eq!(code(&refused), -31004, "{refused}");
-    assert!(refused["error"]["message"].to_string().contains("needs a login: run `mcpd login s`"), "{refused}");
+    let message = refused["error"]["message"].to_string();
+    assert!(message.contains("needs a login: ") && message.contains("run `mcpd login s`"), "{refused}");
     assert_eq!(refused["error"]["data"], json!({"server": "s", "outcome": "not_sent"}));
     assert_eq!(front.http().requests().len(), asked);
 }

@@ -73,6 +73,8 @@ impl Exchange {
                 self.report.tell(News::Parted(Parting::LoginNeeded { why: why.clone() })).await;
                 return Err(Lost::LoginNeeded { why });
             }
+            // What others are allowed to call goes on.
+            Err(Unanswered::NotAllowed(why)) => return Err(Lost::LoginNeeded { why }),
         };
         self.report.learnt(learnt).await;
         if let Some(session) = response.headers().get(SESSION) {
@@ -156,7 +158,7 @@ impl Exchange {
                         response.status().is_success() && Content::of(response.headers()) == Content::Events;
                     return is_stream.then(|| Flow::going_on(response, self.max, &last));
                 }
-                Err(Unanswered::LoginNeeded(_)) => return None,
+                Err(Unanswered::LoginNeeded(_) | Unanswered::NotAllowed(_)) => return None,
                 Err(Unanswered::NotSent(_) | Unanswered::Cut(_)) => {}
             }
         }

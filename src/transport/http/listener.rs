@@ -9,11 +9,12 @@ use reqwest::header::HeaderValue;
 use reqwest::{StatusCode, Url};
 use tokio::time::{Instant, sleep};
 
+use super::Parting;
 use super::body::{self, Content};
 use super::flow::{Flow, Said};
 use super::place::Unanswered;
 use super::report::{News, Ownership, Reporter};
-use super::{Parting, origin};
+use crate::net::origin;
 
 /// Before the stream is asked for again, if the server does not say how long.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -82,6 +83,7 @@ impl Listener {
             Err(Unanswered::NotSent(reason)) => return Ended::Unreachable(reason),
             Err(Unanswered::Cut(_)) => return Ended::Failed,
             Err(Unanswered::LoginNeeded(why)) => return Ended::Parted(Parting::LoginNeeded { why }),
+            Err(Unanswered::NotAllowed(_)) => return Ended::Refused,
         };
         self.report.learnt(learnt).await;
         match response.status() {
@@ -132,7 +134,7 @@ impl Listener {
             Err(Unanswered::NotSent(reason) | Unanswered::Cut(reason)) => {
                 return Parting::Unreachable { reason, retry_after: None };
             }
-            Err(Unanswered::LoginNeeded(why)) => return Parting::LoginNeeded { why },
+            Err(Unanswered::LoginNeeded(why) | Unanswered::NotAllowed(why)) => return Parting::LoginNeeded { why },
         };
         if !response.status().is_success() || Content::of(response.headers()) != Content::Events {
             return refusal;

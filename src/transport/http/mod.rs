@@ -17,14 +17,12 @@
 
 mod again;
 mod body;
-pub mod client;
 mod ends;
 mod events;
 mod exchange;
 mod exchanges;
 mod flow;
 mod listener;
-pub mod origin;
 mod phase;
 mod place;
 mod report;

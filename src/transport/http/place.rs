@@ -9,9 +9,9 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
-use super::client::Client;
-use super::origin;
 use crate::config::Remote;
+use crate::net::client::Client;
+use crate::net::origin;
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
 /// The session that a server has begun (MCP 2025-03-26, `basic/transports`, "Session Management").
@@ -52,6 +52,8 @@ pub(super) enum Unanswered {
     Cut(String),
     /// A person has to let mcpd in first.
     LoginNeeded(String),
+    /// What mcpd was allowed is not enough for this one.
+    NotAllowed(String),
 }
 
 impl Place {
@@ -148,8 +150,11 @@ impl Place {
                     learnt.token = Some(token);
                 }
                 StatusCode::FORBIDDEN => {
-                    Box::pin(self.allowed(&response)).await?;
-                    return Ok((response, learnt));
+                    let Some(token) = Box::pin(self.allowed(&response, learnt.token.is_some())).await? else {
+                        return Ok((response, learnt));
+                    };
+                    headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
+                    learnt.token = Some(token);
                 }
                 status if is_redirect(status) && hops < MAX_HOPS => {
                     let Some(location) = response.headers().get(LOCATION) else { return Ok((response, learnt)) };
@@ -174,16 +179,24 @@ impl Place {
         })
     }
 
-    /// Whether it was refused for something else than what a person can allow.
-    async fn allowed(&self, response: &Response) -> Result<(), Unanswered> {
-        let Some(login) = &self.login else { return Ok(()) };
+    /// A token that is allowed more than the one that was refused, if it was refused for that and there is one by now; nothing if it
+    /// was refused for something else.
+    async fn allowed(&self, response: &Response, was_renewed: bool) -> Result<Option<Token>, Unanswered> {
+        let Some(login) = &self.login else { return Ok(None) };
         let challenge = Challenge::of(response.headers());
         if challenge.error.as_deref() != Some("insufficient_scope") {
-            return Ok(());
+            return Ok(None);
         }
         let scope = challenge.scope.as_ref().map(|scope| format!(" (`{scope}`)")).unwrap_or_default();
         login.challenged(challenge).await;
-        Err(Unanswered::LoginNeeded(format!("asks for more than it was allowed{scope}")))
+        let own = self.token.as_ref().map(Token::bearer);
+        if !was_renewed
+            && let Ok(token) = login.token(None).await
+            && own != Some(token.bearer())
+        {
+            return Ok(Some(token));
+        }
+        Err(Unanswered::NotAllowed(format!("asks for more than it was allowed{scope}")))
     }
 }
 

@@ -11,7 +11,6 @@ use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{sleep, timeout};
 
-use super::client::Client;
 use super::exchange::Exchange;
 use super::exchanges::{Exchanges, Open};
 use super::listener::Listener;
@@ -22,6 +21,7 @@ use super::{Lost, Parting, token};
 use crate::config::Remote;
 use crate::jsonrpc::Message;
 use crate::jsonrpc::pending::minted;
+use crate::net::client::Client;
 use crate::oauth::Login;
 use crate::transport::{Arrival, Incoming, Outbox};
 

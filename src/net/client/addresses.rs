@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use url::Host;
 
 use super::names::Names;
-use crate::transport::http::origin::{has_user, is_public, told};
+use crate::net::origin::{has_user, is_public, told};
 
 /// The variables that name proxies, which are read in either case.
 const PROXIES: [&str; 3] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"];

@@ -9,6 +9,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
+use super::body::Content;
 use crate::config::Remote;
 use crate::net::client::Client;
 use crate::net::origin;
@@ -111,16 +112,21 @@ impl Place {
 
     /// Sends a message.
     pub(super) async fn post(&self, line: &Bytes) -> Result<(Response, Learnt), Unanswered> {
-        self.send(&Method::POST, Some(line), Cow::Borrowed(&self.post)).await
+        let (response, mut learnt) = self.send(&Method::POST, Some(line), Cow::Borrowed(&self.post)).await?;
+        // What has only a page to show, such as that it is closed today, is not where the server has gone.
+        learnt.url.take_if(|_| !speaks_mcp(&response));
+        Ok((response, learnt))
     }
 
-    /// Asks for a stream, from where another one broke off, if that is known.
+    /// Asks for a stream, from where another one broke off, if that is known. Where that leads says nothing of where messages go:
+    /// some send whoever asks so to a page about the server.
     pub(super) async fn listen(&self, last: Option<&HeaderValue>) -> Result<(Response, Learnt), Unanswered> {
         let mut headers = Cow::Borrowed(&self.get);
         if let Some(last) = last {
             headers.to_mut().insert(LAST_EVENT, last.clone());
         }
-        self.send(&Method::GET, None, headers).await
+        let (response, learnt) = self.send(&Method::GET, None, headers).await?;
+        Ok((response, Learnt { url: None, ..learnt }))
     }
 
     /// Tells the server that the session has ended.
@@ -198,6 +204,12 @@ impl Place {
         }
         Err(Unanswered::NotAllowed(format!("asks for more than it was allowed{scope}")))
     }
+}
+
+/// Whether it is what a server of MCP answers to a message that it has taken.
+fn speaks_mcp(response: &Response) -> bool {
+    let is_message = || Content::of(response.headers()) != Content::Other;
+    response.status() == StatusCode::ACCEPTED || response.status().is_success() && is_message()
 }
 
 /// Those after which the same is sent to the new place. `303 See Other` is an answer that is elsewhere, which MCP has not.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{beside, expect_well};
 use crate::support::http::{Front, HttpServer, Manner, Response};
-use crate::support::{Agent, Place, Server, arguments, until};
+use crate::support::{Agent, Place, Server, arguments, code, until};
 
 const SECRET: &str = "headers = { Authorization = \"Bearer s3cret\", X-Key = \"s3cret\" }";
 
@@ -74,4 +74,36 @@ fn a_call_that_is_redirected_elsewhere_fails_alone() {
     assert!(answer["error"]["message"].to_string().contains("origin"), "{answer}");
     assert_eq!(elsewhere.accepted(), 0);
     expect_well(&mut agent);
+}
+
+#[test]
+fn where_only_who_asks_for_a_stream_is_sent_no_message_goes() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::json());
+    front.instead(|request| match (&*request.method, &*request.path) {
+        ("GET", "/mcp") => Some(Response::status(302).header("location", "/docs")),
+        ("GET", "/docs") => Some(Response::body("text/html", "<p>How to use this")),
+        _ => None,
+    });
+    let daemon = beside(front.server(), &place);
+    let mut agent = Agent::ready(&daemon);
+    front.http().wait_request("the page is there instead", |request| request.path == "/docs");
+    expect_well(&mut agent);
+    assert_eq!(front.http().count(|request| request.method == "POST" && request.path != "/mcp"), 0);
+}
+
+#[test]
+fn a_page_that_a_call_is_sent_to_for_a_while_is_not_where_the_server_is() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::json());
+    let daemon = beside(front.server(), &place);
+    let mut agent = Agent::ready(&daemon);
+    front.instead(|request| match &*request.path {
+        "/closed" => Some(Response::body("text/html", "<p>Closed until noon")),
+        _ => (request.rpc() == "tools/call").then(|| Response::status(302).header("location", "/closed")),
+    });
+    code(&agent.call("a__echo", &json!({})));
+    front.as_before();
+    expect_well(&mut agent);
+    assert_eq!(front.http().count(|request| request.path == "/closed"), 1);
 }

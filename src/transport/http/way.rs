@@ -212,10 +212,13 @@ impl Http {
                 }
             }
             News::Done => {
-                let done = self.open.end(source);
+                let done = self.open.end(source)?;
                 self.introduced(source);
-                // What it was told of may have made room.
-                return done.map(|_| Ok(Arrival::Moved));
+                // What was taken for the answer may have been none, such as a batch where there are none. If it was one, this
+                // says nothing more than that there is room again.
+                let answered = done.request.filter(|_| !self.is_old());
+                let lost = |request| Arrival::Lost { request, lost: Lost::NoAnswer };
+                return Some(Ok(answered.map_or(Arrival::Moved, lost)));
             }
             News::Lost(lost) => return self.lost(source, lost),
             News::Forgotten => {

@@ -123,6 +123,21 @@ fn where_batches_were_negotiated_one_may_answer() {
     expect_well(&mut agent);
 }
 
+#[test]
+fn where_batches_were_not_negotiated_one_is_no_answer() {
+    let (front, daemon) = start_with(Manner::json(), "", |server| server.line("call_timeout = \"20s\""));
+    let mut agent = Agent::ready(&daemon);
+    let framings: [fn(&Value) -> Response; 2] = [
+        |id| Response::json(&json!([answer(id)])),
+        |id| Response::body("text/event-stream", format!("data: {}\n\n", json!([answer(id)]))),
+    ];
+    for framing in framings {
+        front.at_tool("echo", framing);
+        expect_error(&agent.call("a__echo", &json!({})), -32603, "unknown");
+    }
+    expect_well(&mut agent);
+}
+
 /// A daemon with a small message cap.
 fn narrow() -> (Front, Daemon) {
     let place = Place::new();

@@ -50,16 +50,17 @@ impl Listener {
     /// Reads the stream for as long as there is one to be had.
     pub(super) async fn attend(self) {
         let (mut last, mut retry, mut was_open) = (None, None, false);
-        let (mut failures, mut unreachable) = (0, 0);
+        let (mut failures, mut unreachable, mut refused) = (0, 0, 0);
         loop {
             let ended = self.one_stream(&mut last, &mut retry, &mut was_open).await;
             // Whatever it was, nobody waits for it any longer.
             self.report.tell(News::Attended).await;
             failures = if matches!(ended, Ended::WasGood) { 0 } else { failures + 1 };
             unreachable = if matches!(ended, Ended::Unreachable(_)) { unreachable + 1 } else { 0 };
+            refused = if matches!(ended, Ended::Refused) { refused + 1 } else { 0 };
             match ended {
                 Ended::NotOffered => return,
-                Ended::Refused if failures >= ATTEMPTS => return,
+                Ended::Refused if refused >= ATTEMPTS => return,
                 Ended::Parted(parting) => return self.report.tell(News::Parted(parting)).await,
                 Ended::Unreachable(reason) if unreachable >= ATTEMPTS => {
                     return self.report.tell(News::Parted(Parting::Unreachable { reason, retry_after: None })).await;
@@ -94,7 +95,11 @@ impl Listener {
                 return Ended::Failed;
             }
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => return Ended::NotOffered,
-            status if !status.is_success() => return Ended::Refused,
+            status if !status.is_success() => {
+                // It may be no more than where to go on from that it does not know.
+                *last = None;
+                return Ended::Refused;
+            }
             _ if Content::of(response.headers()) != Content::Events => return Ended::NotOffered,
             _ => {}
         }

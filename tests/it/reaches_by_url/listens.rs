@@ -139,3 +139,17 @@ fn an_event_over_the_limit_is_passed_over_and_what_follows_is_heard() {
         assert_eq!(daemon.row("a")["restarts"], 0);
     }
 }
+
+#[test]
+fn a_server_that_cannot_go_on_with_its_stream_is_listened_to_from_now_on() {
+    let (front, daemon) = start(Manner { retry: Some(20), ..Manner::default() });
+    let mut agent = Agent::ready(&daemon);
+    listened_to(&front);
+    front.instead(|request| {
+        (request.method == "GET" && request.header("last-event-id").is_some()).then(|| Response::status(400))
+    });
+    front.cut_streams();
+    front.http().wait_request("it is asked to go on", |request| request.header("last-event-id").is_some());
+    listened_to(&front);
+    agent.expect_quiet();
+}

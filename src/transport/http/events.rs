@@ -10,7 +10,10 @@ use bytes::{Buf, Bytes, BytesMut};
 
 /// Longest id that is kept, in bytes: it goes back in a header. A longer one is none.
 const MAX_ID: usize = 1 << 10;
-/// Longest wait that a server may ask for before it is connected to again.
+/// Shortest wait before a server is connected to again, whatever it asks for: one that ends each stream at once would otherwise be
+/// all that mcpd has to do.
+const MIN_RETRY: Duration = Duration::from_millis(50);
+/// Longest wait that it may ask for.
 const MAX_RETRY: Duration = Duration::from_secs(300);
 
 /// What a stream says.
@@ -208,7 +211,7 @@ impl Events {
 
 fn milliseconds(value: &[u8]) -> Option<Duration> {
     let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
-    digits.parse().ok().map(|value| Duration::from_millis(value).min(MAX_RETRY))
+    digits.parse().ok().map(|value| Duration::from_millis(value).clamp(MIN_RETRY, MAX_RETRY))
 }
 
 #[cfg(test)]
@@ -262,6 +265,7 @@ mod tests {
             ("id: 1\ndata: a\n\nid: 2\ndata: b\n", Some("1"), None),
             ("id: 1\nretry: 500\n\ndata: a\n\n", Some("1"), Some(500)),
             ("id: 1\n\nid\ndata: a\n\n", None, None),
+            ("retry: 0\n\n", None, Some(50)),
             ("id: 1\n\nid: a\0b\n\nretry: 5s\n\nretry: 99999999\n\n", Some("1"), Some(300_000)),
         ] {
             let events = read(stream.as_bytes(), 3).1;

@@ -158,12 +158,13 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
 }
 
 impl Incoming {
-    /// The same as [`Incoming::of`], on another thread if the line is so large that others would have to wait.
-    pub async fn of_any_size(line: Bytes) -> Self {
-        if line.len() <= INLINE {
-            return Self::of(line);
+    /// The same as [`Incoming::of`] for what `line` makes of a text, all of it on another thread if the text is so large that others
+    /// would have to wait.
+    pub async fn of_any_size(text: Bytes, line: impl FnOnce(Bytes) -> Bytes + Send + 'static) -> Self {
+        if text.len() <= INLINE {
+            return Self::of(line(text));
         }
-        let parsing = tokio::task::spawn_blocking(|| Self::of(line));
+        let parsing = tokio::task::spawn_blocking(|| Self::of(line(text)));
         parsing.await.unwrap_or(Self::Malformed(Malformed::NotAMessage { id: None }))
     }
 
@@ -220,5 +221,18 @@ mod tests {
         let endless = vec![b'x'; 64 << 20];
         assert!(turns(&endless).await >= 100);
         assert_eq!(turns(b"{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n").await, 0, "one message is no reason to wait");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn nothing_is_done_with_a_large_text_where_others_wait() {
+        let here = std::thread::current().id();
+        for (size, is_aside) in [(10, false), (INLINE + 1, true)] {
+            let made = move |text| {
+                assert_eq!(std::thread::current().id() != here, is_aside, "{size} bytes");
+                text
+            };
+            let incoming = Incoming::of_any_size(vec![b' '; size].into(), made).await;
+            assert!(matches!(incoming, Incoming::Malformed(_)));
+        }
     }
 }

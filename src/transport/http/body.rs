@@ -60,8 +60,8 @@ pub(super) async fn whole(response: &mut Response, max: usize) -> Result<Bytes, 
 
 /// What a body or an event says; `None` if it is blank.
 pub(super) async fn message(text: Bytes) -> Option<Incoming> {
-    let line = one_line(trimmed(text));
-    if line.is_empty() { None } else { Some(Incoming::of_any_size(line).await) }
+    let text = trimmed(text);
+    if text.is_empty() { None } else { Some(Incoming::of_any_size(text, one_line).await) }
 }
 
 fn trimmed(text: Bytes) -> Bytes {

@@ -65,9 +65,10 @@ impl Clients {
             trust.ready().await?;
         }
         let tls = trust.tls()?;
-        let addresses = Arc::new(Addresses::new(&url, self.names.clone()));
+        let names = self.names.of_another();
+        let addresses = Arc::new(Addresses::new(&url, names.clone()));
         let build = |builder: ClientBuilder| builder.build().map_err(|error| error.to_string());
-        let configured = build(builder(tls.clone()).dns_resolver(self.names.clone()))?;
+        let configured = build(builder(tls.clone()).dns_resolver(names))?;
         let supplied = build(builder(tls).dns_resolver(Checked(Arc::clone(&addresses))))?;
         Ok(Client(Arc::new(Parts { configured, supplied, addresses, trust })))
     }

@@ -35,8 +35,8 @@ pub(super) fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// The origin of a URL that a peer has written, fit to be printed.
-pub(super) fn told(url: &Url) -> String {
+/// The origin of a URL that a peer has written, fit to be printed: the rest of it may hold a secret.
+pub(crate) fn told(url: &Url) -> String {
     /// No name of a host is longer. Source: RFC 1035, 2.3.4.
     const MOST: usize = 255 + "https://:65535".len();
     let origin = url.origin().ascii_serialization();

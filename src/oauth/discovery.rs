@@ -8,6 +8,7 @@ use url::Url;
 use super::challenge::Challenge;
 use super::metadata::{Issuer, Resource, canonical, endpoint};
 use super::web::{Web, told};
+use crate::net::origin;
 
 /// What is known of the way in.
 pub(super) struct Found {
@@ -70,13 +71,21 @@ async fn issuer_named(web: &Web, named: &str) -> Result<Issuer, String> {
     Ok(issuer)
 }
 
-/// The server itself. Its metadata may have been made by one that stands behind it, and nobody has said which.
+/// The server itself. Its metadata may have been made by one that stands behind it: if that has some of its own, they count, since a
+/// code that it gives is to be redeemed nowhere else (RFC 8414, 3.3 and 6.2; RFC 9700, 4.4).
 async fn own_issuer(web: &Web) -> Result<Issuer, String> {
     let mut root = web.configured().clone();
     root.set_path("");
     let Some(issuer) = first::<Issuer>(web, &Issuer::places(&root)).await? else {
         return Ok(Issuer::assumed(web.configured()));
     };
+    if let Ok(behind) = endpoint(&issuer.issuer, web.configured())
+        && !origin::same(&behind, &root)
+        && let Ok(Some(own)) = first::<Issuer>(web, &Issuer::places(&behind)).await
+    {
+        let check = own.check(Some(&issuer.issuer));
+        return check.map(|()| own).map_err(|why| format!("the authorization server {}: {why}", told(&behind)));
+    }
     issuer.check(None).map_err(|why| format!("the server as an authorization server: {why}"))?;
     Ok(issuer)
 }

@@ -15,6 +15,7 @@ use super::challenge::Challenge;
 use super::request::Form;
 use crate::net::client::Client;
 use crate::net::origin;
+pub(super) use crate::net::origin::told;
 
 /// For one request, from its first byte to the last of its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -168,11 +169,6 @@ async fn body(mut response: Response, url: &Url) -> Result<BytesMut, String> {
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-/// A path or a query may hold a secret.
-pub(super) fn told(url: &Url) -> String {
-    url.origin().ascii_serialization()
 }
 
 fn failed(url: &Url, error: reqwest::Error) -> String {

@@ -177,6 +177,28 @@ fn a_server_of_an_older_version_is_its_own_authorization_server() {
 }
 
 #[test]
+fn a_server_that_says_who_lets_mcpd_in_gets_no_code_that_is_for_them() {
+    let world = World::new();
+    world.authorization.habits(|habits| habits.resource = None);
+    let front = world.authorization.guard(&world.front.url());
+    let (theirs, ours) = (world.authorization.http().url(""), world.front.http().url(""));
+    let metadata = json!({
+        "issuer": theirs,
+        "authorization_endpoint": format!("{theirs}/authorize"),
+        "registration_endpoint": format!("{theirs}/register"),
+        "token_endpoint": format!("{ours}/token"),
+        "code_challenge_methods_supported": ["S256"],
+    });
+    world.front.instead(move |request| match &*request.path {
+        "/mcp" => front(request),
+        "/.well-known/oauth-authorization-server" => Some(Response::json(&metadata)),
+        _ => Some(Response::status(404)),
+    });
+    world.log_in().expect_code(0);
+    assert_eq!(world.front.http().count(|request| request.path == "/token"), 0);
+}
+
+#[test]
 fn a_server_that_lets_anybody_in_needs_no_login() {
     let world = World::new();
     world.front.as_before();

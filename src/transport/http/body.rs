@@ -90,8 +90,9 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(until.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// What a body that is no message says, for a person: the message of an error in it, or its first line.
-pub(super) fn complaint(body: &[u8]) -> Option<String> {
+/// What a body that is no message says, for a person: the message of an error in it, or its first line, without what `masked` takes
+/// out.
+pub(super) fn complaint(body: &[u8], masked: impl FnOnce(&str) -> String) -> Option<String> {
     let value = serde_json::from_slice::<serde_json::Value>(body).ok();
     let told = value.as_ref().and_then(|value| {
         let error = value.get("error").unwrap_or(value);
@@ -103,6 +104,8 @@ pub(super) fn complaint(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let is_page = text.trim_start().starts_with('<');
     let line = told.or_else(|| text.lines().map(str::trim).find(|line| !line.is_empty()).filter(|_| !is_page))?;
+    // Before it is cut: part of a secret is one, too.
+    let line = masked(line);
     let harmless = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     Some(harmless.take(MOST_SHOWN).collect())
 }

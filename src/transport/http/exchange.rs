@@ -187,7 +187,7 @@ impl Exchange {
             self.report.tell(News::Message(incoming, Ownership::OfRequest)).await;
             return Ok(());
         }
-        Err(Lost::Status { status, retry_after, said: body::complaint(&said) })
+        Err(Lost::Status { status, retry_after, said: body::complaint(&said, |text| self.report.place().masked(text)) })
     }
 }
 

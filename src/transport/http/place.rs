@@ -10,7 +10,7 @@ use reqwest::header::{
 use reqwest::{Method, Response, StatusCode, Url};
 
 use super::body::Content;
-use crate::config::Remote;
+use crate::config::{Remote, Secrets};
 use crate::net::client::Client;
 use crate::net::origin;
 use crate::oauth::{Challenge, Login, NoToken, Token};
@@ -35,6 +35,7 @@ pub(super) struct Place {
     login: Option<Login>,
     token: Option<Token>,
     has_session: bool,
+    secrets: Secrets,
 }
 
 /// What was learnt on the way to an answer, for later requests.
@@ -76,7 +77,7 @@ impl Place {
         post.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // What is configured is all there is to show.
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
-        Ok(Self { client, url, post, get, login, token: None, has_session: false })
+        Ok(Self { client, url, post, get, login, token: None, has_session: false, secrets: remote.secrets.clone() })
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
@@ -85,6 +86,11 @@ impl Place {
 
     pub(super) fn has_session(&self) -> bool {
         self.has_session
+    }
+
+    /// Words of the server as they may be shown: some repeat what they were sent.
+    pub(super) fn masked(&self, text: &str) -> String {
+        self.secrets.masked(text)
     }
 
     pub(super) fn set_url(&mut self, url: Url) {

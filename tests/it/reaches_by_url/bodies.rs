@@ -1,11 +1,13 @@
 //! Answers of every framing and shape, answers that are none, and such without measure: each call ends once, and nothing else is
 //! the worse for it.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use serde_json::{Value, json};
 
-use super::{expect_error, expect_well, start, start_with};
+use super::{beside, expect_error, expect_well, start, start_with};
 use crate::support::http::{Front, Manner, Response, Writer};
 use crate::support::{Agent, Daemon, Place, Server, Setup, code, resident_kib, result};
 
@@ -134,6 +136,24 @@ fn where_batches_were_not_negotiated_one_is_no_answer() {
     for framing in framings {
         front.at_tool("echo", framing);
         expect_error(&agent.call("a__echo", &json!({})), -32603, "unknown");
+    }
+    expect_well(&mut agent);
+}
+
+#[test]
+fn a_secret_that_a_server_repeats_is_shown_to_nobody() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::json());
+    let key = place.write("key", "s3cret");
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("it is ours");
+    let header = format!("headers = {{ X-Key = \"${{file:{}}}\" }}", key.display());
+    let daemon = beside(front.server().line(&header), &place);
+    let mut agent = Agent::ready(&daemon);
+    for (head, said) in [("no such key: ", "no such key: …"), ("x".repeat(195).as_str(), "x…")] {
+        let complaint = format!("{head}s3cret");
+        front.at_tool("echo", move |_| Response::body("text/plain", complaint.clone()).with_status(403));
+        let answer = agent.call("a__echo", &json!({})).to_string();
+        assert!(answer.contains(said) && !answer.contains("s3c"), "{answer}");
     }
     expect_well(&mut agent);
 }

@@ -125,6 +125,7 @@ fn where_batches_were_negotiated_one_may_answer() {
     expect_well(&mut agent);
 }
 
+/// Case I7.
 #[test]
 fn where_batches_were_not_negotiated_one_is_no_answer() {
     let (front, daemon) = start_with(Manner::json(), "", |server| server.line("call_timeout = \"20s\""));

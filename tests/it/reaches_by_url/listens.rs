@@ -140,6 +140,7 @@ fn an_event_over_the_limit_is_passed_over_and_what_follows_is_heard() {
     }
 }
 
+/// Case I5.
 #[test]
 fn a_server_that_cannot_go_on_with_its_stream_is_listened_to_from_now_on() {
     let (front, daemon) = start(Manner { retry: Some(20), ..Manner::default() });

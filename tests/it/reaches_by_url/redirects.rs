@@ -76,6 +76,7 @@ fn a_call_that_is_redirected_elsewhere_fails_alone() {
     expect_well(&mut agent);
 }
 
+/// Case I10.
 #[test]
 fn where_only_who_asks_for_a_stream_is_sent_no_message_goes() {
     let place = Place::new();
@@ -92,6 +93,7 @@ fn where_only_who_asks_for_a_stream_is_sent_no_message_goes() {
     assert_eq!(front.http().count(|request| request.method == "POST" && request.path != "/mcp"), 0);
 }
 
+/// Case I10.
 #[test]
 fn a_page_that_a_call_is_sent_to_for_a_while_is_not_where_the_server_is() {
     let place = Place::new();

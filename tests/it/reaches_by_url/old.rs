@@ -50,7 +50,7 @@ fn a_handshake_that_does_not_arrive_is_begun_anew_and_not_waited_for() {
         });
         // Until an attempt to introduce it is given up takes longer than a test waits.
         let daemon = beside(front.server(), &place);
-        daemon.wait_row("a", "has listed", |row| row["tools"].as_u64() > Some(0));
+        daemon.wait_row("a", "has listed", |row| row["tools_exposed"].as_u64() > Some(0));
         expect_well(&mut Agent::ready(&daemon));
     }
 }

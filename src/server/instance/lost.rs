@@ -46,12 +46,8 @@ impl Instance {
             Owner::Page { listing, .. } => return self.not_listed(listing.kind(), "is unusable"),
             Owner::Check => return self.checked(),
             Owner::Level { .. } => self.level_answered(),
-            Owner::Call(_)
-            | Owner::Initialize
-            | Owner::Ping
-            | Owner::Renewal { .. }
-            | Owner::Disowned { .. }
-            | Owner::Aside { .. } => {}
+            Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),
+            Owner::Call(_) | Owner::Initialize | Owner::Ping | Owner::Disowned { .. } | Owner::Aside { .. } => {}
         }
         Effect::Nothing
     }

@@ -77,6 +77,11 @@ impl Lost {
         }
     }
 
+    /// Whether it does not let mcpd in with what is configured.
+    pub(super) fn is_no_admission(&self) -> bool {
+        matches!(self, Self::Status { status: StatusCode::UNAUTHORIZED, .. })
+    }
+
     /// Whether a server of 2024-11-05 says so to what is posted where its stream is (MCP 2025-11-25, `basic/transports`,
     /// "Backwards Compatibility").
     pub(super) fn may_be_old(&self) -> bool {
@@ -90,6 +95,9 @@ impl Lost {
         match self {
             Self::NotSent { reason } | Self::Cut { reason } => unreachable(reason),
             Self::LoginNeeded { why } => Parting::LoginNeeded { why: why.clone() },
+            Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Parting::Refused {
+                why: "does not let mcpd in with the headers that are configured (HTTP 401)".to_owned(),
+            },
             Self::Status { status, retry_after, said } => {
                 let said = said.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
                 let reason = format!("answers with HTTP {status}{said}");

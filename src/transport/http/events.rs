@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::body::by_itself;
+
 /// Longest id that is kept, in bytes: it goes back in a header. A longer one is none.
 const MAX_ID: usize = 1 << 10;
 /// Shortest wait before a server is connected to again, whatever it asks for: one that ends each stream at once would otherwise be
@@ -60,6 +62,15 @@ enum Data {
     Several(BytesMut),
 }
 
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(line) => line.len(),
+            Self::Several(lines) => lines.len(),
+        }
+    }
+}
+
 impl Events {
     pub(super) fn new(max: usize) -> Self {
         Self {
@@ -83,6 +94,11 @@ impl Events {
     /// The next event of what was read.
     pub(super) fn pop(&mut self) -> Option<Event> {
         self.read.pop_front()
+    }
+
+    /// Bytes of what has not ended.
+    pub(super) fn held(&self) -> usize {
+        self.line.len() + self.open.data.as_ref().map_or(0, Data::len)
     }
 
     /// That of the last event that had one. An empty one takes it back.
@@ -153,7 +169,7 @@ impl Events {
         });
         match &line[..colon.unwrap_or(line.len())] {
             b"data" => self.add(line.slice(value)),
-            b"event" => self.open.name = line.slice(value),
+            b"event" => self.open.name = by_itself(line.slice(value)),
             b"id" if value.len() <= MAX_ID && !line[value.clone()].contains(&0) => {
                 self.open.id = Some(Bytes::copy_from_slice(&line[value]));
             }
@@ -163,14 +179,10 @@ impl Events {
     }
 
     fn add(&mut self, part: Bytes) {
-        let length = |data: &Data| match data {
-            Data::One(line) => line.len(),
-            Data::Several(lines) => lines.len(),
-        };
         if self.open.is_too_large {
             return;
         }
-        if self.open.data.as_ref().map_or(0, length) + 1 + part.len() > self.max {
+        if self.open.data.as_ref().map_or(0, Data::len) + 1 + part.len() > self.max {
             return self.too_large();
         }
         self.open.data = Some(match self.open.data.take() {
@@ -199,7 +211,7 @@ impl Events {
         let Open { name, data, id, is_too_large } = std::mem::take(&mut self.open);
         self.id = id.or(self.id.take());
         let data = match data {
-            Some(Data::One(line)) => line,
+            Some(Data::One(line)) => by_itself(line),
             Some(Data::Several(lines)) => lines.freeze(),
             None => return,
         };
@@ -215,75 +227,4 @@ fn milliseconds(value: &[u8]) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const MAX: usize = 64;
-
-    /// What is read of `stream` that comes in pieces of `size` bytes.
-    fn read(stream: &[u8], size: usize) -> (Vec<String>, Events) {
-        let mut events = Events::new(MAX);
-        stream.chunks(size).for_each(|chunk| events.read(Bytes::copy_from_slice(chunk)));
-        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
-        let told = std::iter::from_fn(|| events.pop()).map(|event| match event {
-            Event::Data { name, data } => format!("{}:{}", text(&name), text(&data)),
-            Event::TooLarge => "too large".to_owned(),
-        });
-        (told.collect(), events)
-    }
-
-    fn check(stream: &str, expected: &[&str]) {
-        for size in [1, 2, 3, 7, usize::MAX] {
-            assert_eq!(read(stream.as_bytes(), size.min(stream.len())).0, expected, "{stream:?} in pieces of {size}");
-        }
-    }
-
-    #[test]
-    fn events_are_read_however_lines_end_and_wherever_they_are_cut() {
-        check("data: a\n\ndata:b\r\n\r\ndata:  c\r\r", &[":a", ":b", ": c"]);
-        check("event: endpoint\ndata: /x\n\nevent: message\ndata: {}\n\n", &["endpoint:/x", "message:{}"]);
-        check("data: {\ndata:   \"a\": 1\ndata: }\n\n", &[":{\n  \"a\": 1\n}"]);
-        check(": a comment\n\ndata\n\nid: 7\n\n", &[":"]);
-        check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &[":a"]);
-        check("data: without an end\n", &[]);
-        check("database: x\ndata : y\ndata: z\n\n", &[":z"]);
-    }
-
-    #[test]
-    fn an_event_over_the_cap_is_told_once_and_the_next_is_read() {
-        let long = "x".repeat(MAX + 1);
-        check(&format!("data: {long}\n\ndata: a\n\n"), &["too large", ":a"]);
-        check(&format!("data: {}\ndata: {}\ndata: b\n\ndata: a\n\n", &long[..40], &long[..40]), &["too large", ":a"]);
-        check(&format!("data: {long}{long}{long}\ndata: {long}\n\ndata: a\n\n"), &["too large", ":a"]);
-        check(&format!("data: {}\n\n", &long[..MAX - 8]), &[&format!(":{}", &long[..MAX - 8])]);
-    }
-
-    #[test]
-    fn the_place_to_go_on_from_is_that_of_the_last_whole_event() {
-        for (stream, id, retry) in [
-            ("id: 1\ndata: a\n\nid: 2\ndata: b\n", Some("1"), None),
-            ("id: 1\nretry: 500\n\ndata: a\n\n", Some("1"), Some(500)),
-            ("id: 1\n\nid\ndata: a\n\n", None, None),
-            ("retry: 0\n\n", None, Some(50)),
-            ("id: 1\n\nid: a\0b\n\nretry: 5s\n\nretry: 99999999\n\n", Some("1"), Some(300_000)),
-        ] {
-            let events = read(stream.as_bytes(), 3).1;
-            assert_eq!(events.last_id().map(|id| &id[..]), id.map(str::as_bytes), "{stream:?}");
-            assert_eq!(events.retry(), retry.map(Duration::from_millis), "{stream:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_the_same_whole_and_in_pieces(
-            stream in prop::collection::vec(prop::sample::select(b"data: id\n\n\r\0x:".to_vec()), 0..300),
-            size in 1..40_usize,
-        ) {
-            let ((whole, first), (pieces, second)) = (read(&stream, stream.len().max(1)), read(&stream, size));
-            // Which of two causes makes an event too large may be seen earlier, but the same events are.
-            prop_assert_eq!(whole, pieces);
-            prop_assert_eq!(first.last_id(), second.last_id());
-        }
-    }
-}
+mod tests;

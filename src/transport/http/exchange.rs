@@ -85,17 +85,20 @@ impl Exchange {
             return self.refused(response, place.has_session()).await;
         }
         match (Content::of(response.headers()), self.request) {
-            (Content::Events, Some(_)) => self.follow(Flow::new(response, self.max)).await,
+            (Content::Events, Some(_)) => self.follow(Flow::new(response, self.max, self.report.turn())).await,
             (_, None) => {
                 // Read to its end, so that the connection can be used again.
-                let _ = timeout(LINGER, body::whole(&mut response, MAX_COMPLAINT)).await;
+                let _ = timeout(LINGER, body::whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
                 Ok(())
             }
             (Content::Json, Some(_)) => {
-                let text = body::whole(&mut response, self.max).await.map_err(|unusable| match unusable {
-                    Unusable::TooLarge => Lost::TooLarge,
-                    Unusable::Cut(reason) => Lost::Cut { reason: format!("broke off its answer: {reason}") },
-                })?;
+                let text =
+                    body::whole(&mut response, self.max, self.report.turn()).await.map_err(
+                        |unusable| match unusable {
+                            Unusable::TooLarge => Lost::TooLarge,
+                            Unusable::Cut(reason) => Lost::Cut { reason: format!("broke off its answer: {reason}") },
+                        },
+                    )?;
                 let incoming = body::message(text).await.ok_or(Lost::NoAnswer)?;
                 if self.pass(incoming, Ownership::OfRequest).await { Ok(()) } else { Err(Lost::NoAnswer) }
             }
@@ -156,7 +159,7 @@ impl Exchange {
                     self.report.learnt(learnt).await;
                     let is_stream =
                         response.status().is_success() && Content::of(response.headers()) == Content::Events;
-                    return is_stream.then(|| Flow::going_on(response, self.max, &last));
+                    return is_stream.then(|| Flow::going_on(response, self.max, &last, self.report.turn()));
                 }
                 Err(Unanswered::LoginNeeded(_) | Unanswered::NotAllowed(_)) => return None,
                 Err(Unanswered::NotSent(_) | Unanswered::Cut(_)) => {}
@@ -171,11 +174,8 @@ impl Exchange {
             self.report.tell(News::Parted(Parting::SessionEnded)).await;
             return Err(Lost::Status { status, retry_after, said: None });
         }
-        if status == StatusCode::UNAUTHORIZED {
-            let why = "does not let mcpd in with the headers that are configured (HTTP 401)".to_owned();
-            self.report.tell(News::Parted(Parting::Refused { why })).await;
-        }
-        let said = body::whole(&mut response, MAX_COMPLAINT).await.unwrap_or_default();
+        let said = timeout(TAKEN, body::whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
+        let said = said.ok().and_then(Result::ok).unwrap_or_default();
         if status == StatusCode::BAD_REQUEST && has_session && is_about_session(&said) {
             self.report.tell(News::Parted(Parting::SessionEnded)).await;
         }
@@ -197,7 +197,7 @@ fn is_about_session(body: &[u8]) -> bool {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else { return false };
     let answers = value.get("id").is_some_and(|id| id.is_number());
     let message = value.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or_default();
-    !answers && message.to_ascii_lowercase().contains("session")
+    !answers && message.to_ascii_lowercase().contains("session id")
 }
 
 /// Whether this ends the request, be it valid or not.

@@ -1,6 +1,6 @@
 //! The exchanges of one way that have not ended, and how many there may be. Pure but for what aborts them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -20,6 +20,8 @@ pub(super) struct Exchanges {
     open: HashMap<Source, Open>,
     /// Of what was sent.
     bytes: usize,
+    /// Requests that wait to be sent: the numbers of their lines, and their ids.
+    announced: VecDeque<(u64, u64)>,
 }
 
 /// One that has not ended.
@@ -33,6 +35,21 @@ pub(super) struct Open {
 }
 
 impl Exchanges {
+    /// The line of this number will be a request with this id.
+    pub(super) fn announce(&mut self, line: u64, request: u64) {
+        self.announced.push_back((line, request));
+    }
+
+    /// The id of the line of this number, if it is a request. Lines before it are asked for no more.
+    pub(super) fn announced(&mut self, line: u64) -> Option<u64> {
+        while self.announced.front().is_some_and(|(other, _)| *other < line) {
+            self.announced.pop_front();
+        }
+        let (_, request) = *self.announced.front().filter(|(other, _)| *other == line)?;
+        self.announced.pop_front();
+        Some(request)
+    }
+
     pub(super) fn insert(&mut self, source: Source, open: Open) {
         self.bytes += open.bytes;
         self.open.insert(source, open);

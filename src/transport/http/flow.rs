@@ -1,20 +1,24 @@
 //! One open `text/event-stream`, as messages.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Response;
 use reqwest::header::HeaderValue;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::body;
+use super::body::{self, Turn};
 use super::events::{Event, Events};
 use crate::transport::Incoming;
 
 /// An open stream.
-#[derive(Debug)]
 pub(super) struct Flow {
     response: Response,
     events: Events,
+    turn: Arc<Turn>,
+    /// While there is a large event that has not ended.
+    held: Option<OwnedSemaphorePermit>,
 }
 
 /// What it says next.
@@ -28,19 +32,19 @@ pub(super) enum Said {
 }
 
 impl Flow {
-    pub(super) fn new(response: Response, max: usize) -> Self {
-        Self::of(response, Events::new(max))
+    pub(super) fn new(response: Response, max: usize, turn: &Arc<Turn>) -> Self {
+        Self::of(response, Events::new(max), turn)
     }
 
     /// One that goes on where another one broke off.
-    pub(super) fn going_on(response: Response, max: usize, last: &HeaderValue) -> Self {
-        Self::of(response, Events::going_on(max, last.as_bytes()))
+    pub(super) fn going_on(response: Response, max: usize, last: &HeaderValue, turn: &Arc<Turn>) -> Self {
+        Self::of(response, Events::going_on(max, last.as_bytes()), turn)
     }
 
-    fn of(mut response: Response, events: Events) -> Self {
+    fn of(mut response: Response, events: Events, turn: &Arc<Turn>) -> Self {
         // They are slices of the buffer that the stream is read into, which would be kept for them beside another one.
         response.headers_mut().clear();
-        Self { response, events }
+        Self { response, events, turn: Arc::clone(turn), held: None }
     }
 
     /// The next thing it says; `None` when it has ended, however.
@@ -59,6 +63,12 @@ impl Flow {
                     // A name that MCP does not have.
                     Event::Data { .. } => {}
                 }
+            }
+            if self.events.held() <= body::LARGE {
+                self.held = None;
+            } else if self.held.is_none() {
+                // A semaphore that nobody closes.
+                self.held = Arc::clone(&self.turn).acquire_owned().await.ok();
             }
             let chunk = self.response.chunk().await.ok().flatten()?;
             self.events.read(chunk);

@@ -106,7 +106,7 @@ impl Listener {
         *was_open = true;
         self.report.tell(News::Attended).await;
         let (began, mut has_spoken) = (Instant::now(), false);
-        let mut flow = Flow::new(response, self.max);
+        let mut flow = Flow::new(response, self.max, self.report.turn());
         while let Some(said) = flow.next().await {
             has_spoken = true;
             if let Said::Message(incoming) = said {
@@ -145,7 +145,7 @@ impl Listener {
             return refusal;
         }
         let base = response.url().clone();
-        let mut flow = Flow::new(response, self.max);
+        let mut flow = Flow::new(response, self.max, self.report.turn());
         while let Some(said) = flow.next().await {
             match said {
                 Said::Message(incoming) => self.report.tell(News::Message(incoming, Ownership::Unknown)).await,

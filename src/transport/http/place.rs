@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::error::Error as _;
+use std::fmt;
 
 use bytes::Bytes;
 use reqwest::header::{
@@ -25,7 +26,7 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const MAX_HOPS: usize = 5;
 
 /// Where a server is, and what each request carries. What changes of it makes another one.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Place {
     client: Client,
     url: Url,
@@ -56,6 +57,13 @@ pub(super) enum Unanswered {
     LoginNeeded(String),
     /// What mcpd was allowed is not enough for this one.
     NotAllowed(String),
+}
+
+/// Its URL may hold a secret.
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("has_session", &self.has_session).finish_non_exhaustive()
+    }
 }
 
 impl Place {

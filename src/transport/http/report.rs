@@ -5,6 +5,7 @@ use std::sync::Arc;
 use reqwest::header::HeaderValue;
 use tokio::sync::{mpsc, watch};
 
+use super::body::{TURNS, Turn};
 use super::place::{Learnt, Place};
 use super::{Lost, Parting};
 use crate::transport::Incoming;
@@ -50,6 +51,7 @@ pub(super) struct Reporter {
     source: Source,
     to: mpsc::Sender<(Source, News)>,
     place: watch::Receiver<Arc<Place>>,
+    turn: Arc<Turn>,
 }
 
 /// Both ends of all ways there.
@@ -57,16 +59,18 @@ pub(super) struct Desk {
     to: mpsc::Sender<(Source, News)>,
     pub(super) news: mpsc::Receiver<(Source, News)>,
     place: watch::Sender<Arc<Place>>,
+    turn: Arc<Turn>,
 }
 
 impl Desk {
     pub(super) fn new(place: Place) -> Self {
         let (to, news) = mpsc::channel(PLACES);
-        Self { to, news, place: watch::Sender::new(Arc::new(place)) }
+        Self { to, news, place: watch::Sender::new(Arc::new(place)), turn: Arc::new(Turn::new(TURNS)) }
     }
 
     pub(super) fn reporter(&self, source: Source) -> Reporter {
-        Reporter { source, to: self.to.clone(), place: self.place.subscribe() }
+        let (to, place, turn) = (self.to.clone(), self.place.subscribe(), Arc::clone(&self.turn));
+        Reporter { source, to, place, turn }
     }
 
     pub(super) fn place(&self) -> Arc<Place> {
@@ -95,5 +99,10 @@ impl Reporter {
     /// As it is now.
     pub(super) fn place(&self) -> Arc<Place> {
         Arc::clone(&self.place.borrow())
+    }
+
+    /// In which large answers of this server are read.
+    pub(super) fn turn(&self) -> &Arc<Turn> {
+        &self.turn
     }
 }

@@ -1,6 +1,5 @@
 //! The way to one server, and how far it is open.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -29,6 +28,8 @@ use crate::transport::{Arrival, Incoming, Outbox};
 const ATTEND: Duration = Duration::from_secs(1);
 /// How long a request that was given up may still be answered before its connection is closed.
 const FORGET: Duration = Duration::from_secs(10);
+/// Messages in a row for which a server may not let mcpd in: a single call may be refused for its own sake.
+const NOT_ADMITTED: u32 = 3;
 /// For the server to hear that its session has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// The listener's.
@@ -40,9 +41,9 @@ pub(crate) struct Http {
     phase: Phase,
     /// Most bytes of a message.
     max: usize,
-    /// Requests that wait to be sent: the numbers of their lines, and their ids.
-    requests: VecDeque<(u64, u64)>,
     open: Exchanges,
+    /// How often in a row it has not let mcpd in.
+    not_admitted: u32,
     running: FuturesUnordered<Abortable<BoxFuture<'static, ()>>>,
     /// Exchanges that have begun.
     begun: Source,
@@ -69,8 +70,8 @@ impl Http {
             desk: Desk::new(place),
             phase: Phase::New,
             max,
-            requests: VecDeque::new(),
             open: Exchanges::default(),
+            not_admitted: 0,
             running: FuturesUnordered::new(),
             begun: LISTENER,
             parting: None,
@@ -83,7 +84,7 @@ impl Http {
 
     /// The line of this number in the outbox is a request with this id.
     pub(crate) fn announce(&mut self, line: u64, request: u64) {
-        self.requests.push_back((line, request));
+        self.open.announce(line, request);
     }
 
     /// The version that was negotiated, and the number of the line that says so to the server.
@@ -126,11 +127,7 @@ impl Http {
 
     fn begin(&mut self, number: u64, mut line: Bytes) {
         line.truncate(line.len() - usize::from(line.ends_with(b"\n")));
-        while self.requests.front().is_some_and(|(other, _)| *other < number) {
-            self.requests.pop_front();
-        }
-        let is_request = self.requests.front().is_some_and(|(other, _)| *other == number);
-        let request = if is_request { self.requests.pop_front().map(|(_, request)| request) } else { None };
+        let request = self.open.announced(number);
         let kept = matches!(self.phase, Phase::New).then(|| line.clone());
         let begun = self.exchange(line, request);
         if let Some(line) = kept {
@@ -156,7 +153,7 @@ impl Http {
             is_given_up: Arc::clone(&is_given_up),
         };
         let bytes = line.len();
-        let abort = if awaited.is_some() { self.run(exchange.run(line)) } else { self.run(exchange.post(line)) };
+        let abort = if request.is_some() { self.run(exchange.run(line)) } else { self.run(exchange.post(line)) };
         self.open.insert(source, Open { request, bytes, abort, is_given_up });
         source
     }
@@ -212,6 +209,7 @@ impl Http {
                 }
             }
             News::Done => {
+                self.not_admitted = 0;
                 let done = self.open.end(source)?;
                 self.introduced(source);
                 // What was taken for the answer may have been none, such as a batch where there are none. If it was one, this
@@ -270,8 +268,10 @@ impl Http {
             Phase::Introducing { .. } => self.introduced(source),
             _ => {}
         }
-        if matches!(lost, Lost::NotSent { .. }) && self.open.is_empty() {
-            // Nothing speaks for its being there.
+        self.not_admitted = if lost.is_no_admission() { self.not_admitted + 1 } else { 0 };
+        // Nothing speaks for its being there, or for its letting mcpd in again.
+        let is_away = matches!(lost, Lost::NotSent { .. }) && self.open.is_empty();
+        if is_away || self.not_admitted >= NOT_ADMITTED {
             self.parting.get_or_insert_with(|| lost.parting());
         }
         Some(Ok(open.request.map_or(Arrival::Moved, |request| Arrival::Lost { request, lost })))

@@ -3,13 +3,14 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use std::thread;
 
 use serde_json::{Value, json};
 
 use super::{beside, expect_error, expect_well, start, start_with};
-use crate::support::http::{Front, Manner, Response, Writer};
-use crate::support::{Agent, Daemon, Place, Server, Setup, code, resident_kib, result};
+use crate::support::http::{Front, Locked, Manner, Response, Writer};
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, field, resident_kib, result};
 
 fn answer(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": [], "n": 1}})
@@ -208,6 +209,41 @@ fn answers_over_the_limit_fail_their_call_alone_in_bounded_memory() {
     let grown = resident_kib(daemon.pid()).saturating_sub(before);
     assert!(grown < 24 << 10, "{grown} KiB more");
     assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+/// Case I8.
+#[test]
+fn many_large_answers_that_do_not_end_take_bounded_memory() {
+    const CALLS: usize = 40;
+    const SENT: usize = 6 << 20;
+    let large: [fn() -> (&'static str, (Writer, Response)); 2] =
+        [|| ("", Response::stream("application/json")), || ("data: ", Response::events())];
+    for large in large {
+        let (front, daemon) =
+            start_with(Manner::default(), "", |server| server.line("tool_timeouts = { echo = \"4s\" }"));
+        let mut agent = Agent::ready(&daemon);
+        expect_well(&mut agent);
+        let before = resident_kib(daemon.pid());
+        // Neither ended nor cut.
+        let held = Arc::new(Locked::new(Vec::new()));
+        front.at_tool("echo", move |_| {
+            let (head, (writer, response)) = large();
+            let held = Arc::clone(&held);
+            thread::spawn(move || {
+                let _ = writer.write(head);
+                let _ = (0..SENT >> 16).all(|_| writer.write([b'x'; 1 << 16]));
+                held.lock().push(writer);
+            });
+            response
+        });
+        (0..CALLS).for_each(|_| drop(agent.start_call("a__echo", &json!({}))));
+        (0..CALLS).for_each(|_| expect_error(&agent.next(), -31002, "unknown"));
+        let most = field(daemon.pid(), "VmHWM").trim_end_matches(" kB").parse::<u64>().expect("a number") - before;
+        assert!(most < (CALLS * SENT >> 10) as u64 / 3, "{most} KiB more");
+        front.as_before();
+        result(&agent.call("a__sleep", &json!({"ms": 0})));
+        agent.hang_up();
+    }
 }
 
 /// Case I8.

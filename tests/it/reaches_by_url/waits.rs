@@ -181,6 +181,20 @@ fn a_call_that_is_forbidden_fails_alone() {
     expect_well(&mut agent);
 }
 
+#[test]
+fn a_call_that_is_not_let_in_fails_alone_and_a_server_that_lets_in_none_has_failed() {
+    let (front, daemon) = start_with(Manner::json(), "", |server| server.line("oauth = false"));
+    let mut agent = Agent::ready(&daemon);
+    front.at_tool("echo", |_| Response::status(401));
+    for _ in 0..4 {
+        expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+        expect_well(&mut agent);
+    }
+    (0..3).for_each(|_| expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent"));
+    let row = daemon.wait_row("a", "has failed", |row| row["state"] == "failed");
+    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains("401")), "{row}");
+}
+
 /// Case I9.
 #[test]
 fn a_server_that_says_nothing_costs_its_call_the_timeout_and_nobody_else_anything() {

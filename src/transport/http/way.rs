@@ -24,6 +24,8 @@ use crate::net::client::Client;
 use crate::oauth::Login;
 use crate::transport::{Arrival, Incoming, Outbox};
 
+/// How long the first message waits for a token that has to be renewed; a later one asks for it again.
+const RENEWED: Duration = Duration::from_secs(10);
 /// How long the end of the handshake waits for the stream of what the server says by itself.
 const ATTEND: Duration = Duration::from_secs(1);
 /// How long a request that was given up may still be answered before its connection is closed.
@@ -61,7 +63,7 @@ impl Http {
         let mut keeper = None;
         if let Some(login) = place.login().cloned()
             // Without a token it is tried without: not every server asks for one.
-            && let Ok(token) = login.token(None).await
+            && let Ok(Ok(token)) = timeout(RENEWED, login.token(None)).await
         {
             keeper = Some((login, token.refresh_at()));
             place.set_token(token);

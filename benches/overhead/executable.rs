@@ -3,7 +3,7 @@
 //! Not the one that cargo builds beside a bench. That shares crates with the tests, which ask more of them: tables that take
 //! 110 KiB of each guard.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +19,18 @@ pub(crate) fn build() -> io::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(["build", "--release", "--locked", "--bin", "mcpd", "--target-dir"]).arg(directory());
+    // Not with what cargo tells a bench of itself: the build script of ring runs anew when that changes, and all is built again.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(name)) {
+        command.env_remove(name);
+    }
     let status = command.current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other("mcpd could not be built")) }
+}
+
+fn tells_of_a_package(name: &OsStr) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"]
+        .iter()
+        .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
 }
 
 /// Where it is.

@@ -25,12 +25,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at whether it listens.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Has a daemon listen in `directory`, and returns once one does.
+/// Has a daemon listen in `directory`, and returns once one does: at once if it has begun to since it was missed.
 ///
 /// # Errors
 /// If the directory is none in which daemons are started by themselves; if it cannot be used; if the daemon could not be started,
 /// ended at once, or does not listen after 10 s.
 pub(crate) async fn ensure(directory: &RuntimeDir) -> Result<(), LaunchError> {
+    if listens(directory).await {
+        return Ok(());
+    }
     if directory.is_given() {
         return Err(LaunchError::Given(directory.socket(AGENT_SOCKET)));
     }

@@ -48,7 +48,7 @@ async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<U
     loop {
         match UnixStream::connect(&socket).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(FULL).await,
-            Err(error) if may_start && is_missing(&error) && !directory.is_served() => {
+            Err(error) if may_start && is_missing(&error) => {
                 may_start = false;
                 launch::ensure(directory).await.map_err(|error| fail(NOT_RUNNING, error))?;
             }

@@ -76,7 +76,8 @@ impl Doors {
 
     fn listen(&mut self, profiles: &[Arc<Profile>], lock: &Lock) -> Result<(), SocketError> {
         let mut made: Vec<Ready> = Vec::new();
-        for profile in profiles {
+        // The default one, their first, is last: whoever sees that a daemon listens may look for any other.
+        for profile in profiles.iter().rev() {
             let wanted = Arc::downgrade(profile);
             if let Some(ready) = self.ready.iter_mut().find(|ready| ready.profile == profile.name) {
                 ready.wanted.push(wanted);

@@ -1,7 +1,7 @@
 //! Without a daemon `mcpd connect` starts one: one for all who ask at once, for good, and with nothing of the agent's.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -96,12 +96,12 @@ fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
     let home = Home::plain();
     let mut agents: Vec<Child> = (0..20).map(|_| home.connect().spawn().expect("mcpd starts")).collect();
     for agent in &mut agents {
-        agent
-            .stdin
-            .as_mut()
-            .expect("a piped stream")
-            .write_all(format!("{HELLO}\n").as_bytes())
-            .expect("there is room");
+        let stdin = agent.stdin.as_mut().expect("a piped stream");
+        if stdin.write_all(format!("{HELLO}\n").as_bytes()).is_err() {
+            let mut said = String::new();
+            let _ = agent.stderr.as_mut().expect("a piped stream").read_to_string(&mut said);
+            panic!("it has ended: {:?} {said}\n{}", agent.wait(), home.log());
+        }
     }
     for agent in &mut agents {
         let mut answer = String::new();

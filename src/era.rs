@@ -1,8 +1,37 @@
 //! Protocol versions: what is offered, what is accepted, and what each of them has, on both sides.
 //!
-//! Pure. Today every version is of the legacy era, the one that opens with `initialize`.
+//! Pure. A version is of one of two eras: legacy ones open with `initialize`, and what holds then holds for the connection; in
+//! modern ones each request says in its `_meta` what it has to be read with.
 
 use serde_json::json;
+
+/// How a peer speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// It opens with `initialize` (up to [`NEWEST_LEGACY`]).
+    Legacy,
+    /// Stateless ([`MODERN`]).
+    Modern,
+}
+
+/// The version of the modern era.
+pub const MODERN: &str = "2026-07-28";
+
+/// Keys of `_meta` that the modern era reserves (MCP 2026-07-28, `basic`, "`_meta`").
+pub mod meta {
+    /// Of a request: the version that it is of. One that has it is modern.
+    pub const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
+    /// Of a request: what its client is called.
+    pub const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+    /// Of a request: what its client can do.
+    pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// Of a request: from which level on log messages of it are wanted.
+    pub const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    /// Of a notification: the id of the `subscriptions/listen` that it is for.
+    pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+    /// Of a result: what its server is called.
+    pub const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+}
 
 /// Versions of the legacy era, oldest first (MCP, `basic/lifecycle`, "Version Negotiation").
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];

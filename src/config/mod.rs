@@ -42,7 +42,7 @@ pub use self::launch::{Launch, OAuth, OAuthSettings, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};
 pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
 pub(crate) use self::read::fitted_name;
-pub use self::settings::{Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
+pub use self::settings::{EraChoice, Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::naming::Naming;

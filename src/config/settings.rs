@@ -11,6 +11,8 @@ pub struct Settings {
     pub sharing: Sharing,
     /// When it is started.
     pub start: Start,
+    /// In which era it is spoken to.
+    pub era: EraChoice,
     /// Whether every agent of an instance is told its log messages, whosever they are.
     pub broadcast_logs: bool,
     /// Most instances of a [`Sharing::Pool`].
@@ -53,6 +55,7 @@ impl Default for Settings {
         Self {
             sharing: Sharing::Shared,
             start: Start::Eager,
+            era: EraChoice::Auto,
             broadcast_logs: false,
             max_instances: 10,
             idle_timeout: Duration::from_secs(300),
@@ -137,6 +140,23 @@ pub enum Start {
 impl Start {
     /// Each with the text that selects it in a configuration.
     pub const ALL: [(&'static str, Self); 2] = [("eager", Self::Eager), ("lazy", Self::Lazy)];
+}
+
+/// In which era a server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EraChoice {
+    /// In the modern one, if it speaks that.
+    Auto,
+    /// It is sent `initialize` without being asked.
+    Legacy,
+    /// It is never sent `initialize`.
+    Modern,
+}
+
+impl EraChoice {
+    /// Each with the text that selects it in a configuration.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
 }
 
 /// How another instance takes the place of one.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use self::page::{Page, on_or_off, quoted};
 use super::draft::{CallTimeouts, DaemonDraft, DefaultsDraft, NamingDraft, SettingsDraft};
 use super::load::{Layers, Loaded};
-use super::settings::{OnUnhealthy, Replace, Settings, Sharing, Start};
+use super::settings::{EraChoice, OnUnhealthy, Replace, Settings, Sharing, Start};
 use super::{DaemonConfig, size};
 use crate::naming::{Naming, Scheme};
 
@@ -60,6 +60,7 @@ fn show_defaults(draft: &DefaultsDraft, page: &mut Page) {
 fn show_settings(draft: &SettingsDraft, unset: Option<&Settings>, page: &mut Page) {
     page.value("sharing", draft.sharing.as_ref(), unset.map(|unset| &unset.sharing), |it| one_of(&Sharing::ALL, *it));
     page.value("start", draft.start.as_ref(), unset.map(|unset| &unset.start), |it| one_of(&Start::ALL, *it));
+    page.value("era", draft.era.as_ref(), unset.map(|unset| &unset.era), |it| one_of(&EraChoice::ALL, *it));
     page.value("broadcast_logs", draft.broadcast_logs.as_ref(), unset.map(|unset| &unset.broadcast_logs), on_or_off);
     page.value("max_instances", draft.max_instances.as_ref(), unset.map(|unset| &unset.max_instances), |n| {
         n.to_string()

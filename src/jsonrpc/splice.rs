@@ -11,6 +11,23 @@ pub struct Edit<'a> {
     pub replacement: &'a [u8],
 }
 
+/// The same, kept for later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// A slice of the line; an empty one is a place in it.
+    pub part: Bytes,
+    /// Raw JSON, or a piece of it.
+    pub replacement: Bytes,
+}
+
+impl Change {
+    /// Applied where all edits of a line are.
+    #[must_use]
+    pub fn edit(&self) -> Edit<'_> {
+        Edit { part: &self.part, replacement: &self.replacement }
+    }
+}
+
 /// `line` with each edit applied and a newline at its end, ready to be written. Edits may come in any order.
 ///
 /// # Panics

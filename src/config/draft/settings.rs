@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use globset::Glob;
 
-use super::super::settings::{Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
+use super::super::settings::{EraChoice, Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
 use super::super::sourced::{Sourced, or_unset};
 use super::super::timeouts::ToolTimeouts;
 
@@ -13,6 +13,7 @@ use super::super::timeouts::ToolTimeouts;
 pub(in crate::config) struct SettingsDraft {
     pub(in crate::config) sharing: Option<Sourced<Sharing>>,
     pub(in crate::config) start: Option<Sourced<Start>>,
+    pub(in crate::config) era: Option<Sourced<EraChoice>>,
     pub(in crate::config) broadcast_logs: Option<Sourced<bool>>,
     pub(in crate::config) max_instances: Option<Sourced<usize>>,
     pub(in crate::config) idle_timeout: Option<Sourced<Duration>>,
@@ -42,6 +43,7 @@ impl SettingsDraft {
         Self {
             sharing: self.sharing.or(lower.sharing),
             start: self.start.or(lower.start),
+            era: self.era.or(lower.era),
             broadcast_logs: self.broadcast_logs.or(lower.broadcast_logs),
             max_instances: self.max_instances.or(lower.max_instances),
             idle_timeout: self.idle_timeout.or(lower.idle_timeout),
@@ -68,6 +70,7 @@ impl SettingsDraft {
         Settings {
             sharing: or_unset(self.sharing.as_ref(), unset.sharing),
             start: or_unset(self.start.as_ref(), unset.start),
+            era: or_unset(self.era.as_ref(), unset.era),
             broadcast_logs: or_unset(self.broadcast_logs.as_ref(), unset.broadcast_logs),
             max_instances: or_unset(self.max_instances.as_ref(), unset.max_instances),
             idle_timeout: or_unset(self.idle_timeout.as_ref(), unset.idle_timeout),

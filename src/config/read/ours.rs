@@ -7,7 +7,7 @@ use super::super::DaemonConfig;
 use super::super::draft::{
     DaemonDraft, DefaultsDraft, Draft, NamingDraft, NarrowingDraft, ServerDraft, ServerRules, SettingsDraft,
 };
-use super::super::settings::{OnUnhealthy, Replace, Settings, Sharing, Start};
+use super::super::settings::{EraChoice, OnUnhealthy, Replace, Settings, Sharing, Start};
 use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
@@ -152,6 +152,7 @@ impl Reader<'_> {
             sharing: self
                 .key(fields, "sharing", |reader, entry| reader.one_of(entry, "way of `sharing`", &Sharing::ALL)),
             start: self.key(fields, "start", |reader, entry| reader.one_of(entry, "way to `start`", &Start::ALL)),
+            era: self.key(fields, "era", |reader, entry| reader.one_of(entry, "choice of `era`", &EraChoice::ALL)),
             broadcast_logs: self.key(fields, "broadcast_logs", Self::boolean),
             max_instances: self
                 .key(fields, "max_instances", |reader, entry| reader.integer(entry, 1..=MAX_INSTANCES, most)),

@@ -131,6 +131,7 @@ call_log_max = "9MiB"
 [defaults]
 sharing = "session"
 start = "lazy"
+era = "modern"
 broadcast_logs = true
 max_instances = 9
 idle_timeout = "9s"

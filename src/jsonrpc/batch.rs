@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::scan::{NotJson, Walk};
+use super::entries::parts;
 
 /// Most members of a batch: as many as one connection may have unanswered. A line of nothing but `1,1,1` would otherwise cost
 /// fifty times its size.
@@ -11,22 +11,9 @@ pub const MOST: usize = 256;
 /// The members of the array `line`, raw and each with memory of its own; `None` if it is no array, or has more than [`MOST`].
 #[must_use]
 pub fn split(line: &Bytes) -> Option<Vec<Bytes>> {
-    let parts = parts(line).ok()?;
+    let parts = parts(line, MOST).ok()?;
     // A small member that is kept would otherwise keep the whole line.
     (parts.len() <= MOST).then(|| parts.into_iter().map(Bytes::copy_from_slice).collect())
-}
-
-/// At most one more than [`MOST`].
-fn parts(line: &[u8]) -> Result<Vec<&[u8]>, NotJson> {
-    let (mut walk, mut parts) = (Walk::array(line), Vec::new());
-    while let Some(part) = walk.next()? {
-        parts.push(part.value);
-        if parts.len() > MOST {
-            return Ok(parts);
-        }
-    }
-    walk.end()?;
-    Ok(parts)
 }
 
 #[cfg(test)]

@@ -66,15 +66,18 @@ pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
     serde_json::from_slice::<String>(raw).ok().map(Bytes::from)
 }
 
-enum Key {
+/// What a key is to who looks for some.
+pub(super) enum Key {
+    /// The one at this place.
     Wanted(usize),
     /// Not the wanted one, but taken for it by readers that fold case or cut at a zero: two readers would disagree.
     Lookalike,
+    /// Any other.
     Other,
 }
 
 /// Which of `wanted` a key is, as it is spelled in its quotes.
-fn which(quoted: &[u8], wanted: &[&str]) -> Key {
+pub(super) fn which(quoted: &[u8], wanted: &[&str]) -> Key {
     let key = &quoted[1..quoted.len() - 1];
     if let Some(index) = wanted.iter().position(|wanted| wanted.as_bytes() == key) {
         return Key::Wanted(index);

@@ -1,8 +1,8 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
 //! Lives here: framing ([`codec`]), the envelope ([`message`]), batches ([`batch`]), a walk over JSON text ([`scan`]) to members of
-//! objects ([`members`]), replacing fields in place ([`splice`]), the table of unanswered requests ([`pending`]), answers of our
-//! own ([`reply`]). Knows: nothing of MCP beyond its error codes. Must not touch: tokio, except that the codec implements
+//! objects ([`members`], [`entries`]), replacing fields in place ([`splice`]) and members of objects ([`exchange`]), the table of
+//! unanswered requests ([`pending`]), answers of our own ([`reply`]). Knows: nothing of MCP beyond its error codes. Must not touch: tokio, except that the codec implements
 //! its traits. Everything is a function of bytes.
 //!
 //! A message is never decoded into a model: the envelope and a handful of members are found by range, the rest passes
@@ -10,6 +10,10 @@
 
 pub mod batch;
 pub mod codec;
+pub mod entries;
+pub mod exchange;
+#[cfg(test)]
+pub(crate) mod made_up;
 pub mod members;
 pub mod message;
 pub mod oversize;

@@ -43,6 +43,17 @@ pub fn splice(line: &[u8], edits: &mut [Edit<'_>]) -> Bytes {
     spliced.freeze()
 }
 
+/// `text` with each change applied.
+///
+/// # Panics
+/// As [`splice`].
+#[must_use]
+pub fn applied(text: &[u8], changes: &[Change]) -> Vec<u8> {
+    let mut out = BytesMut::with_capacity(text.len() + changes.iter().map(|c| c.replacement.len()).sum::<usize>());
+    splice_into(&mut out, text, &mut changes.iter().map(Change::edit).collect::<Vec<_>>());
+    out.into()
+}
+
 /// Appends `text` to `out` with each edit applied.
 ///
 /// # Panics

@@ -1,0 +1,67 @@
+//! All members of a small object, and all elements of a small array, raw.
+
+use bytes::Bytes;
+
+use super::members::NotAnObject;
+use super::scan::{NotJson, Walk};
+
+/// The members of `object` in their order, each key as it is spelled in its quotes and each value raw, both slices of it. At most
+/// one more than `most`, behind which nothing is looked at.
+///
+/// # Errors
+/// If it is not one well-formed object.
+pub fn entries(object: &Bytes, most: usize) -> Result<Vec<(Bytes, Bytes)>, NotAnObject> {
+    let (mut walk, mut found) = (Walk::object(object), Vec::new());
+    while let Some(member) = walk.next()? {
+        found.push((object.slice_ref(member.key), object.slice_ref(member.value)));
+        if found.len() > most {
+            return Ok(found);
+        }
+    }
+    walk.end()?;
+    Ok(found)
+}
+
+/// The elements of `array` in their order, raw. At most one more than `most`, behind which nothing is looked at.
+pub(super) fn parts(array: &[u8], most: usize) -> Result<Vec<&[u8]>, NotJson> {
+    let (mut walk, mut parts) = (Walk::array(array), Vec::new());
+    while let Some(part) = walk.next()? {
+        parts.push(part.value);
+        if parts.len() > most {
+            return Ok(parts);
+        }
+    }
+    walk.end()?;
+    Ok(parts)
+}
+
+/// The same, as slices of `array`; `None` if it is not one well-formed array, or has more.
+#[must_use]
+pub fn elements(array: &Bytes, most: usize) -> Option<Vec<Bytes>> {
+    let parts = parts(array, most).ok().filter(|parts| parts.len() <= most)?;
+    Some(parts.into_iter().map(|part| array.slice_ref(part)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_as_they_are_spelled() {
+        let object = Bytes::from_static(br#" {"a" : 1.0,"\u0062":{"c":[]} , "a":null} "#);
+        let found = entries(&object, 3).expect("an object");
+        let shown: Vec<_> = found.iter().map(|(key, value)| [&key[..], b"=", value].concat()).collect();
+        assert_eq!(shown, [&b"\"a\"=1.0"[..], br#""\u0062"={"c":[]}"#, b"\"a\"=null"]);
+        assert_eq!(entries(&object, 1).map(|found| found.len()), Ok(2));
+        for not_one in ["", "[]", "{}{}", "{\"a\"}"] {
+            assert_eq!(entries(&Bytes::from_static(not_one.as_bytes()), 9), Err(NotAnObject), "{not_one}");
+        }
+    }
+
+    #[test]
+    fn a_long_array_is_none() {
+        let of =
+            |text: &'static str, most| elements(&Bytes::from_static(text.as_bytes()), most).map(|found| found.len());
+        assert_eq!((of("[1, \"]\" ]", 2), of("[1,2]", 1), of("[]", 0), of("{}", 9)), (Some(2), None, Some(0), None));
+    }
+}

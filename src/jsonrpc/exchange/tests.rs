@@ -1,0 +1,91 @@
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+
+use super::super::entries::entries;
+use super::super::made_up::members_of;
+use super::super::splice::applied;
+use super::*;
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+#[test]
+fn members_go_with_their_commas() {
+    for (object, left) in [
+        (r#"{"a":1}"#, "{}"),
+        (r#"{ "a" : 1 }"#, "{  }"),
+        (r#"{"a":1,"x":2}"#, r#"{"x":2}"#),
+        (r#"{"x":2,"a":1}"#, r#"{"x":2}"#),
+        (r#"{"x":2, "a":1, "y":3}"#, r#"{"x":2, "y":3}"#),
+        (r#"{"a":1, "b":2 ,"x":3}"#, r#"{"x":3}"#),
+        (r#"{"x":3 , "a":1,"b":2 }"#, r#"{"x":3 }"#),
+        (r#"{"a":1,"b":2}"#, "{}"),
+        (r#"{"b":2,"x":{"a":1},"\u0061":1,"y":"a"}"#, r#"{"x":{"a":1},"y":"a"}"#),
+        (r#"{"x":1,"y":2}"#, r#"{"x":1,"y":2}"#),
+        (" {\t\"a\":[1,\"}\"],\n\"x\" :1.50}", " {\t\n\"x\" :1.50}"),
+        ("{}", "{}"),
+    ] {
+        let object = bytes(object);
+        let changes = without(&object, &["a", "b"]).expect("an object");
+        assert_eq!(text(&applied(&object, &changes)), left, "{object:?}");
+    }
+}
+
+#[test]
+fn what_is_cut_is_told() {
+    let object = bytes(r#"{"b":"x","c":1}"#);
+    let Cut { values, leaves_any, .. } = cut(&object, ["a", "b"]).expect("an object");
+    assert_eq!((values, leaves_any), ([None, Some(bytes(r#""x""#))], true));
+    assert!(!cut(&object, ["c", "b"]).expect("an object").leaves_any);
+}
+
+#[test]
+fn members_are_put_at_either_end() {
+    for (object, first) in [("{}", r#"{"n":0}"#), (" { } ", r#" {"n":0 } "#), (r#"{"a":1}"#, r#"{"n":0,"a":1}"#)] {
+        let object = bytes(object);
+        assert_eq!(text(&applied(&object, &[with_first(&object, r#""n":0"#)])), first);
+    }
+    let object = bytes(r#"{"a":{"b":1} }"#);
+    let both = [with_last(&object, r#""z":9"#), with_first(&object, r#""n":0"#)];
+    assert_eq!(text(&applied(&object, &both)), r#"{"n":0,"a":{"b":1} ,"z":9}"#);
+    let instead = exchange(&object, &["a"], r#""n":0"#).expect("an object");
+    assert_eq!(text(&applied(&object, &instead)), r#"{"n":0 }"#);
+    assert_eq!(exchange(&object, &["x"], ""), Ok(Vec::new()));
+}
+
+#[test]
+fn what_two_readers_could_take_for_different_things_is_refused() {
+    for object in [
+        "",
+        "[]",
+        "{",
+        r#"{"a":1,"a":2}"#,
+        r#"{"a":1,"\u0061":2}"#,
+        r#"{"A":1}"#,
+        r#"{"a":1}{}"#,
+        "{\"a\":1,\r\"b\":2}",
+    ] {
+        assert_eq!(without(&bytes(object), &["a", "b"]), Err(NotAnObject), "{object}");
+    }
+}
+
+const NAMES: &[&str] = &["a", "b", "c", "d", "e", "f", "g", "h"];
+
+proptest! {
+    #[test]
+    fn every_other_member_stays_as_it_is(members in members_of(NAMES), names in subsequence(NAMES, 0..4)) {
+        let object = bytes(&format!("{{{members}}}"));
+        let changes = exchange(&object, &names, r#""new":0"#).expect("an object");
+        let after = Bytes::from(applied(&object, &changes));
+        let is_kept = |key: &Bytes| !names.iter().any(|name| key[..] == *format!("\"{name}\"").as_bytes());
+        let before = entries(&object, 99).expect("an object");
+        let mut expected = vec![(bytes(r#""new""#), bytes("0"))];
+        expected.extend(before.into_iter().filter(|(key, _)| is_kept(key)));
+        prop_assert_eq!(entries(&after, 99), Ok(expected));
+    }
+}

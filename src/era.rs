@@ -2,6 +2,12 @@
 //!
 //! Pure. A version is of one of two eras: legacy ones open with `initialize`, and what holds then holds for the connection; in
 //! modern ones each request says in its `_meta` what it has to be read with.
+//!
+//! The rooms below carry messages from one era into the other, each a kind of them. They work on raw bytes: what they do not know
+//! passes as it is. Source: MCP 2026-07-28, `changelog`.
+
+pub mod request;
+pub mod speaker;
 
 use serde_json::json;
 
@@ -32,6 +38,9 @@ pub mod meta {
     /// Of a result: what its server is called.
     pub const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 }
+
+/// The extension by which the modern era has tasks; it is declared among `extensions`.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Versions of the legacy era, oldest first (MCP, `basic/lifecycle`, "Version Negotiation").
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];

@@ -1,0 +1,112 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::jsonrpc::made_up::members_of;
+use crate::jsonrpc::splice::applied;
+use crate::level::Level;
+
+const SAID: &str =
+    r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn text(raw: &[u8]) -> String {
+    String::from_utf8(raw.to_vec()).expect("text")
+}
+
+fn speaker() -> Speaker {
+    Speaker { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
+}
+
+#[test]
+fn a_legacy_request_says_for_whom_it_is() {
+    for (legacy, modern) in [
+        ("{}", r#"{"_meta":{SAID}}"#),
+        (r#"{"name":"a","arguments":{"n":1.0}}"#, r#"{"_meta":{SAID},"name":"a","arguments":{"n":1.0}}"#),
+        (r#"{"name":"a", "_meta":{}}"#, r#"{"name":"a", "_meta":{SAID}}"#),
+        (r#"{"_meta":null,"name":"a"}"#, r#"{"_meta":{SAID},"name":"a"}"#),
+        (
+            r#"{"_meta":{"progressToken":7, "traceparent":"00-1"},"name":"a","task":{"ttl":5}}"#,
+            r#"{"_meta":{SAID,"progressToken":7, "traceparent":"00-1"},"name":"a"}"#,
+        ),
+        (r#"{"task":{}}"#, r#"{"_meta":{SAID}}"#),
+        // What a legacy client cannot have meant is not said twice.
+        (
+            r#"{"_meta":{"io.modelcontextprotocol/logLevel":"debug","io.modelcontextprotocol/related-task":{"taskId":"t"}},"requestState":"x"}"#,
+            r#"{"_meta":{SAID,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}"#,
+        ),
+    ] {
+        let params = bytes(legacy);
+        let changes = to_modern(&params, &speaker(), false).expect("an object");
+        assert_eq!(text(&applied(&params, &changes)), modern.replace("SAID", SAID), "{legacy}");
+    }
+}
+
+#[test]
+fn a_modern_request_keeps_what_legacy_servers_may_know() {
+    for (modern, legacy) in [
+        (r#"{"_meta":{SAID}}"#, "{}"),
+        (r#"{"name":"a","_meta":{SAID, "io.modelcontextprotocol/logLevel":"info"} }"#, r#"{"name":"a" }"#),
+        (r#"{"_meta":{SAID,"progressToken":"p"},"name":"a"}"#, r#"{"_meta":{"progressToken":"p"},"name":"a"}"#),
+        (r#"{"_meta":{"a/b":1,SAID},"uri":"u"}"#, r#"{"_meta":{"a/b":1},"uri":"u"}"#),
+        (r#"{"inputResponses":{"a":{}},"_meta":{SAID},"requestState":"s","name":"a"}"#, r#"{"name":"a"}"#),
+        (r#"{"_meta":null,"requestState":"s"}"#, r#"{"_meta":null}"#),
+        (r#"{"name":"a"}"#, r#"{"name":"a"}"#),
+    ] {
+        let params = bytes(&modern.replace("SAID", SAID));
+        let changes = to_legacy(&params).expect("an object");
+        assert_eq!(text(&applied(&params, &changes)), legacy, "{modern}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    for params in ["[]", "7", r#"{"_meta":7}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_Meta":{}}"#] {
+        assert_eq!(to_modern(&bytes(params), &speaker(), false), Err(NotAnObject), "{params}");
+        assert_eq!(to_legacy(&bytes(params)), Err(NotAnObject), "{params}");
+    }
+}
+
+#[test]
+fn a_request_is_made_again_with_what_was_answered() {
+    let params = bytes(r#"{"name":"a"}"#);
+    let both = [(bytes(r#""k\n""#), bytes(r#"{"action":"accept"}"#)), (bytes(r#""l""#), bytes(r#"{"roots":[]}"#))];
+    for (responses, state, expected) in [
+        (
+            &both[..1],
+            Some(r#""s\/""#),
+            r#"{"name":"a","inputResponses":{"k\n":{"action":"accept"}},"requestState":"s\/"}"#,
+        ),
+        (&both, None, r#"{"name":"a","inputResponses":{"k\n":{"action":"accept"},"l":{"roots":[]}}}"#),
+        (&both[..0], Some(r#""s""#), r#"{"name":"a","requestState":"s"}"#),
+        (&both[..0], None, r#"{"name":"a"}"#),
+    ] {
+        let change = again(&params, responses, state.map(bytes).as_ref());
+        assert_eq!(text(&applied(&params, &[change])), expected);
+    }
+    for params in ["{}", r#"{"requestState":"old","task":{}}"#] {
+        let params = bytes(params);
+        let mut changes = to_modern(&params, &speaker(), false).expect("an object");
+        changes.push(again(&params, &[], Some(&bytes(r#""s""#))));
+        assert_eq!(text(&applied(&params, &changes)), format!(r#"{{"_meta":{{{SAID}}},"requestState":"s"}}"#));
+    }
+}
+
+proptest! {
+    #[test]
+    fn there_and_back_gives_the_params_again(
+        params in members_of(&["name", "arguments", "x"]),
+        meta in members_of(&["progressToken", "traceparent", "a/b"]),
+        makes_task: bool,
+    ) {
+        let meta = if meta.is_empty() { meta } else { format!("\"_meta\":{{{meta}}}") };
+        let all: Vec<String> = [params, meta].into_iter().filter(|part| !part.is_empty()).collect();
+        let params = bytes(&format!("{{{}}}", all.join(",")));
+        let speaker = Speaker { level: Some(Level::Info), ..speaker() };
+        let modern = Bytes::from(applied(&params, &to_modern(&params, &speaker, makes_task).expect("an object")));
+        let back = applied(&modern, &to_legacy(&modern).expect("an object"));
+        prop_assert_eq!(text(&back), text(&params));
+    }
+}

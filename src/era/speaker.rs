@@ -1,0 +1,131 @@
+//! For whom a request is made, as each request of the modern era says it.
+//!
+//! Source: MCP 2026-07-28, `basic`, "Per-request protocol fields".
+
+use bytes::Bytes;
+
+use super::{MODERN, TASKS, meta};
+use crate::jsonrpc::exchange::{cut, exchange, without};
+use crate::jsonrpc::members::NotAnObject;
+use crate::jsonrpc::splice::{Change, applied};
+use crate::level::Level;
+
+/// What a legacy client said once, when it introduced itself and since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Speaker {
+    /// What it can do, raw, as legacy clients declare it; `{}` if nothing.
+    pub capabilities: Bytes,
+    /// What it is called, raw.
+    pub client: Option<Bytes>,
+    /// From which level on it wants log messages; `None` if it wants none.
+    pub level: Option<Level>,
+}
+
+impl Speaker {
+    /// The reserved members of a request's `_meta`. Where the request `makes_task`, an answer that is one is understood.
+    #[must_use]
+    pub fn meta_members(&self, makes_task: bool) -> String {
+        let mut members = format!(r#""{}":"{MODERN}""#, meta::PROTOCOL);
+        let mut add = |key: &str, raw: &str| members.extend([",\"", key, "\":", raw]);
+        // What is no object would have every request refused.
+        if let Some(client) = self.client.as_ref().filter(|raw| raw.first() == Some(&b'{')) {
+            add(meta::CLIENT, &String::from_utf8_lossy(client));
+        }
+        add(meta::CAPABILITIES, &self.modern_capabilities(makes_task));
+        if let Some(level) = self.level {
+            add(meta::LEVEL, &format!("\"{}\"", level.word()));
+        }
+        members
+    }
+
+    /// Its capabilities as the modern era has them; none if they are not well-formed.
+    fn modern_capabilities(&self, makes_task: bool) -> String {
+        let changes = modern_capabilities(&self.capabilities, makes_task);
+        let raw = changes.map_or_else(|_| b"{}".to_vec(), |changes| applied(&self.capabilities, &changes));
+        String::from_utf8_lossy(&raw).into_owned()
+    }
+}
+
+/// Tasks are an extension. The legacy member of that name is about tasks that a client makes for its server, which the modern era
+/// has not.
+fn modern_capabilities(legacy: &Bytes, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
+    let [extensions] = cut(legacy, ["extensions"])?.values;
+    let tasks = format!(r#""{TASKS}":{{}}"#);
+    match extensions {
+        Some(extensions) if extensions.first() == Some(&b'{') => {
+            let mut changes = without(legacy, &["tasks"])?;
+            let known = cut(&extensions, [TASKS])?;
+            match (makes_task, &known.values) {
+                (true, [None]) => changes.extend(exchange(&extensions, &[], &tasks)?),
+                (true, [Some(_)]) => {}
+                (false, _) => changes.extend(known.changes),
+            }
+            Ok(changes)
+        }
+        _ if makes_task => exchange(legacy, &["tasks", "extensions"], &format!(r#""extensions":{{{tasks}}}"#)),
+        _ => without(legacy, &["tasks"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speaker(capabilities: &'static str) -> Speaker {
+        Speaker { capabilities: Bytes::from_static(capabilities.as_bytes()), client: None, level: None }
+    }
+
+    #[test]
+    fn a_request_says_for_whom_it_is() {
+        let all = Speaker {
+            client: Some(Bytes::from_static(br#"{"name":"a","version":"1.0"}"#)),
+            level: Some(Level::Warning),
+            ..speaker(r#"{"sampling":{}}"#)
+        };
+        let expected = concat!(
+            r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+            r#""io.modelcontextprotocol/clientInfo":{"name":"a","version":"1.0"},"#,
+            r#""io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"#,
+            r#""io.modelcontextprotocol/logLevel":"warning""#,
+        );
+        assert_eq!(all.meta_members(false), expected);
+        let least = concat!(
+            r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+            r#""io.modelcontextprotocol/clientCapabilities":{}"#
+        );
+        assert_eq!(speaker("{}").meta_members(false), least);
+        let odd = Speaker { client: Some(Bytes::from_static(b"7")), ..speaker("null") };
+        assert_eq!(odd.meta_members(false), least);
+    }
+
+    #[test]
+    fn capabilities_pass_but_for_tasks() {
+        for (legacy, plain, with_task) in [
+            ("{}", "{}", r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#),
+            (
+                r#"{"roots": {"listChanged":true},"tasks":{"list":{}},"x":1.0}"#,
+                r#"{"roots": {"listChanged":true},"x":1.0}"#,
+                r#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"roots": {"listChanged":true},"x":1.0}"#,
+            ),
+            (
+                r#"{"extensions":{"a/b":{}},"tasks":{}}"#,
+                r#"{"extensions":{"a/b":{}}}"#,
+                r#"{"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}"#,
+            ),
+            (
+                r#"{"extensions":{"io.modelcontextprotocol/tasks":{"k":1}}}"#,
+                r#"{"extensions":{}}"#,
+                r#"{"extensions":{"io.modelcontextprotocol/tasks":{"k":1}}}"#,
+            ),
+            (
+                r#"{"extensions":null}"#,
+                r#"{"extensions":null}"#,
+                r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+            ),
+        ] {
+            let speaker = speaker(legacy);
+            assert_eq!(speaker.modern_capabilities(false), plain, "{legacy}");
+            assert_eq!(speaker.modern_capabilities(true), with_task, "{legacy}");
+        }
+    }
+}

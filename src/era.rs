@@ -6,8 +6,12 @@
 //! The rooms below carry messages from one era into the other, each a kind of them. They work on raw bytes: what they do not know
 //! passes as it is. Source: MCP 2026-07-28, `changelog`.
 
+pub mod error;
+pub mod input;
 pub mod request;
+pub mod result;
 pub mod speaker;
+pub mod task;
 
 use serde_json::json;
 

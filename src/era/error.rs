@@ -1,0 +1,170 @@
+//! An error, from one era into the other.
+//!
+//! Source: MCP 2026-07-28, `basic`, "Error Codes", and `server/resources`, "Error Handling".
+
+use bytes::Bytes;
+
+use super::input;
+use crate::jsonrpc::entries::elements;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::reply::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use crate::jsonrpc::splice::Change;
+
+/// Somebody has to open a URL first; of MCP 2025-11-25 only (`client/elicitation`, "Error Handling").
+const URL_REQUIRED: i32 = -32042;
+/// Codes that mean what the modern era says, or nothing.
+const RESERVED: std::ops::RangeInclusive<i32> = -32099..=-32020;
+
+/// What a legacy agent is told instead of `error` of a modern server, which answers a request of this method.
+///
+/// That a resource does not exist is an invalid parameter in the modern era. What tells it from others is that the error's `data`
+/// has the `uri`, as it should.
+#[must_use]
+pub fn to_legacy(method: &[u8], error: &Bytes) -> Option<Change> {
+    if method != b"resources/read" {
+        return None;
+    }
+    let (code, number) = code(error)?;
+    let [data] = members(error, ["data"]).ok()?;
+    let [uri] = members(&data?, ["uri"]).ok()?;
+    let is_not_found = number == INVALID_PARAMS && uri.as_ref().and_then(text).is_some();
+    is_not_found.then(|| replaced(code, RESOURCE_NOT_FOUND))
+}
+
+/// What a modern agent is told of an error of a legacy server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ErrorToModern {
+    /// The error.
+    Unchanged,
+    /// The error with a code that the modern era has.
+    Changed(Change),
+    /// This result instead: URLs are to be opened before the request is made again, without any state. Only for an agent that has
+    /// declared that it can.
+    Required(Vec<u8>),
+}
+
+/// What a modern agent is told of `error` of a legacy server, which answers a request of this method.
+#[must_use]
+pub fn to_modern(method: &[u8], error: &Bytes) -> ErrorToModern {
+    let Some((code, number)) = code(error) else { return ErrorToModern::Unchanged };
+    match number {
+        RESOURCE_NOT_FOUND => ErrorToModern::Changed(replaced(code, INVALID_PARAMS)),
+        URL_REQUIRED if input::may_be_required(method) => match urls(error) {
+            Some(result) => ErrorToModern::Required(result),
+            None => ErrorToModern::Changed(replaced(code, INTERNAL_ERROR)),
+        },
+        reserved if RESERVED.contains(&reserved) => ErrorToModern::Changed(replaced(code, INTERNAL_ERROR)),
+        _ => ErrorToModern::Unchanged,
+    }
+}
+
+/// `error` of a legacy server with a code that the modern era has, where none of its URLs may be asked for.
+#[must_use]
+pub fn without_urls(error: &Bytes) -> Option<Change> {
+    let (code, number) = code(error)?;
+    (number == URL_REQUIRED).then(|| replaced(code, INTERNAL_ERROR))
+}
+
+/// The result that asks for what the error wants done.
+fn urls(error: &Bytes) -> Option<Vec<u8>> {
+    let [data] = members(error, ["data"]).ok()?;
+    let [all] = members(&data?, ["elicitations"]).ok()?;
+    let all = elements(&all?, input::MOST)?;
+    let are_objects = all.iter().all(|raw| raw.first() == Some(&b'{'));
+    let keys: Vec<String> = (1..=all.len()).map(|number| format!("url-{number}")).collect();
+    let inputs = keys.iter().zip(&all).map(|(key, params)| (&key[..], &b"elicitation/create"[..], Some(params)));
+    (are_objects && !all.is_empty()).then(|| input::required_without_state(inputs))
+}
+
+/// The code, raw and as a number.
+fn code(error: &Bytes) -> Option<(Bytes, i32)> {
+    let [code] = members(error, ["code"]).ok()?;
+    let code = code?;
+    let number = serde_json::from_slice(&code).ok()?;
+    Some((code, number))
+}
+
+fn replaced(code: Bytes, number: i32) -> Change {
+    Change { part: code, replacement: number.to_string().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::era::input::{Input, Required};
+    use crate::jsonrpc::splice::applied;
+
+    fn bytes(text: &str) -> Bytes {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+
+    fn text(raw: &[u8]) -> String {
+        String::from_utf8(raw.to_vec()).expect("text")
+    }
+
+    #[test]
+    fn that_a_resource_does_not_exist_has_a_code_of_its_own_in_the_legacy_era() {
+        let legacy = |method: &str, error: &str| {
+            let error = bytes(error);
+            to_legacy(method.as_bytes(), &error).map(|change| text(&applied(&error, &[change])))
+        };
+        let not_found = r#"{"code": -32602,"message":"Resource not found","data":{"uri":"a://b","n":1.0}}"#;
+        let expected = not_found.replace("-32602", "-32002");
+        assert_eq!(legacy("resources/read", not_found), Some(expected));
+        assert_eq!(legacy("tools/call", not_found), None);
+        for other in [
+            r#"{"code":-32602,"message":"uri is missing"}"#,
+            r#"{"code":-32602,"message":"","data":"a://b"}"#,
+            r#"{"code":-32602,"message":"","data":{"uri":7}}"#,
+            r#"{"code":-32603,"message":"","data":{"uri":"a://b"}}"#,
+            r#"{"code":"-32602","data":{"uri":"a://b"}}"#,
+            "{}",
+            "7",
+        ] {
+            assert_eq!(legacy("resources/read", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_code_that_the_modern_era_has_not_is_not_sent_in_it() {
+        for (method, code, expected) in [
+            ("resources/read", "-32002", Some("-32602")),
+            ("tools/call", "-32002", Some("-32602")),
+            ("tools/call", "-32022", Some("-32603")),
+            ("tools/call", "-32099", Some("-32603")),
+            ("tools/list", "-32042", Some("-32603")),
+            ("tools/call", "-32042", Some("-32603")),
+            ("tools/call", "-32001", None),
+            ("tools/call", "-32100", None),
+            ("tools/call", "-31001", None),
+            ("tools/call", "-32602.5", None),
+            ("tools/call", "1e400", None),
+        ] {
+            let error = bytes(&format!(r#"{{"message":"m","code":{code},"data":[1.0]}}"#));
+            let changed = match to_modern(method.as_bytes(), &error) {
+                ErrorToModern::Changed(change) => Some(text(&applied(&error, &[change]))),
+                ErrorToModern::Unchanged => None,
+                ErrorToModern::Required(_) => panic!("{code} asks for nothing"),
+            };
+            let expected = expected.map(|code| format!(r#"{{"message":"m","code":{code},"data":[1.0]}}"#));
+            assert_eq!(changed, expected, "{method} {code}");
+        }
+    }
+
+    #[test]
+    fn urls_to_be_opened_become_what_is_asked_for() {
+        let url = r#"{"mode":"url","elicitationId":"e","url":"https://a","message":"m"}"#;
+        let error = bytes(&format!(r#"{{"code":-32042,"message":"m","data":{{"elicitations":[{url}, {url}]}}}}"#));
+        let ErrorToModern::Required(result) = to_modern(b"tools/call", &error) else { panic!("URLs are asked for") };
+        let input =
+            |key: &str| Input { key: bytes(key), method: bytes("elicitation/create"), params: Some(bytes(url)) };
+        let inputs = vec![input(r#""url-1""#), input(r#""url-2""#)];
+        assert_eq!(Required::read(&result.into()), Ok(Required { inputs, state: None }));
+        let instead = applied(&error, &[without_urls(&error).expect("its code is of the legacy era")]);
+        assert!(text(&instead).starts_with(r#"{"code":-32603,"message":"m","data":{"#));
+        for none in ["[]", "[7]", "{}", "null"] {
+            let error = bytes(&format!(r#"{{"code":-32042,"message":"m","data":{{"elicitations":{none}}}}}"#));
+            assert!(matches!(to_modern(b"tools/call", &error), ErrorToModern::Changed(_)), "{none}");
+        }
+    }
+}

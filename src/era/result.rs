@@ -1,0 +1,163 @@
+//! A result, from one era into the other.
+//!
+//! Source: MCP 2026-07-28, `basic`, "ResultType", and `server/utilities/caching`.
+
+use bytes::Bytes;
+
+use super::input::Required;
+use super::task;
+use crate::jsonrpc::exchange::{Cut, cut, with_first};
+use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::splice::Change;
+use crate::peer::printable;
+
+/// Longest `resultType` that is told, in characters.
+const LONGEST: usize = 40;
+
+/// What a result of a modern server is to a legacy agent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ToLegacy {
+    /// The answer, with these changes.
+    Complete(Vec<Change>),
+    /// Questions to be asked first.
+    Required(Required),
+    /// A task was made; with these changes it says so as a legacy server would.
+    Task(Vec<Change>),
+    /// Of a kind that legacy agents do not know: its `resultType`, fit to be shown.
+    Unknown(String),
+    /// It asks for something that cannot be carried out, or made a task that has no id: why, for a person.
+    Malformed(&'static str),
+}
+
+/// What a legacy agent is told of `result`.
+///
+/// # Errors
+/// If it is no object.
+pub fn to_legacy(result: &Bytes) -> Result<ToLegacy, NotAnObject> {
+    let Cut { values: [kind, ..], changes, .. } = cut(result, ["resultType", "ttlMs", "cacheScope"])?;
+    // It is absent where a server speaks of the older era all the same.
+    let Some(kind) = kind.filter(|raw| raw[..] != b"null"[..]) else { return Ok(ToLegacy::Complete(changes)) };
+    let kind = text(&kind).unwrap_or(kind);
+    Ok(match &kind[..] {
+        b"complete" => ToLegacy::Complete(changes),
+        b"input_required" => Required::read(result).map_or_else(ToLegacy::Malformed, ToLegacy::Required),
+        b"task" => match task::made_to_legacy(result) {
+            Ok(changes) => ToLegacy::Task(changes),
+            Err(NotAnObject) => ToLegacy::Malformed("the task it made has no id"),
+        },
+        other => ToLegacy::Unknown(printable(&String::from_utf8_lossy(other), LONGEST)),
+    })
+}
+
+/// Whether a result is of a method whose results say how long they may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cached {
+    /// Any other.
+    No,
+    /// Of one of the lists, `resources/read` or `server/discover`.
+    Yes,
+}
+
+/// Says of `result` of a legacy server that it is one, and how long it may be kept, which is not at all: the server has not said.
+/// What it has said stays.
+///
+/// # Errors
+/// If it is no object.
+pub fn to_modern(result: &Bytes, cached: Cached) -> Result<Vec<Change>, NotAnObject> {
+    let [kind, ttl, scope] = members(result, ["resultType", "ttlMs", "cacheScope"])?;
+    let is_cached = cached == Cached::Yes;
+    let missing: Vec<&str> = [
+        (kind.is_none(), r#""resultType":"complete""#),
+        (is_cached && ttl.is_none(), r#""ttlMs":0"#),
+        (is_cached && scope.is_none(), r#""cacheScope":"private""#),
+    ]
+    .into_iter()
+    .filter_map(|(is_missing, member)| is_missing.then_some(member))
+    .collect();
+    Ok(if missing.is_empty() { Vec::new() } else { vec![with_first(result, &missing.join(","))] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jsonrpc::splice::applied;
+
+    fn bytes(text: &str) -> Bytes {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+
+    fn text(raw: &[u8]) -> String {
+        String::from_utf8(raw.to_vec()).expect("text")
+    }
+
+    #[test]
+    fn a_complete_result_loses_what_legacy_agents_do_not_know() {
+        for (modern, legacy) in [
+            (r#"{"resultType":"complete","content":[],"isError":false}"#, r#"{"content":[],"isError":false}"#),
+            (r#"{"resultType":"complete"}"#, "{}"),
+            (
+                r#"{"contents":[{"ttlMs":1}], "ttlMs":5,"resultType":"complete" ,"cacheScope":"public"}"#,
+                r#"{"contents":[{"ttlMs":1}]}"#,
+            ),
+            (r#"{"content":[],"n":1.0}"#, r#"{"content":[],"n":1.0}"#),
+            (
+                r#"{"resultType":null,"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#,
+                r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#,
+            ),
+            (r#"{"resultType":"\u0063omplete","a":1}"#, r#"{"a":1}"#),
+        ] {
+            let result = bytes(modern);
+            let Ok(ToLegacy::Complete(changes)) = to_legacy(&result) else { panic!("{modern} is complete") };
+            assert_eq!(text(&applied(&result, &changes)), legacy);
+        }
+    }
+
+    #[test]
+    fn any_other_result_is_what_it_says_it_is() {
+        let read = |result: &str| to_legacy(&bytes(result));
+        let required = Required { inputs: Vec::new(), state: Some(bytes("\"s\"")) };
+        assert_eq!(read(r#"{"resultType":"input_required","requestState":"s"}"#), Ok(ToLegacy::Required(required)));
+        let why = "it has neither `inputRequests` nor `requestState`";
+        assert_eq!(read(r#"{"resultType":"input_required"}"#), Ok(ToLegacy::Malformed(why)));
+        let made = bytes(r#"{"resultType":"task","taskId":"t","ttlMs":null}"#);
+        let Ok(ToLegacy::Task(changes)) = to_legacy(&made) else { panic!("a task") };
+        assert_eq!(text(&applied(&made, &changes)), r#"{"task":{"taskId":"t","ttl":null}}"#);
+        assert_eq!(read(r#"{"resultType":"task"}"#), Ok(ToLegacy::Malformed("the task it made has no id")));
+        assert_eq!(read(r#"{"resultType":"a\nb"}"#), Ok(ToLegacy::Unknown("a\u{fffd}b".to_owned())));
+        assert_eq!(read(r#"{"resultType":7}"#), Ok(ToLegacy::Unknown("7".to_owned())));
+        let Ok(ToLegacy::Unknown(shown)) = read(&format!(r#"{{"resultType":"{}"}}"#, "x".repeat(99))) else { panic!() };
+        assert_eq!(shown.len(), LONGEST);
+        for bad in ["[]", "null", r#"{"resultType":"complete","resultType":"complete"}"#, r#"{"ResultType":"task"}"#] {
+            assert_eq!(read(bad), Err(NotAnObject), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_result_of_a_legacy_server_says_what_it_is() {
+        for (legacy, plain, cached) in [
+            ("{}", r#"{"resultType":"complete"}"#, r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#),
+            (
+                r#"{"contents":[], "n":1.0}"#,
+                r#"{"resultType":"complete","contents":[], "n":1.0}"#,
+                r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[], "n":1.0}"#,
+            ),
+            (
+                r#"{"ttlMs":5,"resultType":"x"}"#,
+                r#"{"ttlMs":5,"resultType":"x"}"#,
+                r#"{"cacheScope":"private","ttlMs":5,"resultType":"x"}"#,
+            ),
+        ] {
+            let result = bytes(legacy);
+            for (cached, expected) in [(Cached::No, plain), (Cached::Yes, cached)] {
+                let changes = to_modern(&result, cached).expect("an object");
+                let modern = Bytes::from(applied(&result, &changes));
+                assert_eq!(text(&modern), expected);
+                if !legacy.contains("ttlMs") {
+                    let Ok(ToLegacy::Complete(changes)) = to_legacy(&modern) else { panic!("{modern:?} is complete") };
+                    assert_eq!(text(&applied(&modern, &changes)), legacy);
+                }
+            }
+        }
+        assert_eq!(to_modern(&bytes("[]"), Cached::No), Err(NotAnObject));
+    }
+}

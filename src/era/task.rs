@@ -1,0 +1,189 @@
+//! Tasks: of the protocol in 2025-11-25, an extension of the modern era.
+//!
+//! In the first a client asks for a task, looks at its state, and takes its result by another request; in the second the server
+//! makes one where it wants to, of clients that understand it, and its state has all of it: the result, the error, or what the
+//! server needs to know. Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
+
+use bytes::Bytes;
+
+use crate::jsonrpc::exchange::{cut, exchange, keys, without};
+use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::splice::Change;
+
+/// Times are called so in the modern era, and in the legacy one.
+const TIMES: [(&str, &str); 2] = [("ttlMs", "ttl"), ("pollIntervalMs", "pollInterval")];
+/// What the state of a task has in the modern era only.
+const MODERN_ONLY: [&str; 4] = ["resultType", "result", "error", "inputRequests"];
+/// By which a legacy result says of which task it is.
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// Where the state of a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In a result.
+    Result,
+    /// In the params of a notification.
+    Notification,
+}
+
+/// What a modern state has of how far its task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail<'a> {
+    /// Its status says all: it goes on, or was cancelled.
+    None,
+    /// It has ended with this raw result, which its status then says, too.
+    Result(&'a Bytes),
+    /// It has ended with this raw error.
+    Error(&'a Bytes),
+    /// It waits for answers: raw `inputRequests`.
+    Inputs(&'a Bytes),
+}
+
+/// Turns the result of a call that made a task into the one of a legacy server.
+///
+/// # Errors
+/// If it is no object, or its task has no id.
+pub fn made_to_legacy(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    has_id(result)?;
+    let found = cut(result, ["resultType", "_meta"])?;
+    let mut changes = found.changes;
+    changes.extend(called(result, |(modern, legacy)| (modern, legacy))?);
+    let [_, meta] = found.values;
+    let meta = meta.map_or_else(String::new, |raw| format!(r#","_meta":{}"#, String::from_utf8_lossy(&raw)));
+    changes.push(brace(result, memchr::memchr(b'{', result), r#"{"task":{"#));
+    changes.push(brace(result, memchr::memrchr(b'}', result), &format!("}}{meta}}}")));
+    Ok(changes)
+}
+
+/// Turns the result of a call that made a task into the one of a modern server.
+///
+/// # Errors
+/// If it is no object, or has no task with an id.
+pub fn made_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    let [task] = members(result, ["task"])?;
+    let [Some(key)] = keys(result, ["task"])? else { return Err(NotAnObject) };
+    let task = task.ok_or(NotAnObject)?;
+    has_id(&task)?;
+    let shown =
+        ["taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs", "resultType"];
+    let mut changes = exchange(result, &shown, r#""resultType":"task""#)?;
+    changes.extend(without(&task, &["resultType", "_meta"])?);
+    changes.extend(called(&task, |(modern, legacy)| (legacy, modern))?);
+    // The task's members become the result's: its key goes, and both of its braces.
+    let start = key.as_ptr() as usize - result.as_ptr() as usize;
+    let end = task.as_ptr() as usize - result.as_ptr() as usize + 1;
+    changes.push(Change { part: result.slice(start..end), replacement: Bytes::new() });
+    changes.push(brace(&task, memchr::memrchr(b'}', &task), ""));
+    Ok(changes)
+}
+
+/// Turns the state of a task into that of a legacy server.
+///
+/// # Errors
+/// If it is no object.
+pub fn state_to_legacy(state: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    let mut changes = without(state, &MODERN_ONLY)?;
+    changes.extend(called(state, |(modern, legacy)| (modern, legacy))?);
+    Ok(changes)
+}
+
+/// Turns the state of a task of a legacy server into that of a modern one.
+///
+/// A legacy task whose tool says of itself that it failed is `failed` and has a result, a modern one is `completed`; so it is
+/// `detail` that decides.
+///
+/// # Errors
+/// If it is no object.
+pub fn state_to_modern(state: &Bytes, place: Place, detail: Detail<'_>) -> Result<Vec<Change>, NotAnObject> {
+    let said = |name: &str, raw: &Bytes| format!(r#""{name}":{}"#, String::from_utf8_lossy(raw));
+    let (detail, status) = match detail {
+        Detail::None => (None, None),
+        Detail::Result(raw) => (Some(said("result", raw)), Some("completed")),
+        Detail::Error(raw) => (Some(said("error", raw)), Some("failed")),
+        Detail::Inputs(raw) => (Some(said("inputRequests", raw)), Some("input_required")),
+    };
+    let kind = (place == Place::Result).then(|| r#""resultType":"complete""#.to_owned());
+    let members_first = kind.into_iter().chain(detail).collect::<Vec<_>>().join(",");
+    let mut changes = exchange(state, &MODERN_ONLY, &members_first)?;
+    changes.extend(called(state, |(modern, legacy)| (legacy, modern))?);
+    if let ([Some(part)], Some(status)) = (members(state, ["status"])?, status) {
+        changes.push(Change { part, replacement: format!("\"{status}\"").into() });
+    }
+    Ok(changes)
+}
+
+/// What the state of a task says about its end, or the way there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// It goes on.
+    Working,
+    /// It waits for answers: raw `inputRequests`, in the modern era.
+    InputRequired(Option<Bytes>),
+    /// It has ended with this raw result, or, in the legacy era, with one that is still to be asked for.
+    Completed(Option<Bytes>),
+    /// It has ended with this raw error, or, in the legacy era, with an error or a result that is still to be asked for.
+    Failed(Option<Bytes>),
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl Status {
+    /// Of a state of either era; `None` if it says nothing that is known.
+    #[must_use]
+    pub fn read(state: &Bytes) -> Option<Self> {
+        let [status, result, error, inputs] = members(state, ["status", "result", "error", "inputRequests"]).ok()?;
+        Some(match &text(&status?)?[..] {
+            b"working" => Self::Working,
+            b"input_required" => Self::InputRequired(inputs),
+            b"completed" => Self::Completed(result),
+            b"failed" => Self::Failed(error),
+            b"cancelled" => Self::Cancelled,
+            _ => return None,
+        })
+    }
+}
+
+/// Turns the result of a modern task into the answer to a legacy `tasks/result` about the task with this raw id.
+///
+/// # Errors
+/// If it, or its `_meta`, is no object.
+pub fn result_to_legacy(result: &Bytes, id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    let related = format!(r#""{RELATED}":{{"taskId":{}}}"#, String::from_utf8_lossy(id));
+    let modern = ["resultType", "ttlMs", "cacheScope"];
+    let [meta] = members(result, ["_meta"])?;
+    let Some(meta) = meta.filter(|raw| raw[..] != b"null"[..]) else {
+        return exchange(result, &[&modern[..], &["_meta"]].concat(), &format!(r#""_meta":{{{related}}}"#));
+    };
+    let mut changes = without(result, &modern)?;
+    changes.extend(exchange(&meta, &[RELATED], &related)?);
+    Ok(changes)
+}
+
+/// Calls the times of `state` what the other era calls them. One that has both names keeps the one that is understood.
+fn called(
+    state: &Bytes,
+    names: fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) -> Result<Vec<Change>, NotAnObject> {
+    let mut changes = Vec::new();
+    for (old, new) in TIMES.map(names) {
+        match keys(state, [old, new])? {
+            [Some(part), None] => changes.push(Change { part, replacement: format!("\"{new}\"").into() }),
+            [None, _] | [Some(_), Some(_)] => {}
+        }
+    }
+    Ok(changes)
+}
+
+fn has_id(task: &Bytes) -> Result<(), NotAnObject> {
+    let [id] = members(task, ["taskId"])?;
+    id.as_ref().and_then(text).map(drop).ok_or(NotAnObject)
+}
+
+/// A brace of `object`, which is known to be there, with more beside it.
+fn brace(object: &Bytes, at: Option<usize>, replacement: &str) -> Change {
+    let part = at.map_or(0..0, |at| at..at + 1);
+    Change { part: object.slice(part), replacement: Bytes::copy_from_slice(replacement.as_bytes()) }
+}
+
+#[cfg(test)]
+mod tests;

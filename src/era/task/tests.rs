@@ -1,0 +1,121 @@
+use super::*;
+use crate::jsonrpc::splice::applied;
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn changed(raw: &str, change: impl Fn(&Bytes) -> Result<Vec<Change>, NotAnObject>) -> Result<String, NotAnObject> {
+    let raw = bytes(raw);
+    let changes = change(&raw)?;
+    Ok(String::from_utf8(applied(&raw, &changes)).expect("text"))
+}
+
+#[test]
+fn that_a_task_was_made_is_said_as_each_era_says_it() {
+    for (modern, legacy) in [
+        (r#"{"resultType":"task","taskId":"t"}"#, r#"{"task":{"taskId":"t"}}"#),
+        (
+            r#"{"resultType":"task","taskId":"t","status":"working","ttlMs":6e4, "pollIntervalMs":5,"x":[]}"#,
+            r#"{"task":{"taskId":"t","status":"working","ttl":6e4, "pollInterval":5,"x":[]}}"#,
+        ),
+        (
+            r#"{"resultType":"task","ttlMs":null,"taskId":"t","_meta":{"a":1.0}}"#,
+            r#"{"task":{"ttl":null,"taskId":"t"},"_meta":{"a":1.0}}"#,
+        ),
+    ] {
+        assert_eq!(changed(modern, made_to_legacy), Ok(legacy.to_owned()));
+        assert_eq!(changed(legacy, made_to_modern), Ok(modern.to_owned()));
+    }
+    for (legacy, modern) in [
+        (
+            r#"{"_meta":{}, "task" : { "taskId":"t" }, "status":"x"}"#,
+            r#"{"resultType":"task","_meta":{},  "taskId":"t" }"#,
+        ),
+        (r#"{"taskId":"x","task":{"_meta":{},"taskId":"t"}}"#, r#"{"resultType":"task","taskId":"t"}"#),
+    ] {
+        assert_eq!(changed(legacy, made_to_modern), Ok(modern.to_owned()), "{legacy}");
+    }
+    for none in ["[]", "{}", r#"{"task":{}}"#, r#"{"task":[]}"#, r#"{"task":{"taskId":7}}"#, r#"{"taskId":7}"#] {
+        assert_eq!(changed(none, made_to_modern), Err(NotAnObject), "{none}");
+        assert_eq!(changed(none, made_to_legacy), Err(NotAnObject), "{none}");
+    }
+}
+
+#[test]
+fn a_modern_state_has_more_than_a_legacy_one() {
+    for (modern, legacy) in [
+        (
+            r#"{"resultType":"complete","taskId":"t","status":"completed","ttlMs":1.0,"result":{"content":[]}}"#,
+            r#"{"taskId":"t","status":"completed","ttl":1.0}"#,
+        ),
+        (r#"{"taskId":"t","inputRequests":{},"pollIntervalMs":5}"#, r#"{"taskId":"t","pollInterval":5}"#),
+        (r#"{"error":{},"ttlMs":1,"ttl":2}"#, r#"{"ttlMs":1,"ttl":2}"#),
+    ] {
+        assert_eq!(changed(modern, state_to_legacy), Ok(legacy.to_owned()));
+    }
+    let modern = |legacy: &str, place, detail| changed(legacy, |state| state_to_modern(state, place, detail));
+    let (result, inputs) = (bytes(r#"{"isError":true}"#), bytes(r#"{"k":{"method":"roots/list"}}"#));
+    let failed = r#"{"taskId":"t","status":"failed","ttl":null,"x":1.0}"#;
+    for (place, detail, expected) in [
+        (
+            Place::Result,
+            Detail::None,
+            r#"{"resultType":"complete","taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#,
+        ),
+        (
+            Place::Result,
+            Detail::Result(&result),
+            r#"{"resultType":"complete","result":{"isError":true},"taskId":"t","status":"completed","ttlMs":null,"x":1.0}"#,
+        ),
+        (
+            Place::Notification,
+            Detail::Error(&result),
+            r#"{"error":{"isError":true},"taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#,
+        ),
+        (
+            Place::Notification,
+            Detail::Inputs(&inputs),
+            r#"{"inputRequests":{"k":{"method":"roots/list"}},"taskId":"t","status":"input_required","ttlMs":null,"x":1.0}"#,
+        ),
+        (Place::Notification, Detail::None, r#"{"taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#),
+    ] {
+        assert_eq!(modern(failed, place, detail), Ok(expected.to_owned()));
+    }
+    assert_eq!(modern("[]", Place::Result, Detail::None), Err(NotAnObject));
+}
+
+#[test]
+fn how_far_a_task_is_can_be_read() {
+    let read = |state: &str| Status::read(&bytes(state));
+    for (state, expected) in [
+        (r#"{"status":"working"}"#, Some(Status::Working)),
+        (r#"{"status":"completed","result":{"a":1}}"#, Some(Status::Completed(Some(bytes(r#"{"a":1}"#))))),
+        (r#"{"status":"completed"}"#, Some(Status::Completed(None))),
+        (r#"{"status":"failed","error":{"code":1}}"#, Some(Status::Failed(Some(bytes(r#"{"code":1}"#))))),
+        (r#"{"status":"input_required","inputRequests":{}}"#, Some(Status::InputRequired(Some(bytes("{}"))))),
+        (r#"{"status":"cancelled","result":{}}"#, Some(Status::Cancelled)),
+        (r#"{"status":"paused"}"#, None),
+        ("{}", None),
+        ("[]", None),
+    ] {
+        assert_eq!(read(state), expected, "{state}");
+    }
+}
+
+#[test]
+fn a_result_says_of_which_task_it_is_in_the_legacy_era() {
+    for (modern, legacy) in [
+        (
+            r#"{"resultType":"complete","content":[]}"#,
+            r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}},"content":[]}"#,
+        ),
+        (
+            r#"{"content":[],"_meta":{"a":1.0}}"#,
+            r#"{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"a":1.0}}"#,
+        ),
+        (r#"{"_meta":null}"#, r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}"#),
+    ] {
+        assert_eq!(changed(modern, |result| result_to_legacy(result, &bytes("\"t\""))), Ok(legacy.to_owned()));
+    }
+}

@@ -8,6 +8,7 @@
 
 pub mod error;
 pub mod input;
+pub mod notification;
 pub mod request;
 pub mod result;
 pub mod speaker;

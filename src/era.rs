@@ -12,9 +12,12 @@ pub mod notification;
 pub mod request;
 pub mod result;
 pub mod speaker;
+pub mod stated;
 pub mod task;
 
-use serde_json::json;
+use serde_json::{Value, json};
+
+use crate::jsonrpc::reply;
 
 /// How a peer speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,8 +67,16 @@ pub const BATCHES: &str = "batches";
 fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match name {
         b"batches" => ("2025-03-26", "2025-03-26"),
-        b"completions" => ("2025-03-26", NEWEST_LEGACY),
-        b"elicitation" | b"elicitation/create" => ("2025-06-18", NEWEST_LEGACY),
+        b"completions" => ("2025-03-26", MODERN),
+        b"elicitation" | b"elicitation/create" => ("2025-06-18", MODERN),
+        b"server/discover" | b"subscriptions/listen" => (MODERN, MODERN),
+        b"initialize"
+        | b"ping"
+        | b"logging/setLevel"
+        | b"resources/subscribe"
+        | b"resources/unsubscribe"
+        | b"notifications/initialized"
+        | b"notifications/roots/list_changed" => (LEGACY[0], NEWEST_LEGACY),
         b"notifications/elicitation/complete"
         | b"tasks"
         | b"tasks/get"
@@ -75,6 +86,34 @@ fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
         | b"notifications/tasks/status" => ("2025-11-25", NEWEST_LEGACY),
         _ => return None,
     })
+}
+
+/// The error of a request of a version that is not spoken (MCP 2026-07-28, `basic/versioning`).
+pub const UNSUPPORTED_VERSION: i32 = -32022;
+
+/// The era of a version that mcpd speaks.
+#[must_use]
+pub fn of(protocol: &str) -> Era {
+    if protocol == MODERN { Era::Modern } else { Era::Legacy }
+}
+
+/// The code that says that there is no such resource (MCP 2025-11-25 and 2026-07-28, `server/resources`, "Error Handling").
+#[must_use]
+pub fn resource_not_found(era: Era) -> i32 {
+    match era {
+        Era::Legacy => reply::RESOURCE_NOT_FOUND,
+        Era::Modern => reply::INVALID_PARAMS,
+    }
+}
+
+/// The params of a request of mcpd's own in the modern era: nobody stands behind it who can be asked anything.
+#[must_use]
+pub fn own_params() -> Value {
+    json!({ "_meta": {
+        meta::PROTOCOL: MODERN,
+        meta::CLIENT: { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") },
+        meta::CAPABILITIES: {},
+    }})
 }
 
 /// The version in which an agent that proposed `asked` is served.
@@ -99,7 +138,7 @@ pub fn has(protocol: &str, name: impl AsRef<[u8]>) -> bool {
 
 /// What an agent that is served in `protocol` is told that mcpd can do, whatever servers run just now.
 #[must_use]
-pub fn capabilities(protocol: &str) -> serde_json::Value {
+pub fn capabilities(protocol: &str) -> Value {
     let mut all = json!({
         "completions": {},
         "tools": { "listChanged": true },
@@ -147,9 +186,32 @@ mod tests {
             ("notifications/elicitation/complete", [false, false, false, true]),
             ("tasks/result", [false, false, false, true]),
             ("notifications/tasks/status", [false, false, false, true]),
+            ("server/discover", [false; 4]),
         ] {
             assert_eq!(LEGACY.map(|version| has(version, name)), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn the_modern_era_has_what_its_schema_has() {
+        for (name, expected) in [
+            ("tools/call", true),
+            ("completion/complete", true),
+            ("server/discover", true),
+            ("subscriptions/listen", true),
+            ("elicitation", true),
+            ("notifications/progress", true),
+            ("initialize", false),
+            ("ping", false),
+            ("logging/setLevel", false),
+            ("resources/subscribe", false),
+            ("tasks", false),
+            ("tasks/result", false),
+            (BATCHES, false),
+        ] {
+            assert_eq!(has(MODERN, name), expected, "{name}");
+        }
+        assert_eq!((of(MODERN), of(NEWEST_LEGACY)), (Era::Modern, Era::Legacy));
     }
 
     #[test]

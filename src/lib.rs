@@ -6,6 +6,7 @@ mod alarm;
 mod apart;
 pub mod calls;
 pub mod catalog;
+mod chance;
 pub mod cli;
 pub mod client;
 mod clients;

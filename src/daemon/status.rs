@@ -66,7 +66,7 @@ fn refused(Refused { at, reason }: &Refused) -> ReloadRefused {
 }
 
 fn agent(connected: &Connected) -> AgentReport {
-    let introduction = connected.facts.introduction.get();
+    let introduction = connected.facts.agent();
     AgentReport {
         session: connected.number,
         profile: connected.profile.to_string(),

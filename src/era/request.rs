@@ -64,5 +64,18 @@ pub fn again(params: &Bytes, responses: &[(Bytes, Bytes)], state: Option<&Bytes>
     with_last(params, &given.into_iter().chain(state).collect::<Vec<_>>().join(","))
 }
 
+/// Whether `again` are the params of a request that is made once more: the same but for what belongs to one message, and for what was
+/// answered meanwhile.
+#[must_use]
+pub fn is_again(first: &Bytes, again: &Bytes) -> bool {
+    let essence = |params: &Bytes| {
+        let mut params: serde_json::Value = serde_json::from_slice(params).ok()?;
+        let object = params.as_object_mut()?;
+        object.retain(|name, _| !["_meta", "inputResponses", "requestState"].contains(&&**name));
+        Some(params)
+    };
+    essence(first).is_some_and(|first| Some(first) == essence(again))
+}
+
 #[cfg(test)]
 mod tests;

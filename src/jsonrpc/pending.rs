@@ -32,11 +32,12 @@ impl<T> Pending<T> {
         Self { next: first, entries: VecDeque::new() }
     }
 
-    /// Remembers what `entry` makes of a fresh id.
-    pub fn register(&mut self, entry: impl FnOnce(u64) -> T) {
+    /// Remembers what `entry` makes of a fresh id, which is returned.
+    pub fn register(&mut self, entry: impl FnOnce(u64) -> T) -> u64 {
         let id = self.next;
         self.next += 1;
         self.entries.push_back((id, entry(id)));
+        id
     }
 
     /// The owner of a response whose raw id is `id`. Only the exact spelling that was sent counts.
@@ -62,6 +63,11 @@ impl<T> Pending<T> {
     /// Every pending entry.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().map(|(_, entry)| entry)
+    }
+
+    /// Every pending entry with its id.
+    pub fn with_ids(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.entries.iter().map(|(id, entry)| (*id, entry))
     }
 
     /// Every pending entry, to be changed.
@@ -119,7 +125,7 @@ mod tests {
             let (mut sent, mut ended) = (Vec::new(), Vec::new());
             for (kind, index) in operations {
                 match kind {
-                    0 => pending.register(|id| { sent.push(id); sent.len() - 1 }),
+                    0 => drop(pending.register(|id| { sent.push(id); sent.len() - 1 })),
                     1 => if let Some(id) = sent.get(index)
                         && let Taken::Owner(n) = pending.take(id.to_string().as_bytes()) { ended.push(n); },
                     _ => ended.extend(pending.remove_where(|n| *n == index).into_iter().map(|(_, n)| n)),

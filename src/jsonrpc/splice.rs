@@ -59,7 +59,8 @@ pub fn applied(text: &[u8], changes: &[Change]) -> Vec<u8> {
 /// # Panics
 /// If a part is no slice of `text`, or two parts overlap.
 pub fn splice_into(out: &mut BytesMut, text: &[u8], edits: &mut [Edit<'_>]) {
-    edits.sort_unstable_by_key(|edit| offset(text, edit.part));
+    // What is put at a place comes before what takes the place of what stood there.
+    edits.sort_unstable_by_key(|edit| (offset(text, edit.part), edit.part.len()));
     let mut copied = 0;
     for edit in edits {
         let start = offset(text, edit.part);

@@ -6,7 +6,6 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::HeaderValue;
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -14,9 +13,7 @@ use url::form_urlencoded::Serializer;
 
 use super::application::{Application, Method};
 use super::scopes::OFFLINE;
-
-/// Bytes of chance in a secret: as many as fit into the shortest verifier that is allowed (RFC 7636, 4.1).
-const CHANCE: usize = 32;
+use crate::chance;
 
 /// What nobody else can know: a verifier, or a state.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,12 +23,7 @@ impl Secret {
     /// # Errors
     /// If the system has no chance to give.
     pub(super) fn fresh() -> Result<Self, String> {
-        let (mut bytes, mut filled) = ([0; CHANCE], 0);
-        while filled < CHANCE {
-            let more = getrandom(&mut bytes[filled..], GetRandomFlags::empty());
-            filled += more.map_err(|error| format!("the system gives no random numbers: {error}"))?;
-        }
-        Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))
+        chance::fresh().map(Self)
     }
 
     pub(super) fn text(&self) -> &str {

@@ -1,6 +1,7 @@
 //! A call on its way to a server, what comes back, and how it can fail.
 
 mod failure;
+mod origin;
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 pub use self::failure::{CallError, Failure};
+pub use self::origin::Origin;
 use super::question::Question;
 use super::subscriptions::Subscription;
 use super::tasks::{TaskAsk, TaskNews, unknown_task};
@@ -16,7 +18,7 @@ use super::{Counter, ServerHandle};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::splice::{Edit, splice};
+use crate::jsonrpc::splice::{Change, Edit, splice};
 
 /// Which call of which session: unique while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +44,8 @@ pub struct Call {
     pub matter: Matter,
     /// How long it may take.
     pub limit: CallLimit,
+    /// Who calls.
+    pub origin: Origin,
     /// Where the answer goes.
     pub reply: Reply,
 }
@@ -113,6 +117,11 @@ impl Reply {
     /// Answers that the call failed on the way.
     pub(super) fn fail(mut self, failure: Failure, sent: bool) {
         self.pay_error(failure, sent);
+    }
+
+    /// Answers the call, which goes on at the server without anybody who waits for it.
+    pub(super) fn suspend(&mut self, line: Bytes) {
+        self.pay(line, Outcome::Ok, None);
     }
 
     /// Owes nothing any more: the agent has cancelled.
@@ -228,9 +237,9 @@ impl ReplySender {
 }
 
 impl Call {
-    /// The line as the server gets it, its request numbered `id`, with a newline.
+    /// The line as the server gets it, its request numbered `id`, changed for its era, with a newline.
     #[must_use]
-    pub fn line_as(&self, id: u64) -> Bytes {
+    pub fn line_as(&self, id: u64, changes: &[Change]) -> Bytes {
         let mut digits = itoa::Buffer::new();
         let id = digits.format(id).as_bytes();
         let nothing = Edit { part: &self.line[..0], replacement: b"" };
@@ -238,7 +247,11 @@ impl Call {
         // Two agents may choose the same token; the request's own id is as unique and leads back to it.
         let token = self.progress_token.as_ref().map(|part| Edit { part, replacement: id });
         let own = Edit { part: &self.id, replacement: id };
-        splice(&self.line, &mut [own, rename.unwrap_or(nothing), token.unwrap_or(nothing)])
+        let mut edits = [own, rename.unwrap_or(nothing), token.unwrap_or(nothing)];
+        if changes.is_empty() {
+            return splice(&self.line, &mut edits);
+        }
+        splice(&self.line, &mut edits.into_iter().chain(changes.iter().map(Change::edit)).collect::<Vec<_>>())
     }
 
     /// Answers a call that no server has seen.

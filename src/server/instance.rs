@@ -3,17 +3,22 @@
 //! Synchronous but for its streams: each event is taken in and turned into lines queued for the server, answers to
 //! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
 
+mod asking;
 mod asks;
 mod calls;
+mod crossing;
 mod declared;
 mod elicitations;
 mod expiry;
+mod held;
 mod lists;
 mod logs;
 mod lost;
+mod owner;
 mod ownership;
 mod pings;
 mod questions;
+mod rounds;
 mod task_calls;
 mod tasks;
 
@@ -23,13 +28,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::Value;
 
 pub(super) use self::asks::Accepted;
 use self::asks::Ask;
-use self::calls::Unanswered;
 use self::lists::Following;
 use self::logs::Asking;
 pub(super) use self::logs::level_of;
+pub(super) use self::owner::Owner;
 use self::ownership::GivenUp;
 use self::pings::Askers;
 pub(super) use self::questions::Heard;
@@ -37,12 +43,12 @@ use self::questions::Questions;
 use self::tasks::Tasks;
 use super::call::{Failure, ReplySender};
 use super::link::{Closed, Link};
-use super::listing::Listing;
 use super::role::Role;
 use super::stats::Stats;
 use super::tasks::TaskSupport;
 use crate::catalog::List;
 use crate::config::ServerConfig;
+use crate::era::{self, Era};
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
@@ -75,32 +81,10 @@ pub(super) struct Instance {
     role: Role,
     tasks: Tasks,
     pub(super) task_support: TaskSupport,
-    /// The session of the call on whose own stream is what is taken in just now.
-    within: Option<u64>,
+    /// The call on whose own stream is what is taken in just now, and its session.
+    within: Option<(u64, u64)>,
     /// Until when it wants to be left alone.
     left_alone_until: Option<Instant>,
-}
-
-/// Who waits for a response.
-pub(super) enum Owner {
-    /// The handshake, which has a deadline of its own.
-    Initialize,
-    /// Whoever wants to know how it is; any message tells that.
-    Ping,
-    /// Whoever wants to know it now.
-    Check,
-    /// One of its lists.
-    Page { listing: Listing, deadline: Instant },
-    /// An agent.
-    Call(Unanswered),
-    /// Those who had subscribed to it at the instance before.
-    Renewal { uri: Bytes, deadline: Instant },
-    /// Those who have said from which level on they want its log messages.
-    Level { deadline: Instant },
-    /// Nobody: the task that it is to cancel is nobody's any more.
-    Disowned { task: u64, deadline: Instant },
-    /// Nobody: it is asked for what needs no answer.
-    Aside { deadline: Instant },
 }
 
 /// What the task has to act on.
@@ -184,7 +168,20 @@ impl Instance {
         self.link.poll_write(cx, &mut self.outbox)
     }
 
-    /// Queues a request of our own.
+    /// In which era it is spoken to.
+    pub(super) fn era(&self) -> Era {
+        self.protocol.map_or(Era::Legacy, era::of)
+    }
+
+    /// Queues a request of our own, with what its era wants every request to say.
+    pub(super) fn ask(&mut self, method: &str, mut params: Value, owner: Owner) {
+        if self.era() == Era::Modern {
+            params["_meta"] = era::own_params()["_meta"].take();
+        }
+        self.request(method, &params, owner);
+    }
+
+    /// Queues a request of our own as it is.
     pub(super) fn request(&mut self, method: &str, params: &impl Serialize, owner: Owner) {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
@@ -201,7 +198,7 @@ impl Instance {
     pub(super) fn arrive(&mut self, arrival: Arrival) -> Effect {
         match arrival {
             Arrival::Incoming { incoming, within } => {
-                self.within = within.and_then(|request| self.session_of(request));
+                self.within = within.and_then(|request| Some((request, self.session_of(request)?)));
                 let effect = self.take(incoming);
                 self.within = None;
                 effect
@@ -216,6 +213,11 @@ impl Instance {
         match incoming {
             Incoming::Message { line, message: Message::Response { id, outcome } } => {
                 self.response(&line, &id, outcome)
+            }
+            // Such a server asks nothing, and is answered nothing (MCP 2026-07-28, `basic/transports/stdio`).
+            Incoming::Message { message: Message::Request { .. }, .. } if self.era() == Era::Modern => {
+                self.stats.skipped_lines.add_one();
+                Effect::Nothing
             }
             Incoming::Message { line, message: Message::Request { id, method, params } } => {
                 self.server_request(&line, &id, &method, params.as_ref());
@@ -237,7 +239,10 @@ impl Instance {
 
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
         match self.pending.take(id) {
-            Taken::Owner(Owner::Call(call)) => {
+            Taken::Owner(Owner::Call(mut call)) => {
+                if let Some(crossing) = call.crossing.take() {
+                    return self.end_crossing(call, *crossing, (id, line), outcome.as_ref());
+                }
                 let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
                 self.end_call(call, id, answer, outcome.as_ref())
             }
@@ -253,7 +258,7 @@ impl Instance {
                 self.disowned_answered(task, outcome.as_ref());
                 Effect::Nothing
             }
-            Taken::Owner(Owner::Initialize) | Taken::Stray => {
+            Taken::Owner(Owner::Initialize | Owner::Discover) | Taken::Stray => {
                 self.given_up.answered(id);
                 self.late_answer(id, outcome.as_ref());
                 self.stats.stray_responses.add_one();
@@ -277,7 +282,7 @@ impl Instance {
     fn notification(&mut self, line: Bytes, method: &Bytes, params: Option<Bytes>) -> Effect {
         match &method[..] {
             b"notifications/progress" => self.progress(&line, params.as_ref()),
-            b"notifications/message" => return Effect::Logged { owner: self.owner(), line, params },
+            b"notifications/message" => return self.log_message(line, params),
             b"notifications/tasks/status" => self.task_status(&line, params.as_ref()),
             b"notifications/resources/updated" => return Effect::Updated { line, params },
             b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),

@@ -50,6 +50,7 @@ pub mod tasks;
 mod told;
 mod turn;
 pub mod unasked;
+mod verdict;
 
 use std::convert::Infallible;
 use std::path::PathBuf;

@@ -11,7 +11,9 @@ use super::cache::Known;
 use super::lifecycle::State;
 use super::process::cgroup::Enforcement;
 use super::stats::Stats;
+use super::stderr;
 use super::told::Told;
+use super::verdict::Verdict;
 use crate::catalog::{List, Lists, offer_any};
 use crate::kind::{Kind, PerKind};
 
@@ -105,6 +107,7 @@ pub(super) struct Publisher {
     published: watch::Sender<Published>,
     changed: Changed,
     pub(super) told: Told,
+    pub(super) verdict: Verdict,
     pub(super) stats: Arc<Stats>,
 }
 
@@ -129,8 +132,8 @@ pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publ
         lost_guards: 0,
     };
     let (published, receiver) = watch::channel(first);
-    let (told, stats) = (record.told.clone(), Arc::clone(&record.stats));
-    (Publisher { published, changed, told, stats }, receiver)
+    let (told, verdict, stats) = (record.told.clone(), record.verdict.clone(), Arc::clone(&record.stats));
+    (Publisher { published, changed, told, verdict, stats }, receiver)
 }
 
 /// Whoever watches learns that the task has ended.
@@ -141,6 +144,12 @@ impl Drop for Publisher {
 }
 
 impl Publisher {
+    /// For an instance of the server, which has its own numbers.
+    pub(super) fn record_of_instance(&self, stderr: stderr::Writer) -> Record {
+        let (told, verdict) = (self.told.clone(), self.verdict.clone());
+        Record { stderr, told, verdict, stats: Arc::new(self.stats.of_instance()) }
+    }
+
     /// Changes what is published and tells whoever watches.
     pub(super) fn update(&self, change: impl FnOnce(&mut Published)) {
         self.published.send_modify(change);

@@ -148,10 +148,7 @@ impl Back {
 
     /// Answers that the agent has not declared that it can do that.
     pub fn unable(self, ability: Ability) {
-        // MCP 2025-11-25, `client/elicitation`, "Error Handling", on a mode that was not declared.
-        let code = if ability == Ability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
-        let why = format!("the agent that this is for has not declared `{}`", ability.declared_by());
-        self.refuse(&ErrorObject::new(code, why));
+        self.refuse(&undeclared(ability));
     }
 
     /// Answers that the agent could not be asked.
@@ -178,6 +175,13 @@ impl Drop for Back {
             self.pay(reply::error(Some(&self.id), &failed(-31001, "the agent has gone", &self.server)));
         }
     }
+}
+
+/// That an agent has not declared that it can do something.
+pub(super) fn undeclared(ability: Ability) -> ErrorObject {
+    // MCP 2025-11-25, `client/elicitation`, "Error Handling", on a mode that was not declared.
+    let code = if ability == Ability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
+    ErrorObject::new(code, format!("the agent that this is for has not declared `{}`", ability.declared_by()))
 }
 
 /// An error of mcpd's own for a server whose request no agent has seen.

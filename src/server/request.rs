@@ -11,7 +11,7 @@ use serde::Serialize;
 use tracing::Span;
 
 use super::ServerHandle;
-use super::call::{Call, CallKey, Matter, Reply, ReplySender, ToAgent};
+use super::call::{Call, CallKey, Matter, Origin, Reply, ReplySender, ToAgent};
 use crate::calls::{Moment, Outcome, span};
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -47,6 +47,7 @@ impl ServerHandle {
             progress_token: None,
             matter: Matter::Nothing,
             limit,
+            origin: Origin::Legacy(Arc::default()),
             reply,
         }))
         .await;

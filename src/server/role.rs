@@ -77,6 +77,12 @@ impl Abilities {
         raw.and_then(Self::found_in).unwrap_or_default()
     }
 
+    /// The whole object, raw.
+    #[must_use]
+    pub fn raw(&self) -> Bytes {
+        if self.raw.is_empty() { Bytes::from_static(b"{}") } else { self.raw.clone() }
+    }
+
     fn found_in(raw: Bytes) -> Option<Self> {
         let [sampling, elicitation, roots, tasks] =
             members(&raw, ["sampling", "elicitation", "roots", "tasks"]).ok()?;

@@ -10,6 +10,7 @@ use super::handle::Way;
 use super::publish::{self, Publisher};
 use super::role::Role;
 use super::told::Told;
+use super::verdict::Verdict;
 use super::{COMMAND_PLACES, Changed, Command, Control, Host, ServerHandle, Stats, control, group, stderr, task};
 use crate::config::{ServerConfig, Sharing};
 
@@ -31,6 +32,7 @@ pub struct Running {
 pub struct Record {
     pub(super) stderr: stderr::Writer,
     pub(super) told: Told,
+    pub(super) verdict: Verdict,
     pub(super) stats: Arc<Stats>,
 }
 
@@ -38,7 +40,12 @@ impl Record {
     /// That of a server of which nothing is known yet.
     #[must_use]
     pub fn new(server: Arc<str>) -> Self {
-        Self { stderr: stderr::Writer::new(server), told: Told::default(), stats: Arc::default() }
+        Self {
+            stderr: stderr::Writer::new(server),
+            told: Told::default(),
+            verdict: Verdict::default(),
+            stats: Arc::default(),
+        }
     }
 
     /// What its tasks count.

@@ -15,17 +15,18 @@ use super::agents::Agents;
 use super::call::Call;
 use super::control::{Orders, Wanted};
 use super::ending::{End, ended, parted};
-use super::handshake::{HandshakeError, ServerInfo, handshake};
+use super::handshake::{HandshakeError, Opening, ServerInfo, handshake};
 use super::instance::Instance;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::link::Link;
-use super::process::Process;
+use super::process::{Ended, Process};
 use super::publish::{Publisher, RemoteTransport};
 use super::role::Role;
 use super::stderr;
 use super::turn::Turn;
 use super::{Command, Host};
 use crate::config::{Launch, ServerConfig};
+use crate::era::{self, Era};
 
 pub(super) struct ServerTask {
     pub(super) host: Host,
@@ -49,6 +50,8 @@ pub(super) struct ServerTask {
     /// Since when an instance that may be stopped for it has had no call.
     pub(super) idle_since: Option<Instant>,
     pub(super) agents: Agents,
+    /// The instance has ended when it was asked which era it speaks in.
+    died_of_probe: bool,
 }
 
 pub(super) async fn run(
@@ -76,6 +79,7 @@ pub(super) async fn run(
         forget_at: None,
         idle_since: None,
         agents: Agents::default(),
+        died_of_probe: false,
     };
     task.recall_lists().await;
     if !task.orders.wants_any() || (task.is_lazy() && task.publisher.knows_lists()) {
@@ -126,8 +130,14 @@ impl ServerTask {
         self.refuse_held();
     }
 
-    /// Has one instance, serves it, and leaves nothing of it behind. Tells what its end means.
+    /// Has one instance, and another if that one has died of the question which era it speaks in. Tells what its end means.
     async fn one_instance(&mut self) -> Event {
+        let event = self.one_attempt().await;
+        if std::mem::take(&mut self.died_of_probe) { self.one_attempt().await } else { event }
+    }
+
+    /// Has one instance, serves it, and leaves nothing of it behind. Tells what its end means.
+    async fn one_attempt(&mut self) -> Event {
         let turns = self.host.turns.clone();
         let Some(turn) = self.while_wanted(turns.take()).await else { return self.stopped() };
         let config = Arc::clone(&self.config);
@@ -150,9 +160,12 @@ impl ServerTask {
         let stats = Arc::clone(&self.publisher.stats);
         let mut instance =
             Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
+        let opening = self.opening(&instance.link);
         // What begins and ends it is not to take room for as long as it lasts.
-        let introduced = Box::pin(turn.during(introduce(&mut instance, &mut process, limit)));
-        let end = match self.while_wanted(introduced).await {
+        let introduced = Box::pin(turn.during(introduce(&mut instance, &mut process, (opening, limit))));
+        let introduced = self.while_wanted(introduced).await;
+        self.judge(introduced.as_ref(), opening, &instance);
+        let end = match introduced {
             Some(Ok(info)) => {
                 self.up(&info, instance.link.remote());
                 instance.level.declared = info.logs;
@@ -163,6 +176,28 @@ impl ServerTask {
             None => End::Stop,
         };
         Box::pin(self.end(end, instance, process)).await
+    }
+
+    fn opening(&self, link: &Link) -> Opening {
+        match link {
+            Link::Pipes { .. } => Opening::of(self.config.settings.era, self.publisher.verdict.of(&self.config)),
+            Link::Http(_) => Opening::Initialize,
+        }
+    }
+
+    /// Remembers what has shown which era the server speaks in.
+    fn judge(&mut self, introduced: Option<&Result<ServerInfo, End>>, opening: Opening, instance: &Instance) {
+        let verdict = &self.publisher.verdict;
+        match introduced {
+            Some(Ok(info)) => verdict.found(&self.config, era::of(info.protocol)),
+            Some(Err(End::Ended(Ended::Exited(_)))) if opening == Opening::Ask && instance.is_asked_alone() => {
+                verdict.found(&self.config, Era::Legacy);
+                self.died_of_probe = true;
+            }
+            // It may have been a legacy server once.
+            Some(Err(End::Broken(_))) => verdict.forget(),
+            Some(Err(End::Ended(_) | End::Parted(_) | End::Stop)) | None => {}
+        }
     }
 
     /// It ceased to be wanted outside of [`ServerTask::serve`], which takes the event itself.
@@ -212,7 +247,11 @@ impl ServerTask {
 }
 
 /// The handshake, unless the server ends or takes longer than `limit`.
-async fn introduce(instance: &mut Instance, process: &mut Option<Process>, limit: Duration) -> Result<ServerInfo, End> {
+async fn introduce(
+    instance: &mut Instance,
+    process: &mut Option<Process>,
+    (opening, limit): (Opening, Duration),
+) -> Result<ServerInfo, End> {
     let ended = async {
         match process {
             Some(process) => process.ended().await,
@@ -220,7 +259,7 @@ async fn introduce(instance: &mut Instance, process: &mut Option<Process>, limit
         }
     };
     let result = tokio::select! {
-        result = timeout(limit, handshake(instance)) => result,
+        result = timeout(limit, handshake(instance, opening)) => result,
         ended = ended => return Err(End::Ended(ended)),
     };
     match result {
@@ -229,7 +268,8 @@ async fn introduce(instance: &mut Instance, process: &mut Option<Process>, limit
         Ok(Err(HandshakeError::Closed(closed))) => Err(parted(process, closed).await),
         Err(_) => {
             let limit = humantime::format_duration(limit);
-            Err(End::Broken(format!("did not answer `initialize` within {limit}")))
+            let what = if opening == Opening::Discover { "server/discover" } else { "initialize" };
+            Err(End::Broken(format!("did not answer `{what}` within {limit}")))
         }
     }
 }

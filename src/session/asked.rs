@@ -5,10 +5,11 @@
 use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route};
+use crate::era::Era;
+use crate::era::stated::{Meta, Stated, Unreadable};
 use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
-use crate::progress;
 use crate::server::Subscription;
 use crate::server::call::Matter;
 use crate::server::tasks::{TaskAct, TaskAsk};
@@ -35,6 +36,8 @@ pub struct Asked {
     pub progress_token: Option<Bytes>,
     /// A task is to be made of it.
     pub makes_task: bool,
+    /// What it states of itself, if it is of the modern era.
+    pub stated: Option<Stated>,
     /// When it was read.
     pub at: Moment,
 }
@@ -139,25 +142,26 @@ impl Asked {
     /// What the request `line` with this id and these params asks for, read `at` this moment.
     ///
     /// # Errors
-    /// What is wrong with its params, for a person.
+    /// What is wrong with its params.
     pub fn read(
         method: Method,
         line: Bytes,
         id: &Bytes,
         params: Option<&Bytes>,
         at: Moment,
-    ) -> Result<Self, &'static str> {
-        let params = params.ok_or(NOT_READABLE)?;
-        let Params { subject, key, meta, makes_task } = method.read(params)?;
+    ) -> Result<Self, Unreadable> {
+        let params = params.ok_or(Unreadable::Malformed(NOT_READABLE))?;
+        let Params { subject, key, meta, makes_task } = method.read(params).map_err(Unreadable::Malformed)?;
+        // Which era it is of comes before what is wrong with the rest.
+        let Meta { progress_token, stated } = Meta::read(meta.as_ref())?;
         let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
-            return Err(match subject {
+            return Err(Unreadable::Malformed(match subject {
                 Subject::Call | Subject::Prompt => "`name` is missing or not a string",
                 Subject::Resource => "`uri` is missing or not a string",
                 Subject::Task => "`taskId` is missing or not a string",
-            });
+            }));
         };
-        let progress_token = progress::token(meta)?;
-        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, at })
+        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, stated, at })
     }
 
     /// Where it leads; `None` for what is unknown and for what is denied alike.
@@ -170,6 +174,11 @@ impl Asked {
             // Only who had it made knows where it is.
             Subject::Task => None,
         }
+    }
+
+    /// The era that it is of.
+    pub(super) fn era(&self) -> Era {
+        if self.stated.is_some() { Era::Modern } else { Era::Legacy }
     }
 
     /// What it is about, beside itself.
@@ -219,12 +228,13 @@ impl Lead<'_> {
 mod tests {
     use super::*;
 
-    fn check(method: &str, params: &str, expected: Result<(Subject, &str), &str>) {
+    fn check(method: &str, params: &str, expected: Result<(Subject, &str), &'static str>) {
         let params = Bytes::copy_from_slice(params.as_bytes());
         let method = Method::named(method.as_bytes()).expect("a method");
         let asked = Asked::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
         let found = asked.as_ref().map(|asked| (asked.subject, std::str::from_utf8(&asked.key).expect("text")));
-        assert_eq!(found.map_err(|wrong| *wrong), expected, "{params:?}");
+        let expected = expected.map_err(Unreadable::Malformed);
+        assert_eq!(found.map_err(Clone::clone), expected, "{params:?}");
     }
 
     #[test]

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::asked::Method;
+use super::asked::{Asked, Method};
 use super::in_flight::InFlight;
 use super::leaving::gone;
 use super::routing::not_sent;
 use super::said_meta::Said;
 use super::{Delayed, Introduction, Session};
-use crate::calls::{Caller, Outcome};
-use crate::era;
+use crate::calls::{Caller, Moment, Outcome};
+use crate::era::speaker::Speaker;
+use crate::era::stated::{Meta, Unreadable};
+use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
@@ -27,11 +29,17 @@ use crate::server::role::Abilities;
 use crate::transport::Incoming;
 
 /// Most characters of what an agent calls itself.
-const LONGEST_CLIENT: usize = 100;
+pub(super) const LONGEST_CLIENT: usize = 100;
 
 /// The methods that neither lead to one server nor list what all have.
 const SET_LEVEL: &[u8] = b"logging/setLevel";
 const LIST_TASKS: &[u8] = b"tasks/list";
+
+const NOT_INTRODUCED: &str = "send `initialize` first, or state in `_meta` of each request what MCP 2026-07-28 wants there: \
+    `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
+
+/// What a request asks that leads to a server; `None` for any other.
+pub(super) type Read = Option<Result<Asked, Unreadable>>;
 
 impl Session {
     /// Takes what the agent sent: a message, or a batch that it may not send.
@@ -82,6 +90,19 @@ impl Session {
         if self.is_leaving {
             return self.fail(Some(&id), gone());
         }
+        let read = Method::named(method).map(|named| Asked::read(named, line, &id, params, Moment::now()));
+        let stated = match &read {
+            Some(read) => read.as_ref().map(|asked| asked.stated).map_err(Clone::clone),
+            None => Meta::of(params).map(|meta| meta.stated),
+        };
+        match stated {
+            Ok(Some(_)) => self.stateless_request(id, method, params, read),
+            Ok(None) | Err(Unreadable::Malformed(_)) => self.legacy_request(id, method, params, read),
+            Err(error @ Unreadable::Version(_)) => self.fail(Some(&id), error.to_object()),
+        }
+    }
+
+    fn legacy_request(&mut self, id: Bytes, method: &Bytes, params: Option<&Bytes>, read: Read) {
         let protocol = self.setup.facts.introduction.get().map(|introduction| introduction.protocol);
         let introduced = protocol.is_some();
         match &method[..] {
@@ -91,14 +112,12 @@ impl Session {
             b"initialize" if introduced => self.refuse(Some(&id), INVALID_REQUEST, "already initialized"),
             b"initialize" => self.initialize(&id, params),
             b"ping" => self.answer(&id, b"{}"),
-            _ => match (Method::named(method), Kind::listed_by(method)) {
-                // `server/discover` among them: an instant refusal is what lets a client of both eras go on at once.
+            _ => match (read, Kind::listed_by(method)) {
+                _ if !introduced => self.refuse(Some(&id), INVALID_PARAMS, NOT_INTRODUCED),
                 (None, None) if ![SET_LEVEL, LIST_TASKS].contains(&&method[..]) => self.unknown_method(&id, method),
-                _ if !introduced => {
-                    self.refuse(Some(&id), INVALID_REQUEST, "not initialized: send `initialize` first");
-                }
-                (Some(method), _) => self.ask(method, line, &id, params),
-                (None, Some(kind)) => self.list(kind, id, params),
+                (Some(Ok(asked)), _) => self.ask(asked),
+                (Some(Err(error)), _) => self.fail(Some(&id), error.to_object()),
+                (None, Some(kind)) => self.list(kind, id, params, Era::Legacy),
                 (None, None) if method[..] == *LIST_TASKS => self.list_tasks(&id, params),
                 (None, None) => self.set_level(&id, params),
             },
@@ -106,7 +125,7 @@ impl Session {
     }
 
     /// What its version lacks, an agent asks in vain as what no version has.
-    fn unknown_method(&mut self, id: &Bytes, method: &Bytes) {
+    pub(super) fn unknown_method(&mut self, id: &Bytes, method: &Bytes) {
         self.refuse(Some(id), METHOD_NOT_FOUND, format!("unknown method: {}", String::from_utf8_lossy(method)));
     }
 
@@ -121,6 +140,11 @@ impl Session {
         };
         let protocol = era::negotiate(&String::from_utf8_lossy(&version));
         self.abilities = Arc::new(Abilities::read(protocol, capabilities.as_ref()));
+        self.speaker = Arc::new(Speaker {
+            capabilities: self.abilities.raw(),
+            client: client.as_deref().map(Bytes::copy_from_slice),
+            level: self.level,
+        });
         let client = client.and_then(|info| peer::software(&info, LONGEST_CLIENT));
         self.caller = Arc::new(Caller { client: client.clone(), ..Caller::clone(&self.caller) });
         let introduction = Introduction { client, protocol };
@@ -171,7 +195,7 @@ impl Session {
         self.fail(id, ErrorObject::new(code, message));
     }
 
-    fn fail(&mut self, id: Option<&Bytes>, error: ErrorObject) {
+    pub(super) fn fail(&mut self, id: Option<&Bytes>, error: ErrorObject) {
         self.respond(None, [reply::error(id.map(|id| &id[..]), &error)]);
     }
 }

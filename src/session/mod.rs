@@ -25,6 +25,7 @@ mod questions;
 mod respond;
 mod routing;
 pub(crate) mod said_meta;
+mod stateless;
 mod subscriptions;
 mod task_pages;
 mod task_requests;
@@ -55,6 +56,7 @@ use self::subscriptions::Subscriptions;
 use self::task_pages::TaskPages;
 use self::tasks::Tasks;
 use crate::calls::{Caller, Log, Outcome};
+use crate::era::speaker::Speaker;
 use crate::kind::PerKind;
 use crate::level::Level;
 use crate::manager::{OwnViews, View};
@@ -102,6 +104,8 @@ pub struct Setup {
 pub struct Facts {
     /// Set once, by `initialize`.
     pub introduction: std::sync::OnceLock<Introduction>,
+    /// Set once, by the first request of the modern era: who that was from may not be who others are from.
+    pub stateless: std::sync::OnceLock<Introduction>,
     /// Calls it has made.
     pub calls: Counter,
     /// Notifications that were not told to it because it did not read.
@@ -138,6 +142,10 @@ struct Session {
     made_tasks: MadeTasks,
     /// What it has declared that it can be asked to do.
     abilities: Arc<Abilities>,
+    /// The same and more, as servers of the modern era are told of it.
+    speaker: Arc<Speaker>,
+    /// What the profile shows, whatever this agent is shown: a request of the modern era is answered the same on every connection.
+    profile_view: watch::Receiver<Arc<View>>,
     tasks: Tasks<ServerHandle>,
     pages: TaskPages,
     /// From which level on the agent wants log messages; until it says so, servers decide.
@@ -168,6 +176,7 @@ enum Delayed {
 pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>) {
     let (read, mut write) = stream.into_split();
     let mut reader = MessageReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
+    let profile_view = setup.view.clone();
     let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped));
     let mut session = Session {
         caller: Arc::new(setup.caller.clone()),
@@ -183,6 +192,8 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
         questions: Questions::default(),
         made_tasks: MadeTasks::default(),
         abilities: Arc::default(),
+        speaker: Arc::default(),
+        profile_view,
         tasks: Tasks::default(),
         pages: TaskPages::default(),
         level: None,
@@ -199,6 +210,14 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
     for (_, InFlight { key, server, account }) in session.calls.drain() {
         session.tell(account, &server, Outcome::Cancelled, 0);
         server.cancel(key, None).await;
+    }
+}
+
+impl Facts {
+    /// Who the agent is, as far as is known.
+    #[must_use]
+    pub fn agent(&self) -> Option<&Introduction> {
+        self.introduction.get().or_else(|| self.stateless.get())
     }
 }
 

@@ -1,8 +1,11 @@
 //! What servers say that answers nobody: what of it the agent is told, and what it says that it wants of that.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::{Delayed, Session};
+use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::kind::Kind;
@@ -19,6 +22,7 @@ impl Session {
             return self.refuse(Some(id), INVALID_PARAMS, format!("`level` is missing or none of {known}"));
         };
         self.level = Some(level);
+        self.speaker = Arc::new(Speaker { level: Some(level), ..Speaker::clone(&self.speaker) });
         self.delayed = Some(Delayed::LevelChanged);
         self.answer(id, b"{}");
     }

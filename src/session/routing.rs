@@ -1,5 +1,6 @@
 //! Where an agent's requests lead: to a list, to a server, nowhere, or into the queue of those that wait for first lists.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -9,10 +10,11 @@ use super::account::Account;
 use super::asked::{Asked, Lead, Method, Subject};
 use super::in_flight::InFlight;
 use super::{Delayed, Session, UNANSWERED_MESSAGES};
-use crate::calls::{Moment, Outcome};
+use crate::calls::Outcome;
 use crate::config::CallLimit;
+use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::kind::Kind;
 use crate::manager::View;
 use crate::server::call::{Call, CallKey, MAX_PER_SESSION, Matter, Reply};
@@ -21,7 +23,7 @@ use crate::server::{ServerHandle, Subscription};
 
 /// A request that waits for the first lists.
 pub(super) enum Deferred {
-    List { id: Bytes, kind: Kind },
+    List { id: Bytes, kind: Kind, era: Era },
     Ask(Asked),
 }
 
@@ -31,35 +33,55 @@ impl Deferred {
             Self::List { id, .. } | Self::Ask(Asked { id, .. }) => id,
         }
     }
+
+    fn era(&self) -> Era {
+        match self {
+            Self::List { era, .. } => *era,
+            Self::Ask(asked) => asked.era(),
+        }
+    }
 }
 
 impl Session {
-    pub(super) fn list(&mut self, kind: Kind, id: Bytes, params: Option<&Bytes>) {
+    pub(super) fn list(&mut self, kind: Kind, id: Bytes, params: Option<&Bytes>, era: Era) {
         match params.map(|params| members(params, ["cursor"])) {
             Some(Err(_)) => self.refuse(Some(&id), INVALID_PARAMS, "`params` is not an object"),
             Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => {
                 self.refuse(Some(&id), INVALID_PARAMS, "unknown cursor: the list has one page");
             }
-            _ => self.route(Deferred::List { id, kind }),
+            _ => self.route(Deferred::List { id, kind, era }),
         }
     }
 
-    pub(super) fn ask(&mut self, method: Method, line: Bytes, id: &Bytes, params: Option<&Bytes>) {
-        match Asked::read(method, line, id, params, Moment::now()) {
-            Ok(asked) => match asked.task_act() {
-                Some(act) => self.ask_about_task(asked, act),
-                None => self.route(Deferred::Ask(asked)),
-            },
-            Err(wrong) => self.refuse(Some(id), INVALID_PARAMS, wrong),
+    pub(super) fn ask(&mut self, asked: Asked) {
+        match asked.task_act() {
+            Some(act) => self.ask_about_task(asked, act),
+            None => self.route(Deferred::Ask(asked)),
+        }
+    }
+
+    /// What whoever asks is shown, and whether it is all there.
+    fn view_of(&self, era: Era) -> (Arc<View>, bool) {
+        match era {
+            Era::Legacy => {
+                let view = self.setup.view.borrow().clone();
+                let settled = view.settled && self.attachments.have_listed();
+                (view, settled)
+            }
+            Era::Modern => {
+                let view = self.profile_view.borrow().clone();
+                let settled = view.settled;
+                (view, settled)
+            }
         }
     }
 
     /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.
     fn route(&mut self, request: Deferred) {
-        let view = self.setup.view.borrow().clone();
-        let settled = view.settled && self.attachments.have_listed();
+        let (view, settled) = self.view_of(request.era());
         match request {
-            Deferred::List { id, kind } if settled => {
+            Deferred::List { id, kind, era: Era::Modern } if settled => self.list_stateless(&id, kind, &view),
+            Deferred::List { id, kind, era: Era::Legacy } if settled => {
                 self.told[kind] = Some(view.catalog.version(kind));
                 // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
                 self.respond(Some(&id), reply::result_in_parts(&id, view.catalog.list(kind)));
@@ -128,8 +150,9 @@ impl Session {
                 self.tasks.ask(key, &asked.key);
             }
         }
+        let origin = self.origin(asked.stated.as_ref());
         let Asked { line, id: asked_id, progress_token, .. } = asked;
-        let call = Box::new(Call { line, id: asked_id, rename, progress_token, matter, limit, reply });
+        let call = Box::new(Call { line, id: asked_id, rename, progress_token, matter, limit, origin, reply });
         self.delayed = account.within(|| server.try_call(call)).map(|call| Delayed::Call(server.clone(), call));
         self.calls.insert(id, InFlight { key, server: server.clone(), account });
     }
@@ -158,7 +181,7 @@ impl Session {
             Subject::Task => unknown_task(&asked.key),
             Subject::Resource => ErrorObject {
                 data: Some(json!({ "uri": key })),
-                ..ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found")
+                ..ErrorObject::new(era::resource_not_found(asked.era()), "Resource not found")
             },
         };
         self.end_unrouted(asked, &error, Outcome::UnknownTool);

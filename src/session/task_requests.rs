@@ -110,7 +110,8 @@ impl Session {
         let reply = Reply::new(key, &id, instance.name(), &self.reply);
         let matter = Matter::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
         let limit = CallLimit { silence: PATIENCE, total: PATIENCE };
-        (key, Some(Box::new(Call { line, id, rename: None, progress_token: None, matter, limit, reply })))
+        let origin = self.origin(None);
+        (key, Some(Box::new(Call { line, id, rename: None, progress_token: None, matter, limit, origin, reply })))
     }
 
     /// Takes in an answer that the agent does not wait for: perhaps one for a task that is to be listed.

@@ -51,7 +51,7 @@ fn each_agent_has_a_version_of_its_own() {
 fn a_client_that_discovers_first_is_turned_to_initialize_at_once() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
-    assert_eq!(code(&agent.request("server/discover", &json!({}))), -32601);
+    assert_eq!(code(&agent.request("server/discover", &json!({}))), -32602);
     result(&agent.initialize("2025-11-25"));
     arguments(&agent.call("a__echo", &json!({})));
     assert_eq!(code(&agent.request("server/discover", &json!({}))), -32601);
@@ -107,8 +107,8 @@ fn an_id_that_is_neither_number_nor_text_is_refused() {
 fn a_call_before_the_handshake_is_refused_and_reaches_no_server() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
-    assert_eq!(code(&agent.call("a__echo", &json!({}))), -32600);
-    assert_eq!(code(&agent.request("tools/list", &json!({}))), -32600);
+    assert_eq!(code(&agent.call("a__echo", &json!({}))), -32602);
+    assert_eq!(code(&agent.request("tools/list", &json!({}))), -32602);
     result(&agent.initialize("2025-11-25"));
     assert!(!daemon.journal("a").iter().any(|line| line.contains("tools/call")));
 }

@@ -127,7 +127,7 @@ fn each_agent_is_told_from_the_level_on_that_it_has_set() {
 fn a_level_is_one_that_mcp_knows_and_comes_after_the_handshake() {
     let daemon = started();
     let mut early = Agent::connect(&daemon);
-    assert_eq!(code(&early.request("logging/setLevel", &json!({"level": "info"}))), -32600);
+    assert_eq!(code(&early.request("logging/setLevel", &json!({"level": "info"}))), -32602);
     assert_eq!(result(&early.initialize("2024-11-05"))["capabilities"]["logging"], json!({}));
     for params in [json!({"level": "warn"}), json!({"level": "Info"}), json!({"level": 3}), json!({}), Value::Null] {
         assert_eq!(code(&early.request("logging/setLevel", &params)), -32602, "{params}");

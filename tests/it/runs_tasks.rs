@@ -146,7 +146,7 @@ fn an_agent_is_told_that_there_are_tasks_and_which_tools_make_them() {
     assert_eq!((&echo["name"], &echo["execution"]["taskSupport"]), (&json!("s__echo"), &json!("optional")));
     assert_eq!((&echo["zeta"], echo["x-vendor"].is_number()), (&json!(1.10), true));
     let early = Agent::connect(&daemon).request("tasks/list", &json!({}));
-    assert_eq!(code(&early), -32600);
+    assert_eq!(code(&early), -32602);
 }
 
 /// Case C15.

@@ -58,6 +58,16 @@ pub enum Failure {
         /// For a person, on one line.
         status: String,
     },
+    /// The server's answer is one that the era of the call has not.
+    NotOfItsEra {
+        /// What it calls it.
+        what: String,
+    },
+    /// The server had to know more first, and does not.
+    NotAnswered {
+        /// What it wanted, and what became of that; of the server.
+        why: String,
+    },
     /// The server gave the task that it made an id that another one has.
     TaskIdTaken,
 }
@@ -71,7 +81,10 @@ impl Failure {
             Self::Unavailable { .. } | Self::LoginNeeded { .. } => Outcome::Unavailable,
             Self::ShuttingDown => Outcome::ShuttingDown,
             Self::AnswerTooLarge => Outcome::TooLarge,
-            Self::AnswerMalformed | Self::Status { .. } | Self::TaskIdTaken => Outcome::Malformed,
+            Self::AnswerMalformed | Self::Status { .. } | Self::NotOfItsEra { .. } | Self::TaskIdTaken => {
+                Outcome::Malformed
+            }
+            Self::NotAnswered { .. } => Outcome::Error { code: Some(INTERNAL_ERROR.into()) },
         }
     }
 }
@@ -97,6 +110,11 @@ impl CallError {
                 (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
             }
             Failure::Status { status } => (INTERNAL_ERROR, format!("server `{server}` has failed: {status}")),
+            Failure::NotOfItsEra { what } => (
+                INTERNAL_ERROR,
+                format!("the answer of server `{server}` is `{what}`, which this version of MCP has not"),
+            ),
+            Failure::NotAnswered { why } => (INTERNAL_ERROR, format!("server `{server}` {why}")),
             Failure::TaskIdTaken => {
                 (INTERNAL_ERROR, format!("server `{server}` has made a task with an id that another task has"))
             }

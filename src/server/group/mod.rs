@@ -21,7 +21,7 @@ use super::call::{Call, Failure, Matter};
 use super::control::{Orders, Wanted};
 use super::publish::Publisher;
 use super::start::start_instance;
-use super::{Agent, Changed, Command, Host, Record, Running, ServerHandle, Stop, stderr, stop_all};
+use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
 use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
@@ -156,8 +156,7 @@ impl Group {
         let config = Arc::new(purpose.config(self.config()));
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
-        let record =
-            Record { stderr, told: self.publisher.told.clone(), stats: Arc::new(self.publisher.stats.of_instance()) };
+        let record = self.publisher.record_of_instance(stderr);
         let whose = (Some(label), purpose.role().unwrap_or_else(|| self.host.role()));
         let running = start_instance((config, self.wanted.enabled), self.host.clone(), changed, whose, record);
         running.control.vouch(self.wanted.vouched);

@@ -152,7 +152,7 @@ impl Instance {
 
     fn ask_about(&mut self, method: &str, raw: &Bytes, owner: Owner) {
         let uri: Option<&RawValue> = serde_json::from_slice(raw).ok();
-        self.request(method, &json!({ "uri": uri }), owner);
+        self.ask(method, json!({ "uri": uri }), owner);
     }
 
     /// Until when a request of nobody's is remembered.

@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::crossing::Crossing;
 use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
-use crate::jsonrpc::members::members;
-use crate::jsonrpc::reply;
+use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Call, CallKey, Failure, Matter, Reply};
+use crate::server::call::{Call, CallKey, Failure, Matter, Origin, Reply};
 use crate::server::cancellation::Cancellation;
 use crate::server::deadline::Deadline;
 use crate::server::{MAX_IN_FLIGHT, share};
@@ -29,9 +30,12 @@ pub(in crate::server) struct Unanswered {
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
     /// Its number in the outbox.
-    line: u64,
+    pub(super) line: u64,
     /// Its size there, about.
     bytes: usize,
+    pub(super) origin: Origin,
+    /// What it takes to answer one from the other era.
+    pub(super) crossing: Option<Box<Crossing>>,
 }
 
 impl Unanswered {
@@ -42,24 +46,40 @@ impl Unanswered {
 
 impl Instance {
     /// Queues an agent's call, or refuses it at once. Whether it was queued.
-    pub(in crate::server) fn call(&mut self, call: Box<Call>) -> bool {
+    pub(in crate::server) fn call(&mut self, mut call: Box<Call>) -> bool {
         if let Some(failure) = self.wants_to_be_left_alone() {
             self.stats.errors.add_one();
             call.refuse(failure);
             return false;
         }
+        let (changes, crossing) = if call.origin.era() == self.era() {
+            (Vec::new(), None)
+        } else {
+            let Err(foreign) = self.resume(call) else { return false };
+            call = foreign;
+            match Crossing::of(&call) {
+                Ok((crossing, changes)) => (changes, Some(Box::new(crossing))),
+                Err(NotAnObject) => {
+                    call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
+                    return false;
+                }
+            }
+        };
         if let Some(what) = self.lacks(&call) {
             self.refuse(*call, what);
             return false;
+        }
+        if let (Origin::Modern { level: Some(level), .. }, Some(_)) = (&call.origin, &crossing) {
+            self.want_level(Some(self.level.at_least(*level)));
         }
         let bytes = call.line.len();
         let deadline = Deadline::new(call.limit, Instant::now());
         self.expire_by(deadline.at());
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            let line = outbox.push(call.line_as(id));
+            let line = outbox.push(call.line_as(id, &changes));
             link.announce(line, id);
-            let Call { reply, matter, progress_token, .. } = *call;
+            let Call { reply, matter, progress_token, origin, .. } = *call;
             Owner::Call(Unanswered {
                 reply,
                 matter,
@@ -67,6 +87,8 @@ impl Instance {
                 deadline,
                 line,
                 bytes,
+                origin,
+                crossing,
             })
         });
         self.count_calls(self.calls + 1);
@@ -107,6 +129,14 @@ impl Instance {
         })
     }
 
+    /// The calls of one connection, with the ids that the server knows them by.
+    pub(super) fn calls_of(&self, session: u64) -> impl Iterator<Item = (u64, &Unanswered)> {
+        self.pending.with_ids().filter_map(move |(id, owner)| match owner {
+            Owner::Call(call) if call.reply.key.session == session => Some((id, call)),
+            _ => None,
+        })
+    }
+
     fn refuse(&self, call: Call, what: &'static str) {
         self.stats.errors.add_one();
         call.refuse(Failure::Overloaded { what });
@@ -121,14 +151,17 @@ impl Instance {
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let cancelled =
             self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
-        let Some((id, Owner::Call(call))) = cancelled else {
+        let Some((id, Owner::Call(mut call))) = cancelled else {
             self.cancel_waiting(key);
             return self.drop_task_of(key);
         };
         let makes_task = call.makes_task();
+        self.give_up_held(&mut call);
+        let is_parked = call.is_parked();
         call.reply.forgive();
         self.count_calls(self.calls - 1);
-        let sent = !self.outbox.retract(call.line);
+        self.withdraw_inputs(id);
+        let sent = !is_parked && !self.outbox.retract(call.line);
         if sent {
             self.give_up(id, key, makes_task);
             self.send(match words.filter(|words| words.line.len() <= MAX_WORDS) {

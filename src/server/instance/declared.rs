@@ -30,6 +30,11 @@ impl Instance {
         }
     }
 
+    /// Whether the configuration says which roots there are.
+    pub(super) fn answers_roots(&self) -> bool {
+        !self.is_one_agents() && !self.config.roots().is_empty()
+    }
+
     /// Those of the configuration, for an instance that is nobody's own.
     pub(super) fn tell_roots(&mut self, id: &Bytes) {
         let line = match self.config.roots() {

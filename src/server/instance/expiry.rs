@@ -17,9 +17,13 @@ impl Instance {
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {
             match owner {
-                Owner::Call(call) => {
+                Owner::Call(mut call) => {
                     let (after, key, makes_task) = (call.deadline.limit(), call.reply.key, call.makes_task());
-                    if self.fail_call(call, Failure::TimedOut { after }) {
+                    self.give_up_held(&mut call);
+                    self.withdraw_inputs(id);
+                    if call.is_parked() {
+                        self.fail_sent(call, Failure::TimedOut { after }, true);
+                    } else if self.fail_call(call, Failure::TimedOut { after }) {
                         self.give_up(id, key, makes_task);
                         self.send(reply::cancelled(id, "the call timed out"));
                     }
@@ -30,6 +34,7 @@ impl Instance {
                 // A server that cancels nothing may be at the task as before.
                 Owner::Disowned { .. }
                 | Owner::Initialize
+                | Owner::Discover
                 | Owner::Ping
                 | Owner::Check
                 | Owner::Renewal { .. }
@@ -37,16 +42,5 @@ impl Instance {
             }
         }
         effect
-    }
-}
-
-impl Owner {
-    fn deadline(&self) -> Option<Instant> {
-        match self {
-            Self::Initialize | Self::Ping | Self::Check => None,
-            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
-            Self::Level { deadline } | Self::Disowned { deadline, .. } | Self::Aside { deadline } => Some(*deadline),
-            Self::Call(call) => Some(call.deadline.at()),
-        }
     }
 }

@@ -76,7 +76,7 @@ impl Instance {
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
         let deadline = Instant::now() + self.config.settings.handshake_timeout;
         self.expire_by(deadline);
-        self.request(listing.kind().method(), &params, Owner::Page { listing, deadline });
+        self.ask(listing.kind().method(), params, Owner::Page { listing, deadline });
     }
 
     pub(super) fn page(&mut self, listing: Listing, outcome: Result<Bytes, Bytes>) -> Effect {

@@ -5,9 +5,12 @@
 use bytes::Bytes;
 use serde_json::json;
 
+use super::calls::Unanswered;
 use super::ownership::Whose;
-use super::{Instance, Owner};
+use super::{Effect, Instance, Owner};
+use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::splice::splice;
 use crate::level::Level;
 use crate::server::call::ReplySender;
 
@@ -20,6 +23,13 @@ pub(in crate::server) struct Asking {
     wanted: Option<Level>,
     asked: Option<Level>,
     is_out: bool,
+}
+
+impl Asking {
+    /// What is wanted already and this.
+    pub(super) fn at_least(&self, level: Level) -> Level {
+        self.wanted.map_or(level, |wanted| wanted.min(level))
+    }
 }
 
 impl Instance {
@@ -45,6 +55,26 @@ impl Instance {
         self.request("logging/setLevel", &json!({ "level": wanted.word() }), Owner::Level { deadline });
     }
 
+    /// Passes a log message to the one call of the modern era that it is certainly of, and that wants it; else it is its session's.
+    pub(super) fn log_message(&self, line: Bytes, params: Option<Bytes>) -> Effect {
+        let may_log = |call: &&Unanswered| {
+            let is_within = self.within.is_none_or(|(_, within)| within == call.reply.key.session);
+            is_within && (self.era() == Era::Legacy || call.origin.level().is_some())
+        };
+        let calls = || self.unanswered().filter(may_log);
+        if !calls().any(|call| call.origin.is_stateless()) {
+            return Effect::Logged { owner: self.owner(), line, params };
+        }
+        let is_certain = self.era() == Era::Modern || matches!(self.whose(), Whose::One(_));
+        if let (Some(call), None, true) = (calls().next(), calls().nth(1), is_certain)
+            && let Some(least) = call.origin.level()
+            && level_of(params.as_ref()).is_some_and(|level| level >= least)
+        {
+            call.reply.progress(splice(&line, &mut []));
+        }
+        Effect::Nothing
+    }
+
     /// The agent that what the server says now certainly belongs to, and the way to it if a call of it is unanswered or a
     /// task of it has not ended.
     pub(super) fn owner(&self) -> Option<(u64, Option<ReplySender>)> {
@@ -55,14 +85,14 @@ impl Instance {
     /// The way to whomever all belongs that the server may be at, if a call of theirs is unanswered or a task of theirs has not
     /// ended.
     pub(super) fn way_to_owner(&self) -> Option<ReplySender> {
-        let is_theirs = |session| self.within.is_none_or(|within| within == session);
+        let is_theirs = |session| self.within.is_none_or(|(_, within)| within == session);
         self.busy_for().filter(|(session, _)| is_theirs(*session)).find_map(|(_, to)| to.cloned())
     }
 
     /// To whom all belongs that the server may be at, or whose call it is that it speaks of: what comes on the stream of a request
     /// is about that request (MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server").
     pub(super) fn whose(&self) -> Whose {
-        if let Some(session) = self.within {
+        if let Some((_, session)) = self.within {
             return Whose::One(session);
         }
         let busy = self.busy_for().map(|(session, _)| session);

@@ -37,7 +37,13 @@ impl Instance {
 
     /// Whether the request of this id is the one that introduces mcpd.
     pub(in crate::server) fn is_introducing(&mut self, request: u64) -> bool {
-        matches!(self.pending.get_mut(request.to_string().as_bytes()), Some(Owner::Initialize))
+        matches!(self.pending.get_mut(request.to_string().as_bytes()), Some(Owner::Initialize | Owner::Discover))
+    }
+
+    /// Whether it was asked which era it speaks in, and nothing else.
+    pub(in crate::server) fn is_asked_alone(&self) -> bool {
+        let mut owners = self.pending.iter();
+        matches!((owners.next(), owners.next()), (Some(Owner::Discover), None))
     }
 
     /// What is not an agent's has no usable answer.
@@ -47,7 +53,12 @@ impl Instance {
             Owner::Check => return self.checked(),
             Owner::Level { .. } => self.level_answered(),
             Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),
-            Owner::Call(_) | Owner::Initialize | Owner::Ping | Owner::Disowned { .. } | Owner::Aside { .. } => {}
+            Owner::Call(_)
+            | Owner::Initialize
+            | Owner::Discover
+            | Owner::Ping
+            | Owner::Disowned { .. }
+            | Owner::Aside { .. } => {}
         }
         Effect::Nothing
     }

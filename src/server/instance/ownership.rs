@@ -63,6 +63,11 @@ impl GivenUp {
         }
     }
 
+    /// Whether the server may be at any that was this session's.
+    pub(in crate::server) fn has_any_of(&self, session: u64) -> bool {
+        !matches!(self.forgotten, Whose::Nobody) || self.known.iter().any(|(_, owner)| *owner == session)
+    }
+
     /// To whom all belongs that the server may be at, `unanswered` being the sessions of the calls that it owes an answer, and
     /// the sessions that owe it one.
     pub(in crate::server) fn whose(&self, unanswered: impl Iterator<Item = u64>) -> Whose {

@@ -11,20 +11,19 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::calls::{MAX_LINES, MAX_WORDS};
 use super::elicitations::Elicitations;
-use super::ownership::Whose;
+use super::rounds::Place;
 use super::{Instance, Owner};
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
+use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::splice;
 use crate::server::call::{ReplySender, ToAgent};
 use crate::server::cancellation::Cancellation;
-use crate::server::question::{Asker, Back, OfTask, Question, Said, Wish, Withdrawal, failed, not_asked};
-use crate::server::role::{Ability, Role};
+use crate::server::question::{Asker, Said, Withdrawal, failed};
 use crate::server::unasked::Unasked;
 
 /// Requests of one instance that agents have not answered. When there are so many, one more is refused at once with −31003; as
 /// it is if those have the bytes of one largest message together.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// Those of one instance.
 #[derive(Default)]
@@ -40,16 +39,26 @@ pub(in crate::server) struct Questions {
 }
 
 /// A request that an agent has and that has no answer.
-struct Open {
-    number: u64,
+pub(super) struct Open {
+    pub(super) number: u64,
     /// The server's own, raw.
-    id: Bytes,
-    session: u64,
-    bytes: usize,
+    pub(super) id: Bytes,
+    pub(super) session: u64,
+    pub(super) bytes: usize,
+    pub(super) purpose: For,
     /// It came while calls of that agent were unanswered: it ends when the last of them is given up.
-    is_for_call: bool,
-    deadline: Instant,
-    withdraw: oneshot::Sender<Withdrawal>,
+    pub(super) is_for_call: bool,
+    pub(super) deadline: Instant,
+    pub(super) withdraw: oneshot::Sender<Withdrawal>,
+}
+
+/// For whom the answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum For {
+    /// The server has asked, and waits.
+    Server,
+    /// A call waits that is sent again with it.
+    Call(Place),
 }
 
 /// What has come back from an agent, and where more may come from.
@@ -60,7 +69,7 @@ pub(in crate::server) enum Heard {
     OfTask(Option<Bytes>, mpsc::Receiver<Bytes>),
 }
 
-async fn said(number: u64, mut way: mpsc::Receiver<Said>) -> Heard {
+pub(super) async fn said(number: u64, mut way: mpsc::Receiver<Said>) -> Heard {
     Heard::Said(number, way.recv().await, way)
 }
 
@@ -89,7 +98,30 @@ impl Questions {
         self.open.clear();
     }
 
-    fn asker(&mut self) -> Asker {
+    /// Whether the server has one with this raw id.
+    pub(super) fn has(&self, id: &Bytes) -> bool {
+        self.open.iter().any(|open| open.purpose == For::Server && open.id == id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.open.iter().map(|open| open.bytes).sum()
+    }
+
+    /// The number of the next one.
+    pub(super) fn next(&self) -> u64 {
+        self.count + 1
+    }
+
+    pub(super) fn add(&mut self, open: Open) {
+        self.count = open.number;
+        self.open.push(open);
+    }
+
+    pub(super) fn asker(&mut self) -> Asker {
         let waits = &mut self.waits;
         let asker = self.asker.get_or_insert_with(|| {
             let (asker, way) = Asker::new();
@@ -105,34 +137,6 @@ impl Questions {
 }
 
 impl Instance {
-    /// A server that asks hears at once that nobody will answer, or that an agent does, whatever becomes of that agent.
-    pub(super) fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
-        if method[..] == *b"ping" {
-            self.say(reply::result(id, b"{}"));
-            return;
-        }
-        let passed_on = match Wish::read(method, params) {
-            None => {
-                let message = format!("mcpd does not pass `{}` on", String::from_utf8_lossy(method));
-                Err(ErrorObject::new(METHOD_NOT_FOUND, message))
-            }
-            Some(Ok(wish)) if wish.ability == Ability::Roots && !self.is_one_agents() => {
-                return self.tell_roots(id);
-            }
-            Some(Ok(_)) if matches!(self.role, Role::Nobody) => {
-                Err(ErrorObject::new(METHOD_NOT_FOUND, "there are no agents here that could be asked"))
-            }
-            Some(Ok(wish)) if wish.ability == Ability::Tasks && !self.is_one_agents() => {
-                let why = "mcpd has not declared `tasks` here: they are for an agent's own instance (`sharing = \"session\"`)";
-                Err(ErrorObject::new(METHOD_NOT_FOUND, why))
-            }
-            Some(wish) => wish.and_then(|wish| self.pass_on(line, id, wish)),
-        };
-        if let Err(error) = passed_on {
-            self.say(reply::error(Some(id), &error));
-        }
-    }
-
     /// One that does not read loses what it is told rather than filling our memory; what is small has places of its own, for
     /// it may be that others have sent too much. Whether it is told.
     pub(super) fn say(&mut self, line: Bytes) -> bool {
@@ -144,62 +148,8 @@ impl Instance {
         is_told
     }
 
-    /// Hands a request to the agent that it is certainly for. Until that has answered, the calls it is for have their full time.
-    fn pass_on(&mut self, line: &Bytes, id: &Bytes, wish: Wish) -> Result<(), ErrorObject> {
-        let not_asked = |code, why| not_asked(code, why, &self.config.name);
-        let (session, to) = self.whom_to_ask().map_err(|why| not_asked(-31004, why))?;
-        if self.questions.open.iter().any(|open| open.id == id) {
-            return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
-        }
-        let bytes: usize = self.questions.open.iter().map(|open| open.bytes).sum();
-        let is_full = bytes > 0 && bytes + line.len() > self.max_message;
-        if is_full || self.questions.open.len() >= MOST {
-            return Err(not_asked(-31003, "too many requests for agents are unanswered"));
-        }
-        let (back, way) = Back::new(id, &self.config.name);
-        let own_id = back.id().clone();
-        let (withdraw, withdrawn) = oneshot::channel();
-        let Wish { ability, progress_token, elicitation, task } = wish;
-        // No other may ask for a task that was made for it.
-        let task = task.filter(|_| self.is_one_agents()).map(|wish| OfTask { wish, asker: self.questions.asker() });
-        let question = Question { line: line.clone(), id: id.clone(), progress_token, ability, task, back, withdrawn };
-        if !to.ask(Box::new(question)) {
-            return Err(not_asked(-31004, "the agent has gone, or does not keep up"));
-        }
-        if let Some(elicitation) = elicitation {
-            self.questions.elicitations.add(&elicitation, session, &to);
-        }
-        let deadline = Instant::now() + self.config.settings.call_timeout_max;
-        self.expire_by(deadline);
-        self.questions.count += 1;
-        let number = self.questions.count;
-        let (bytes, is_for_call) = (line.len(), self.put_off_calls(session));
-        let open = Open { number, id: own_id, session, bytes, is_for_call, deadline, withdraw };
-        self.questions.open.push(open);
-        self.questions.waits.push(said(number, way).boxed());
-        Ok(())
-    }
-
-    /// The agent that a request now is certainly for, or why there is none.
-    fn whom_to_ask(&self) -> Result<(u64, ReplySender), &'static str> {
-        if self.protocol.is_none() {
-            return Err("the handshake is not over");
-        }
-        if let Role::Of(agent) = &self.role {
-            return Ok((agent.session, agent.to.clone()));
-        }
-        match self.whose() {
-            Whose::One(session) => {
-                let to = self.way_to_owner().ok_or("no agent waits any more for the call that this may be for")?;
-                Ok((session, to))
-            }
-            Whose::Several => Err("several agents are using this server, so mcpd cannot know whom this is for"),
-            Whose::Nobody => Err("no agent has a call at this server, so mcpd cannot know whom this is for"),
-        }
-    }
-
     /// Gives the calls of an agent their full time again: a person may be typing. Whether there are any.
-    fn put_off_calls(&mut self, session: u64) -> bool {
+    pub(super) fn put_off_calls(&mut self, session: u64) -> bool {
         let (now, mut any) = (Instant::now(), false);
         for owner in self.pending.iter_mut() {
             if let Owner::Call(call) = owner
@@ -230,12 +180,16 @@ impl Instance {
         self.put_off_calls(self.questions.open[index].session);
         match what {
             Some(Said::Progress(line)) => {
-                self.say(line);
+                if self.questions.open[index].purpose == For::Server {
+                    self.say(line);
+                }
                 self.questions.waits.push(said(number, way).boxed());
             }
             Some(Said::Answer(line)) => {
-                let Open { id, .. } = self.questions.open.swap_remove(index);
-                if !self.say(line) {
+                let Open { id, purpose, .. } = self.questions.open.swap_remove(index);
+                if let For::Call(place) = purpose {
+                    self.input_given(place, &line);
+                } else if !self.say(line) {
                     let why = "the answer found no room, because the server does not read";
                     self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
                 }
@@ -248,7 +202,8 @@ impl Instance {
     /// The server says that it does not want an answer any more.
     pub(super) fn withdraw_question(&mut self, line: Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(request)])) = params.map(|params| members(params, ["requestId"])) else { return };
-        let Some(index) = self.questions.open.iter().position(|open| open.id == request) else { return };
+        let is_it = |open: &Open| open.purpose == For::Server && open.id == request;
+        let Some(index) = self.questions.open.iter().position(is_it) else { return self.withdraw_held(&request) };
         let withdrawal = if line.len() > MAX_WORDS {
             Withdrawal::Reason("the server cancelled")
         } else {
@@ -272,9 +227,23 @@ impl Instance {
     }
 
     fn end_questions(&mut self, is_over: impl Fn(&Open) -> bool, (code, why): (i32, &'static str)) {
-        for Open { id, withdraw, .. } in self.questions.open.extract_if(.., |open| is_over(open)).collect::<Vec<_>>() {
-            self.say(reply::error(Some(&id), &failed(code, why, &self.config.name)));
+        let over: Vec<_> = self.questions.open.extract_if(.., |open| is_over(open)).collect();
+        for Open { id, purpose, withdraw, .. } in over {
             let _ = withdraw.send(Withdrawal::Reason(why));
+            match purpose {
+                For::Server => {
+                    self.say(reply::error(Some(&id), &failed(code, why, &self.config.name)));
+                }
+                For::Call(place) => self.fail_round(place.call, format!("wanted to know more, but {why}")),
+            }
+        }
+    }
+
+    /// What was asked for a call is wanted no more.
+    pub(super) fn withdraw_inputs(&mut self, call: u64) {
+        let is_of_call = |open: &mut Open| matches!(open.purpose, For::Call(place) if place.call == call);
+        for Open { withdraw, .. } in self.questions.open.extract_if(.., is_of_call) {
+            let _ = withdraw.send(Withdrawal::Reason("the call that this was for has ended"));
         }
     }
 

@@ -1,0 +1,158 @@
+//! What a server says of itself: in the result of `initialize`, or of `server/discover`. Pure.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::shortened;
+use crate::era::{self, Era};
+use crate::instructions;
+use crate::jsonrpc::members::{members, text};
+use crate::kind::{Kind, PerKind};
+use crate::peer;
+use crate::server::tasks::TaskSupport;
+
+/// Most characters shown of a server's own words.
+const LONGEST: usize = 200;
+
+/// What a server said of itself.
+#[derive(Debug, PartialEq)]
+pub(in crate::server) struct ServerInfo {
+    pub(in crate::server) protocol: &'static str,
+    pub(in crate::server) software: Option<String>,
+    /// In bounded length.
+    pub(in crate::server) instructions: Option<Arc<str>>,
+    /// What it lists; it is never asked for anything else.
+    pub(in crate::server) offers: PerKind<bool>,
+    /// Whether it can be asked from which level on it is to log.
+    pub(in crate::server) logs: bool,
+    /// Whether it makes tasks of calls, and what can be asked of them.
+    pub(in crate::server) tasks: TaskSupport,
+    /// What it says unasked to who listens.
+    pub(in crate::server) tells: Tells,
+    /// Its `capabilities.extensions`, raw.
+    pub(in crate::server) extensions: Option<Bytes>,
+}
+
+/// What a server of the modern era says to who listens.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) struct Tells {
+    /// That a list has changed.
+    pub(in crate::server) changes: PerKind<bool>,
+    /// That a resource has.
+    pub(in crate::server) updates: bool,
+}
+
+impl ServerInfo {
+    /// What the raw result of `initialize` says.
+    ///
+    /// # Errors
+    /// For a person, if it is none, or of a version that mcpd does not speak.
+    pub(super) fn introduced(result: &Bytes) -> Result<Self, String> {
+        let malformed = || format!("malformed result of `initialize`: {}", shortened(result));
+        let [version, capabilities, info] =
+            members(result, ["protocolVersion", "capabilities", "serverInfo"]).map_err(|_| malformed())?;
+        let version = version.as_ref().and_then(text).ok_or_else(malformed)?;
+        let version = String::from_utf8_lossy(&version);
+        let protocol =
+            era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
+        Self::read(protocol, result, &capabilities.ok_or_else(malformed)?, info.as_ref()).ok_or_else(malformed)
+    }
+
+    /// What the raw result of `server/discover` says; `None` if it does not say that it speaks the version of the modern era.
+    pub(super) fn discovered(result: &Bytes) -> Option<Self> {
+        let [versions, capabilities, meta] = members(result, ["supportedVersions", "capabilities", "_meta"]).ok()?;
+        let versions: Vec<String> = serde_json::from_slice(&versions?).ok()?;
+        if !versions.iter().any(|version| version == era::MODERN) {
+            return None;
+        }
+        let info = meta.and_then(|meta| members(&meta, [era::meta::SERVER]).ok()).and_then(|[info]| info);
+        Self::read(era::MODERN, result, &capabilities?, info.as_ref())
+    }
+
+    fn read(protocol: &'static str, result: &Bytes, capabilities: &Bytes, info: Option<&Bytes>) -> Option<Self> {
+        let [tools, prompts, resources, logging, tasks, extensions] =
+            members(capabilities, ["tools", "prompts", "resources", "logging", "tasks", "extensions"]).ok()?;
+        let declared = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
+        let of_kind = |kind| match kind {
+            Kind::Tools => &tools,
+            Kind::Prompts => &prompts,
+            Kind::Resources | Kind::Templates => &resources,
+        };
+        let is_modern = era::of(protocol) == Era::Modern;
+        let tells = |name: &str, raw: &Option<Bytes>| {
+            let said = raw.as_ref().and_then(|raw| members(raw, [name]).ok()).and_then(|[said]| said);
+            is_modern && said.is_some_and(|said| said[..] == *b"true")
+        };
+        let tells = Tells {
+            changes: PerKind::from_fn(|kind| tells("listChanged", of_kind(kind))),
+            updates: tells("subscribe", &resources),
+        };
+        // Without them it serves as well.
+        let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));
+        let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
+        Some(Self {
+            protocol,
+            software: info.and_then(|info| peer::software(info, LONGEST)),
+            instructions: instructions.map(Arc::from),
+            offers: PerKind::from_fn(|kind| declared(of_kind(kind))),
+            logs: !is_modern && declared(&logging),
+            tasks: TaskSupport::read(tasks.as_ref().filter(|_| era::has(protocol, "tasks"))),
+            tells,
+            // Copied, so that it does not keep the whole message in memory.
+            extensions: extensions.filter(|raw| raw.starts_with(b"{")).map(|raw| Bytes::copy_from_slice(&raw)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(result: &'static str, expected: Result<(&str, Option<&str>, bool), &str>) {
+        let found = ServerInfo::introduced(&Bytes::from_static(result.as_bytes()));
+        match (found, expected) {
+            (Ok(info), Ok(expected)) => {
+                assert_eq!((info.protocol, info.software.as_deref(), info.offers[Kind::Tools]), expected, "{result}");
+            }
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (found, _) => panic!("{result}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn reads_what_a_server_says_of_itself() {
+        let full = r#"{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a\u001b","version":"1"},"x":1}"#;
+        check(full, Ok(("2024-11-05", Some("a\u{fffd} 1"), true)));
+        check(r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#, Ok(("2025-11-25", None, false)));
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_speak() {
+        check(r#"{"protocolVersion":"1999-01-01","capabilities":{}}"#, Err("1999-01-01"));
+        check(r#"{"protocolVersion":"2026-07-28","capabilities":{}}"#, Err("2026-07-28"));
+        check(r#"{"capabilities":{}}"#, Err("malformed"));
+        check("[]", Err("malformed"));
+        check(r#"{"protocolVersion":7,"capabilities":{}}"#, Err("malformed"));
+    }
+
+    #[test]
+    fn reads_what_a_server_of_the_modern_era_says_of_itself() {
+        let found = |result: &'static str| ServerInfo::discovered(&Bytes::from_static(result.as_bytes()));
+        let full = r#"{"supportedVersions":["2025-11-25","2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{},"extensions":{"a/b":{}}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"a","version":"1"}},"instructions":"be kind"}"#;
+        let info = found(full).expect("a modern server");
+        assert_eq!((info.protocol, info.software.as_deref()), ("2026-07-28", Some("a 1")));
+        assert_eq!((info.logs, &info.tasks), (false, &TaskSupport::default()));
+        assert_eq!(info.tells.changes, PerKind::from_fn(|kind| kind == Kind::Tools));
+        assert!(info.tells.updates && info.instructions.is_some());
+        assert_eq!(info.extensions.as_deref(), Some(&br#"{"a/b":{}}"#[..]));
+        for other in [
+            r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#,
+            r#"{"supportedVersions":["2026-07-28"]}"#,
+            r#"{"capabilities":{}}"#,
+            "[]",
+        ] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
+}

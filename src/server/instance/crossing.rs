@@ -1,0 +1,159 @@
+//! Calls between the eras: what a call from the other one has to have changed on its way to the server, and its answer on the
+//! way back.
+//!
+//! Source: MCP 2026-07-28, `basic`, `basic/versioning`, `basic/patterns/mrtr`. What is changed is decided in [`crate::era`];
+//! here is what outlives one message: [`rounds`](super::rounds) for a modern server that wants to know more before it answers,
+//! [`held`](super::held) for a legacy one that asks while an agent waits that nobody may ask.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::calls::Unanswered;
+use super::held::Held;
+use super::rounds::Round;
+use super::{Effect, Instance};
+use crate::era;
+use crate::era::error::{self, ErrorToModern};
+use crate::era::request;
+use crate::era::result::{self, Cached, ToLegacy};
+use crate::era::speaker::Speaker;
+use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::reply;
+use crate::jsonrpc::splice::{Change, Edit, splice};
+use crate::server::call::{Call, Failure, Matter, Origin};
+use crate::server::role::{Abilities, Ability};
+
+/// What is kept of a call from the other era until it is answered.
+pub(super) struct Crossing {
+    pub(super) asked: Request,
+    pub(super) way: Way,
+}
+
+/// A request, as it came. All parts are slices of the line.
+pub(super) struct Request {
+    line: Bytes,
+    id: Bytes,
+    rename: Option<(Bytes, Bytes)>,
+    progress_token: Option<Bytes>,
+    /// As text.
+    pub(super) method: Bytes,
+    pub(super) params: Bytes,
+}
+
+/// From which era to which.
+pub(super) enum Way {
+    /// From an agent that has introduced itself to a server that wants to know with each request who asks.
+    Up { speaker: Arc<Speaker>, makes_task: bool, rounds: usize, round: Option<Round> },
+    /// From an agent that can be asked nothing to a server that asks.
+    Down { profile: Arc<str>, abilities: Abilities, held: Held },
+}
+
+impl Crossing {
+    /// Of a call that comes from another era than that of the server, with what has to be changed of its line.
+    pub(super) fn of(call: &Call) -> Result<(Self, Vec<Change>), NotAnObject> {
+        let [method, params] = members(&call.line, ["method", "params"])?;
+        let method = method.as_ref().and_then(text).ok_or(NotAnObject)?;
+        let params = params.ok_or(NotAnObject)?;
+        let (line, id) = (call.line.clone(), call.id.clone());
+        let (rename, progress_token) = (call.rename.clone(), call.progress_token.clone());
+        let asked = Request { line, id, rename, progress_token, method, params };
+        let (way, changes) = match &call.origin {
+            Origin::Legacy(speaker) => {
+                let makes_task = matches!(call.matter, Matter::NewTask);
+                let changes = request::to_modern(&asked.params, speaker, makes_task)?;
+                (Way::Up { speaker: Arc::clone(speaker), makes_task, rounds: 0, round: None }, changes)
+            }
+            Origin::Modern { profile, .. } => {
+                let changes = request::to_legacy(&asked.params)?;
+                let [meta] = members(&asked.params, ["_meta"])?;
+                let capabilities = meta.and_then(|meta| members(&meta, [era::meta::CAPABILITIES]).ok());
+                let abilities = Abilities::read(era::MODERN, capabilities.and_then(|[raw]| raw).as_ref());
+                (Way::Down { profile: Arc::clone(profile), abilities, held: Held::default() }, changes)
+            }
+        };
+        Ok((Self { asked, way }, changes))
+    }
+}
+
+impl Request {
+    /// The line as the server gets it once more, its request numbered `id`.
+    pub(super) fn line_as(&self, id: u64, changes: &[Change]) -> Bytes {
+        let mut digits = itoa::Buffer::new();
+        let id = digits.format(id).as_bytes();
+        let own = Edit { part: &self.id, replacement: id };
+        let token = self.progress_token.as_ref().map(|part| Edit { part, replacement: id });
+        let rename = self.rename.as_ref().map(|(part, replacement)| Edit { part, replacement });
+        let edits = [own].into_iter().chain(token).chain(rename).chain(changes.iter().map(Change::edit));
+        splice(&self.line, &mut edits.collect::<Vec<_>>())
+    }
+
+    /// Whether its answer may be kept by a client, and has to say how long.
+    fn cached(&self) -> Cached {
+        if self.method[..] == *b"resources/read" { Cached::Yes } else { Cached::No }
+    }
+}
+
+impl Instance {
+    /// The server has answered a call of the other era.
+    pub(super) fn end_crossing(
+        &mut self,
+        call: Unanswered,
+        crossing: Crossing,
+        (id, line): (&Bytes, &Bytes),
+        outcome: Result<&Bytes, &Bytes>,
+    ) -> Effect {
+        match (&crossing.way, outcome) {
+            (Way::Up { .. }, Ok(result)) => match result::to_legacy(result) {
+                Ok(ToLegacy::Complete(changes) | ToLegacy::Task(changes)) => {
+                    self.end_changed(call, (id, line), &changes, outcome)
+                }
+                Ok(ToLegacy::Required(required)) => {
+                    self.begin_round(call, crossing, required);
+                    Effect::Nothing
+                }
+                Ok(ToLegacy::Malformed(_)) => self.end_failed(call, Failure::AnswerMalformed),
+                Ok(ToLegacy::Unknown(kind)) => self.end_failed(call, Failure::NotOfItsEra { what: kind }),
+                Err(NotAnObject) => self.end_failed(call, Failure::AnswerMalformed),
+            },
+            (Way::Up { .. }, Err(raw)) => {
+                let change = error::to_legacy(&crossing.asked.method, raw);
+                self.end_changed(call, (id, line), change.as_slice(), outcome)
+            }
+            (Way::Down { .. }, Ok(result)) => match result::to_modern(result, crossing.asked.cached()) {
+                Ok(changes) => self.end_changed(call, (id, line), &changes, outcome),
+                Err(NotAnObject) => self.end_failed(call, Failure::AnswerMalformed),
+            },
+            (Way::Down { abilities, .. }, Err(raw)) => match error::to_modern(&crossing.asked.method, raw) {
+                ErrorToModern::Unchanged => self.end_changed(call, (id, line), &[], outcome),
+                ErrorToModern::Changed(change) => self.end_changed(call, (id, line), &[change], outcome),
+                ErrorToModern::Required(required) if abilities.include(Ability::Url) => {
+                    let answer = reply::result(call.reply.id(), &required);
+                    self.end_call(call, id, answer, outcome)
+                }
+                ErrorToModern::Required(_) => {
+                    self.end_changed(call, (id, line), error::without_urls(raw).as_slice(), outcome)
+                }
+            },
+        }
+    }
+
+    fn end_changed(
+        &mut self,
+        call: Unanswered,
+        (id, line): (&Bytes, &Bytes),
+        changes: &[Change],
+        outcome: Result<&Bytes, &Bytes>,
+    ) -> Effect {
+        let own = call.reply.id().clone();
+        let own = Edit { part: id, replacement: &own };
+        let mut edits: Vec<_> = std::iter::once(own).chain(changes.iter().map(Change::edit)).collect();
+        let answer = splice(line, &mut edits);
+        self.end_call(call, id, answer, outcome)
+    }
+
+    fn end_failed(&mut self, call: Unanswered, failure: Failure) -> Effect {
+        self.fail_sent(call, failure, true);
+        Effect::Nothing
+    }
+}

@@ -1,0 +1,183 @@
+//! Calls of modern agents that a legacy server asks something about: such an agent can only be answered that more has to be
+//! known, and sends the call again with what was asked for. Meanwhile the call goes on at the server, and nobody waits for it here.
+//!
+//! Source: MCP 2026-07-28, `basic/patterns/mrtr`. The `requestState` that is made here says nothing: it is a random number that
+//! is known to this instance, for one call of one profile, until it is used once or the call has run out of time.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::calls::Unanswered;
+use super::crossing::{Crossing, Way};
+use super::{Instance, Owner};
+use crate::chance;
+use crate::era::input::{self, Given};
+use crate::era::request;
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
+use crate::server::call::{Call, Origin};
+use crate::server::question::{Wish, failed, not_asked, undeclared};
+use crate::server::role::Abilities;
+
+/// Requests of a server that one call waits with.
+const MOST: usize = 16;
+
+/// What the server has asked about one call.
+#[derive(Default)]
+pub(super) struct Held {
+    asked: Vec<Asked>,
+    /// How many there have been.
+    count: u64,
+    /// What the agent has to come back with.
+    state: Option<String>,
+}
+
+struct Asked {
+    key: String,
+    /// The server's own, raw.
+    id: Bytes,
+    /// As text.
+    method: Bytes,
+    params: Option<Bytes>,
+}
+
+impl Instance {
+    /// Has the agent of the call `request` told what the server asks with its request `id`.
+    pub(super) fn hold(
+        &mut self,
+        request: u64,
+        id: &Bytes,
+        (method, params): (&Bytes, Option<&Bytes>),
+        wish: &Wish,
+    ) -> Result<(), ErrorObject> {
+        let server = self.config.name.clone();
+        let not_asked = |why| not_asked(-31004, why, &server);
+        let Some(Owner::Call(call)) = self.pending.get_mut(request.to_string().as_bytes()) else {
+            return Err(not_asked("no agent has a call at this server, so mcpd cannot know whom this is for"));
+        };
+        let Some((abilities, held)) = call.held() else {
+            return Err(not_asked("the call that this is for is of a server's own era"));
+        };
+        if !abilities.include(wish.ability) {
+            return Err(undeclared(wish.ability));
+        }
+        if held.asked.len() >= MOST {
+            return Err(not_asked("too many requests for agents are unanswered"));
+        }
+        held.count += 1;
+        let copied = |raw: &Bytes| Bytes::copy_from_slice(raw);
+        held.asked.push(Asked {
+            key: held.count.to_string(),
+            id: copied(id),
+            method: copied(method),
+            params: params.map(copied),
+        });
+        call.deadline.put_off(Instant::now());
+        call.tell_what_is_asked();
+        Ok(())
+    }
+
+    /// A call that its agent sends again: what it was asked for goes to the server, and it waits for the call as before. The call
+    /// itself comes back if it is none of these.
+    pub(super) fn resume(&mut self, call: Box<Call>) -> Result<(), Box<Call>> {
+        let Origin::Modern { profile, .. } = &call.origin else { return Err(call) };
+        let Ok((Crossing { asked, .. }, _)) = Crossing::of(&call) else { return Err(call) };
+        let Ok(Some(Given { responses, state })) = input::given(&asked.params) else { return Err(call) };
+        let known = self.pending.iter_mut().find_map(|owner| match owner {
+            Owner::Call(held) if held.is_held_as(&state, profile) => Some(held),
+            _ => None,
+        });
+        let is_the_same = |held: &Unanswered| {
+            held.crossing.as_ref().is_some_and(|crossing| {
+                crossing.asked.method == asked.method && request::is_again(&crossing.asked.params, &asked.params)
+            })
+        };
+        let Some(held) = known.filter(|held| is_the_same(held)) else {
+            let error = ErrorObject::new(INVALID_PARAMS, "`requestState` is not known, or not any more");
+            call.refuse_with(&error);
+            return Ok(());
+        };
+        let answered = held.take_answered(&responses);
+        held.deadline.put_off(Instant::now());
+        held.progress_token = call.progress_token.as_deref().map(Bytes::copy_from_slice);
+        held.reply = call.reply;
+        held.tell_what_is_asked();
+        for line in answered {
+            self.say(line);
+        }
+        Ok(())
+    }
+
+    /// The server does not want to know any more what it has asked with this request.
+    pub(super) fn withdraw_held(&mut self, id: &Bytes) {
+        for owner in self.pending.iter_mut() {
+            if let Owner::Call(call) = owner
+                && let Some((_, held)) = call.held()
+            {
+                held.asked.retain(|asked| asked.id != id);
+            }
+        }
+    }
+
+    /// Tells the server that nobody will answer what it has asked about a call that was given up.
+    pub(super) fn give_up_held(&mut self, call: &mut Unanswered) {
+        let server = self.config.name.clone();
+        let Some((_, held)) = call.held() else { return };
+        for asked in std::mem::take(&mut held.asked) {
+            let error = failed(-31001, "the call that this was for has ended", &server);
+            self.say(reply::error(Some(&asked.id), &error));
+        }
+    }
+}
+
+impl Unanswered {
+    fn held(&mut self) -> Option<(&Abilities, &mut Held)> {
+        match &mut self.crossing.as_mut()?.way {
+            Way::Down { abilities, held, .. } => Some((abilities, held)),
+            Way::Up { .. } => None,
+        }
+    }
+
+    fn is_held_as(&self, wanted: &Bytes, by: &str) -> bool {
+        match self.crossing.as_deref() {
+            Some(Crossing { way: Way::Down { profile, held, .. }, .. }) => {
+                **profile == *by && held.state.as_ref().is_some_and(|state| state.as_bytes() == &wanted[..])
+            }
+            _ => false,
+        }
+    }
+
+    /// Answers that more has to be known, if anything has and somebody waits.
+    fn tell_what_is_asked(&mut self) {
+        if self.reply.to().is_none() {
+            return;
+        }
+        let id = self.reply.id().clone();
+        let Some((_, held)) = self.held() else { return };
+        if held.asked.is_empty() {
+            return;
+        }
+        // Without chance there is no state that could be brought back.
+        let state = chance::fresh().ok();
+        let Some(state) = state else { return };
+        let inputs = held.asked.iter().map(|asked| (&asked.key[..], &asked.method[..], asked.params.as_ref()));
+        let result = input::required(inputs, &state);
+        held.state = Some(state);
+        self.reply.suspend(reply::result(&id, &result));
+    }
+
+    /// The server's requests that these are the answers to, as lines for it; they are not open any more.
+    fn take_answered(&mut self, responses: &[(Bytes, Bytes)]) -> Vec<Bytes> {
+        let Some((_, held)) = self.held() else { return Vec::new() };
+        // Each is good for once.
+        held.state = None;
+        let mut lines = Vec::new();
+        for (key, result) in responses {
+            if let Some(index) = held.asked.iter().position(|asked| asked.key.as_bytes() == &key[..]) {
+                let asked = held.asked.remove(index);
+                lines.push(reply::result(&asked.id, result));
+            }
+        }
+        lines
+    }
+}

@@ -1,0 +1,43 @@
+//! Who waits for an answer of the server.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::calls::Unanswered;
+use crate::server::listing::Listing;
+
+/// Who waits for a response.
+pub(in crate::server) enum Owner {
+    /// The handshake, which has a deadline of its own.
+    Initialize,
+    /// The same, for which era the server speaks in.
+    Discover,
+    /// Whoever wants to know how it is; any message tells that.
+    Ping,
+    /// Whoever wants to know it now.
+    Check,
+    /// One of its lists.
+    Page { listing: Listing, deadline: Instant },
+    /// An agent.
+    Call(Unanswered),
+    /// Those who had subscribed to it at the instance before.
+    Renewal { uri: Bytes, deadline: Instant },
+    /// Those who have said from which level on they want its log messages.
+    Level { deadline: Instant },
+    /// Nobody: the task that it is to cancel is nobody's any more.
+    Disowned { task: u64, deadline: Instant },
+    /// Nobody: it is asked for what needs no answer.
+    Aside { deadline: Instant },
+}
+
+impl Owner {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Initialize | Self::Discover | Self::Ping | Self::Check => None,
+            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
+            Self::Level { deadline } | Self::Disowned { deadline, .. } | Self::Aside { deadline } => Some(*deadline),
+            Self::Call(call) => Some(call.deadline.at()),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Rounds of a call of a legacy agent at a modern server: the server answers that it has to know more first, the agent is
+//! asked as such agents are, and the call is sent again with what was answered.
+//!
+//! The second sending is none of a call that was sent: the server has ended that one and wants this one (MCP 2026-07-28,
+//! `basic/patterns/mrtr`). Between the two the call stays among the unanswered ones, under an id that the server never sees.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::calls::Unanswered;
+use super::crossing::{Crossing, Way};
+use super::{Instance, Owner};
+use crate::era::input::{Input, Required};
+use crate::era::request;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::pending::Taken;
+use crate::server::call::{Failure, ReplySender};
+use crate::server::question::Wish;
+use crate::server::role::{Ability, roots_result};
+
+/// Rounds of one call. A server that wants to know more after so many is not asked again.
+const MOST: usize = 64;
+
+/// What a call waits for before it is sent again.
+pub(super) struct Round {
+    /// Raw keys, and the raw results as far as they are there.
+    answers: Vec<(Bytes, Option<Bytes>)>,
+    /// The server's own, raw.
+    state: Option<Bytes>,
+}
+
+/// Which answer of which call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its id while it waits.
+    pub(super) call: u64,
+    index: usize,
+}
+
+impl Instance {
+    /// The server wants to know more: the agent is asked, or the call is sent again at once if there is nothing to ask.
+    pub(super) fn begin_round(&mut self, mut call: Unanswered, mut crossing: Crossing, required: Required) {
+        let Way::Up { rounds, round, .. } = &mut crossing.way else { return };
+        *rounds += 1;
+        if *rounds > MOST {
+            let why = format!("has wanted to know more {MOST} times");
+            self.fail_sent(call, Failure::NotAnswered { why }, true);
+            return;
+        }
+        let Required { inputs, state } = required;
+        *round = Some(Round { answers: inputs.iter().map(|input| (input.key.clone(), None)).collect(), state });
+        call.deadline.put_off(Instant::now());
+        let session = call.reply.key.session;
+        call.crossing = Some(Box::new(crossing));
+        let to = call.reply.to().cloned();
+        let parked = self.pending.register(|_| Owner::Call(call));
+        for (index, input) in inputs.iter().enumerate() {
+            let place = Place { call: parked, index };
+            let asked = match to.clone() {
+                Some(to) => self.ask_for_input((session, to), place, input),
+                None => Err("nobody waits for it any more".to_owned()),
+            };
+            if let Err(why) = asked {
+                return self.fail_round(parked, why);
+            }
+        }
+        self.go_on(parked);
+    }
+
+    fn ask_for_input(
+        &mut self,
+        whom: (u64, ReplySender),
+        place: Place,
+        Input { method, params, .. }: &Input,
+    ) -> Result<(), String> {
+        let named = String::from_utf8_lossy(method);
+        match Wish::read(method, params.as_ref()) {
+            None => Err(format!("wants `{}`, which mcpd does not pass on", named.escape_debug())),
+            Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
+            Some(Ok(wish)) if wish.ability == Ability::Roots && self.answers_roots() => {
+                let roots = roots_result(self.config.roots());
+                self.keep_input(place, Bytes::from(roots));
+                Ok(())
+            }
+            Some(Ok(wish)) => self.ask_for(whom, place, (method, params.as_ref()), wish).map_err(|error| error.message),
+        }
+    }
+
+    /// The agent has answered one of the questions, with this whole line.
+    pub(super) fn input_given(&mut self, place: Place, line: &Bytes) {
+        let line = line.slice(..line.len().saturating_sub(1));
+        match members(&line, ["result", "error"]) {
+            Ok([Some(result), None]) => {
+                self.keep_input(place, result);
+                self.go_on(place.call);
+            }
+            Ok([_, Some(error)]) => {
+                let said = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
+                let said = said.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default();
+                self.fail_round(place.call, format!("wanted to know more, which was answered with an error: {said}"));
+            }
+            _ => self.fail_round(place.call, "wanted to know more, which was answered with nothing".to_owned()),
+        }
+    }
+
+    fn keep_input(&mut self, place: Place, result: Bytes) {
+        if let Some(round) = self.round_of(place.call)
+            && let Some((_, answer)) = round.answers.get_mut(place.index)
+        {
+            *answer = Some(result);
+        }
+    }
+
+    fn round_of(&mut self, parked: u64) -> Option<&mut Round> {
+        match self.pending.get_mut(parked.to_string().as_bytes()) {
+            Some(Owner::Call(call)) => match &mut call.crossing.as_mut()?.way {
+                Way::Up { round, .. } => round.as_mut(),
+                Way::Down { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Sends the call again once everything is there.
+    fn go_on(&mut self, parked: u64) {
+        let is_complete = |round: &mut Round| round.answers.iter().all(|(_, answer)| answer.is_some());
+        if !self.round_of(parked).is_some_and(is_complete) {
+            return;
+        }
+        let Taken::Owner(Owner::Call(mut call)) = self.pending.take(parked.to_string().as_bytes()) else { return };
+        let Some(crossing) = &mut call.crossing else { return };
+        let Way::Up { speaker, makes_task, round, .. } = &mut crossing.way else { return };
+        let Some(Round { answers, state }) = round.take() else { return };
+        let answers: Vec<_> = answers.into_iter().filter_map(|(key, answer)| Some((key, answer?))).collect();
+        let asked = &crossing.asked;
+        let Ok(mut changes) = request::to_modern(&asked.params, speaker, *makes_task) else { return };
+        changes.push(request::again(&asked.params, &answers, state.as_ref()));
+        call.deadline.put_off(Instant::now());
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        self.pending.register(|id| {
+            if let Some(crossing) = &call.crossing {
+                call.line = outbox.push(crossing.asked.line_as(id, &changes));
+                link.announce(call.line, id);
+            }
+            Owner::Call(call)
+        });
+    }
+
+    /// The call cannot be sent again; `why` says of the server what it wanted.
+    pub(super) fn fail_round(&mut self, parked: u64, why: String) {
+        self.withdraw_inputs(parked);
+        if let Taken::Owner(Owner::Call(call)) = self.pending.take(parked.to_string().as_bytes()) {
+            self.fail_sent(call, Failure::NotAnswered { why }, true);
+        }
+    }
+}
+
+impl Unanswered {
+    /// The server has ended it, and does not know the id that it has here.
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.crossing.as_deref(), Some(Crossing { way: Way::Up { round: Some(_), .. }, .. }))
+    }
+}

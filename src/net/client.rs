@@ -5,40 +5,41 @@
 //! from, or accepts what is compressed.
 
 mod addresses;
+mod answer;
+mod connector;
 mod names;
+mod proxies;
+mod resolver;
+mod sender;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod trust;
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use reqwest::{ClientBuilder, Url};
+use tokio::sync::OnceCell;
+use url::Url;
 
-use self::addresses::{Addresses, Checked};
+use self::addresses::Addresses;
+pub use self::answer::Answer;
+use self::connector::Connector;
 use self::names::Names;
-use self::trust::{Roots, Trust};
+use self::proxies::Proxies;
+use self::resolver::Resolver;
+pub use self::sender::{Failure, Sender};
+use self::trust::{Roots, Tls};
 use crate::config::Remote;
 
-/// For a connection to stand, with its TLS and its proxy.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection is kept that nobody uses: less than the 5 s after which the servers of Node and uvicorn close one, perhaps
-/// while a request is on its way.
-const IDLE: Duration = Duration::from_secs(4);
-/// Between two signs that a connection is still there.
-const ALIVE: Duration = Duration::from_secs(30);
-/// Connections to one host that are kept for later; more are closed when their request is done. As many as a server may have calls
-/// in flight: a burst whose connections are closed has the next one open them all again.
-const MOST_IDLE: usize = 256;
-/// How often a connection over HTTP/2 with unfinished requests is probed, and for how long it may not answer.
-const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(20));
-
 /// Where the clients of all servers come from, with what they have in common. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Clients {
     roots: Roots,
+    /// That of all servers without a `ca_file`.
+    tls: Arc<OnceCell<Tls>>,
     names: Names,
+    proxies: Arc<Proxies>,
 }
 
 /// What requests for one server are sent with. Cheap to clone.
@@ -46,10 +47,20 @@ pub struct Clients {
 pub struct Client(Arc<Parts>);
 
 struct Parts {
-    configured: reqwest::Client,
-    supplied: reqwest::Client,
+    configured: Sender,
+    /// Made when it is needed, which it is for logins only.
+    supplied: OnceLock<Sender>,
     addresses: Arc<Addresses>,
-    trust: Arc<Trust>,
+    tls: Tls,
+    proxies: Arc<Proxies>,
+}
+
+/// With the proxies of the environment.
+impl Default for Clients {
+    fn default() -> Self {
+        let proxies = Arc::new(Proxies::of_environment());
+        Self { roots: Roots::default(), tls: Arc::default(), names: Names::default(), proxies }
+    }
 }
 
 impl Clients {
@@ -60,32 +71,33 @@ impl Clients {
     /// Says why there is none: its URL is none, its `ca_file` cannot be read, or there is no certificate to trust.
     pub async fn get(&self, remote: &Remote) -> Result<Client, String> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is no URL: {error}"))?;
-        let trust = Arc::new(Trust::new(self.roots.clone(), remote.ca_file.clone()).await?);
+        let tls = match &remote.ca_file {
+            None => self.tls.get_or_try_init(|| Tls::new(self.roots.clone(), None)).await?.clone(),
+            own => Tls::new(self.roots.clone(), own.clone()).await?,
+        };
         if url.scheme() == "https" {
-            trust.ready().await?;
+            tls.ready().await?;
         }
-        let tls = trust.tls()?;
-        let names = self.names.of_another();
-        let addresses = Arc::new(Addresses::new(&url, names.clone()));
-        let build = |builder: ClientBuilder| builder.build().map_err(|error| error.to_string());
-        let configured = build(builder(tls.clone()).dns_resolver(names))?;
-        let supplied = build(builder(tls).dns_resolver(Checked(Arc::clone(&addresses))))?;
-        Ok(Client(Arc::new(Parts { configured, supplied, addresses, trust })))
+        let (names, proxies) = (self.names.of_another(), Arc::clone(&self.proxies));
+        let configured = sender(Resolver::Any(names.clone()), &tls, &proxies);
+        let addresses = Arc::new(Addresses::new(&url, names, Arc::clone(&proxies)));
+        Ok(Client(Arc::new(Parts { configured, supplied: OnceLock::new(), addresses, tls, proxies })))
     }
 }
 
 impl Client {
     /// For requests to the configured origin.
     #[must_use]
-    pub fn configured(&self) -> &reqwest::Client {
+    pub fn configured(&self) -> &Sender {
         &self.0.configured
     }
 
-    /// For requests to a URL that the server has supplied. Each is to pass [`Self::check_supplied`] first: this client alone
+    /// For requests to a URL that the server has supplied. Each is to pass [`Self::check_supplied`] first: this one alone
     /// sees names, not addresses that are written in a URL.
     #[must_use]
-    pub fn supplied(&self) -> &reqwest::Client {
-        &self.0.supplied
+    pub fn supplied(&self) -> &Sender {
+        let Parts { supplied, addresses, tls, proxies, .. } = &*self.0;
+        supplied.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies))
     }
 
     /// Whether a request may be sent to a URL that the server has supplied, by [`Self::supplied`], which is then ready for it.
@@ -96,30 +108,14 @@ impl Client {
     pub async fn check_supplied(&self, url: &Url) -> Result<(), String> {
         self.0.addresses.check(url).await?;
         if url.scheme() == "https" {
-            self.0.trust.ready().await?;
+            self.0.tls.ready().await?;
         }
         Ok(())
     }
 }
 
-fn builder(tls: rustls::ClientConfig) -> ClientBuilder {
-    let (every, patience) = PROBE;
-    let builder = reqwest::Client::builder();
-    let builder = if addresses::excepts_all() { builder.no_proxy() } else { builder };
-    builder
-        .tls_backend_preconfigured(tls)
-        .user_agent(concat!("mcpd/", env!("CARGO_PKG_VERSION")))
-        .referer(false)
-        .redirect(reqwest::redirect::Policy::none())
-        // Even what a server says that it has not touched: who sends knows whether it may be sent again.
-        .retry(reqwest::retry::never())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE)
-        .pool_max_idle_per_host(MOST_IDLE)
-        .tcp_nodelay(true)
-        .tcp_keepalive(ALIVE)
-        .http2_keep_alive_interval(every)
-        .http2_keep_alive_timeout(patience)
+fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>) -> Sender {
+    Sender::new(Connector::new(resolver, tls.clone(), Arc::clone(proxies)), Arc::clone(proxies))
 }
 
 impl fmt::Debug for Clients {

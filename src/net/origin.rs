@@ -5,8 +5,8 @@ mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use reqwest::Url;
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
+use url::Url;
 
 /// Whether both have the same scheme, host and port. Source: RFC 6454, 5.
 #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! Source: RFC 6749, 5.1 and 5.2; RFC 7591, 3.2.
 
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded::{Serializer, byte_serialize};
 

@@ -2,7 +2,7 @@
 //!
 //! Source: RFC 9110, 11.6.1 (its form); RFC 6750, 3 (`Bearer`, `scope`, `error`); RFC 9728, 5.1 (`resource_metadata`).
 
-use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
+use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use serde::{Deserialize, Serialize};
 
 /// What is for a token that allows too little.

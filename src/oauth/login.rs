@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reqwest::header::{AUTHORIZATION, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderValue};
 use url::Url;
 
 use super::answer::{self, Granted};

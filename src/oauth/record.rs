@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Granted, bearer};

@@ -5,7 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use url::Url;

@@ -1,21 +1,21 @@
 //! Requests of a login: to the server itself, and to what it names. Bounded in time and in bytes.
 
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::fmt::Write;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{RequestBuilder, Response, StatusCode};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::challenge::Challenge;
 use super::request::Form;
-use crate::net::client::Client;
-use crate::net::origin;
+use crate::net::body::{Turn, Unusable, whole};
+use crate::net::client::{self, Client, Failure, Sender};
 pub(super) use crate::net::origin::told;
+use crate::net::{headers, origin};
 
 /// For one request, from its first byte to the last of its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,6 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_BODY: usize = 1 << 20;
 /// Redirects that are followed one after another.
 const MOST_REDIRECTS: usize = 3;
+/// What is said of one that took longer.
+const TOO_LATE: &str = "it takes too long";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 /// What a Streamable HTTP server wants a client to take. Source: MCP 2025-11-25, `basic/transports`.
@@ -42,17 +44,26 @@ pub(super) struct Web {
 /// What came of a request.
 pub(super) struct Answer {
     pub(super) status: u16,
-    pub(super) body: BytesMut,
+    pub(super) body: Bytes,
+}
+
+/// What is asked, wherever that is.
+struct Request {
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// An answer whose body is to be read until then.
+struct Opened {
+    answer: client::Answer,
+    deadline: Instant,
 }
 
 impl Web {
     pub(super) fn new(client: Client, configured: Url, headers: &BTreeMap<String, String>) -> Self {
-        let header = |(name, value): (&String, &String)| {
-            let mut value = HeaderValue::try_from(value).ok()?;
-            value.set_sensitive(true);
-            Some((HeaderName::try_from(name).ok()?, value))
-        };
-        Self { client, configured, headers: headers.iter().filter_map(header).collect() }
+        // A server whose headers cannot be sent says so wherever it is used.
+        Self { client, configured, headers: headers::configured(headers).unwrap_or_default() }
     }
 
     /// The URL of the server.
@@ -65,11 +76,11 @@ impl Web {
     /// # Errors
     /// If it does not answer, or in a way that tells neither.
     pub(super) async fn probe(&self) -> Result<Option<Challenge>, String> {
-        let post = |client: &reqwest::Client, url| client.post(url).header(CONTENT_TYPE, JSON).body(PING);
-        let answer = self.asked(post).await?;
+        let own = || Request::get(MESSAGES).with(self.headers.clone());
+        let answer = self.followed(self.configured.clone(), &own().posting(JSON, PING)).await?.1.answer;
         // One of HTTP+SSE has another place for messages.
         let is_elsewhere = matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-        let answer = if is_elsewhere { self.asked(reqwest::Client::get).await? } else { answer };
+        let answer = if is_elsewhere { self.followed(self.configured.clone(), &own()).await?.1.answer } else { answer };
         let (status, challenge) = (answer.status(), Challenge::of(answer.headers()));
         match status {
             StatusCode::UNAUTHORIZED => Ok(Some(challenge)),
@@ -80,41 +91,30 @@ impl Web {
         }
     }
 
-    /// The server's answer to a request with what is configured for it, and nothing else.
-    async fn asked(&self, request: impl Fn(&reqwest::Client, Url) -> RequestBuilder) -> Result<Response, String> {
-        let with_headers =
-            |client: &reqwest::Client, url| request(client, url).headers(self.headers.clone()).header(ACCEPT, MESSAGES);
-        self.followed(self.configured.clone(), with_headers).await.map(|(_, answer)| answer)
-    }
-
     /// A document of JSON, if there is one of that shape.
     ///
     /// # Errors
     /// If nobody answers, the place is not to be gone to, or the answer says that there might be one another time.
     pub(super) async fn document<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, String> {
         let own = if origin::same(url, &self.configured) { self.headers.clone() } else { HeaderMap::new() };
-        let get = |client: &reqwest::Client, url| client.get(url).headers(own.clone()).header(ACCEPT, JSON);
-        let (url, response) = self.followed(url.clone(), get).await?;
-        match response.status() {
+        let (url, opened) = self.followed(url.clone(), &Request::get(JSON).with(own)).await?;
+        match opened.answer.status() {
             status if status.is_server_error() => {
                 Err(format!("{} answers with status {}", told(&url), status.as_u16()))
             }
             // Some hosts have a page for every path.
-            status if status.is_success() => Ok(serde_json::from_slice(&body(response, &url).await?).ok()),
+            status if status.is_success() => Ok(serde_json::from_slice(&opened.body(&url).await?).ok()),
             _ => Ok(None),
         }
     }
 
     /// The answer to a request that says the same wherever it is sent on to, and where it came from: always the same host.
-    async fn followed(
-        &self,
-        mut url: Url,
-        request: impl Fn(&reqwest::Client, Url) -> RequestBuilder,
-    ) -> Result<(Url, Response), String> {
+    async fn followed(&self, mut url: Url, request: &Request) -> Result<(Url, Opened), String> {
         for _ in 0..=MOST_REDIRECTS {
-            let response = send(request(self.client_for(&url).await?, url.clone()), &url).await?;
-            let Some(location) = response.headers().get(LOCATION).filter(|_| response.status().is_redirection()) else {
-                return Ok((url, response));
+            let opened = self.send(&url, request).await?;
+            let answer = &opened.answer;
+            let Some(location) = answer.headers().get(LOCATION).filter(|_| answer.status().is_redirection()) else {
+                return Ok((url, opened));
             };
             url = origin::redirect(&url, location).map_err(|reason| format!("{} {reason}", told(&url)))?;
         }
@@ -126,11 +126,8 @@ impl Web {
     /// # Errors
     /// If nobody answers, or the place is not to be gone to.
     pub(super) async fn form(&self, url: &Url, form: Form) -> Result<Answer, String> {
-        let mut request = self.client_for(url).await?.post(url.clone()).header(CONTENT_TYPE, FORM);
-        if let Some(authorization) = form.authorization {
-            request = request.header(AUTHORIZATION, authorization);
-        }
-        answer(request.header(ACCEPT, JSON).body(form.body), url).await
+        let own = HeaderMap::from_iter(form.authorization.map(|value| (AUTHORIZATION, value)));
+        self.answer(url, Request::get(JSON).with(own).posting(FORM, form.body)).await
     }
 
     /// Posts a document of JSON to an authorization server.
@@ -138,11 +135,26 @@ impl Web {
     /// # Errors
     /// As [`Web::form`].
     pub(super) async fn json(&self, url: &Url, text: String) -> Result<Answer, String> {
-        let request = self.client_for(url).await?.post(url.clone());
-        answer(request.header(CONTENT_TYPE, JSON).header(ACCEPT, JSON).body(text), url).await
+        self.answer(url, Request::get(JSON).posting(JSON, text)).await
     }
 
-    async fn client_for(&self, url: &Url) -> Result<&reqwest::Client, String> {
+    async fn answer(&self, url: &Url, request: Request) -> Result<Answer, String> {
+        let opened = self.send(url, &request).await?;
+        Ok(Answer { status: opened.answer.status().as_u16(), body: opened.body(url).await? })
+    }
+
+    async fn send(&self, url: &Url, request: &Request) -> Result<Opened, String> {
+        let (sender, deadline) = (self.sender_for(url).await?, Instant::now() + TIMEOUT);
+        let Request { method, headers, body } = request;
+        let sending = sender.send(method.clone(), url, headers.clone(), body.clone());
+        match timeout_at(deadline, sending).await {
+            Ok(Ok(answer)) => Ok(Opened { answer, deadline }),
+            Ok(Err(Failure::NotSent(reason) | Failure::Cut(reason))) => Err(failed(url, &reason)),
+            Err(_) => Err(failed(url, TOO_LATE)),
+        }
+    }
+
+    async fn sender_for(&self, url: &Url) -> Result<&Sender, String> {
         if origin::same(url, &self.configured) {
             return Ok(self.client.configured());
         }
@@ -151,35 +163,37 @@ impl Web {
     }
 }
 
-async fn answer(request: RequestBuilder, url: &Url) -> Result<Answer, String> {
-    let response = send(request, url).await?;
-    Ok(Answer { status: response.status().as_u16(), body: body(response, url).await? })
+impl Request {
+    fn get(accepted: HeaderValue) -> Self {
+        Self { method: Method::GET, headers: HeaderMap::from_iter([(ACCEPT, accepted)]), body: Bytes::new() }
+    }
+
+    fn posting(mut self, content: HeaderValue, body: impl Into<Bytes>) -> Self {
+        self.headers.insert(CONTENT_TYPE, content);
+        Self { method: Method::POST, body: body.into(), ..self }
+    }
+
+    fn with(mut self, headers: HeaderMap) -> Self {
+        self.headers.extend(headers);
+        self
+    }
 }
 
-async fn send(request: RequestBuilder, url: &Url) -> Result<Response, String> {
-    request.timeout(TIMEOUT).send().await.map_err(|error| failed(url, error))
-}
-
-async fn body(mut response: Response, url: &Url) -> Result<BytesMut, String> {
-    let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| failed(url, error))? {
-        if body.len() + chunk.len() > MAX_BODY {
-            return Err(format!("{} answers with more than {MAX_BODY} bytes", told(url)));
+impl Opened {
+    async fn body(mut self, url: &Url) -> Result<Bytes, String> {
+        // Nobody else reads anything at this time.
+        let alone = Turn::new(1);
+        match timeout_at(self.deadline, whole(&mut self.answer, MAX_BODY, &alone)).await {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(Unusable::TooLarge)) => Err(format!("{} answers with more than {MAX_BODY} bytes", told(url))),
+            Ok(Err(Unusable::Cut(reason))) => Err(failed(url, &reason)),
+            Err(_) => Err(failed(url, TOO_LATE)),
         }
-        body.extend_from_slice(&chunk);
     }
-    Ok(body)
 }
 
-fn failed(url: &Url, error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let (mut text, mut source) = (format!("{} does not answer: {error}", told(url)), error.source());
-    while let Some(cause) = source {
-        // A text takes whatever is written to it.
-        let _ = write!(text, ": {cause}");
-        source = cause.source();
-    }
-    text
+fn failed(url: &Url, reason: &str) -> String {
+    format!("{} does not answer: {reason}", told(url))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Servers at a URL are reached by the proxies of the daemon's environment, and past them only where that says so.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use serde_json::json;
@@ -50,7 +51,7 @@ fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
         ("HTTPS_PROXY", "http://", format!("connect localhost:{port}")),
         ("https_proxy", "http://user:pw@", format!("connect localhost:{port} Basic dXNlcjpwdw==")),
         ("ALL_PROXY", "http://", format!("connect localhost:{port}")),
-        ("ALL_PROXY", "socks5h://", format!("socks localhost:{port}")),
+        ("ALL_PROXY", "socks5h://", format!("socks localhost {port}")),
     ] {
         let tunnel = Tunnel::start();
         let daemon = Setup::with(server()).variable(name, &format!("{scheme}{}", tunnel.address())).start();
@@ -59,6 +60,43 @@ fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
         assert!(!all.is_empty() && all.iter().all(|one| *one == asked), "{name} {scheme}: {all:?}");
     }
     assert!(front.http().requests().iter().all(|request| request.header("proxy-authorization").is_none()));
+}
+
+/// Case I14.
+#[test]
+fn a_socks_proxy_is_told_a_name_or_an_address_as_its_scheme_says() {
+    let place = Place::new();
+    let front = front(&place, "far");
+    let told = |one: &str| one.split(' ').nth(1).expect("a host").parse::<IpAddr>();
+    let url = front.url().replace("127.0.0.1", "localhost");
+    for (scheme, is_address) in [("socks5h://", false), ("socks5://", true)] {
+        let tunnel = Tunnel::start();
+        let proxy = format!("{scheme}{}", tunnel.address());
+        let daemon = Setup::with(Server::at("far", &url)).variable("ALL_PROXY", &proxy).start();
+        expect_served(&daemon);
+        let all = tunnel.asked();
+        assert!(!all.is_empty() && all.iter().all(|one| told(one).is_ok() == is_address), "{scheme}: {all:?}");
+    }
+}
+
+/// Case I14.
+#[test]
+fn a_proxy_with_tls_is_itself_verified() {
+    let place = Place::new();
+    let front = front(&place, "far");
+    let server = Tls::before(front.http().address());
+    let tunnel = Tunnel::start();
+    let proxy = Tls::before(tunnel.address());
+    let url = server.url("localhost", "/mcp");
+    let server = Server::at("far", &url).line(format!("ca_file = {}", quoted(authority("authority"))));
+    let daemon = Setup::with(server).variable("HTTPS_PROXY", &proxy.url("localhost", "")).start();
+    expect_served(&daemon);
+    assert!(tunnel.asked().iter().all(|one| one.starts_with("connect localhost:")), "{:?}", tunnel.asked());
+    let before = tunnel.asked().len();
+    let server = Server::at("far", &url).line(format!("ca_file = {}", quoted(authority("another"))));
+    let daemon = Setup::with(server).variable("HTTPS_PROXY", &proxy.url("localhost", "")).start();
+    assert!(daemon.row("far")["last_error"].to_string().contains("UnknownIssuer"), "{}", daemon.row("far"));
+    assert_eq!(tunnel.asked().len(), before);
 }
 
 /// Case I14.

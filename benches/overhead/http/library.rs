@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Url};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use tokio::runtime::Runtime;
 
 use super::server::Answers;
@@ -16,17 +20,17 @@ use crate::connection::Request;
 
 pub(crate) struct Library {
     runtime: Runtime,
-    client: Client,
+    client: Client<HttpConnector, Full<Bytes>>,
     address: SocketAddr,
     fields: HeaderMap,
 }
 
 impl Library {
     pub(crate) fn new(address: SocketAddr) -> io::Result<Self> {
-        // Fails only if there is one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let client = Client::builder().no_proxy().build().map_err(io::Error::other)?;
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new()).build(connector);
         let fields = super::FIELDS.map(|(name, value)| {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(io::Error::other)?;
             Ok::<_, io::Error>((name, HeaderValue::from_static(value)))
@@ -36,12 +40,12 @@ impl Library {
 
     /// Microseconds of each call.
     pub(crate) fn times(&mut self, request: &Request, answers: Answers, calls: usize) -> io::Result<Vec<f64>> {
-        let (url, body) = self.prepared(request, answers)?;
+        let (uri, body) = self.prepared(request, answers)?;
         self.runtime.block_on(async {
             let mut times = Vec::with_capacity(calls);
             for _ in 0..calls {
                 let start = Instant::now();
-                self.post(&url, &body).await?;
+                self.post(&uri, &body).await?;
                 times.push(start.elapsed().as_secs_f64() * 1e6);
             }
             Ok(times)
@@ -50,27 +54,33 @@ impl Library {
 
     /// `calls` calls with `window` of them unanswered at any time, and how long all of them took.
     pub(crate) fn in_flight(&mut self, request: &Request, calls: usize, window: usize) -> io::Result<Duration> {
-        let (url, body) = self.prepared(request, Answers::Whole)?;
+        let (uri, body) = self.prepared(request, Answers::Whole)?;
         let left = Cell::new(calls);
         let start = Instant::now();
         self.runtime.block_on(try_join_all((0..window).map(|_| async {
             while let Some(rest) = left.get().checked_sub(1) {
                 left.set(rest);
-                self.post(&url, &body).await?;
+                self.post(&uri, &body).await?;
             }
             Ok::<_, io::Error>(())
         })))?;
         Ok(start.elapsed())
     }
 
-    fn prepared(&self, request: &Request, answers: Answers) -> io::Result<(Url, Bytes)> {
-        let url = Url::parse(&format!("http://{}/{}", self.address, answers.name())).map_err(io::Error::other)?;
-        Ok((url, request.with_id(1).into()))
+    fn prepared(&self, request: &Request, answers: Answers) -> io::Result<(Uri, Bytes)> {
+        let uri = format!("http://{}/{}", self.address, answers.name()).parse().map_err(io::Error::other)?;
+        Ok((uri, request.with_id(1).into()))
     }
 
-    async fn post(&self, url: &Url, body: &Bytes) -> io::Result<Bytes> {
-        let request = self.client.post(url.clone()).headers(self.fields.clone()).body(body.clone());
-        let answer = request.send().await.and_then(reqwest::Response::error_for_status).map_err(io::Error::other)?;
-        answer.bytes().await.map_err(io::Error::other)
+    async fn post(&self, uri: &Uri, body: &Bytes) -> io::Result<Bytes> {
+        let mut request = http::Request::new(Full::new(body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = self.fields.clone();
+        let answer = self.client.request(request).await.map_err(io::Error::other)?;
+        if !answer.status().is_success() {
+            return Err(io::Error::other(answer.status().to_string()));
+        }
+        Ok(answer.into_body().collect().await.map_err(io::Error::other)?.to_bytes())
     }
 }

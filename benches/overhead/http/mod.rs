@@ -53,7 +53,7 @@ const CROWDED: [Row<Way>; 3] = [
 ];
 
 pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
-    let mut table = Table::new(["bare", "reqwest", "mcpd"], 0);
+    let mut table = Table::new(["bare", "hyper", "mcpd"], 0);
     // A third of the rounds: what is to be seen here is no few per cent.
     let effort = Effort { rounds: effort.rounds / 3, ..*effort };
     let (ends, middle) = (cores::ENDS, cores::MIDDLE);

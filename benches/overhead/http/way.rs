@@ -12,7 +12,7 @@ use crate::{cost, procfs, sides};
 
 pub(crate) enum Way {
     Bare { client: Bare, _server: Server },
-    Library { client: Library, _server: Server },
+    Library { client: Box<Library>, _server: Server },
     Mcpd { agent: Connection, daemon: Middle, server: Server },
 }
 
@@ -23,7 +23,7 @@ impl Way {
         let (bare, library) = (Server::start(core, 1)?, Server::start(core, 1)?);
         Ok([
             Self::Bare { client: Bare::connect(bare.addresses[0], 1)?, _server: bare },
-            Self::Library { client: Library::new(library.addresses[0])?, _server: library },
+            Self::Library { client: Box::new(Library::new(library.addresses[0])?), _server: library },
             Self::mcpd(core, behind, &Answers::ALL)?,
         ])
     }

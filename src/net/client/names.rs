@@ -8,7 +8,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::thread;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::{Semaphore, oneshot};
 
 /// Names that are looked up at once; one more waits. The system gives up a name after some ten seconds.
@@ -51,16 +50,6 @@ impl Names {
         thread::Builder::new().name("names".to_owned()).stack_size(STACK).spawn(lookup)?;
         let found = answered.await.map_err(io::Error::other)??;
         if found.is_empty() { Err(io::Error::other("it has no address")) } else { Ok(found) }
-    }
-}
-
-impl Resolve for Names {
-    fn resolve(&self, name: Name) -> Resolving {
-        let names = self.clone();
-        Box::pin(async move {
-            let found = names.look_up(name.as_str().to_owned()).await?;
-            Ok(Box::new(found.into_iter()) as Addrs)
-        })
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
-use reqwest::Url;
-use reqwest::dns::Resolve;
+use url::Url;
 
-use super::addresses::{Addresses, Checked};
+use super::addresses::Addresses;
 use super::*;
 
 fn remote(url: &str, ca_file: Option<&Path>) -> Remote {
     Remote { url: url.to_owned(), ca_file: ca_file.map(Path::to_owned), ..Remote::default() }
+}
+
+fn addresses(configured: &str) -> Addresses {
+    Addresses::new(&url(configured), Names::default(), Arc::new(Proxies::of_environment()))
 }
 
 fn url(text: &str) -> Url {
@@ -62,12 +65,12 @@ async fn a_public_server_leads_to_no_address_of_the_network_here() {
         ("http://a.LOCALHOST/", false),
     ] {
         for (configured, expected) in public.map(|c| (c, from_public)).into_iter().chain(private.map(|c| (c, true))) {
-            let checked = Addresses::new(&url(configured), Names::default()).check(&url(supplied)).await;
+            let checked = addresses(configured).check(&url(supplied)).await;
             assert_eq!(checked.is_ok(), expected, "{configured} -> {supplied}: {checked:?}");
         }
     }
     for unfit in ["file:///etc/passwd", "ftp://1.1.1.1/", "http://user@1.1.1.1/", "http://:pw@1.1.1.1/"] {
-        assert!(Addresses::new(&url(private[0]), Names::default()).check(&url(unfit)).await.is_err(), "{unfit}");
+        assert!(addresses(private[0]).check(&url(unfit)).await.is_err(), "{unfit}");
     }
 }
 
@@ -76,8 +79,8 @@ async fn a_name_is_held_to_the_same_when_it_is_looked_up() {
     for (configured, expected) in
         [("https://1.1.1.1/", false), ("http://127.0.0.1/", true), ("http://localhost/", true)]
     {
-        let checked = Checked(Arc::new(Addresses::new(&url(configured), Names::default())));
-        let found = checked.resolve("localhost".parse().unwrap()).await;
-        assert_eq!(found.is_ok_and(|mut found| found.next().is_some()), expected, "{configured}");
+        let resolver = Resolver::Checked(Arc::new(addresses(configured)));
+        let found = resolver.look_up("localhost".to_owned()).await;
+        assert_eq!(found.is_ok_and(|found| !found.is_empty()), expected, "{configured}");
     }
 }

@@ -4,6 +4,7 @@
 //! other programs. A server's own are kept beside them, not together with a copy of them all.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,9 +16,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
+use tokio_rustls::TlsConnector;
 
-/// Sessions with a server that are kept so that the next connection is cheaper: of two hosts, as rustls counts.
-const KEPT_SESSIONS: usize = 16;
+use super::stream::Stream;
+
+/// TLS sessions that are kept so that the next connection is cheaper: of 32 hosts, as rustls counts.
+const KEPT_SESSIONS: usize = 256;
 
 /// The system's authorities, once they were needed. Cheap to clone.
 #[derive(Clone, Default)]
@@ -35,39 +39,61 @@ impl Roots {
     }
 }
 
-/// Whom one server's clients trust.
-pub(super) struct Trust {
+/// How clients speak TLS, and whom they trust then. Cheap to clone; clones share the sessions that are kept.
+#[derive(Clone)]
+pub(super) struct Tls {
+    config: Arc<ClientConfig>,
     system: Roots,
-    own: Option<Arc<WebPkiServerVerifier>>,
-    provider: Arc<CryptoProvider>,
+    has_own: bool,
 }
 
-impl Trust {
-    /// With the certificates of `ca_file`, if there is one.
+impl Tls {
+    /// With the authorities of the system, and those of `ca_file`, if there is one, which is read now.
     pub(super) async fn new(system: Roots, ca_file: Option<PathBuf>) -> Result<Self, String> {
         let own = match ca_file {
             Some(path) => Some(on_helper(move || own(&path)).await?),
             None => None,
         };
-        Ok(Self { system, own, provider: provider() })
+        let (provider, has_own) = (provider(), own.is_some());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        // What is called dangerous is to verify otherwise; this leaves all of it to the verifiers of rustls.
+        let verifier = Arc::new(Trust { system: system.clone(), own, provider });
+        let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(Vec::from).into();
+        config.resumption = Resumption::in_memory_sessions(KEPT_SESSIONS);
+        Ok(Self { config: Arc::new(config), system, has_own })
     }
 
     /// Sees that there is somebody to trust.
     pub(super) async fn ready(&self) -> Result<(), String> {
-        self.system.ready().await.or_else(|reason| if self.own.is_some() { Ok(()) } else { Err(reason) })
+        self.system.ready().await.or_else(|reason| if self.has_own { Ok(()) } else { Err(reason) })
     }
 
-    /// How its clients speak TLS.
-    pub(super) fn tls(self: &Arc<Self>) -> Result<ClientConfig, String> {
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-        // What is called dangerous is to verify otherwise; this leaves all of it to the verifiers of rustls.
-        let verifier = Arc::clone(self);
-        let mut tls = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-        tls.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(Vec::from).into();
-        tls.resumption = Resumption::in_memory_sessions(KEPT_SESSIONS);
-        Ok(tls)
+    /// Speaks TLS with the host of this name, or address, to which a connection stands.
+    pub(super) async fn open(&self, stream: Stream, host: &str) -> io::Result<Stream> {
+        handshake(&self.config, stream, host).await
     }
+
+    /// The same with a proxy, which is asked for nothing but a tunnel.
+    pub(super) async fn open_proxy(&self, stream: Stream, host: &str) -> io::Result<Stream> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols.clear();
+        handshake(&Arc::new(config), stream, host).await
+    }
+}
+
+async fn handshake(config: &Arc<ClientConfig>, stream: Stream, host: &str) -> io::Result<Stream> {
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let tls = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
+    Ok(Stream::Tls(Box::new(tls)))
+}
+
+/// Who looks at certificates.
+struct Trust {
+    system: Roots,
+    own: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for Trust {

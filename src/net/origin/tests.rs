@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use reqwest::Url;
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
+use url::Url;
 
 use super::{is_public, redirect, same};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::StatusCode;
+use http::StatusCode;
 
 use super::{Effect, Instance, Owner};
 use crate::jsonrpc::pending::Taken;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 
 /// Before it is asked for again, if the server does not say how long.
 const PAUSE: Duration = Duration::from_millis(500);

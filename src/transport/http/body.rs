@@ -1,23 +1,11 @@
-//! Messages in the bodies of answers: read in bounded memory, and made lines.
+//! What is in the bodies of answers: messages, made lines, and complaints.
 
 use bytes::{Bytes, BytesMut};
-use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde_json::value::RawValue;
 use std::time::{Duration, SystemTime};
 
 use crate::transport::Incoming;
-
-/// What is larger is read one after another, in bytes: as many answers as a server may owe, all of the largest size, would be all
-/// the memory there is.
-pub(super) const LARGE: usize = 256 << 10;
-/// So many of them at once.
-pub(super) const TURNS: usize = 4;
-/// Copied rather than kept within what it was read with, in bytes.
-const SMALL: usize = 8 << 10;
-
-/// Whose turn it is to be read on.
-pub(super) type Turn = tokio::sync::Semaphore;
 
 /// Most characters shown of a server's own words.
 const MOST_SHOWN: usize = 200;
@@ -28,13 +16,6 @@ pub(super) enum Content {
     Json,
     Events,
     Other,
-}
-
-/// Why a body is of no use.
-#[derive(Debug)]
-pub(super) enum Unusable {
-    TooLarge,
-    Cut(String),
 }
 
 impl Content {
@@ -49,32 +30,6 @@ impl Content {
             Self::Other
         }
     }
-}
-
-/// The whole of a body, if it has at most `max` bytes. Once it is large it is read on in its `turn`.
-pub(super) async fn whole(response: &mut Response, max: usize, turn: &Turn) -> Result<Bytes, Unusable> {
-    let cut = |error: reqwest::Error| Unusable::Cut(super::place::reason(&error));
-    let fits = |length: usize| if length <= max { Ok(()) } else { Err(Unusable::TooLarge) };
-    fits(response.content_length().map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX)))?;
-    let Some(first) = response.chunk().await.map_err(cut)? else { return Ok(Bytes::new()) };
-    fits(first.len())?;
-    let Some(second) = response.chunk().await.map_err(cut)? else { return Ok(by_itself(first)) };
-    let (mut body, mut held) = (BytesMut::from(&first[..]), None);
-    let mut next = Some(second);
-    while let Some(chunk) = next {
-        fits(body.len() + chunk.len())?;
-        body.extend_from_slice(&chunk);
-        if body.len() > LARGE && held.is_none() {
-            held = Some(turn.acquire().await);
-        }
-        next = response.chunk().await.map_err(cut)?;
-    }
-    Ok(body.freeze())
-}
-
-/// A small part of what was read at once does not keep all of that in memory.
-pub(super) fn by_itself(part: Bytes) -> Bytes {
-    if part.len() <= SMALL { Bytes::copy_from_slice(&part) } else { part }
 }
 
 /// What a body or an event says; `None` if it is blank.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use http::StatusCode;
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::body::by_itself;
+use crate::net::body::by_itself;
 
 /// Longest id that is kept, in bytes: it goes back in a header. A longer one is none.
 const MAX_ID: usize = 1 << 10;

@@ -7,17 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{Response, StatusCode};
+use http::StatusCode;
 use tokio::time::{sleep, timeout};
 
 use super::again::Again;
-use super::body::{self, Content, Unusable};
+use super::body::{self, Content};
 use super::flow::{Flow, Said};
 use super::place::{SESSION, Unanswered};
 use super::report::{News, Ownership, Reporter};
 use super::{Lost, Parting};
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::{Malformed, Message};
+use crate::net::body::{Unusable, whole};
+use crate::net::client::Answer;
 use crate::transport::Incoming;
 
 /// How long a stream may stay open behind its response, which should be the end of it.
@@ -88,17 +90,15 @@ impl Exchange {
             (Content::Events, Some(_)) => self.follow(Flow::new(response, self.max, self.report.turn())).await,
             (_, None) => {
                 // Read to its end, so that the connection can be used again.
-                let _ = timeout(LINGER, body::whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
+                let _ = timeout(LINGER, whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
                 Ok(())
             }
             (Content::Json, Some(_)) => {
                 let text =
-                    body::whole(&mut response, self.max, self.report.turn()).await.map_err(
-                        |unusable| match unusable {
-                            Unusable::TooLarge => Lost::TooLarge,
-                            Unusable::Cut(reason) => Lost::Cut { reason: format!("broke off its answer: {reason}") },
-                        },
-                    )?;
+                    whole(&mut response, self.max, self.report.turn()).await.map_err(|unusable| match unusable {
+                        Unusable::TooLarge => Lost::TooLarge,
+                        Unusable::Cut(reason) => Lost::Cut { reason: format!("broke off its answer: {reason}") },
+                    })?;
                 let incoming = body::message(text).await.ok_or(Lost::NoAnswer)?;
                 if self.pass(incoming, Ownership::OfRequest).await { Ok(()) } else { Err(Lost::NoAnswer) }
             }
@@ -168,13 +168,13 @@ impl Exchange {
     }
 
     /// What a status other than success says, with whatever is in its body.
-    async fn refused(&self, mut response: Response, has_session: bool) -> Result<(), Lost> {
+    async fn refused(&self, mut response: Answer, has_session: bool) -> Result<(), Lost> {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
         if status == StatusCode::NOT_FOUND && has_session {
             self.report.tell(News::Parted(Parting::SessionEnded)).await;
             return Err(Lost::Status { status, retry_after, said: None });
         }
-        let said = timeout(TAKEN, body::whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
+        let said = timeout(TAKEN, whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
         let said = said.ok().and_then(Result::ok).unwrap_or_default();
         if status == StatusCode::BAD_REQUEST && has_session && is_about_session(&said) {
             self.report.tell(News::Parted(Parting::SessionEnded)).await;

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Response;
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::body::{self, Turn};
+use super::body;
 use super::events::{Event, Events};
+use crate::net::body::{LARGE, Turn};
+use crate::net::client::Answer;
 use crate::transport::Incoming;
 
 /// An open stream.
 pub(super) struct Flow {
-    response: Response,
+    response: Answer,
     events: Events,
     turn: Arc<Turn>,
     /// While there is a large event that has not ended.
@@ -32,18 +33,17 @@ pub(super) enum Said {
 }
 
 impl Flow {
-    pub(super) fn new(response: Response, max: usize, turn: &Arc<Turn>) -> Self {
+    pub(super) fn new(response: Answer, max: usize, turn: &Arc<Turn>) -> Self {
         Self::of(response, Events::new(max), turn)
     }
 
     /// One that goes on where another one broke off.
-    pub(super) fn going_on(response: Response, max: usize, last: &HeaderValue, turn: &Arc<Turn>) -> Self {
+    pub(super) fn going_on(response: Answer, max: usize, last: &HeaderValue, turn: &Arc<Turn>) -> Self {
         Self::of(response, Events::going_on(max, last.as_bytes()), turn)
     }
 
-    fn of(mut response: Response, events: Events, turn: &Arc<Turn>) -> Self {
-        // They are slices of the buffer that the stream is read into, which would be kept for them beside another one.
-        response.headers_mut().clear();
+    fn of(mut response: Answer, events: Events, turn: &Arc<Turn>) -> Self {
+        response.forget_headers();
         Self { response, events, turn: Arc::clone(turn), held: None }
     }
 
@@ -64,7 +64,7 @@ impl Flow {
                     Event::Data { .. } => {}
                 }
             }
-            if self.events.held() <= body::LARGE {
+            if self.events.held() <= LARGE {
                 self.held = None;
             } else if self.held.is_none() {
                 // A semaphore that nobody closes.

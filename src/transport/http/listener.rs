@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
-use reqwest::{StatusCode, Url};
+use http::StatusCode;
+use http::header::HeaderValue;
 use tokio::time::{Instant, sleep};
+use url::Url;
 
 use super::Parting;
 use super::body::{self, Content};
@@ -131,10 +132,10 @@ impl Listener {
 
     async fn old_stream(&self, refusal: Parting) -> Parting {
         let place = self.report.place();
-        let response = match place.listen(None).await {
-            Ok((response, learnt)) => {
+        let (response, base) = match place.listen_somewhere().await {
+            Ok((response, learnt, base)) => {
                 self.report.learnt(learnt).await;
-                response
+                (response, base)
             }
             Err(Unanswered::NotSent(reason) | Unanswered::Cut(reason)) => {
                 return Parting::Unreachable { reason, retry_after: None };
@@ -144,7 +145,6 @@ impl Listener {
         if !response.status().is_success() || Content::of(response.headers()) != Content::Events {
             return refusal;
         }
-        let base = response.url().clone();
         let mut flow = Flow::new(response, self.max, self.report.turn());
         while let Some(said) = flow.next().await {
             match said {

@@ -2,7 +2,7 @@
 //!
 //! Lives here: one [`Http`] for each instance, which takes the lines of an [`Outbox`](crate::transport::Outbox) and gives what
 //! comes of them. Each line is a request of HTTP ([`exchange`]), what the server says by itself comes on a stream of its own ([`listener`]); they run within
-//! whoever polls the [`Http`], and tell it by a bounded queue ([`report`]). Knows: [`crate::jsonrpc`], reqwest, logins. Must not
+//! whoever polls the [`Http`], and tell it by a bounded queue ([`report`]). Knows: [`crate::jsonrpc`], HTTP clients, logins. Must not
 //! touch: MCP beyond its transport, sessions of agents, processes.
 //!
 //! ```text

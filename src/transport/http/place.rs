@@ -1,19 +1,17 @@
 //! Where a server is, what every request to it carries, and how one is sent.
 
 use std::borrow::Cow;
-use std::error::Error as _;
 use std::fmt;
 
 use bytes::Bytes;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
-use reqwest::{Method, Response, StatusCode, Url};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use url::Url;
 
 use super::body::Content;
 use crate::config::{Remote, Secrets};
-use crate::net::client::Client;
-use crate::net::origin;
+use crate::net::client::{Answer, Client, Failure};
+use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
 /// The session that a server has begun (MCP 2025-03-26, `basic/transports`, "Session Management").
@@ -70,13 +68,7 @@ impl Place {
     /// The one that a configuration names.
     pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, String> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its URL cannot be read: {error}"))?;
-        let mut own = HeaderMap::new();
-        for (name, value) in &remote.headers {
-            let unfit = |_| format!("its header `{name}` cannot be sent");
-            let (name, mut value) = (name.parse::<HeaderName>(), HeaderValue::from_str(value).map_err(unfit)?);
-            value.set_sensitive(true);
-            own.insert(name.map_err(|_| "a name of its headers cannot be sent".to_owned())?, value);
-        }
+        let own = headers::configured(&remote.headers)?;
         let mut get = own.clone();
         get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -125,7 +117,7 @@ impl Place {
     }
 
     /// Sends a message.
-    pub(super) async fn post(&self, line: &Bytes) -> Result<(Response, Learnt), Unanswered> {
+    pub(super) async fn post(&self, line: &Bytes) -> Result<(Answer, Learnt), Unanswered> {
         let (response, mut learnt) = self.send(&Method::POST, Some(line), Cow::Borrowed(&self.post)).await?;
         // What has only a page to show, such as that it is closed today, is not where the server has gone.
         learnt.url.take_if(|_| !speaks_mcp(&response));
@@ -134,13 +126,20 @@ impl Place {
 
     /// Asks for a stream, from where another one broke off, if that is known. Where that leads says nothing of where messages go:
     /// some send whoever asks so to a page about the server.
-    pub(super) async fn listen(&self, last: Option<&HeaderValue>) -> Result<(Response, Learnt), Unanswered> {
+    pub(super) async fn listen(&self, last: Option<&HeaderValue>) -> Result<(Answer, Learnt), Unanswered> {
         let mut headers = Cow::Borrowed(&self.get);
         if let Some(last) = last {
             headers.to_mut().insert(LAST_EVENT, last.clone());
         }
         let (response, learnt) = self.send(&Method::GET, None, headers).await?;
         Ok((response, Learnt { url: None, ..learnt }))
+    }
+
+    /// The same for a stream that is to say where messages go, with the URL where it is, which that is relative to.
+    pub(super) async fn listen_somewhere(&self) -> Result<(Answer, Learnt, Url), Unanswered> {
+        let (response, mut learnt) = self.send(&Method::GET, None, Cow::Borrowed(&self.get)).await?;
+        let url = learnt.url.take().unwrap_or_else(|| self.url.clone());
+        Ok((response, learnt, url))
     }
 
     /// Tells the server that the session has ended.
@@ -154,14 +153,13 @@ impl Place {
         method: &Method,
         body: Option<&Bytes>,
         mut headers: Cow<'_, HeaderMap>,
-    ) -> Result<(Response, Learnt), Unanswered> {
+    ) -> Result<(Answer, Learnt), Unanswered> {
         let (mut learnt, mut hops) = (Learnt::default(), 0);
         loop {
             let url = learnt.url.as_ref().unwrap_or(&self.url);
-            let request = self.client.configured().request(method.clone(), url.clone());
-            let request = request.headers(HeaderMap::clone(&headers));
-            let request = if let Some(body) = body { request.body(body.clone()) } else { request };
-            let response = request.send().await.map_err(Unanswered::of)?;
+            let body = body.cloned().unwrap_or_default();
+            let sending = self.client.configured().send(method.clone(), url, HeaderMap::clone(&headers), body);
+            let response = sending.await.map_err(Unanswered::of)?;
             match response.status() {
                 // Seldom, and of a size that is not for every exchange.
                 StatusCode::UNAUTHORIZED if self.login.is_some() => {
@@ -187,7 +185,7 @@ impl Place {
     }
 
     /// Another token than the one that was refused.
-    async fn admitted(&self, response: &Response, was_renewed: bool) -> Result<Token, Unanswered> {
+    async fn admitted(&self, response: &Answer, was_renewed: bool) -> Result<Token, Unanswered> {
         let Some(login) = &self.login else { return Err(Unanswered::LoginNeeded("asks for a login".to_owned())) };
         login.challenged(Challenge::of(response.headers())).await;
         if was_renewed {
@@ -201,7 +199,7 @@ impl Place {
 
     /// A token that is allowed more than the one that was refused, if it was refused for that and there is one by now; nothing if it
     /// was refused for something else.
-    async fn allowed(&self, response: &Response, was_renewed: bool) -> Result<Option<Token>, Unanswered> {
+    async fn allowed(&self, response: &Answer, was_renewed: bool) -> Result<Option<Token>, Unanswered> {
         let Some(login) = &self.login else { return Ok(None) };
         let challenge = Challenge::of(response.headers());
         if challenge.error.as_deref() != Some("insufficient_scope") {
@@ -221,7 +219,7 @@ impl Place {
 }
 
 /// Whether it is what a server of MCP answers to a message that it has taken.
-fn speaks_mcp(response: &Response) -> bool {
+fn speaks_mcp(response: &Answer) -> bool {
     let is_message = || Content::of(response.headers()) != Content::Other;
     response.status() == StatusCode::ACCEPTED || response.status().is_success() && is_message()
 }
@@ -238,21 +236,10 @@ fn is_redirect(status: StatusCode) -> bool {
 }
 
 impl Unanswered {
-    fn of(error: reqwest::Error) -> Self {
-        let reason = reason(&error);
-        if error.is_connect() || error.is_builder() {
-            Self::NotSent(format!("cannot be reached: {reason}"))
-        } else {
-            Self::Cut(reason)
+    fn of(failure: Failure) -> Self {
+        match failure {
+            Failure::NotSent(reason) => Self::NotSent(format!("cannot be reached: {reason}")),
+            Failure::Cut(reason) => Self::Cut(reason),
         }
     }
-}
-
-/// What went wrong, for a person. The URL is not in it: its path may be a secret.
-pub(super) fn reason(error: &reqwest::Error) -> String {
-    let mut cause = error.source();
-    while let Some(deeper) = cause.and_then(|cause| cause.source()) {
-        cause = Some(deeper);
-    }
-    cause.map_or_else(|| "the request failed".to_owned(), ToString::to_string)
 }

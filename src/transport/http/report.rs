@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 use tokio::sync::{mpsc, watch};
 
-use super::body::{TURNS, Turn};
 use super::place::{Learnt, Place};
 use super::{Lost, Parting};
+use crate::net::body::{TURNS, Turn};
 use crate::transport::Incoming;
 
 /// Messages that wait for the server's task. It takes them at every turn; when there are so many, streams wait to be read.
@@ -23,7 +23,7 @@ pub(super) enum News {
     /// The stream for what the server says by itself is open, or there is none.
     Attended,
     /// Where messages are to be sent to.
-    Endpoint(reqwest::Url),
+    Endpoint(url::Url),
     /// A message was sent, and answered if it was a request.
     Done,
     /// A request has no answer.

@@ -1,7 +1,7 @@
 //! A proxy that makes connections for its clients: by `CONNECT` (RFC 9110, 9.3.6) or by SOCKS5 (RFC 1928).
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use super::locked::Locked;
@@ -38,7 +38,7 @@ impl Tunnel {
         self.relay.address()
     }
 
-    /// What was asked for: `connect HOST:PORT` or `socks HOST:PORT`, with what came as `Proxy-Authorization`.
+    /// What was asked for: `connect HOST:PORT` or `socks HOST PORT`, with what came as `Proxy-Authorization`.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
     }
@@ -82,10 +82,22 @@ fn socks(reader: &mut impl Read, mut client: &TcpStream) -> std::io::Result<(Str
     client.write_all(&[5, 0])?;
     let mut head = [0; 5];
     reader.read_exact(&mut head)?;
-    let [_, 1, _, 3, length] = head else { return Err(std::io::Error::other("no name to connect to")) };
-    let mut rest = vec![0; usize::from(length) + 2];
+    // The fifth byte is the length of a name, or the first one of an address.
+    let [_, 1, _, kind, fifth] = head else { return Err(std::io::Error::other("no place to connect to")) };
+    let length = match kind {
+        1 => 3,
+        3 => fifth.into(),
+        _ => 15,
+    };
+    let mut rest = vec![0; length + 2];
     reader.read_exact(&mut rest)?;
-    let (name, port) = rest.split_at(length.into());
+    let (place, port) = rest.split_at(length);
     let port = u16::from_be_bytes([port[0], port[1]]);
-    Ok((format!("socks {}:{port}", String::from_utf8_lossy(name)), port))
+    let address = [&[fifth], place].concat();
+    let place = match (<[u8; 4]>::try_from(&*address), <[u8; 16]>::try_from(&*address)) {
+        (Ok(address), _) if kind == 1 => Ipv4Addr::from(address).to_string(),
+        (_, Ok(address)) if kind == 4 => Ipv6Addr::from(address).to_string(),
+        _ => String::from_utf8_lossy(place).into_owned(),
+    };
+    Ok((format!("socks {place} {port}"), port))
 }

@@ -5,6 +5,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde_json::value::RawValue;
 use std::time::{Duration, SystemTime};
 
+use crate::net::client::Answer;
 use crate::transport::Incoming;
 
 /// Most characters shown of a server's own words.
@@ -30,6 +31,11 @@ impl Content {
             Self::Other
         }
     }
+}
+
+/// Whether it is a stream that was asked for.
+pub(super) fn is_stream(answer: &Answer) -> bool {
+    answer.status().is_success() && Content::of(answer.headers()) == Content::Events
 }
 
 /// What a body or an event says; `None` if it is blank.

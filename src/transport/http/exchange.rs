@@ -157,9 +157,8 @@ impl Exchange {
             match self.report.place().listen(Some(&last)).await {
                 Ok((response, learnt)) => {
                     self.report.learnt(learnt).await;
-                    let is_stream =
-                        response.status().is_success() && Content::of(response.headers()) == Content::Events;
-                    return is_stream.then(|| Flow::going_on(response, self.max, &last, self.report.turn()));
+                    return body::is_stream(&response)
+                        .then(|| Flow::going_on(response, self.max, &last, self.report.turn()));
                 }
                 Err(Unanswered::LoginNeeded(_) | Unanswered::NotAllowed(_)) => return None,
                 Err(Unanswered::NotSent(_) | Unanswered::Cut(_)) => {}

@@ -142,7 +142,7 @@ impl Listener {
             }
             Err(Unanswered::LoginNeeded(why) | Unanswered::NotAllowed(why)) => return Parting::LoginNeeded { why },
         };
-        if !response.status().is_success() || Content::of(response.headers()) != Content::Events {
+        if !body::is_stream(&response) {
             return refusal;
         }
         let mut flow = Flow::new(response, self.max, self.report.turn());

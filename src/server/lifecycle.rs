@@ -29,7 +29,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay before a restart: a repaired command is picked up within it.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// The longest that a server may have itself left alone: one that errs about it is tried again within this time.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
+pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Share of the delay by which it is varied, so that servers that fell together do not rise together.
 const JITTER: f64 = 0.2;
 

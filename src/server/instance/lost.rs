@@ -1,16 +1,14 @@
 //! Requests that are not answered because of what happened on their way, which only a server that is reached by HTTP has.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::StatusCode;
 
 use super::{Effect, Instance, Owner};
 use crate::jsonrpc::pending::Taken;
 use crate::server::call::Failure;
+use crate::server::lifecycle::LONGEST_RETRY_AFTER;
 use crate::transport::http::Lost;
-
-/// The longest that a server may have itself left alone.
-const LONGEST_REST: Duration = Duration::from_secs(300);
 
 impl Instance {
     /// Ends the request of this id.
@@ -18,7 +16,7 @@ impl Instance {
         if let Lost::Status { status, retry_after: Some(after), .. } = &lost
             && is_busy(*status)
         {
-            self.left_alone_until = Some(Instant::now() + (*after).min(LONGEST_REST));
+            self.left_alone_until = Some(Instant::now() + (*after).min(LONGEST_RETRY_AFTER));
         }
         let id = request.to_string();
         match self.pending.take(id.as_bytes()) {

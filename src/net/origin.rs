@@ -8,24 +8,34 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::header::HeaderValue;
 use url::Url;
 
+const NO_URL: &str = "what is no URL";
+
 /// Whether both have the same scheme, host and port. Source: RFC 6454, 5.
 #[must_use]
 pub fn same(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
-/// Where an answer to a request to `from` sends it on to: headers that hold secrets may go there as well.
+/// Where an answer to a request to `from` sends it on to, as [`within`] does.
 ///
 /// # Errors
-/// Says why it is not followed: it is no URL, has a user name, or leads to another origin.
+/// Says why it is not followed.
 pub fn redirect(from: &Url, location: &HeaderValue) -> Result<Url, String> {
-    let location = location.to_str().map_err(|_| "redirects to what is no URL")?;
-    let to = from.join(location).map_err(|_| "redirects to what is no URL")?;
+    let location = location.to_str().map_err(|_| NO_URL.to_owned());
+    location.and_then(|location| within(from, location)).map_err(|place| format!("redirects to {place}"))
+}
+
+/// Where `reference`, which somebody at `from` has written, leads to: headers that hold secrets may go there as well.
+///
+/// # Errors
+/// Says what it is instead: no URL, one with a user name, or one of another origin.
+pub fn within(from: &Url, reference: &str) -> Result<Url, String> {
+    let to = from.join(reference).map_err(|_| NO_URL)?;
     if has_user(&to) {
-        return Err("redirects to a URL with a user name in it".to_owned());
+        return Err("a URL with a user name in it".to_owned());
     }
     if !same(from, &to) {
-        return Err(format!("redirects to another origin: {}", told(&to)));
+        return Err(format!("another origin: {}", told(&to)));
     }
     Ok(to)
 }

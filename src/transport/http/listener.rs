@@ -163,6 +163,5 @@ impl Listener {
 /// Where messages go. It must be where the stream is: what is secret in the headers is for nobody else.
 fn endpoint(base: &Url, text: &[u8]) -> Result<Url, String> {
     let text = String::from_utf8_lossy(text);
-    let url = base.join(text.trim()).map_err(|error| format!("names no valid endpoint: {error}"))?;
-    if origin::same(base, &url) { Ok(url) } else { Err("names an endpoint of another origin".to_owned()) }
+    origin::within(base, text.trim()).map_err(|place| format!("names as its endpoint {place}"))
 }

@@ -79,6 +79,21 @@ fn an_endpoint_of_another_origin_is_not_posted_to_and_sees_no_secret() {
 }
 
 #[test]
+fn an_endpoint_with_a_user_name_is_not_posted_to() {
+    let place = Place::new();
+    let front = HttpServer::start(|request| match (request.method.as_str(), request.header("host")) {
+        ("GET", Some(host)) => {
+            Response::body("text/event-stream", format!("event: endpoint\ndata: http://user:pw@{host}/messages\n\n"))
+        }
+        _ => Response::status(405),
+    });
+    let daemon = beside(crate::support::Server::at("a", &front.url("/sse")), &place);
+    let row = daemon.wait_row("a", "says why", |row| row["reason"].is_string());
+    assert!(row["reason"].to_string().contains("a user name"), "{row}");
+    assert_eq!(front.count(|request| request.path == "/messages"), 0);
+}
+
+#[test]
 fn what_speaks_neither_is_said_to() {
     let place = Place::new();
     let http = HttpServer::start(|_| Response::body("text/html", "<html>").with_status(404));

@@ -26,7 +26,6 @@ mod extends_its_unit;
 mod finds_what_is_wrong;
 mod follows_its_model;
 mod follows_own_lists;
-mod gives_up_streams;
 mod goes_by_proxies;
 mod harness;
 mod harness_http;

@@ -97,6 +97,20 @@ fn a_server_that_forgets_the_events_it_gave_ids_to_costs_the_call_alone() {
 
 /// Case I5.
 #[test]
+fn a_stream_that_is_gone_on_with_in_vain_is_not_asked_for_for_ever() {
+    let (front, daemon) = start(quick());
+    let (mut agent, call) = begun(&daemon, 100);
+    // What it has forgotten has no events, rather than an error.
+    front.instead(|request| request.header("last-event-id").map(|_| Response::body("text/event-stream", "")));
+    front.cut_streams();
+    expect_error(&end(&mut agent, &call), -31001, "unknown");
+    front.as_before();
+    expect_well(&mut agent);
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+/// Case I5.
+#[test]
 fn the_stream_of_what_a_server_says_by_itself_is_opened_again_and_nothing_of_it_is_missed() {
     let (front, daemon) = start(Manner { retry: Some(20), ..Manner::json() });
     let mut agent = Agent::ready(&daemon);

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
+use super::in_url::in_url;
+
 /// How a server is run, or reached.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Launch {
@@ -138,7 +140,7 @@ impl Launch {
                 secrets: program.secrets.clone(),
             }),
             Self::Remote(remote) => Self::Remote(Remote {
-                url: fill(&remote.url),
+                url: remote.url.replace(AGENT_CWD, &in_url(agent_cwd)),
                 headers: fill_each(&remote.headers),
                 roots: fill_all(&remote.roots),
                 ca_file: remote.ca_file.as_deref().map(fill_path),
@@ -244,6 +246,13 @@ mod tests {
         ["ab", "abc", "", "ab"].into_iter().for_each(|secret| secrets.add(secret));
         assert_eq!(secrets.masked("cannot run `/x/abc/ab`, ab"), "cannot run `/x/…/…`, …");
         assert_eq!(format!("{secrets:?}"), "Secrets(2)");
+    }
+
+    #[test]
+    fn a_directory_stands_in_a_url_as_a_path() {
+        let remote = Remote { url: format!("https://x.org/w{AGENT_CWD}/mcp?d={AGENT_CWD}"), ..Remote::default() };
+        let Launch::Remote(there) = Launch::Remote(remote).at("/p q/..?r") else { panic!("it is reached") };
+        assert_eq!(there.url, "https://x.org/w/p%20q/..%3Fr/mcp?d=/p%20q/..%3Fr");
     }
 
     #[test]

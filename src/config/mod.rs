@@ -16,6 +16,7 @@ pub mod diagnostic;
 mod draft;
 pub(crate) mod edit;
 pub(crate) mod import;
+mod in_url;
 pub mod interpolate;
 mod json;
 mod launch;

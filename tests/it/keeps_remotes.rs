@@ -144,6 +144,23 @@ fn agents_of_each_workspace_share_a_session_whose_requests_name_it() {
 }
 
 #[test]
+fn a_workspace_in_a_url_is_what_it_is_whatever_its_name() {
+    let place = Place::new();
+    let front = front(&place, "");
+    let server = Server::at("s", &(front.url() + "?where=${agent:cwd}&x=y")).line("sharing = \"workspace\"");
+    let daemon = Setup::with(server).start_in(&place);
+    for name in ["plain", "a b&c=d#e?f+%41", "ä"] {
+        let directory = place.path(name);
+        fs::create_dir(&directory).expect("the test's own");
+        let mut agent = Agent::working_in(&daemon, &directory);
+        until("its tools are listed", || agent.tools().contains(&"s__echo".to_owned()).then_some(()));
+        arguments(&agent.call("s__echo", &json!({})));
+        let asked = front.http().requests().last().expect("a call").query();
+        assert_eq!((&*asked["where"], &*asked["x"]), (directory.to_str().expect("text"), "y"));
+    }
+}
+
+#[test]
 fn a_pool_opens_a_session_for_each_call_that_finds_none_free() {
     let place = Place::new();
     let front = front(&place, "");

@@ -1,0 +1,45 @@
+//! A path as a part of a URL.
+
+use std::fmt::Write;
+
+/// A whole path as it stands in a URL, be it in its path or behind its `?`: nothing in it ends where it stands, or leads above it.
+/// Source: RFC 3986, 2.1 (other characters) and 5.2.4 (`..`).
+pub(super) fn in_url(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/').filter(|segment| !matches!(*segment, "" | ".")) {
+        match segment {
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let mut text = String::new();
+    for byte in format!("/{}", segments.join("/")).bytes() {
+        if is_plain(byte) {
+            text.push(char::from(byte));
+        } else {
+            // A text takes whatever is written to it.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_in_a_url_is_nothing_but_a_path() {
+        for (directory, expected) in [
+            ("/home/u/a-b_c.d~", "/home/u/a-b_c.d~"),
+            ("/a b/c?d#e&f=g+h%41", "/a%20b/c%3Fd%23e%26f%3Dg%2Bh%2541"),
+            ("/ä:@;", "/%C3%A4%3A%40%3B"),
+            ("/a/../../b/./c/", "/b/c"),
+            ("/..a/...", "/..a/..."),
+            ("/", "/"),
+        ] {
+            assert_eq!(in_url(directory), expected, "{directory}");
+        }
+    }
+}

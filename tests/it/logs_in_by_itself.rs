@@ -1,0 +1,253 @@
+//! mcpd lets itself in at a server by its client credentials: nobody is asked, not even to run `mcpd login`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::logs_in::world::World;
+use crate::support::{Agent, Daemon, Setup, result, until};
+
+/// Of an authorization server that lets in programs only, and has nothing that is for persons.
+fn for_programs() -> Value {
+    json!({
+        "grant_types_supported": ["client_credentials"],
+        "authorization_endpoint": null,
+        "response_types_supported": null,
+        "code_challenge_methods_supported": null,
+        "registration_endpoint": null,
+    })
+}
+
+/// The server wants a program of this secret, and mcpd is configured as one, with `more`.
+fn world_of(secret: &str, more: &str) -> World {
+    let world = World::new();
+    configure(&world, secret, more);
+    world.authorization.knows("machine", "machine's secret", "client_secret_basic");
+    world.authorization.habits(|habits| {
+        habits.methods = vec!["client_secret_basic"];
+        habits.metadata = for_programs();
+    });
+    world
+}
+
+fn configure(world: &World, secret: &str, more: &str) {
+    let terms = format!("oauth = {{ client_id = \"machine\", client_secret = \"{secret}\"{more} }}");
+    Setup::with(world.front.server().line(terms)).write(&world.place);
+}
+
+fn world() -> World {
+    world_of("machine's secret", "")
+}
+
+#[track_caller]
+fn expect_call(agent: &mut Agent) {
+    let answer = agent.call("tracker__echo", &json!({"text": "x"}));
+    assert!(answer["error"].is_null() && !result(&answer).is_null(), "{answer}");
+}
+
+fn asked(world: &World) -> usize {
+    world.authorization.asked("client_credentials")
+}
+
+#[track_caller]
+fn wait_needs_login(daemon: &Daemon, reason: &str) {
+    daemon.wait_row("tracker", "needs a login", |row| {
+        row["state"] == "needs_login" && row["reason"].as_str().is_some_and(|why| why.contains(reason))
+    });
+}
+
+#[test]
+fn a_server_with_client_credentials_is_ready_without_anybody() {
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let world = world();
+        world.authorization.knows("machine", "machine's secret", method);
+        world.authorization.habits(|habits| {
+            habits.methods = vec![method];
+            habits.scope = Some("read");
+        });
+        let daemon = world.serve();
+        assert_eq!(daemon.row("tracker")["state"], "ready");
+        let mut agent = Agent::ready(&daemon);
+        expect_call(&mut agent);
+        agent.hang_up();
+        let http = world.authorization.http();
+        let form = http.wait_request("it asks", |request| request.path == "/token").form();
+        assert_eq!((&*form["resource"], &*form["scope"]), (&*world.front.url(), "read"));
+        drop(daemon);
+        // What was given is good for the next daemon, too.
+        let daemon = world.serve();
+        assert_eq!((&daemon.row("tracker")["state"], asked(&world)), (&"ready".into(), 1));
+        let kept = fs::read_to_string(world.file()).expect("kept");
+        assert!(!kept.contains("machine's secret"), "it is configured, not kept: {kept}");
+        let stands = world.run(&["login", "--json"]).expect_code(0).json()["logins"][0].clone();
+        let expected = json!(["good", "client_credentials", true, ["read"]]);
+        assert_eq!(json!([stands["login"], stands["grant"], stands["renews"], stands["scopes"]]), expected);
+    }
+}
+
+#[test]
+fn where_persons_log_in_too_the_configuration_says_who_does() {
+    let both = json!({"grant_types_supported": ["authorization_code", "client_credentials"]});
+    for (more, state) in [
+        ("", "needs_login"),
+        (", grant = \"authorization_code\"", "needs_login"),
+        (", grant = \"client_credentials\"", "ready"),
+    ] {
+        let world = world_of("machine's secret", more);
+        world.authorization.habits(|habits| habits.metadata = both.clone());
+        let daemon = world.serve();
+        assert_eq!(daemon.row("tracker")["state"], state, "{more}");
+        assert_eq!(asked(&world), usize::from(state == "ready"), "{more}");
+    }
+}
+
+#[test]
+fn a_token_of_its_own_is_asked_for_again_before_it_ends_and_when_it_is_refused() {
+    let world = world();
+    world.authorization.habits(|habits| habits.expires_in = Some(5));
+    let daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    expect_call(&mut agent);
+    until("there is another one", || (asked(&world) > 1).then_some(()));
+    // That one lasts, until it is taken back.
+    world.authorization.habits(|habits| habits.expires_in = Some(3600));
+    until("there is one that lasts", || {
+        let kept = world.kept();
+        let life = |name: &str| kept["grant"][name].as_u64().expect("a number");
+        (life("expires_at") - life("obtained_at") == 3600).then_some(())
+    });
+    let before = asked(&world);
+    world.authorization.take_tokens_back();
+    expect_call(&mut agent);
+    assert_eq!(asked(&world), before + 1);
+    // The test's server gives refresh tokens to anybody, which nobody wants here.
+    assert_eq!(world.authorization.asked("refresh_token"), 0);
+    assert!(world.kept()["grant"]["refresh_token"].is_null());
+    assert_eq!(daemon.row("tracker")["restarts"], 0);
+    let calls = daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
+    assert_eq!(calls, 2);
+    agent.hang_up();
+}
+
+/// Case I11.
+#[test]
+fn credentials_that_are_refused_are_shown_once_and_taken_when_they_are_right() {
+    let world = world_of("wrong secret", "");
+    let daemon = world.serve();
+    wait_needs_login(&daemon, "gives no token for its client credentials: it says invalid_client");
+    let requests = || (asked(&world), world.front.http().requests().len());
+    let before = requests();
+    assert_eq!(before.0, 1);
+    let mut agent = Agent::ready(&daemon);
+    for _ in 0..5 {
+        assert_eq!(agent.call("tracker__echo", &json!({}))["error"]["code"], -32602);
+    }
+    assert_eq!(requests(), before);
+    let ran = world.run(&["login", "tracker"]).expect_code(1);
+    assert!(ran.stderr.contains("it says invalid_client") && !ran.to_string().contains("wrong secret"), "{ran}");
+    assert!(!daemon.client(&["status"]).to_string().contains("wrong secret"));
+
+    configure(&world, "machine's secret", "");
+    daemon.client(&["reload"]).expect_code(0);
+    daemon.wait_row("tracker", "is ready", |row| row["state"] == "ready");
+    agent.hang_up();
+}
+
+/// Case I11.
+#[test]
+fn credentials_that_are_taken_back_end_a_login_until_a_person_looks() {
+    let world = world();
+    let daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    expect_call(&mut agent);
+    world.authorization.knows("machine", "another secret", "client_secret_basic");
+    world.authorization.take_tokens_back();
+    let refused = agent.call("tracker__echo", &json!({"text": "x"}));
+    assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
+    wait_needs_login(&daemon, "it says invalid_client");
+    let before = asked(&world);
+    for _ in 0..5 {
+        assert_eq!(agent.call("tracker__echo", &json!({}))["error"]["code"], -31004);
+    }
+    assert_eq!(asked(&world), before);
+    let stands = world.run(&["login", "--json"]).json()["logins"][0].clone();
+    assert_eq!(stands["login"], "over", "{stands}");
+    // Nothing has to be changed here if they are taken again.
+    world.authorization.knows("machine", "machine's secret", "client_secret_basic");
+    daemon.client(&["restart", "tracker"]).expect_code(0);
+    expect_call(&mut agent);
+    agent.hang_up();
+}
+
+#[test]
+fn an_authorization_server_that_is_down_is_asked_again_and_no_person_is() {
+    let world = world();
+    world.authorization.habits(|habits| habits.refuses_to_renew = Some((503, "<html>")));
+    let daemon = world.serve();
+    daemon.wait_row("tracker", "is tried again", |row| row["state"] == "backoff");
+    world.authorization.habits(|habits| habits.refuses_to_renew = None);
+    daemon.wait_row("tracker", "is ready", |row| row["state"] == "ready");
+}
+
+#[test]
+fn who_logs_in_with_client_credentials_is_shown_no_page() {
+    let world = world();
+    let ran = world.run(&["login", "tracker"]).expect_code(0);
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("tracker: logged in by its client credentials\n", ""));
+    let daemon = world.serve();
+    assert_eq!((&daemon.row("tracker")["state"], asked(&world)), (&"ready".into(), 1));
+    let ran = world.run(&["login", "tracker"]).expect_code(0);
+    assert_eq!(ran.stdout, "tracker: logged in by its client credentials\ntracker: ready\n");
+}
+
+#[test]
+fn who_logs_out_is_told_that_client_credentials_let_mcpd_in_again() {
+    let world = world();
+    let daemon = world.serve();
+    let first = world.kept()["grant"]["access_token"].clone();
+    let ran = world.run(&["logout", "tracker"]).expect_code(0);
+    let told = "tracker: logged out, until its client credentials let mcpd in again\ntracker: ready\n";
+    assert_eq!((&*ran.stdout, &*ran.stderr), (told, ""));
+    let revoked = world.authorization.http().wait_request("it is revoked", |request| request.path == "/revoke");
+    assert_eq!(revoked.form()["token"], first.as_str().expect("text"));
+    assert_ne!(world.kept()["grant"]["access_token"], first);
+    drop(daemon);
+    assert_eq!(world.run(&["logout", "tracker"]).expect_code(0).stderr, "");
+    assert!(!world.file().exists());
+}
+
+#[test]
+fn what_its_credentials_are_to_allow_is_as_for_any_login() {
+    let world = world_of("machine's secret", ", scopes = [\"mine\"]");
+    world.authorization.habits(|habits| {
+        habits.scope = Some("theirs");
+        habits.metadata["scopes_supported"] = json!(["offline_access"]);
+    });
+    world.run(&["login", "tracker"]).expect_code(0);
+    assert_eq!(world.kept()["grant"]["scopes"], json!(["mine"]));
+    configure(&world, "machine's secret", "");
+    world.run(&["logout", "tracker"]).expect_code(0);
+    let daemon = world.serve();
+    assert_eq!(daemon.row("tracker")["state"], "ready");
+    assert_eq!(world.kept()["grant"]["scopes"], json!(["theirs"]));
+}
+
+#[test]
+fn a_login_of_another_kind_or_name_than_is_configured_does_not_count() {
+    let world = World::new();
+    world.authorization.knows("machine", "machine's secret", "client_secret_basic");
+    world.authorization.knows("other", "other's secret", "client_secret_basic");
+    world.log_in().expect_code(0);
+    world.authorization.habits(|habits| habits.methods = vec!["client_secret_basic"]);
+    configure(&world, "machine's secret", ", grant = \"client_credentials\"");
+    let known_as = || world.kept()["grant"]["application"]["id"].clone();
+    drop(world.serve());
+    assert_eq!(known_as(), "machine");
+    let text = "oauth = { client_id = \"other\", client_secret = \"other's secret\", grant = \"client_credentials\" }";
+    Setup::with(world.front.server().line(text)).write(&world.place);
+    drop(world.serve());
+    assert_eq!(known_as(), "other");
+    // A person's login from now on.
+    Setup::with(world.front.server()).write(&world.place);
+    wait_needs_login(&world.serve(), "nobody has logged in");
+}

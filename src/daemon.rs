@@ -31,7 +31,7 @@ use tokio::time::timeout;
 use self::doors::{Doors, DoorsWanted};
 pub use self::error::DaemonError;
 use self::greet::accept;
-pub(crate) use self::process::{cache_directory, login_directory};
+pub(crate) use self::process::{cache_directory, logins};
 use self::reload::{Refused, Reload};
 use self::status::Connected;
 use crate::admin;
@@ -125,7 +125,7 @@ pub async fn run(
     let (max_message, line_timeout) = (config.daemon.max_message_bytes, config.daemon.line_timeout);
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
-    let (cache, logins, serves_agents) = (cache_directory(), login_directory(), true);
+    let (cache, logins, serves_agents) = (cache_directory(), process::logins(), true);
     let host =
         Host { inherited, max_message, turns, cgroups, cache, logins, serves_agents, ..Host::new(Guard::available()) };
     let agents = Doors::make(&config.profiles, &mut lock, activated)?;

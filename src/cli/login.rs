@@ -24,7 +24,7 @@ use crate::config::interpolate::Sources;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::likeness::hint;
 use crate::net::client::Clients;
-use crate::oauth::{self, Attempt, Begun, Good, Login, Loopback, NoCode, Standing};
+use crate::oauth::{self, Attempt, Good, Login, Logins, Loopback, NoCode, Standing, Way};
 use crate::sockets::RuntimeDir;
 
 /// Names of scopes that are shown.
@@ -69,7 +69,7 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
     let was_in = matches!(login.standing().await, Ok(Standing::Good(_) | Standing::Over(_)));
     match log_in(&login, name, wanted).await {
         Ok(Done::NotNeeded) => say(format!("{name}: lets anybody in, so there is nothing to log in to\n")),
-        Ok(Done::LoggedIn) => match put(format!("{name}: logged in{}\n", allowed(&login).await)) {
+        Ok(Done::LoggedIn { by }) => match put(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
             Ok(()) => daemon::after_login(&place.world, name, was_in).await,
             Err(code) => code,
         },
@@ -80,16 +80,28 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
 /// What came of it.
 enum Done {
     NotNeeded,
-    LoggedIn,
+    LoggedIn {
+        /// By what, where that is nobody's consent; for the middle of a sentence.
+        by: &'static str,
+    },
 }
 
 async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, String> {
+    let logging_in = || format!("logging in to {name}");
+    let asked = match waiting(|| format!("asking {name} who lets mcpd in"), login.way()).await? {
+        Way::Open => return Ok(Done::NotNeeded),
+        Way::Own(asked) => {
+            waiting(logging_in, login.enter(asked)).await?;
+            return Ok(Done::LoggedIn { by: " by its client credentials" });
+        }
+        Way::Agreed(asked) => asked,
+    };
     let loopback = Loopback::bind(login.redirect_port()).await?;
-    let begun = waiting(|| format!("asking {name} who lets mcpd in"), login.begin(loopback.redirect())).await?;
-    let Begun::Asked(attempt) = begun else { return Ok(Done::NotNeeded) };
+    let attempt =
+        waiting(|| format!("asking for a page to log in to {name}"), login.begin(asked, loopback.redirect())).await?;
     let code = agreed(&loopback, &attempt, name, wanted).await?;
-    waiting(|| format!("logging in to {name}"), login.finish(*attempt, &code)).await?;
-    Ok(Done::LoggedIn)
+    waiting(logging_in, login.finish(attempt, &code)).await?;
+    Ok(Done::LoggedIn { by: "" })
 }
 
 /// Has a person agree, and gives what comes back: by the browser, or pasted.
@@ -201,7 +213,7 @@ impl Place {
             return Err(needless());
         }
         let client = self.clients.get(remote).await?;
-        Login::of(name, remote, client, self.directory.clone()).ok_or_else(needless)
+        Login::of(name, remote, client, &Logins::new(self.directory.clone())).ok_or_else(needless)
     }
 
     /// The login that is kept for a server that is not configured any more.

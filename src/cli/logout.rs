@@ -10,6 +10,7 @@ use super::login::{Files, Place};
 use super::text::one_line;
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, fail, put, say};
+use crate::oauth::Forgotten;
 use crate::sockets::RuntimeDir;
 
 #[derive(Debug, clap::Args)]
@@ -35,17 +36,19 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
             None => return fail(USAGE, format!("{name}: {reason}")),
         },
     };
-    let (was_in, not_revoked) = match waiting(|| format!("logging out of {name}"), login.forget()).await {
-        Ok(forgotten) => forgotten,
-        Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason))),
-    };
+    let Forgotten { was_in, comes_back, not_revoked } =
+        match waiting(|| format!("logging out of {name}"), login.forget()).await {
+            Ok(forgotten) => forgotten,
+            Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason))),
+        };
     if let Some(reason) = not_revoked {
         tell!("{name}: forgotten here only: {}", one_line(&reason));
     }
     if !was_in {
         return say(format!("{name}: nobody was logged in\n"));
     }
-    match put(format!("{name}: logged out\n")) {
+    let again = if comes_back { ", until its client credentials let mcpd in again" } else { "" };
+    match put(format!("{name}: logged out{again}\n")) {
         Ok(()) => after_logout(&place.world, name).await,
         Err(code) => code,
     }

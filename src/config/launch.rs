@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 use super::in_url::in_url;
+use super::oauth::OAuth;
 
 /// How a server is run, or reached.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,29 +52,6 @@ pub struct Remote {
     pub oauth: OAuth,
     /// What of all this is never printed.
     pub secrets: Secrets,
-}
-
-/// Whether mcpd may act for the user at a server that asks for that. Source: MCP 2025-11-25, `basic/authorization`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OAuth {
-    /// No: what the headers say is all there is.
-    Off,
-    /// Once `mcpd login` was run.
-    On(OAuthSettings),
-}
-
-/// What a person knows of that beforehand. `Debug` does not show the secret.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct OAuthSettings {
-    /// As what mcpd is known to the authorization server, or the `https://` URL of a document that says so; if it is not
-    /// given, mcpd registers itself.
-    pub client_id: Option<String>,
-    /// What goes with it. It is among the [`Remote::secrets`].
-    pub client_secret: Option<String>,
-    /// What is asked for, in the place of what the server says.
-    pub scopes: Vec<String>,
-    /// The port of 127.0.0.1 that the browser is sent back to; any that is free if it is not given.
-    pub redirect_port: Option<u16>,
 }
 
 /// What `${file:…}` and `${cred:…}` were filled in with. `Debug` shows how many there are.
@@ -183,12 +161,6 @@ impl Secrets {
     }
 }
 
-impl Default for OAuth {
-    fn default() -> Self {
-        Self::On(OAuthSettings::default())
-    }
-}
-
 /// It was read from text.
 fn lossless(path: &Path) -> String {
     path.to_string_lossy().into_owned()
@@ -216,17 +188,6 @@ impl fmt::Debug for Program {
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("headers", &self.headers.keys().collect::<Vec<_>>()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for OAuthSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuthSettings")
-            .field("client_id", &self.client_id.is_some())
-            .field("client_secret", &self.client_secret.is_some())
-            .field("scopes", &self.scopes)
-            .field("redirect_port", &self.redirect_port)
-            .finish()
     }
 }
 

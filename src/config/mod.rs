@@ -22,6 +22,7 @@ mod json;
 mod launch;
 mod load;
 pub(crate) mod notes;
+mod oauth;
 mod profile;
 mod read;
 pub(crate) mod secret;
@@ -39,8 +40,9 @@ use std::time::Duration;
 
 pub(crate) use self::draft::url_complaint;
 pub(crate) use self::launch::AGENT_CWD;
-pub use self::launch::{Launch, OAuth, OAuthSettings, Program, Remote, Secrets};
+pub use self::launch::{Launch, Program, Remote, Secrets};
 pub use self::load::{ConfigError, Loaded, default_path, load};
+pub use self::oauth::{OAuth, OAuthGrant, OAuthSettings};
 pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
 pub(crate) use self::read::fitted_name;
 pub use self::settings::{EraChoice, Limits, OnUnhealthy, Replace, Settings, Sharing, Start};

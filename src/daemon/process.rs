@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 
-use crate::oauth;
+use crate::oauth::{self, Logins};
 use crate::server::Inherited;
 
 /// Makes this process fit to own servers, and tells what has to be put back for them: files of the daemon are its
@@ -27,9 +27,9 @@ pub(crate) fn cache_directory() -> Option<PathBuf> {
     Some(cache.join("mcpd/tools"))
 }
 
-/// Where this process, and `mcpd login` in the same environment, keep logins.
-pub(crate) fn login_directory() -> Option<PathBuf> {
-    oauth::directory(|name| std::env::var_os(name).map(PathBuf::from))
+/// The logins that this process, and `mcpd login` in the same environment, keep.
+pub(crate) fn logins() -> Option<Logins> {
+    oauth::directory(|name| std::env::var_os(name).map(PathBuf::from)).map(Logins::new)
 }
 
 /// Where the process works, if that can be known; it may be anybody's by then.

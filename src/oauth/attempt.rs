@@ -1,27 +1,16 @@
-//! One attempt to log in: from what a server wants to a token, with a person's consent in between.
+//! One attempt to log in for a person: from what a server wants to a token, with consent in between.
 
 use url::Url;
 
-use super::answer::{self, Granted};
+use super::answer;
 use super::application::{Application, Method};
-use super::challenge::Challenge;
-use super::discovery::{self, Found};
+use super::discovery::Found;
 use super::login::Login;
-use super::record::{Grant, Record};
 use super::redirect::{Expected, NoCode};
 use super::request::{Asked, Form, Secret, registration};
-use super::scopes::{self, Offered};
+use super::wanted::Wanted;
 use super::web::told;
 use crate::config::OAuthSettings;
-use crate::moment;
-
-/// What came of the beginning.
-pub(crate) enum Begun {
-    /// The server lets anybody in.
-    NotNeeded,
-    /// A person is to look at a page.
-    Asked(Box<Attempt>),
-}
 
 /// An attempt that waits for a person.
 pub(crate) struct Attempt {
@@ -29,9 +18,8 @@ pub(crate) struct Attempt {
     expected: Expected,
     verifier: Secret,
     redirect: String,
-    found: Found,
+    wanted: Wanted,
     application: Application,
-    scopes: Vec<String>,
 }
 
 impl Login {
@@ -39,47 +27,29 @@ impl Login {
     ///
     /// # Errors
     /// If mcpd cannot be let in there; for a person, on one line.
-    pub(crate) async fn begin(&self, redirect: &str) -> Result<Begun, String> {
-        // What cannot be read is replaced.
-        let kept = self.kept().await.ok().flatten();
-        let told = self.web().probe().await?;
-        let Some(challenge) = told.or_else(|| kept.as_ref().and_then(|kept| kept.challenge.clone())) else {
-            return Ok(Begun::NotNeeded);
-        };
-        let found = discovery::look(self.web(), &challenge).await?;
-        let scopes = self.scopes(&challenge, kept.as_ref(), &found);
-        let application = self.application(&found, redirect, &scopes).await?;
+    pub(crate) async fn begin(&self, wanted: Wanted, redirect: &str) -> Result<Attempt, String> {
+        let authorization = wanted.found.page(self.web().configured())?;
+        let application = self.application(&wanted, redirect).await?;
         let (state, verifier) = (Secret::fresh()?, Secret::fresh()?);
+        let Found { resource, issuer, .. } = &wanted.found;
         let asked = Asked {
             application: &application.id,
             redirect,
             state: &state,
             verifier: &verifier,
-            scopes: &scopes,
-            resource: &found.resource,
+            scopes: &wanted.scopes,
+            resource,
         };
-        let page = asked.page(&found.authorization);
-        let names_issuer = found.issuer.authorization_response_iss_parameter_supported == Some(true);
-        let expected = Expected { state, issuer: found.issuer.issuer.clone(), names_issuer };
-        let redirect = redirect.to_owned();
-        Ok(Begun::Asked(Box::new(Attempt { page, expected, verifier, redirect, found, application, scopes })))
-    }
-
-    fn scopes(&self, challenge: &Challenge, kept: Option<&Record>, found: &Found) -> Vec<String> {
-        let before = kept.and_then(|kept| kept.grant.as_ref()).map(|grant| &grant.scopes[..]);
-        scopes::chosen(&Offered {
-            configured: &self.settings().scopes,
-            challenged: &challenge.scopes(),
-            before: before.unwrap_or_default(),
-            missing: kept.map(|kept| &kept.missing[..]).unwrap_or_default(),
-            of_resource: &found.scopes,
-            of_issuer: &found.issuer.scopes_supported,
-        })
+        let page = asked.page(&authorization);
+        let names_issuer = issuer.authorization_response_iss_parameter_supported == Some(true);
+        let expected = Expected { state, issuer: issuer.issuer.clone(), names_issuer };
+        Ok(Attempt { page, expected, verifier, redirect: redirect.to_owned(), wanted, application })
     }
 
     /// As what mcpd is known, or makes itself known now. Source: MCP 2025-11-25, `basic/authorization`, "Client Registration
     /// Approaches".
-    async fn application(&self, found: &Found, redirect: &str, scopes: &[String]) -> Result<Application, String> {
+    async fn application(&self, wanted: &Wanted, redirect: &str) -> Result<Application, String> {
+        let Wanted { found, scopes } = wanted;
         let known = found.issuer.token_endpoint_auth_methods_supported.as_deref();
         let OAuthSettings { client_id, client_secret, .. } = self.settings();
         if let Some(id) = client_id
@@ -106,36 +76,16 @@ impl Login {
     /// # Errors
     /// If there is nothing for it, or it cannot be kept; for a person, on one line.
     pub(crate) async fn finish(&self, attempt: Attempt, code: &str) -> Result<(), String> {
-        let Attempt { verifier, redirect, found, application, scopes, .. } = attempt;
+        let Attempt { verifier, redirect, wanted, application, .. } = attempt;
         // Nobody is to be asked again because there is no place for the answer.
         let change = self.store().change().await?;
+        let found = &wanted.found;
         let form = Form::code(&self.signing(&application), code, &redirect, &verifier, &found.resource);
         let answer = self.web().form(&found.token, form).await?;
         let granted = answer::token(answer.status, &answer.body);
-        let granted =
-            granted.map_err(|refused| format!("{} gives no token: it {}", told(&found.token), refused.reason))?;
-        let kept = change.read().await.ok().flatten().filter(|kept| kept.url == self.url());
-        let mut record = kept.unwrap_or_else(|| Record::of(self.url()));
-        record.missing.clear();
-        record.grant = Some(grant(granted, found, application, scopes));
-        change.write(record).await
-    }
-}
-
-fn grant(granted: Granted, found: Found, application: Application, scopes: Vec<String>) -> Grant {
-    let now = moment::unix_seconds();
-    Grant {
-        issuer: found.issuer.issuer,
-        resource: found.resource,
-        token_endpoint: found.token.into(),
-        revocation_endpoint: found.revocation.map(String::from),
-        application,
-        scopes: granted.scopes.unwrap_or(scopes),
-        access_token: granted.access_token,
-        refresh_token: granted.refresh_token,
-        obtained_at: now,
-        expires_at: granted.expires_in.map(|seconds| now.saturating_add(seconds)),
-        over: None,
+        let granted = granted
+            .map_err(|refused| format!("{} gives no token: it {}", told(&found.token), self.masked(&refused.reason)))?;
+        self.keep(&change, wanted.granted(granted, application)).await
     }
 }
 

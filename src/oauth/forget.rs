@@ -6,13 +6,22 @@ use super::record::Grant;
 use super::request::Form;
 use super::web::told;
 
+/// What there was to forget.
+pub(crate) struct Forgotten {
+    /// Whether there was a login.
+    pub(crate) was_in: bool,
+    /// Whether mcpd lets itself in again as soon as it is asked.
+    pub(crate) comes_back: bool,
+    /// Why the authorization server may not have forgotten it; for a person, on one line.
+    pub(crate) not_revoked: Option<String>,
+}
+
 impl Login {
-    /// Forgets the login, and has the authorization server forget it, too. Tells whether there was one, and why that server may
-    /// not have.
+    /// Forgets the login, and has the authorization server forget it, too.
     ///
     /// # Errors
     /// If it is still there.
-    pub(crate) async fn forget(&self) -> Result<(bool, Option<String>), String> {
+    pub(crate) async fn forget(&self) -> Result<Forgotten, String> {
         let change = self.store().change().await?;
         let kept = change.read().await.ok().flatten();
         let grant =
@@ -22,7 +31,11 @@ impl Login {
             None => Ok(()),
         };
         change.remove().await?;
-        Ok((grant.is_some(), revoked.err()))
+        Ok(Forgotten {
+            was_in: grant.is_some(),
+            comes_back: grant.is_some_and(|grant| grant.is_own && self.may_enter()),
+            not_revoked: revoked.err(),
+        })
     }
 
     /// With the refresh token goes all that was made of it. Source: RFC 7009, 2.1.

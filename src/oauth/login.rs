@@ -1,31 +1,23 @@
 //! What one server needs to let mcpd in: its token, renewed in time, or why there is none.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use http::header::{AUTHORIZATION, HeaderValue};
 use url::Url;
 
-use super::answer::{self, Granted};
 use super::application::Application;
 use super::challenge::Challenge;
-use super::metadata::endpoint;
-use super::record::{Grant, Record, Worth};
-use super::request::Form;
+use super::logins::Logins;
+use super::record::{Grant, Record};
+use super::renewal::Step;
 use super::store::{Change, Store};
-use super::web::{Web, told};
-use crate::config::{OAuth, OAuthSettings, Remote};
+use super::wanted::may_be_own;
+use super::web::Web;
+use crate::config::{OAuth, OAuthGrant, OAuthSettings, Remote, Secrets};
 use crate::moment;
 use crate::net::client::Client;
-
-/// When a token that is still good could not be renewed, it is tried again after this.
-const AGAIN: Duration = Duration::from_secs(30);
-/// What an authorization server says of a grant, or of mcpd, that it will never take again. Source: RFC 6749, 5.2.
-const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
-/// What it says when it might take it later. Source: RFC 6749, 4.1.2.1; RFC 8628, 3.5.
-const TRANSIENT: [&str; 3] = ["server_error", "temporarily_unavailable", "slow_down"];
 
 /// What one server needs to let mcpd in. Cheap to clone.
 #[derive(Clone)]
@@ -33,8 +25,11 @@ pub(crate) struct Login(Arc<Parts>);
 
 struct Parts {
     settings: OAuthSettings,
+    secrets: Secrets,
     web: Web,
     store: Store,
+    /// Why mcpd is not let in by its own credentials, once that was said: whoever is given others makes another of these.
+    own_refused: OnceLock<String>,
 }
 
 /// A token that is good.
@@ -67,6 +62,17 @@ impl fmt::Debug for Login {
 }
 
 impl Token {
+    pub(super) fn of(grant: &Grant) -> Result<Self, NoToken> {
+        let bearer = grant.bearer().ok_or_else(|| unavailable("what is kept of its login is no token".to_owned()))?;
+        let due = grant.due_in(moment::unix_seconds());
+        Ok(Self { bearer, refresh_at: due.and_then(|due| Instant::now().checked_add(due)) })
+    }
+
+    /// The same, to be renewed at another time.
+    pub(super) fn due(self, at: Instant) -> Self {
+        Self { refresh_at: Some(at), ..self }
+    }
+
     /// The value of `Authorization`. It is sensitive: no `Debug` shows it.
     #[must_use]
     pub(crate) fn bearer(&self) -> &HeaderValue {
@@ -88,17 +94,22 @@ impl Login {
         remote.oauth != OAuth::Off && !is_let_in
     }
 
-    /// That of the server `name`, whose logins are kept in `directory`. `None` if it is not to be logged in to, or its URL is
-    /// none.
+    /// That of the server `name` among `logins`. `None` if it is not to be logged in to, or its URL is none.
     #[must_use]
-    pub(crate) fn of(name: &str, remote: &Remote, client: Client, directory: PathBuf) -> Option<Self> {
+    pub(crate) fn of(name: &str, remote: &Remote, client: Client, logins: &Logins) -> Option<Self> {
         let OAuth::On(settings) = &remote.oauth else { return None };
         if !Self::is_for(remote) {
             return None;
         }
         let url = Url::parse(&remote.url).ok()?;
         let web = Web::new(client, url, &remote.headers);
-        Some(Self(Arc::new(Parts { settings: settings.clone(), web, store: Store::new(directory, name) })))
+        Some(Self(Arc::new(Parts {
+            settings: settings.clone(),
+            secrets: remote.secrets.clone(),
+            web,
+            store: Store::new(logins.directory().to_owned(), name),
+            own_refused: OnceLock::new(),
+        })))
     }
 
     /// A token that is good now: the one that is kept, or the next one if that is about to end or is the one that the server has
@@ -110,11 +121,9 @@ impl Login {
     pub(crate) async fn token(&self, refused: Option<&Token>) -> Result<Token, NoToken> {
         let refused = refused.map(|token| token.bearer.clone());
         let kept = self.kept().await.map_err(unavailable)?;
-        let Some(grant) = kept.and_then(|kept| kept.grant) else { return Err(never()) };
-        match grant.worth(refused.as_ref(), moment::unix_seconds()) {
-            Worth::Good => token(&grant),
-            Worth::Nothing(why) => Err(NoToken::LoginNeeded { why }),
-            Worth::Due | Worth::Spent => {
+        match self.step(kept, refused.as_ref())? {
+            Step::Show(token) => Ok(token),
+            Step::Make { .. } => {
                 let login = self.clone();
                 // Whoever has redeemed a refresh token must live to keep the next.
                 let renewed = tokio::spawn(async move { login.renewed(refused).await }).await;
@@ -137,54 +146,51 @@ impl Login {
         }
     }
 
-    /// What is kept for the server at this URL.
+    /// What is kept for the server at this URL, and counts.
     pub(super) async fn kept(&self) -> Result<Option<Record>, String> {
-        Ok(self.store().read().await?.filter(|kept| kept.url == self.url()))
+        Ok(self.counted(self.store().read().await?))
     }
 
-    /// Renews the token, unless somebody else has by now.
-    async fn renewed(&self, refused: Option<HeaderValue>) -> Result<Token, NoToken> {
-        let change = self.store().change().await.map_err(unavailable)?;
-        let kept = change.read().await.map_err(unavailable)?.filter(|kept| kept.url == self.url());
-        let Some((record, grant)) = kept.and_then(|kept| Some((kept.clone(), kept.grant?))) else {
-            return Err(never());
-        };
-        let is_good = match grant.worth(refused.as_ref(), moment::unix_seconds()) {
-            Worth::Good => return token(&grant),
-            Worth::Nothing(why) => return Err(NoToken::LoginNeeded { why }),
-            Worth::Due => true,
-            Worth::Spent => false,
-        };
-        match self.refresh(&grant).await {
-            Ok(granted) => {
-                let grant = grant.renewed(granted, moment::unix_seconds());
-                // It is good, whether or not it is still there after the next start.
-                keep(&change, Record { grant: Some(grant.clone()), ..record }).await;
-                token(&grant)
-            }
-            Err(Failure::Over(why)) => {
-                keep(&change, Record { grant: Some(grant.ended(why.clone())), ..record }).await;
-                Err(NoToken::LoginNeeded { why })
-            }
-            Err(_) if is_good => Ok(Token { refresh_at: Some(Instant::now() + AGAIN), ..token(&grant)? }),
-            Err(Failure::Refused(why)) => Err(NoToken::LoginNeeded { why }),
-            Err(Failure::Later(reason)) => Err(NoToken::Unavailable { reason }),
-        }
+    /// As far as it is for this URL, with the login that is in it only if it is of the kind that is configured.
+    pub(super) fn counted(&self, kept: Option<Record>) -> Option<Record> {
+        let mut record = kept.filter(|kept| kept.url == self.url())?;
+        let settings = self.settings();
+        record.grant.take_if(|grant| {
+            let is_as_configured = match grant.is_own {
+                true => may_be_own(settings) && settings.client_id.as_deref() == Some(&grant.application.id),
+                false => settings.grant != Some(OAuthGrant::ClientCredentials),
+            };
+            !is_as_configured
+        });
+        Some(record)
     }
 
-    async fn refresh(&self, grant: &Grant) -> Result<Granted, Failure> {
-        let url = endpoint(&grant.token_endpoint, self.web().configured()).map_err(Failure::Later)?;
-        let token = grant.refresh_token.as_deref().unwrap_or_default();
-        let form = Form::refresh(&self.signing(&grant.application), token, &grant.resource);
-        let answer = self.web().form(&url, form).await.map_err(Failure::Later)?;
-        answer::token(answer.status, &answer.body).map_err(|refused| {
-            let why = format!("{} does not renew the login: it {}", told(&url), refused.reason);
-            match refused.error.as_deref() {
-                Some(error) if FINAL.contains(&error) => Failure::Over(why),
-                Some(error) if !TRANSIENT.contains(&error) && !is_transient(answer.status) => Failure::Refused(why),
-                _ => Failure::Later(why),
-            }
-        })
+    /// Keeps a login that is new, in the place of what there was.
+    pub(super) async fn keep(&self, change: &Change, grant: Grant) -> Result<(), String> {
+        let kept = change.read().await.ok().flatten().filter(|kept| kept.url == self.url());
+        let mut record = kept.unwrap_or_else(|| Record::of(self.url()));
+        record.missing.clear();
+        record.grant = Some(grant);
+        change.write(record).await
+    }
+
+    /// Whether mcpd may try to let itself in.
+    pub(super) fn may_enter(&self) -> bool {
+        may_be_own(self.settings()) && self.own_refused().is_none()
+    }
+
+    /// Why it was not let in when it tried.
+    pub(super) fn own_refused(&self) -> Option<&str> {
+        self.0.own_refused.get().map(String::as_str)
+    }
+
+    pub(super) fn remember_refused(&self, why: &str) {
+        self.0.own_refused.get_or_init(|| why.to_owned());
+    }
+
+    /// Words of an authorization server as they may be shown: some repeat what they were sent.
+    pub(super) fn masked(&self, text: &str) -> String {
+        self.0.secrets.masked(text)
     }
 
     /// With the secret that is configured, which is not kept a second time.
@@ -218,37 +224,6 @@ impl Login {
     }
 }
 
-/// Why a token was not renewed. For a person, on one line.
-enum Failure {
-    /// It never will be.
-    Over(String),
-    /// It will not be, as far as can be known.
-    Refused(String),
-    /// It may be later.
-    Later(String),
-}
-
-/// Whether a status says that another time it might be another one. Source: RFC 9110, 15.5.9 and 15.6; RFC 6585, 4.
-fn is_transient(status: u16) -> bool {
-    matches!(status, 408 | 429 | 500..)
-}
-
-async fn keep(change: &Change, record: Record) {
-    if let Err(reason) = change.write(record).await {
-        tracing::warn!("a renewed login is lost at the next start: {reason}");
-    }
-}
-
-fn token(grant: &Grant) -> Result<Token, NoToken> {
-    let bearer = grant.bearer().ok_or_else(|| unavailable("what is kept of its login is no token".to_owned()))?;
-    let due = grant.due_in(moment::unix_seconds());
-    Ok(Token { bearer, refresh_at: due.and_then(|due| Instant::now().checked_add(due)) })
-}
-
-fn never() -> NoToken {
-    NoToken::LoginNeeded { why: "nobody has logged in to it".to_owned() }
-}
-
-fn unavailable(reason: String) -> NoToken {
+pub(super) fn unavailable(reason: String) -> NoToken {
     NoToken::Unavailable { reason }
 }

@@ -23,12 +23,14 @@ pub(super) struct Resource {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Issuer {
     pub(super) issuer: String,
-    pub(super) authorization_endpoint: String,
+    /// None where no person is ever asked.
+    pub(super) authorization_endpoint: Option<String>,
     pub(super) token_endpoint: String,
     pub(super) registration_endpoint: Option<String>,
     pub(super) revocation_endpoint: Option<String>,
     #[serde(default, deserialize_with = "or_none")]
     pub(super) scopes_supported: Vec<String>,
+    pub(super) grant_types_supported: Option<Vec<String>>,
     pub(super) response_types_supported: Option<Vec<String>>,
     pub(super) code_challenge_methods_supported: Option<Vec<String>>,
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
@@ -89,11 +91,12 @@ impl Issuer {
         let of = |path: &str| at(url, path).to_string();
         Self {
             issuer: url.origin().ascii_serialization(),
-            authorization_endpoint: of("/authorize"),
+            authorization_endpoint: Some(of("/authorize")),
             token_endpoint: of("/token"),
             registration_endpoint: Some(of("/register")),
             revocation_endpoint: None,
             scopes_supported: Vec::new(),
+            grant_types_supported: None,
             response_types_supported: None,
             code_challenge_methods_supported: Some(vec!["S256".to_owned()]),
             token_endpoint_auth_methods_supported: None,
@@ -102,13 +105,27 @@ impl Issuer {
         }
     }
 
+    /// Whether it is that of the one that was `named`.
+    pub(super) fn is_of(&self, named: &str) -> bool {
+        named.trim_end_matches('/') == self.issuer.trim_end_matches('/')
+    }
+
+    /// Whether it gives tokens in this way, as it says or as one does that says nothing. Source: RFC 8414, 2.
+    pub(super) fn grants(&self, way: &str) -> bool {
+        let said = self.grant_types_supported.as_ref();
+        said.map_or(way == "authorization_code", |said| said.iter().any(|said| said == way))
+    }
+
+    /// The page on which a person agrees.
+    ///
     /// # Errors
-    /// If it is that of another than `named`, where somebody has named one, or mcpd cannot be let in safely by it.
-    pub(super) fn check(&self, named: Option<&str>) -> Result<(), String> {
-        let same = |other: &str| other.trim_end_matches('/') == self.issuer.trim_end_matches('/');
-        if !named.is_none_or(same) {
-            return Err("its metadata is that of another authorization server".to_owned());
-        }
+    /// If it has none, or what comes of it would not be safe.
+    pub(super) fn page(&self) -> Result<&str, String> {
+        let Some(page) = &self.authorization_endpoint else {
+            let instead =
+                if self.grants("client_credentials") { ": it wants `client_id` and `client_secret`" } else { "" };
+            return Err(format!("it has no page on which somebody could agree{instead}"));
+        };
         let says = |said: &Option<Vec<String>>, word: &str| said.iter().flatten().any(|said| said == word);
         if !says(&self.code_challenge_methods_supported, "S256") {
             return Err("it does not say that it checks who redeems a code (PKCE with S256)".to_owned());
@@ -116,7 +133,7 @@ impl Issuer {
         if self.response_types_supported.is_some() && !says(&self.response_types_supported, "code") {
             return Err("it gives no codes (`response_types_supported`)".to_owned());
         }
-        Ok(())
+        Ok(page)
     }
 }
 

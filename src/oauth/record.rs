@@ -30,7 +30,7 @@ pub(super) struct Record {
     pub(super) grant: Option<Grant>,
 }
 
-/// What a person has agreed to, and what mcpd was given for that.
+/// What a person has agreed to, or mcpd's own credentials are good for, and what it was given for that.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) issuer: String,
@@ -40,6 +40,9 @@ pub(super) struct Grant {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revocation_endpoint: Option<String>,
     pub(super) application: Application,
+    /// Whether it is mcpd's own, by its client credentials, and nobody has agreed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_own: bool,
     pub(super) scopes: Vec<String>,
     pub(super) access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +92,7 @@ impl Grant {
         if let Some(why) = &self.over {
             return Worth::Nothing(why.clone());
         }
-        let can_renew = self.refresh_token.is_some();
+        let can_renew = self.can_renew();
         if refused.is_some() && self.bearer().as_ref() == refused {
             return if can_renew {
                 Worth::Spent
@@ -106,6 +109,11 @@ impl Grant {
         }
     }
 
+    /// Whether another token can be had without a person.
+    pub(super) fn can_renew(&self) -> bool {
+        self.is_own || self.refresh_token.is_some()
+    }
+
     /// For how long its token is still good, in seconds, if it ends by itself.
     fn left(&self, now: u64) -> Option<u64> {
         self.expires_at.map(|end| end.saturating_sub(now))
@@ -118,8 +126,8 @@ impl Grant {
 
     /// From `now` until its token is to be renewed, if it can be.
     pub(super) fn due_in(&self, now: u64) -> Option<Duration> {
-        self.refresh_token.as_ref()?;
-        Some(Duration::from_secs(self.left(now)?.saturating_sub(self.margin())))
+        let left = self.left(now).filter(|_| self.can_renew())?;
+        Some(Duration::from_secs(left.saturating_sub(self.margin())))
     }
 
     /// Its token as a header.

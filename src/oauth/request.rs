@@ -1,7 +1,7 @@
 //! What is sent to an authorization server: the address of the page on which a person agrees, and the forms behind it. Pure but
 //! for chance.
 //!
-//! Source: OAuth 2.1, 4.1 and 4.3; RFC 7636 (PKCE); RFC 8707 (`resource`); RFC 7009 (revocation); RFC 7591 (registration).
+//! Source: OAuth 2.1, 4.1 to 4.3; RFC 7636 (PKCE); RFC 8707 (`resource`); RFC 7009 (revocation); RFC 7591 (registration).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -92,6 +92,13 @@ impl Form {
         Self::of(application, &[&[("grant_type", "authorization_code")], &pairs[..]].concat())
     }
 
+    /// Asks for a token for `application` itself.
+    pub(super) fn own(application: &Application, scopes: &[String], resource: &str) -> Self {
+        let (grant, scope) = (("grant_type", "client_credentials"), scopes.join(" "));
+        let pairs = [grant, ("resource", resource), ("scope", &scope)];
+        Self::of(application, if scopes.is_empty() { &pairs[..2] } else { &pairs })
+    }
+
     /// Renews a token.
     pub(super) fn refresh(application: &Application, token: &str, resource: &str) -> Self {
         let grant = ("grant_type", "refresh_token");
@@ -179,6 +186,11 @@ mod tests {
         let form = Form::refresh(&application(Method::Basic), "r", "https://a.org");
         assert_eq!(form.body, "grant_type=refresh_token&refresh_token=r&resource=https%3A%2F%2Fa.org");
         assert!(form.authorization.is_some_and(|header| header.is_sensitive()));
+        let form = Form::own(&application(Method::Basic), &["a".into(), "b".into()], "https://a.org");
+        assert_eq!(form.body, "grant_type=client_credentials&resource=https%3A%2F%2Fa.org&scope=a+b");
+        let form = Form::own(&application(Method::Post), &[], "https://a.org");
+        let body = "grant_type=client_credentials&resource=https%3A%2F%2Fa.org&client_id=me&client_secret=s";
+        assert_eq!((&*form.body, form.authorization), (body, None));
         let form = Form::revocation(&application(Method::None), "r", "refresh_token");
         assert_eq!(form.body, "token=r&token_type_hint=refresh_token&client_id=me");
         let body = registration("http://x", Method::None, &["a".into(), "b".into()]);

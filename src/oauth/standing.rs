@@ -7,7 +7,7 @@ use crate::moment;
 /// How the login of one server stands.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nobody has logged in.
+    /// Nobody has logged in, and mcpd has not either.
     Absent {
         /// Whether the server has said that somebody has to.
         is_wanted: bool,
@@ -27,6 +27,8 @@ pub(crate) struct Good {
     pub(crate) scopes: Vec<String>,
     /// In how many seconds its token ends, if that is known.
     pub(crate) expires_in: Option<u64>,
+    /// Whether it is mcpd's own.
+    pub(crate) is_own: bool,
     /// Whether it is renewed then without anybody.
     pub(crate) renews: bool,
 }
@@ -41,10 +43,11 @@ impl Login {
         Ok(match grant.worth(None, now) {
             Worth::Nothing(why) => Standing::Over(why),
             Worth::Good | Worth::Due | Worth::Spent => Standing::Good(Good {
+                renews: grant.can_renew(),
                 issuer: grant.issuer,
                 scopes: grant.scopes,
                 expires_in: grant.expires_at.map(|end| end.saturating_sub(now)),
-                renews: grant.refresh_token.is_some(),
+                is_own: grant.is_own,
             }),
         })
     }

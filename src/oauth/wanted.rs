@@ -1,5 +1,7 @@
 //! What a server wants before it lets mcpd in, and from whom: a person, or mcpd itself.
 
+use url::Url;
+
 use super::answer::Granted;
 use super::application::Application;
 use super::discovery::{self, Found};
@@ -8,8 +10,10 @@ use super::login::Login;
 use super::metadata::Issuer;
 use super::record::{Grant, Record};
 use super::scopes::{self, Offered};
+use super::web::told;
 use crate::config::{OAuthGrant, OAuthSettings};
 use crate::moment;
+use crate::net::origin;
 
 /// How mcpd comes to be let in at a server.
 pub(crate) enum Way {
@@ -66,16 +70,24 @@ impl Login {
         if !is_own(self.settings(), &found.issuer) {
             return Err(Failure::Refused(NOBODY.to_owned()));
         }
+        let kept = record.grant.as_ref();
+        if let Some(before) = kept.and_then(|kept| Url::parse(&kept.token_endpoint).ok())
+            && !origin::same(&before, &found.token)
+        {
+            // The secret is worth more than a token, and nobody is there who would see for whom it is.
+            let (before, now) = (told(&before), told(&found.token));
+            return Err(Failure::Refused(format!(
+                "it names {now} in the place of {before}, which has let mcpd in before"
+            )));
+        }
         let chosen = scopes::chosen(&Offered {
             configured: &self.settings().scopes,
             challenged: &challenge.scopes(),
             of_resource: &found.scopes,
             ..Offered::default()
         });
-        let mut scopes = match &record.grant {
-            Some(grant) if self.settings().scopes.is_empty() => grant.scopes.clone(),
-            _ => Vec::new(),
-        };
+        let before = kept.filter(|_| self.settings().scopes.is_empty());
+        let mut scopes = before.map(|grant| grant.scopes.clone()).unwrap_or_default();
         scopes::add(&mut scopes, &chosen);
         Ok(Wanted { found, scopes })
     }
@@ -121,8 +133,6 @@ fn is_own(settings: &OAuthSettings, issuer: &Issuer) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use url::Url;
-
     use super::*;
 
     #[test]

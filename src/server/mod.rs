@@ -77,6 +77,7 @@ pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
 pub use self::turn::Turns;
 use crate::config::DaemonConfig;
 pub use crate::net::client::Clients;
+pub use crate::oauth::Logins;
 
 /// Calls one instance may have unanswered. When there are so many, one more is refused with −31003, unless its agent has
 /// less than its equal part of them ([`share`]). The same holds for the bytes of those that it has not read yet, of which
@@ -135,8 +136,8 @@ pub struct Host {
     pub cache: Option<PathBuf>,
     /// Who speaks HTTP for them.
     pub clients: Clients,
-    /// Directory where logins are kept, as `mcpd login` leaves them. Without one no server is logged in to.
-    pub logins: Option<PathBuf>,
+    /// Logins, as `mcpd login` leaves them. Without any no server is logged in to.
+    pub logins: Option<Logins>,
     /// Whether there are agents that may be asked what servers ask. Without any they are told so.
     pub serves_agents: bool,
 }

@@ -18,7 +18,7 @@ impl ServerTask {
         let (name, logins) = (Arc::clone(&self.config.name), self.host.logins.clone());
         let connecting = async {
             let client = clients.get(remote).await?;
-            let login = logins.and_then(|directory| Login::of(&name, remote, client.clone(), directory));
+            let login = logins.and_then(|logins| Login::of(&name, remote, client.clone(), &logins));
             Http::new(remote, client, login, max).await
         };
         // Logging in has more state than all that comes behind it, and is done with it soon.

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::logs_in::world::World;
+use crate::support::http::Authorization;
 use crate::support::{Agent, Daemon, Setup, result, until};
 
 /// Of an authorization server that lets in programs only, and has nothing that is for persons.
@@ -116,16 +117,20 @@ fn a_token_of_its_own_is_asked_for_again_before_it_ends_and_when_it_is_refused()
         let life = |name: &str| kept["grant"][name].as_u64().expect("a number");
         (life("expires_at") - life("obtained_at") == 3600).then_some(())
     });
-    let before = asked(&world);
+    until("calls go on with it", || {
+        expect_call(&mut agent);
+        let last = world.front.http().requests().pop()?.header("authorization")?.to_owned();
+        last.ends_with(world.kept()["grant"]["access_token"].as_str()?).then_some(())
+    });
+    let calls = || daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
+    let before = (asked(&world), calls());
     world.authorization.take_tokens_back();
     expect_call(&mut agent);
-    assert_eq!(asked(&world), before + 1);
+    assert_eq!((asked(&world), calls()), (before.0 + 1, before.1 + 1));
     // The test's server gives refresh tokens to anybody, which nobody wants here.
     assert_eq!(world.authorization.asked("refresh_token"), 0);
     assert!(world.kept()["grant"]["refresh_token"].is_null());
     assert_eq!(daemon.row("tracker")["restarts"], 0);
-    let calls = daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
-    assert_eq!(calls, 2);
     agent.hang_up();
 }
 
@@ -250,4 +255,27 @@ fn a_login_of_another_kind_or_name_than_is_configured_does_not_count() {
     // A person's login from now on.
     Setup::with(world.front.server()).write(&world.place);
     wait_needs_login(&world.serve(), "nobody has logged in");
+}
+
+#[test]
+fn its_secret_goes_to_no_other_authorization_server_before_a_person_says_so() {
+    let world = world();
+    let daemon = world.serve();
+    assert_eq!(daemon.row("tracker")["state"], "ready");
+    let other = Authorization::start();
+    other.knows("machine", "machine's secret", "client_secret_basic");
+    other.habits(|habits| {
+        habits.methods = vec!["client_secret_basic"];
+        habits.metadata = for_programs();
+    });
+    world.front.instead(other.guard(&world.front.url()));
+    let mut agent = Agent::ready(&daemon);
+    let refused = agent.call("tracker__echo", &json!({"text": "x"}));
+    assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
+    wait_needs_login(&daemon, "which has let mcpd in before");
+    assert_eq!(other.asked("client_credentials"), 0);
+    let ran = world.run(&["login", "tracker"]).expect_code(0);
+    assert!(ran.stdout.ends_with("tracker: ready\n"), "{ran}");
+    expect_call(&mut agent);
+    agent.hang_up();
 }

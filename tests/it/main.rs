@@ -46,6 +46,7 @@ mod lists_tools;
 mod logs_calls;
 mod logs_floods;
 mod logs_in;
+mod logs_in_by_itself;
 mod logs_itself;
 mod negotiates;
 mod obeys_operators;

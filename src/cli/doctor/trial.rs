@@ -8,7 +8,7 @@ use tokio::time::timeout_at;
 
 use super::servers::{Told, Trial};
 use crate::config::{Launch, Limits, ServerConfig, Sharing, Start};
-use crate::daemon::login_directory;
+use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
 use crate::server::{Guard, Host, Turns};
 
@@ -27,7 +27,7 @@ pub(super) async fn run(
 ) -> Result<Vec<Told>, ManagerError> {
     let cwd = directory.and_then(Path::to_str);
     let tried = servers.iter().map(|server| tried(server, cwd));
-    let (turns, logins) = (Turns::new(at_once), login_directory());
+    let (turns, logins) = (Turns::new(at_once), daemon::logins());
     let host = Host { restarts: false, turns, logins, ..Host::new(Guard::available()) };
     let manager = Manager::start_with(Setup { host, ..Setup::default() }, tried)?;
     let begin = Instant::now();

@@ -25,6 +25,8 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    grant: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     scopes: Vec<String>,
@@ -79,6 +81,7 @@ async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
         server: name.to_owned(),
         login,
         reason: None,
+        grant: None,
         issuer: None,
         scopes: Vec::new(),
         expires_in_ms: None,
@@ -94,6 +97,7 @@ async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
     };
     match login.standing().await {
         Ok(Standing::Good(good)) => Row {
+            grant: Some(if good.is_own { "client_credentials" } else { "authorization_code" }),
             issuer: Some(good.issuer),
             scopes: good.scopes,
             expires_in_ms: good.expires_in.map(|seconds| seconds.saturating_mul(1000)),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use url::Url;
 
 use super::super::interpolate::{Template, Undefined};
-use super::super::launch::{AGENT_CWD, OAuth, OAuthSettings, Remote};
+use super::super::launch::{AGENT_CWD, Remote};
+use super::super::oauth::{OAuth, OAuthGrant, OAuthSettings};
 use super::super::sourced::{Sourced, values};
 use super::launch::{Filling, is_whole};
 
@@ -22,12 +23,13 @@ pub(in crate::config) struct RemoteDraft {
 #[derive(Debug)]
 pub(in crate::config) enum OAuthDraft {
     Off,
-    On(OAuthKeys),
+    On(Box<OAuthKeys>),
 }
 
 /// The keys of its table.
 #[derive(Debug, Default)]
 pub(in crate::config) struct OAuthKeys {
+    pub(in crate::config) grant: Option<Sourced<OAuthGrant>>,
     pub(in crate::config) client_id: Option<Sourced<Template>>,
     pub(in crate::config) client_secret: Option<Sourced<Template>>,
     pub(in crate::config) scopes: Vec<Sourced<String>>,
@@ -70,7 +72,8 @@ impl OAuthKeys {
         let client_secret = text(&self.client_secret, "has a `client_secret` that is none")?;
         client_secret.iter().for_each(|secret| filling.secrets.add(secret));
         let redirect_port = self.redirect_port.as_ref().map(|port| port.value);
-        Ok(OAuthSettings { client_id, client_secret, scopes: values(&self.scopes), redirect_port })
+        let grant = self.grant.as_ref().map(|grant| grant.value);
+        Ok(OAuthSettings { grant, client_id, client_secret, scopes: values(&self.scopes), redirect_port })
     }
 }
 

@@ -173,7 +173,7 @@ impl Reader<'_> {
     }
 
     /// The value that one of a few texts selects.
-    fn one_of<T: Copy>(&mut self, entry: &Entry, what: &str, choices: &[(&'static str, T)]) -> Option<T> {
+    pub(super) fn one_of<T: Copy>(&mut self, entry: &Entry, what: &str, choices: &[(&'static str, T)]) -> Option<T> {
         let text = self.string(&entry.node, &format!("`{}`", entry.key))?;
         self.choice(&entry.node, text, what, choices)
     }

@@ -6,6 +6,7 @@ use super::super::draft::{
     OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope, is_whole, url_complaint,
 };
 use super::super::interpolate::Template;
+use super::super::oauth::OAuthGrant;
 use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Problem, Value};
 use super::Reader;
@@ -83,12 +84,12 @@ impl Reader<'_> {
     pub(super) fn oauth(&mut self, server: &Entry, entry: &Entry) -> Option<Sourced<OAuthDraft>> {
         let draft = match &entry.node.value {
             Value::Bool(false) => OAuthDraft::Off,
-            Value::Bool(true) => OAuthDraft::On(OAuthKeys::default()),
+            Value::Bool(true) => OAuthDraft::On(Box::default()),
             Value::Table(entries) => {
                 let mut fields = Fields::new(format!("`[servers.{}.oauth]`", server.key), entries);
                 let keys = self.oauth_keys(&mut fields);
                 self.finish(fields);
-                OAuthDraft::On(keys)
+                OAuthDraft::On(Box::new(keys))
             }
             _ => {
                 let help = self.assignment("oauth", "{ client_id = \"…\" }");
@@ -106,11 +107,22 @@ impl Reader<'_> {
             let problem = Problem::new(secret.key_span.clone(), "`client_secret` without a `client_id`");
             self.error(problem.help("write the `client_id` that it goes with, or remove it"));
         }
+        let grant = fields.take("grant");
+        let grant = grant.and_then(|entry| Some((entry, self.one_of(entry, "`grant`", &OAuthGrant::ALL)?)));
+        if let Some((entry, OAuthGrant::ClientCredentials)) = grant
+            && (client_id.is_none() || secret.is_none())
+        {
+            let message = "`client_credentials` are a `client_id` and a `client_secret`, and one is missing";
+            let help = "write both, as the authorization server has given them to you";
+            self.error(Problem::new(entry.key_span.clone(), message).help(help));
+        }
+        let grant = grant.map(|(entry, grant)| self.sourced(&entry.node, grant));
         let scopes = fields.take("scopes").map(|entry| self.scopes(entry)).unwrap_or_default();
         let redirect_port = self.key(fields, "redirect_port", |reader, entry| {
             reader.integer(entry, PORTS, SOME_PORT).and_then(|port| u16::try_from(port).ok())
         });
-        OAuthKeys { client_id, client_secret: secret.and_then(|entry| self.credential(entry)), scopes, redirect_port }
+        let client_secret = secret.and_then(|entry| self.credential(entry));
+        OAuthKeys { grant, client_id, client_secret, scopes, redirect_port }
     }
 
     fn credential(&mut self, entry: &Entry) -> Option<Sourced<Template>> {

@@ -4,11 +4,12 @@ use super::super::draft::{
     Exposure, LaunchDraft, OAuthDraft, OAuthKeys, Patterns, ProgramDraft, RemoteDraft, ServerDraft, ServerRules,
 };
 use super::super::interpolate::Template;
+use super::super::oauth::OAuthGrant;
 use super::super::read::EXPOSED;
 use super::super::secret::{in_arguments, is_secret_value};
 use super::super::sourced::Sourced;
 use super::page::{Page, on_or_off, quoted};
-use super::show_settings;
+use super::{one_of, show_settings};
 use crate::kind::Kind;
 
 pub(super) fn show(server: &ServerDraft, page: &mut Page) {
@@ -50,7 +51,8 @@ fn show_oauth(oauth: &Sourced<OAuthDraft>, page: &mut Page) {
     match &oauth.value {
         OAuthDraft::Off => page.value("oauth", Some(oauth), None, |_| on_or_off(&false)),
         OAuthDraft::On(keys) => page.inner("oauth", |page| {
-            let OAuthKeys { client_id, client_secret, scopes, redirect_port } = keys;
+            let OAuthKeys { grant, client_id, client_secret, scopes, redirect_port } = &**keys;
+            page.value("grant", grant.as_ref(), None, |grant| one_of(&OAuthGrant::ALL, *grant));
             page.value("client_id", client_id.as_ref(), None, spelt);
             page.value("client_secret", client_secret.as_ref(), None, masked);
             show_list("scopes", scopes, |scope| quoted(scope), page);

@@ -80,14 +80,21 @@ fn a_server_is_named_as_itself_or_as_all_that_it_is_in() {
 }
 
 #[test]
-fn an_authorization_server_that_is_another_or_unsafe_is_refused() {
-    let good = Issuer { issuer: "https://b.org/t".into(), ..Issuer::assumed(&url("https://b.org/t")) };
-    assert_eq!(good.check(None), Ok(()));
-    assert_eq!(good.check(Some("https://b.org/t/")), Ok(()));
-    assert_eq!(good.token_endpoint, "https://b.org/token");
+fn an_authorization_server_is_the_one_that_was_named() {
+    let issuer = Issuer { issuer: "https://b.org/t".into(), ..Issuer::assumed(&url("https://b.org/t")) };
+    assert_eq!(issuer.token_endpoint, "https://b.org/token");
+    for (named, expected) in [("https://b.org/t", true), ("https://b.org/t/", true), ("https://b.org", false)] {
+        assert_eq!(issuer.is_of(named), expected, "{named}");
+    }
+}
+
+#[test]
+fn a_person_is_sent_only_to_where_a_code_is_safe() {
+    let good = Issuer::assumed(&url("https://b.org"));
+    assert_eq!(good.page(), Ok("https://b.org/authorize"));
     let told = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     for (issuer, expected) in [
-        (Issuer { issuer: "https://b.org".into(), ..good.clone() }, "its metadata is that of another"),
+        (Issuer { authorization_endpoint: None, ..good.clone() }, "it has no page"),
         (Issuer { code_challenge_methods_supported: None, ..good.clone() }, "it does not say that it checks"),
         (
             Issuer { code_challenge_methods_supported: told(&["plain"]), ..good.clone() },
@@ -95,10 +102,10 @@ fn an_authorization_server_that_is_another_or_unsafe_is_refused() {
         ),
         (Issuer { response_types_supported: told(&["token"]), ..good.clone() }, "it gives no codes"),
     ] {
-        let error = issuer.check(Some("https://b.org/t")).expect_err("refused");
+        let error = issuer.page().expect_err("refused");
         assert!(error.starts_with(expected), "{error}");
     }
-    assert_eq!(Issuer { response_types_supported: told(&["code"]), ..good }.check(None), Ok(()));
+    assert!(Issuer { response_types_supported: told(&["code"]), ..good }.page().is_ok());
 }
 
 #[test]

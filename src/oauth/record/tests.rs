@@ -10,6 +10,7 @@ fn grant() -> Grant {
         token_endpoint: "https://b.org/token".into(),
         revocation_endpoint: None,
         application: Application { id: "me".into(), secret: None, method: Method::None },
+        is_own: false,
         scopes: vec!["a".into()],
         access_token: "t1".into(),
         refresh_token: Some("r1".into()),
@@ -26,6 +27,7 @@ fn a_token_is_renewed_before_it_ends_and_nothing_is_asked_for_in_vain() {
     let other = bearer("t0");
     let fixed = Grant { refresh_token: None, ..grant() };
     let endless = Grant { expires_at: None, ..grant() };
+    let itself = Grant { is_own: true, ..fixed.clone() };
     let short = Grant { expires_at: Some(1010), ..grant() };
     for (grant, refused, now, expected) in [
         (grant(), None, 1000, Worth::Good),
@@ -43,6 +45,9 @@ fn a_token_is_renewed_before_it_ends_and_nothing_is_asked_for_in_vain() {
         (fixed, own.as_ref(), 1000, nothing("the server refuses its token, which cannot be renewed")),
         (endless.clone(), None, u64::MAX, Worth::Good),
         (endless, own.as_ref(), 1000, Worth::Spent),
+        (itself.clone(), None, 4540, Worth::Due),
+        (itself.clone(), None, 4600, Worth::Spent),
+        (itself, own.as_ref(), 1000, Worth::Spent),
         (grant().ended("gone".into()), None, 1000, nothing("gone")),
     ] {
         assert_eq!(grant.worth(refused, now), expected, "at {now}");
@@ -57,6 +62,7 @@ fn when_a_token_is_due_is_known_if_it_can_be_renewed() {
         (grant(), 4550, seconds(0)),
         (grant(), 9999, seconds(0)),
         (Grant { refresh_token: None, ..grant() }, 1000, None),
+        (Grant { refresh_token: None, is_own: true, ..grant() }, 1000, seconds(3540)),
         (Grant { expires_at: None, ..grant() }, 1000, None),
     ] {
         assert_eq!(grant.due_in(now), expected, "at {now}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
@@ -24,8 +24,6 @@ use crate::net::client::Client;
 use crate::oauth::Login;
 use crate::transport::{Arrival, Incoming, Outbox};
 
-/// How long the first message waits for a token that has to be renewed; a later one asks for it again.
-const RENEWED: Duration = Duration::from_secs(10);
 /// How long the end of the handshake waits for the stream of what the server says by itself.
 const ATTEND: Duration = Duration::from_secs(1);
 /// How long a request that was given up may still be answered before its connection is closed.
@@ -49,6 +47,8 @@ pub(crate) struct Http {
     running: FuturesUnordered<Abortable<BoxFuture<'static, ()>>>,
     /// Exchanges that have begun.
     begun: Source,
+    /// What has the next token made in time.
+    keeper: Option<AbortHandle>,
     /// Told when what came before it was taken.
     parting: Option<Parting>,
 }
@@ -60,15 +60,8 @@ impl Http {
     /// For a person, if its URL or its headers cannot be sent.
     pub(crate) async fn new(remote: &Remote, client: Client, login: Option<Login>, max: usize) -> Result<Self, String> {
         let mut place = Place::new(remote, client, login)?;
-        let mut keeper = None;
-        if let Some(login) = place.login().cloned()
-            // Without a token it is tried without: not every server asks for one.
-            && let Ok(Ok(token)) = timeout(RENEWED, login.token(None)).await
-        {
-            keeper = Some((login, token.refresh_at()));
-            place.set_token(token);
-        }
-        let http = Self {
+        let due = token::first(&mut place).await;
+        let mut http = Self {
             desk: Desk::new(place),
             phase: Phase::New,
             max,
@@ -76,12 +69,21 @@ impl Http {
             not_admitted: 0,
             running: FuturesUnordered::new(),
             begun: LISTENER,
+            keeper: None,
             parting: None,
         };
-        if let Some((login, due)) = keeper {
-            http.run(token::keep(http.desk.reporter(LISTENER), login, due));
-        }
+        http.keep_token(due);
         Ok(http)
+    }
+
+    /// Has the next token made when this one is due, if it ever is.
+    fn keep_token(&mut self, due: Option<Instant>) {
+        let login = self.desk.place().login().cloned();
+        let keep = |(login, due)| self.run(token::keep(self.desk.reporter(LISTENER), login, due));
+        let keeper = login.zip(due).map(keep);
+        if let Some(before) = std::mem::replace(&mut self.keeper, keeper) {
+            before.abort();
+        }
     }
 
     /// The line of this number in the outbox is a request with this id.
@@ -194,10 +196,13 @@ impl Http {
                     self.desk.change(|place| place.set_session(&session));
                 }
             }
-            News::Learnt(Learnt { token, url }) => self.desk.change(|place| {
-                token.into_iter().for_each(|token| place.set_token(token));
-                url.into_iter().for_each(|url| place.set_url(url));
-            }),
+            News::Learnt(Learnt { token, url }) => {
+                url.into_iter().for_each(|url| self.desk.change(|place| place.set_url(url)));
+                if let Some(token) = token {
+                    self.keep_token(token.refresh_at());
+                    self.desk.change(|place| place.set_token(token));
+                }
+            }
             News::Attended => {
                 if let Phase::Opened { initialized: Some(initialized) } = self.phase {
                     self.phase = Phase::Introducing { initialized, source: None };

@@ -1,7 +1,7 @@
 //! Servers that are reached at a URL.
 
 use super::*;
-use crate::config::{OAuth, Remote};
+use crate::config::{OAuth, OAuthGrant, Remote};
 
 fn remote(config: &ServerConfig) -> &Remote {
     match config.launch.as_ref().expect("defined") {
@@ -104,13 +104,15 @@ fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
 #[test]
 fn a_private_authority_and_a_login_are_said_beside_the_url() {
     let text = "[servers.a]\nurl = 'https://x'\nca_file = '~/${NAME}.pem'\n\
-        oauth = { client_id = '${NAME}', client_secret = '${TOKEN}', scopes = ['a', 'b:c'], redirect_port = 8080 }";
+        oauth = { client_id = '${NAME}', client_secret = '${TOKEN}', scopes = ['a', 'b:c'], redirect_port = 8080, \
+        grant = 'client_credentials' }";
     let server = server(text);
     let remote = remote(&server);
     assert_eq!(remote.ca_file.as_deref(), Some(Path::new("/home/u/value.pem")));
     let OAuth::On(oauth) = &remote.oauth else { panic!("it is on") };
     assert_eq!((oauth.client_id.as_deref(), oauth.client_secret.as_deref()), (Some("value"), Some("hunter2")));
     assert_eq!((&*oauth.scopes, oauth.redirect_port), (&["a".to_owned(), "b:c".to_owned()][..], Some(8080)));
+    assert_eq!(oauth.grant, Some(OAuthGrant::ClientCredentials));
     assert_eq!(remote.secrets.masked("a hunter2"), "a …");
     for (text, expected) in [("", OAuth::default()), ("oauth = true", OAuth::default()), ("oauth = false", OAuth::Off)]
     {
@@ -129,6 +131,11 @@ fn what_goes_with_a_url_is_checked_where_it_stands() {
         &["3:11 unknown key `client` in `[servers.a.oauth]` | did you mean `client_id`?"],
     );
     check("oauth = { client_secret = 'x' }", &["3:11 `client_secret` without a `client_id` | write the `client_id`…"]);
+    let one_is_missing =
+        ["3:11 `client_credentials` are a `client_id` and a `client_secret`, and one is missing | write both…"];
+    check("oauth = { grant = 'client_credentials' }", &one_is_missing);
+    check("oauth = { grant = 'client_credentials', client_id = 'x' }", &one_is_missing);
+    check("oauth = { grant = 'client_credential' }", &["3:19 `client_credential` is no `grant` | did you mean…"]);
     check("oauth = { client_id = '' }", &["3:23 `client_id` is empty, or has… | …"]);
     check(
         "oauth = { scopes = ['a b', '', 'ä'] }",

@@ -113,7 +113,7 @@ const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[profiles.p.prompts]", &["allow"]),
     ("[profiles.p.resources]", &["allow"]),
     ("[profiles.p]", &["allow", "max_name_length", "naming", "servers"]),
-    ("[servers.a.oauth]", &["client_id", "client_secret", "redirect_port", "scopes"]),
+    ("[servers.a.oauth]", &["client_id", "client_secret", "grant", "redirect_port", "scopes"]),
     ("[servers.a.prompts]", &["allow"]),
     ("[servers.a.resources]", &["allow"]),
     ("[servers.a]", &["allow", "ca_file", "command", "cwd", "memory_max", "oauth", "tasks_max", "url"]),

@@ -71,7 +71,7 @@ fn no_secret_is_shown() {
                 "[servers.a]\ncommand = '/${file:/secret}/x'\nargs = ['${file:/secret}', '--token=hunter2', '--api-key', 'hunter2', '-x']\n\
                  env = { A = 'hunter2', B = 'Bearer ${file:/secret}', C = '${NONE:-hunter2}', D = '${TOKEN}', E = '' }\ncwd = '/${TOKEN}'\n\
                  [servers.b]\nurl = 'https://x.org/hunter2hunter2'\nheaders = { Authorization = 'Bearer hunter2' }\nca_file = '~/ca.pem'\n\
-                 oauth = { client_id = 'me', client_secret = 'hunter2', scopes = ['a', 'b'], redirect_port = 80 }\n\
+                 oauth = { client_id = 'me', client_secret = 'hunter2', scopes = ['a', 'b'], redirect_port = 80, grant = 'client_credentials' }\n\
                  [servers.d]\nurl = 'https://x.org/'\noauth = false",
             ),
             ("/2.json", r#"{"mcpServers": {"c": {"command": "x", "env": {"K": "hunter2"}}}}"#),
@@ -95,6 +95,7 @@ fn no_secret_is_shown() {
         "client_secret = \"…\" # /1.toml:10",
         "scopes = [\"a\", \"b\"] # /1.toml:10",
         "redirect_port = 80 # /1.toml:10",
+        "grant = \"client_credentials\" # /1.toml:10",
         "oauth = false # /1.toml:13",
         "K = \"…\" # /2.json:1",
     ] {
@@ -167,7 +168,7 @@ log_arguments = true
 url = "http://x"
 headers = { A = "${TOKEN}" }
 ca_file = "~/ca"
-oauth = { client_id = "${NAME}", client_secret = "${TOKEN}", scopes = ["s", "t"], redirect_port = 9 }
+oauth = { client_id = "${NAME}", client_secret = "${TOKEN}", scopes = ["s", "t"], redirect_port = 9, grant = "authorization_code" }
 [servers.c]
 url = "http://y"
 oauth = false

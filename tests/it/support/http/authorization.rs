@@ -25,7 +25,7 @@ pub(crate) struct Habits {
     pub(crate) expires_in: Option<u64>,
     /// Gives what renews a token, and another each time.
     pub(crate) renews: bool,
-    /// Says this instead of renewing: status, body.
+    /// Says this instead of renewing, or of giving a program a token for itself: status, body.
     pub(crate) refuses_to_renew: Option<(u16, &'static str)>,
     /// Has people say no.
     pub(crate) denies: bool,
@@ -121,7 +121,7 @@ impl Authorization {
         self.state.given.lock().refresh_tokens.iter().cloned().collect()
     }
 
-    /// How often tokens were asked for in this way (`authorization_code`, `refresh_token`).
+    /// How often tokens were asked for in this way (`authorization_code`, `refresh_token`, `client_credentials`).
     pub(crate) fn asked(&self, grant: &str) -> usize {
         self.http.count(|request| request.path == "/token" && request.form()["grant_type"] == grant)
     }
@@ -241,6 +241,18 @@ impl State {
                     return Err("invalid_grant");
                 }
                 asked.get("scope").cloned()
+            }
+            "client_credentials" => {
+                if let Some((status, body)) = habits.refuses_to_renew {
+                    return Ok(Response::body("application/json", body).with_status(status));
+                }
+                if given.clients[&client]["client_secret"].is_null() {
+                    return Err("unauthorized_client");
+                }
+                if field("resource").is_empty() {
+                    return Err("invalid_target");
+                }
+                form.get("scope").cloned()
             }
             "refresh_token" => {
                 if let Some((status, body)) = habits.refuses_to_renew {

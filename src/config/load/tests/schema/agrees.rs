@@ -42,6 +42,9 @@ const REFUSED: &[&str] = &[
     "[servers.a]\nurl = 'https://x'\noauth = { client_id = '' }",
     "[servers.a]\nurl = 'https://x'\noauth = { client_secret = 'x' }",
     "[servers.a]\nurl = 'https://x'\noauth = { scopes = ['a b'] }",
+    "[servers.a]\nurl = 'https://x'\noauth = { grant = 'password' }",
+    "[servers.a]\nurl = 'https://x'\noauth = { grant = 'client_credentials' }",
+    "[servers.a]\nurl = 'https://x'\noauth = { grant = 'client_credentials', client_id = 'x' }",
     "[servers.a]\nurl = 'https://x'\noauth = { redirect_port = 0 }",
     "[servers.a]\nurl = 'https://x'\noauth = { redirect_port = 65536 }",
     "[servers.a]\nca_file = '/x'",
@@ -105,6 +108,9 @@ fn it_takes_what_the_reader_takes() {
         "[servers.a]\nurl = 'https://x'\n[servers.a.oauth]\nclient_id = 'https://y/z'\nclient_secret = '${HOME}'\nscopes = ['a:b']\n\
          redirect_port = 80"
             .to_owned(),
+        "[servers.a]\nurl = 'https://x'\noauth = { grant = 'client_credentials', client_id = 'x', client_secret = 'y' }"
+            .to_owned(),
+        "[servers.a]\nurl = 'https://x'\noauth = { grant = 'authorization_code' }".to_owned(),
     ]);
     let texts =
         texts.chain(["[profiles.p]\ndeny = ['*/x', 'a/file:///x']\nnaming = '{tool}'\nallow_uids = [0]".to_owned()]);

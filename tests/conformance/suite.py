@@ -1,4 +1,4 @@
-"""The conformance suite: both versions of it, and what they find."""
+"""The conformance suite: the versions of it that there are, what they have of which revision, and what they find."""
 
 import json
 import re
@@ -11,12 +11,31 @@ from pathlib import Path
 
 # As installed.
 VERSIONS = ("0.1", "0.2")
-# What has each test a server for what counts in the initialize era, and a client in its words, scenarios that were
-# written for a later one included: what they check of a login holds in any.
-SERVER_OPTIONS = {"0.1": [], "0.2": ["--requirements", "2025-11-25"]}
+# A client is tested in the words of what counts in the initialize era, with scenarios that were written for a later one
+# included: what they check of a login holds in any.
 CLIENT_OPTIONS = {"0.1": [], "0.2": ["--spec-version", "2025-11-25", "--force"]}
 # For a whole run, in seconds.
 PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What a version of the suite has of a revision of the protocol, for servers that speak the era."""
+
+    version: str
+    revision: str
+    era: str
+    options: tuple = ()
+
+    def __str__(self):
+        return f"{self.revision} of {self.version}"
+
+
+EDITIONS = (
+    Edition("0.1", "2025-11-25", "legacy"),
+    Edition("0.2", "2025-11-25", "legacy", ("--requirements", "2025-11-25")),
+    Edition("0.2", "2026-07-28", "modern", ("--requirements", "2026-07-28")),
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +51,7 @@ NOT_RUN = Outcome(frozenset(), ("it was not run to its end",))
 
 @dataclass(frozen=True)
 class Result:
-    """What became of all scenarios. `is_fine` if none failed that the version scores."""
+    """What became of all scenarios. `is_fine` if none failed that is scored."""
 
     scenarios: dict
     is_fine: bool
@@ -52,10 +71,10 @@ class Suite:
         self._results = installed / "results"
         [self._node] = self._modules.glob("node-linux-*/bin/node")
 
-    def run(self, version, url, name):
-        """Runs it against a server; `name` tells what it finds from what it found elsewhere."""
+    def run(self, edition, url, name):
+        """Runs one against a server; `name` tells what it finds from what it found elsewhere."""
         directory = self._empty(name)
-        status = self._conduct(version, directory, "server", "--url", url, *SERVER_OPTIONS[version])
+        status = self._conduct(edition.version, directory, "server", "--url", url, *edition.options)
         return Result(dict(map(_server_outcome, directory.glob("server-*"))), status == 0, directory / "log")
 
     def client_scenarios(self, version):

@@ -1,0 +1,42 @@
+"""What headers repeat of a message's body in the stateless era, and have to repeat truly.
+
+Source: MCP 2026-07-28, `basic/transports/streamable-http`.
+"""
+
+import base64
+import binascii
+
+RESERVED = "io.modelcontextprotocol/"
+# The param that `Mcp-Name` repeats.
+NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+def mismatch(headers, message):
+    """Which header does not say what the body does; nothing if all do."""
+    method, params = message.get("method"), message.get("params", {})
+    version = metadata(message).get(RESERVED + "protocolVersion", headers["MCP-Protocol-Version"])
+    expected = {"Mcp-Method": method, "MCP-Protocol-Version": version}
+    if method in NAMES:
+        expected["Mcp-Name"] = params.get(NAMES[method])
+    for name, value in expected.items():
+        if headers[name] is None or _decoded(headers[name].strip()) != value:
+            return f"{name} is {headers[name]!r}, and the body says {value!r}"
+    return None
+
+
+def metadata(message):
+    return message.get("params", {}).get("_meta", {})
+
+
+def lacks_metadata(request):
+    return any(RESERVED + name not in metadata(request) for name in ("protocolVersion", "clientCapabilities"))
+
+
+def _decoded(value):
+    """A header's value, which is in base64 where it would not fit into a header; `None` if that is no base64."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return base64.b64decode(value[9:-2], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None

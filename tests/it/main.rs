@@ -28,6 +28,7 @@ mod follows_its_model;
 mod follows_own_lists;
 mod goes_by_proxies;
 mod harness;
+mod harness_eras;
 mod harness_http;
 mod hygiene;
 mod imports;

@@ -1,7 +1,7 @@
 //! The harness: the real binary in a place of its own, agents that account for every message.
 //!
 //! `place` (directory, environment, tag) → `config` (what the daemon is told) → `daemon` (starts, stops) · `watch` (asks it) ·
-//! `user_manager` (has systemd start it) · `terminal` (a person's) · `agent` (a line client) · `shim` (the same through
+//! `user_manager` (has systemd start it) · `terminal` (a person's) · `agent` (a line client) · `modern` (one of the modern era) · `shim` (the same through
 //! `mcpd connect`) · `run` (a command to its end) · `processes` (what is
 //! alive) · `http` (servers that are reached by URL) · `wait` (never for a fixed time) · `say` (what is shown).
 
@@ -9,6 +9,7 @@ mod agent;
 mod config;
 mod daemon;
 pub(crate) mod http;
+mod modern;
 mod place;
 mod processes;
 mod run;
@@ -22,6 +23,7 @@ mod watch;
 pub(crate) use self::agent::{Agent, arguments, code, result};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::Daemon;
+pub(crate) use self::modern::{LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain};
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
 pub(crate) use self::processes::{Process, children, cpu_time, field, resident_kib, signal};
 pub(crate) use self::run::{Ran, run, wait_exit};

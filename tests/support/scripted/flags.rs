@@ -2,12 +2,58 @@
 
 use std::path::PathBuf;
 
+/// How it speaks.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+    /// In each as it is asked.
+    Both,
+}
+
+/// How it takes `server/discover`.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// As its era has it.
+    Served,
+    /// Without an answer.
+    Silent,
+    /// It ends.
+    Fatal,
+    /// With a result that is none.
+    Garbage,
+}
+
 /// A scripted MCP server.
 #[derive(clap::Parser, Clone, Debug)]
 pub(crate) struct Flags {
     /// Answer `initialize` after this many milliseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) init_delay: u64,
+    /// Speak as of this era.
+    #[arg(long, value_enum, default_value_t = Era::Legacy)]
+    pub(crate) era: Era,
+    /// A version of the modern era that it has.
+    #[arg(long, default_value = "2026-07-28")]
+    pub(crate) supports: Vec<String>,
+    /// Take `server/discover` so.
+    #[arg(long, value_enum, default_value_t = Probe::Served)]
+    pub(crate) probe: Probe,
+    /// Answer `server/discover` with an error of this code.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) discover_error: Option<i64>,
+    /// Answer `server/discover` after this many milliseconds.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) discover_delay: u64,
+    /// In the modern era, for how many milliseconds its lists and resources may be kept.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) ttl: u64,
+    /// In the modern era, for whom they may be kept.
+    #[arg(long, default_value = "private")]
+    pub(crate) cache_scope: String,
+    /// Refuse `subscriptions/listen`.
+    #[arg(long)]
+    pub(crate) no_listening: bool,
     /// Never answer `initialize`.
     #[arg(long)]
     pub(crate) init_never: bool,

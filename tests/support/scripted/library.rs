@@ -5,6 +5,11 @@ use std::path::Path;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::input::{self, Step};
+use super::modern::Asked;
+use super::server::Server;
+use super::wire::{error, response};
+
 /// What it declares: what it has in the file.
 pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
     let offered = read(file);
@@ -25,8 +30,22 @@ pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
     all
 }
 
+/// Answers what is asked of it, once it has been given what it needs for that.
+pub(crate) fn serve(server: &mut Server, request: &Asked, params: &Value) {
+    let file = server.flags.library.as_deref();
+    let rounds = file.filter(|_| request.is_modern()).and_then(|file| rounds(file, params));
+    let line = match rounds.map_or(Step::Complete, |rounds| input::step(&rounds, params)) {
+        Step::Refused(refusal) => refusal.line(request.id),
+        Step::Required(result) => response(request.id, &result),
+        Step::Complete => file
+            .and_then(|file| answer(file, request.method, request.params, server.flags.page_size))
+            .map_or_else(|| error(request.id, -32601, "Method not found", ""), |result| request.response(&result)),
+    };
+    server.output.line(&line);
+}
+
 /// The result for a method that the file has something for; a list comes in pages of so many, if there are to be any.
-pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>, page: usize) -> Option<String> {
+fn answer(file: &Path, method: &str, params: Option<&RawValue>, page: usize) -> Option<String> {
     let key = match method {
         "prompts/list" => "prompts",
         "resources/list" => "resources",
@@ -53,6 +72,12 @@ pub(crate) fn answer(file: &Path, method: &str, params: Option<&RawValue>, page:
     let next = if next < items.len() { format!(r#","nextCursor":"{next}""#) } else { String::new() };
     let items: Vec<_> = items.iter().skip(first).take(page).map(|item| item.get()).collect();
     Some(format!(r#"{{"{key}":[{}]{next}}}"#, items.join(",")))
+}
+
+/// What it takes to be given the prompt or resource asked for (JSON), which the file has under `rounds` by its name or URI.
+fn rounds(file: &Path, params: &Value) -> Option<String> {
+    let name = params["name"].as_str().or(params["uri"].as_str())?;
+    read(file)["rounds"].get(name).map(Value::to_string)
 }
 
 /// Whether this is one that the file has under `refused`.

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use serde_json::{Value, from_slice, from_str};
 
-use super::flags::Flags;
+use super::flags::{Era, Flags};
 use super::kin;
 use super::library;
+use super::listening::{self, Listening};
 use super::listing;
+use super::modern::{self, Asked, Manner};
 use super::tasks::{self, Tasks};
 use super::tools::{self, Call};
 use super::wire::{Message, Output, error, quoted, response};
@@ -34,8 +36,11 @@ pub(crate) struct Server {
     /// Calls that wait for the client's answer, by the id of the question.
     pub(crate) asked: HashMap<String, String>,
     pub(crate) tasks: Tasks,
+    pub(crate) listening: Listening,
     /// Set to leave the loop.
     pub(crate) leave: Option<ExitCode>,
+    /// The client has opened as in the legacy era.
+    initialized: bool,
     timers: BTreeMap<(Instant, u64), Later>,
     count: u64,
 }
@@ -45,8 +50,20 @@ impl Server {
         let built_in: &[&str] = if flags.bare { &[] } else { tools::BUILT_IN };
         let tools = built_in.iter().map(|name| (*name).to_owned()).chain(flags.tools.clone());
         let of_tasks = tasks::TOOLS.into_iter().filter(|_| flags.tasks).map(str::to_owned);
-        let (tools, asked, tasks) = (tools.chain(of_tasks).collect(), HashMap::new(), Tasks::default());
-        Self { flags, output, tools, asked, tasks, leave: None, timers: BTreeMap::new(), count: 0 }
+        let is_modern = flags.era != Era::Legacy && !flags.bare;
+        let of_era = tools::MODERN.into_iter().filter(|_| is_modern).map(str::to_owned);
+        Self {
+            tools: tools.chain(of_tasks).chain(of_era).collect(),
+            flags,
+            output,
+            asked: HashMap::new(),
+            tasks: Tasks::default(),
+            listening: Listening::default(),
+            leave: None,
+            initialized: false,
+            timers: BTreeMap::new(),
+            count: 0,
+        }
     }
 
     /// Serves until stdin ends or a call ends it.
@@ -77,7 +94,10 @@ impl Server {
     }
 
     pub(crate) fn list_changed(&mut self) {
-        self.output.notify("notifications/tools/list_changed", "{}");
+        if self.flags.era == Era::Legacy || self.initialized {
+            self.output.notify("notifications/tools/list_changed", "{}");
+        }
+        self.listening.list_changed(&mut self.output, "tools");
     }
 
     fn end(mut self) -> ExitCode {
@@ -119,10 +139,26 @@ impl Server {
         if self.flags.json_log {
             self.output.line(&format!(r#"{{"level":30,"id":{id},"msg":"request"}}"#));
         }
-        match method {
-            "initialize" => self.initialize(id, params),
+        let asked = value(params);
+        let manner = modern::manner(&self.flags, method, &asked);
+        if method == "server/discover" {
+            modern::discover(self, id, &manner);
+            return self.register_later();
+        }
+        let head = match manner {
+            Manner::Refused(refusal) => return self.output.line(&refusal.line(id)),
+            Manner::Legacy => String::new(),
+            Manner::Modern => modern::head(&self.flags, method),
+        };
+        self.serve_request(&Asked { id, method, params, head }, &asked);
+    }
+
+    fn serve_request(&mut self, request: &Asked, params: &Value) {
+        let (id, legacy) = (request.id, !request.is_modern());
+        match request.method {
+            "initialize" if legacy => self.initialize(id, params),
             "ping" if self.flags.no_pings => {}
-            "ping" => self.output.line(&response(id, "{}")),
+            "ping" if legacy => self.output.line(&response(id, "{}")),
             "tools/list" if self.flags.list_errors > 0 => {
                 self.flags.list_errors -= 1;
                 self.output.line(&error(id, -32603, "not yet", ""));
@@ -131,43 +167,51 @@ impl Server {
                 if self.flags.announce_on_list {
                     self.list_changed();
                 }
-                let page = listing::page(self, &value(params));
-                self.output.line(&response(id, &page));
+                let page = listing::page(self, params);
+                self.output.line(&request.response(&page));
             }
-            "tools/call" => match Call::read(id, params) {
-                Some(call) => match &value(params)["task"] {
+            "tools/call" => match Call::read(id, request.params, &request.head) {
+                Some(call) => match &params["task"] {
                     Value::Null => tools::call(self, &call),
-                    task if self.flags.tasks => tasks::create(self, &call, &task["ttl"]),
+                    task if self.flags.tasks && legacy => tasks::create(self, &call, &task["ttl"]),
                     _ => tools::call(self, &call),
                 },
                 None => self.output.line(&error(id, -32602, "params without a name", "")),
             },
-            "tasks/get" | "tasks/cancel" | "tasks/result" if self.flags.tasks => {
-                tasks::request(self, method, id, &value(params));
+            "tasks/get" | "tasks/cancel" | "tasks/result" if self.flags.tasks && legacy => {
+                tasks::request(self, request.method, id, params);
             }
-            _ => {
-                let file = self.flags.library.as_deref();
-                let answer = file.and_then(|file| library::answer(file, method, params, self.flags.page_size));
-                let line = answer.map(|result| response(id, &result));
-                self.output.line(&line.unwrap_or_else(|| error(id, -32601, "Method not found", "")));
-            }
+            "subscriptions/listen" if !legacy && !self.flags.no_listening => listening::open(self, id, params),
+            _ => library::serve(self, request, params),
         }
     }
 
-    fn initialize(&mut self, id: &str, params: Option<&RawValue>) {
-        if self.flags.init_never {
-            return;
+    fn register_later(&mut self) {
+        if let Some(ms) = self.flags.late_tools {
+            self.after(ms, Later::Register);
         }
-        let asked = value(params)["protocolVersion"].as_str().unwrap_or_default().to_owned();
-        let version = quoted(self.flags.protocol.as_ref().unwrap_or(&asked));
+    }
+
+    /// The members of what it declares as of this era.
+    pub(crate) fn capabilities(&self, era: Era) -> String {
         let mut capabilities = self.flags.library.as_deref().map(library::capabilities).unwrap_or_default();
         if !self.flags.no_tools_capability {
             capabilities.push(r#""tools":{"listChanged":true}"#);
         }
-        if self.flags.tasks {
+        if self.flags.tasks && era == Era::Legacy {
             capabilities.push(tasks::capability(!self.flags.no_task_cancel));
         }
-        let capabilities = capabilities.join(",");
+        capabilities.join(",")
+    }
+
+    fn initialize(&mut self, id: &str, params: &Value) {
+        if self.flags.init_never {
+            return;
+        }
+        self.initialized = true;
+        let asked = params["protocolVersion"].as_str().unwrap_or_default().to_owned();
+        let version = quoted(self.flags.protocol.as_ref().unwrap_or(&asked));
+        let capabilities = self.capabilities(Era::Legacy);
         let software = quoted(&self.flags.software);
         let instructions = self.flags.instructions.as_deref();
         let instructions = instructions.map(|text| format!(r#","instructions":{}"#, quoted(text))).unwrap_or_default();
@@ -186,12 +230,11 @@ impl Server {
                     let line = format!(r#"{{"jsonrpc":"2.0","id":"at start","method":{}}}"#, quoted(method));
                     self.output.line(&line);
                 }
-                if let Some(ms) = self.flags.late_tools {
-                    self.after(ms, Later::Register);
-                }
+                self.register_later();
             }
             "notifications/cancelled" => {
                 let cancelled = value(params)["requestId"].to_string();
+                self.listening.cancel(&cancelled);
                 self.timers.retain(|_, later| match later {
                     Later::Answer { call, stubborn, .. } => *stubborn || *call != cancelled,
                     Later::Register | Later::Finish { .. } => true,

@@ -11,7 +11,7 @@ use serde_json::{Value, from_str};
 
 use super::server::{Later, Server};
 use super::wire::{error, quoted, response};
-use super::{introspect, kin, tasks};
+use super::{input, introspect, kin, listening, modern, tasks};
 
 /// The tools listed unless `--bare` is given, in this order.
 pub(crate) const BUILT_IN: &[&str] = &[
@@ -42,23 +42,29 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "run",
 ];
 
+/// Those that a server of the modern era has beside them.
+pub(crate) const MODERN: [&str; 4] = ["need_input", "log", "touch", "end_listening"];
+
 /// One `tools/call`, with the raw text it came in.
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    params: String,
-    progress_token: String,
+    pub(crate) params: String,
+    /// What its result begins with, and its comma.
+    head: String,
+    pub(crate) meta: Value,
     pub(crate) arguments: Value,
 }
 
 impl Call {
-    pub(crate) fn read(id: &str, params: Option<&RawValue>) -> Option<Self> {
+    pub(crate) fn read(id: &str, params: Option<&RawValue>, head: &str) -> Option<Self> {
         let params = params?.get().to_owned();
         let value: Value = from_str(&params).ok()?;
         Some(Self {
             id: id.to_owned(),
             name: value["name"].as_str()?.to_owned(),
-            progress_token: value["_meta"]["progressToken"].to_string(),
+            head: head.to_owned(),
+            meta: value["_meta"].clone(),
             arguments: value["arguments"].clone(),
             params,
         })
@@ -72,21 +78,34 @@ impl Call {
         self.arguments[key].as_str().unwrap_or_default()
     }
 
+    pub(crate) fn is_modern(&self) -> bool {
+        !self.head.is_empty()
+    }
+
     /// An argument byte for byte.
-    fn raw_argument(&self, key: &str) -> Option<String> {
+    pub(crate) fn raw_argument(&self, key: &str) -> Option<String> {
         let params: BTreeMap<String, Box<RawValue>> = from_str(&self.params).ok()?;
         let arguments: BTreeMap<String, Box<RawValue>> = from_str(params.get("arguments")?.get()).ok()?;
         Some(arguments.get(key)?.get().to_owned())
     }
 
-    fn names(&self, key: &str) -> Vec<String> {
+    pub(crate) fn names(&self, key: &str) -> Vec<String> {
         let names = self.arguments[key].as_array().into_iter().flatten();
         names.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
     /// The parameters as they came, byte for byte, who answered, and as much filler as `pad` says.
     pub(crate) fn echo(&self) -> String {
-        structured(&self.id, &self.echo_content())
+        self.structured(&self.echo_content())
+    }
+
+    /// An answer whose structured content is `content`.
+    fn structured(&self, content: &str) -> String {
+        self.response(&format!(r#"{{"content":[],"structuredContent":{content}}}"#))
+    }
+
+    fn response(&self, result: &str) -> String {
+        response(&self.id, &modern::with_head(&self.head, result))
     }
 
     pub(crate) fn echo_content(&self) -> String {
@@ -108,7 +127,7 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
     let id = &call.id;
     match call.name.as_str() {
         "sleep" => sleep(server, call),
-        "big" => server.output.line(&structured(id, &quoted(&"x".repeat(call.number("bytes") as usize)))),
+        "big" => server.output.line(&call.structured(&quoted(&"x".repeat(call.number("bytes") as usize)))),
         "die" => die(server, call),
         "raw" => raw(server, call),
         "dribble" => server.output.dribble(&call.echo()),
@@ -126,13 +145,17 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "wrong_id_reply" => wrong_id_reply(server, call),
         "progress" => progress(server, call),
         "fail" => fail(server, call),
-        "refuse" => server.output.line(&response(id, r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#)),
+        "refuse" => server.output.line(&call.response(r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#)),
         "invalid_utf8" => {
             server.output.raw(&[br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), b",\"result\":\"\xff\xfe\"}\n"].concat());
         }
+        "need_input" if call.is_modern() => input::tool(server, call),
+        "log" if call.is_modern() => modern::log(server, call),
+        "touch" => listening::touch(server, call),
+        "end_listening" => listening::end(server, call),
         "finish_task" | "forget_task" if server.flags.tasks => tasks::tool(server, call),
         name => match introspect::report(name, &call.arguments) {
-            Some(report) => server.output.line(&structured(id, &report.to_string())),
+            Some(report) => server.output.line(&call.structured(&report.to_string())),
             None if server.tools.contains(&call.name) => server.output.line(&call.echo()),
             None => server.output.line(&error(id, -32602, "the scripted server has no such tool", "")),
         },
@@ -235,7 +258,8 @@ fn progress(server: &mut Server, call: &Call) {
     let (n, every) = (call.number("n"), call.number("every"));
     let message = call.arguments.get("message").map(|message| format!(r#","message":{message}"#)).unwrap_or_default();
     for step in 1..=n {
-        let params = format!(r#"{{"progressToken":{},"progress":{step},"total":{n}{message}}}"#, call.progress_token);
+        let params =
+            format!(r#"{{"progressToken":{},"progress":{step},"total":{n}{message}}}"#, call.meta["progressToken"]);
         let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
         server.after(every * step, Later::Answer { call: call.id.clone(), line, stubborn: false });
     }

@@ -1,0 +1,77 @@
+//! `subscriptions/listen`: who is told what, until it is cancelled, or ended by a tool.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::modern::SUBSCRIPTION;
+use super::server::Server;
+use super::tools::Call;
+use super::wire::{Output, response};
+
+/// What each open request asked for, by its id as JSON.
+#[derive(Default)]
+pub(crate) struct Listening(BTreeMap<String, Value>);
+
+impl Listening {
+    /// The client wants no more of it.
+    pub(crate) fn cancel(&mut self, id: &str) {
+        self.0.remove(id);
+    }
+
+    /// Tells those who have asked for `kind` of changed lists.
+    pub(crate) fn list_changed(&self, output: &mut Output, kind: &str) {
+        let (key, method) = (format!("{kind}ListChanged"), format!("notifications/{kind}/list_changed"));
+        for (id, _) in self.0.iter().filter(|(_, wanted)| wanted[&key] == true) {
+            output.notify(&method, &format!("{{{}}}", meta(id)));
+        }
+    }
+
+    fn updated(&self, output: &mut Output, uri: &Value) {
+        let wants = |wanted: &Value| wanted["resourceSubscriptions"].as_array().is_some_and(|uris| uris.contains(uri));
+        for (id, _) in self.0.iter().filter(|(_, wanted)| wants(wanted)) {
+            // What a careless relay alters comes first.
+            output.notify("notifications/resources/updated", &format!(r#"{{"zeta":1.10,{},"uri":{uri}}}"#, meta(id)));
+        }
+    }
+}
+
+fn meta(id: &str) -> String {
+    format!(r#""_meta":{{"{SUBSCRIPTION}":{id}}}"#)
+}
+
+/// Opens one, and acknowledges what of it the server has.
+///
+/// Source: MCP 2026-07-28, `subscriptions/listen`.
+pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
+    let asked = params["notifications"].as_object().cloned().unwrap_or_default();
+    let library = server.flags.library.is_some();
+    let granted: Map<_, _> = asked.into_iter().filter(|(key, _)| library || key == "toolsListChanged").collect();
+    let granted = Value::Object(granted);
+    let acknowledged = format!(r#"{{{},"notifications":{granted}}}"#, meta(id));
+    server.output.notify("notifications/subscriptions/acknowledged", &acknowledged);
+    server.listening.0.insert(id.to_owned(), granted);
+}
+
+/// The tool `touch`: says that the `lists` and the resources at `uris` have changed.
+pub(crate) fn touch(server: &mut Server, call: &Call) {
+    for kind in call.names("lists") {
+        server.listening.list_changed(&mut server.output, &kind);
+    }
+    for uri in call.names("uris") {
+        server.listening.updated(&mut server.output, &Value::from(uri));
+    }
+    server.output.line(&call.echo());
+}
+
+/// The tool `end_listening`: ends all in the way `how`: by `cancelled`, or else by results.
+pub(crate) fn end(server: &mut Server, call: &Call) {
+    for (id, _) in std::mem::take(&mut server.listening.0) {
+        if call.arguments["how"] == "cancelled" {
+            server.output.notify("notifications/cancelled", &format!(r#"{{"requestId":{id}}}"#));
+        } else {
+            server.output.line(&response(&id, &format!(r#"{{"resultType":"complete",{}}}"#, meta(&id))));
+        }
+    }
+    server.output.line(&call.echo());
+}

@@ -1,0 +1,147 @@
+//! The modern era (2026-07-28): what a request has to say of itself, how it is answered, and `server/discover`.
+
+use std::process::ExitCode;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::flags::{Era, Flags, Probe};
+use super::server::{Later, Server};
+use super::tools::Call;
+use super::wire::{error, quoted, response};
+
+pub(crate) const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
+pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(crate) const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// What the modern era has no more.
+const GONE: [&str; 8] = [
+    "initialize",
+    "ping",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/list",
+    "tasks/result",
+    "roots/list",
+];
+/// What answers to be kept for a while have to say how long for.
+const KEPT: [&str; 6] =
+    ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
+
+/// As what a request is taken.
+pub(crate) enum Manner {
+    Legacy,
+    Modern,
+    Refused(Refusal),
+}
+
+/// An error to be answered.
+pub(crate) struct Refusal {
+    pub(crate) code: i64,
+    pub(crate) message: &'static str,
+    pub(crate) data: Value,
+}
+
+impl Refusal {
+    pub(crate) fn line(&self, id: &str) -> String {
+        let data = if self.data.is_null() { String::new() } else { format!(r#","data":{}"#, self.data) };
+        error(id, self.code, self.message, &data)
+    }
+}
+
+/// As what a request is to be taken.
+///
+/// Source: MCP 2026-07-28, `basic`, "`_meta`", and `basic/versioning`.
+pub(crate) fn manner(flags: &Flags, method: &str, params: &Value) -> Manner {
+    let (meta, refused) = (&params["_meta"], |code, message, data| Manner::Refused(Refusal { code, message, data }));
+    let unsupported = |requested: &Value| {
+        let data = json!({"supported": flags.supports, "requested": requested});
+        refused(-32022, "Unsupported protocol version", data)
+    };
+    match (flags.era, &meta[PROTOCOL]) {
+        (Era::Legacy, _) | (Era::Both, Value::Null) => Manner::Legacy,
+        (Era::Modern, Value::Null) if method == "initialize" => unsupported(&params["protocolVersion"]),
+        (_, Value::String(version)) if !flags.supports.contains(version) => unsupported(&json!(version)),
+        (_, Value::String(_)) if !meta[CAPABILITIES].is_object() => refused(-32602, "no capabilities", Value::Null),
+        (_, Value::String(_)) if GONE.contains(&method) => refused(-32601, "Method not found", Value::Null),
+        (_, Value::String(_)) => Manner::Modern,
+        _ => refused(-32602, "no protocol version", Value::Null),
+    }
+}
+
+/// The members that each result of the modern era begins with, with a comma after them.
+pub(crate) fn head(flags: &Flags, method: &str) -> String {
+    let software = quoted(&flags.software);
+    let kept = if KEPT.contains(&method) {
+        format!(r#""ttlMs":{},"cacheScope":{},"#, flags.ttl, quoted(&flags.cache_scope))
+    } else {
+        String::new()
+    };
+    let who = format!(r#""_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":{software},"version":"1.0"}}}}"#);
+    format!(r#""resultType":"complete",{kept}{who},"#)
+}
+
+/// A result with `head` at its beginning.
+pub(crate) fn with_head(head: &str, result: &str) -> String {
+    match result.strip_prefix('{') {
+        Some("}") => format!("{{{}}}", head.trim_end_matches(',')),
+        Some(rest) => format!("{{{head}{rest}"),
+        None => result.to_owned(),
+    }
+}
+
+/// One request, and how it is to be answered.
+pub(crate) struct Asked<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) params: Option<&'a RawValue>,
+    /// What each result begins with, and its comma.
+    pub(crate) head: String,
+}
+
+impl Asked<'_> {
+    pub(crate) fn is_modern(&self) -> bool {
+        !self.head.is_empty()
+    }
+
+    pub(crate) fn response(&self, result: &str) -> String {
+        response(self.id, &with_head(&self.head, result))
+    }
+}
+
+/// Answers `server/discover`, or does what the flags say instead.
+pub(crate) fn discover(server: &mut Server, id: &str, manner: &Manner) {
+    let line = match (server.flags.probe, server.flags.discover_error, manner) {
+        (Probe::Silent, ..) => return,
+        (Probe::Fatal, ..) => return server.leave = Some(ExitCode::FAILURE),
+        (Probe::Garbage, ..) => response(id, "7"),
+        (_, Some(code), _) => error(id, code, "not like that", ""),
+        (_, None, Manner::Refused(refusal)) => refusal.line(id),
+        (_, None, Manner::Legacy) => error(id, -32601, "Method not found", ""),
+        (_, None, Manner::Modern) => response(id, &with_head(&head(&server.flags, "server/discover"), &found(server))),
+    };
+    server.after(server.flags.discover_delay, Later::Answer { call: id.to_owned(), line, stubborn: true });
+}
+
+fn found(server: &Server) -> String {
+    let (versions, capabilities) = (json!(server.flags.supports), server.capabilities(Era::Modern));
+    let instructions = server.flags.instructions.as_deref();
+    let instructions = instructions.map(|text| format!(r#","instructions":{}"#, quoted(text))).unwrap_or_default();
+    format!(r#"{{"supportedVersions":{versions},"capabilities":{{{capabilities}}}{instructions},"x-vendor":1.10}}"#)
+}
+
+/// The levels of log messages, the least severe first.
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// The tool `log`: says each of `messages` (`level`, `data`) that is as severe as the call asks for.
+pub(crate) fn log(server: &mut Server, call: &Call) {
+    let rank = |level: &Value| LEVELS.iter().position(|known| *level == *known);
+    let least = rank(&call.meta[LEVEL]);
+    let messages = call.arguments["messages"].as_array().into_iter().flatten();
+    for message in messages.filter(|message| least.is_some() && rank(&message["level"]) >= least) {
+        server.output.notify("notifications/message", &message.to_string());
+    }
+    server.output.line(&call.echo());
+}

@@ -20,6 +20,7 @@ pub mod report;
 mod ring;
 pub(crate) mod span;
 pub(crate) mod text;
+mod trace;
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -37,7 +37,7 @@ impl ServerHandle {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
         let (to, mut answers) = ReplySender::channel(Arc::default());
-        let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id));
+        let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
         let reply = Reply::new(key, &id, self.name(), &to);
         let mut unanswered = Unanswered::new(self, key, span);
         self.call(Box::new(Call {

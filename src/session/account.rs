@@ -56,7 +56,7 @@ impl Session {
             return Account::new(asked, None, Span::none(), None);
         }
         let arguments = if server.config.log_arguments { asked.arguments() } else { None };
-        let span = span::open(Some(server.handle.name()), &route.name, Some(self.setup.number), &asked.id);
+        let span = span::open(Some(server.handle.name()), &route.name, Some(self.setup.number), &asked.id, &asked.line);
         Account::new(asked, Some(Arc::clone(&route.name)), span, arguments.map(|raw| text::arguments(&raw)))
     }
 
@@ -85,7 +85,7 @@ impl Session {
             return;
         }
         let tool = text::unknown_tool(&asked.key);
-        let span = span::open(None, &tool, Some(self.setup.number), &asked.id);
+        let span = span::open(None, &tool, Some(self.setup.number), &asked.id, &asked.line);
         self.tell_of(Account::new(asked, Some(tool), span, None), None, outcome, reply_bytes);
     }
 

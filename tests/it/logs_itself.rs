@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, until};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, result, until};
 
 const CANARY: &str = "canary-51c0";
 
@@ -74,6 +74,22 @@ fn json_lines_are_json_and_keep_the_fields_of_a_call() {
     for line in daemon.log().lines() {
         serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("no JSON ({error}): {line}"));
     }
+}
+
+#[test]
+fn a_call_is_logged_with_the_trace_that_its_agent_makes_it_in() {
+    let daemon = Setup::with(Server::named("a")).option("--log=debug").option("--log-format=json").start();
+    let mut agent = Agent::ready(&daemon);
+    let traced = |parent: &str| json!({"traceparent": parent, "tracestate": "v=1", "baggage": "user=7"});
+    for meta in [traced("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"), traced("none"), json!({})] {
+        let answer = agent.request("tools/call", &json!({"name": "a__echo", "arguments": {}, "_meta": meta}));
+        assert_eq!(result(&answer)["structuredContent"]["params"]["_meta"], meta);
+    }
+    let lines = until("all calls are logged", || Some(ends(&daemon)).filter(|lines| lines.len() == 3));
+    let spans = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["span"].clone());
+    let found: Vec<_> = spans.map(|span| (span["trace_id"].clone(), span["parent_id"].clone())).collect();
+    let told = (json!("0af7651916cd43dd8448eb211c80319c"), json!("00f067aa0ba902b7"));
+    assert_eq!(found, [told, Default::default(), Default::default()]);
 }
 
 #[test]

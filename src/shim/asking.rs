@@ -1,9 +1,11 @@
 //! What a line of the agent asks, and what comes of it once it was answered well. Pure.
 //!
-//! Source: MCP 2025-11-25, `basic/lifecycle`, `server/resources`, `server/utilities/logging`; batches: 2025-03-26, `basic`.
+//! Source: MCP 2025-11-25, `basic/lifecycle`, `server/resources`, `server/utilities/logging`; batches: 2025-03-26, `basic`;
+//! MCP 2026-07-28, `basic` and `basic/patterns/subscriptions`.
 
 use bytes::Bytes;
 
+use super::modern;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Malformed, Message};
@@ -38,6 +40,10 @@ pub(super) enum Effect {
     Subscribed(Bytes),
     /// It has no more.
     Unsubscribed(Bytes),
+    /// It knows who serves it; of the modern era.
+    Discovered,
+    /// It listens until that is over, and is not answered before; of the modern era.
+    Listening,
 }
 
 impl Asking {
@@ -64,6 +70,14 @@ impl Asking {
     /// Whether it is the agent's introduction, which cannot be given up (MCP 2025-11-25, `basic/utilities/cancellation`).
     pub(super) fn introduces(&self) -> bool {
         self.asked.iter().any(|asked| asked.effect == Effect::Introduced)
+    }
+
+    /// The id of the request, if it listens. One in a batch ends with its batch.
+    pub(super) fn listens(&self) -> Option<&Bytes> {
+        match &self.asked[..] {
+            [Asked { id, effect: Effect::Listening }] if !self.is_batch => Some(id),
+            _ => None,
+        }
     }
 
     /// One request, as it is known by its id alone.
@@ -132,6 +146,8 @@ impl Effect {
             b"logging/setLevel" => member("level").map_or(Self::Plain, Self::Level),
             b"resources/subscribe" => member("uri").map_or(Self::Plain, Self::Subscribed),
             b"resources/unsubscribe" => member("uri").map_or(Self::Plain, Self::Unsubscribed),
+            b"server/discover" => Self::Discovered,
+            b"subscriptions/listen" if modern::is(params) => Self::Listening,
             _ => Self::Plain,
         }
     }
@@ -173,6 +189,11 @@ mod tests {
                 Some(("1", Effect::Level(bytes(r#""info""#)))),
             ),
             (r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel"}"#, Some(("1", Effect::Plain))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}"#, Some(("1", Effect::Plain))),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"v"}}}"#,
+                Some(("1", Effect::Listening)),
+            ),
             (r#"{"id":7,"method":"ping"}"#, Some(("7", Effect::Plain))),
             (r#"{"jsonrpc":"2.0","method":"ping"}"#, None),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None),

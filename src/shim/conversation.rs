@@ -1,10 +1,13 @@
 //! One agent's conversation with one daemon after another. Pure: lines in, lines out, and the time is told to it.
 //!
 //! Lives here: what becomes of a line of the agent; [`daemon`] has what becomes of one of the daemon's, [`changing`] what is done
-//! when a daemon comes or goes.
+//! when a daemon comes or goes, [`listening`] what is done for requests that stay open, [`long`] what
+//! becomes of lines that are too long to be kept.
 
 mod changing;
 mod daemon;
+mod listening;
+mod long;
 #[cfg(test)]
 mod tests;
 
@@ -13,18 +16,20 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::json;
 
+use self::long::Long;
 use super::asking::{Asking, Effect};
 use super::greeting::{Own, marked, message};
 use super::held::Held;
 use super::lines::Piece;
+use super::listens::Listens;
 use super::memory::{Introduction, Memory};
+use super::modern;
 use super::renewal::Renewal;
 use super::unanswered::Unanswered;
 use crate::era;
-use crate::jsonrpc::codec::Oversized;
+use crate::jsonrpc::Message;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::{Message, oversize};
 use crate::transport::{Incoming, Outbox};
 
 /// When more bytes wait for one side, the other is not read from.
@@ -56,16 +61,6 @@ pub(super) enum Stage {
     Over(String),
 }
 
-/// What becomes of a line that is passed on before its end has come.
-#[derive(Debug, PartialEq)]
-enum Long {
-    Passed,
-    /// There was nobody to pass it to.
-    Refused,
-    /// Whom it was passed to has gone.
-    Lost,
-}
-
 /// The whole of it.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -78,6 +73,7 @@ pub(super) struct Conversation {
     memory: Memory,
     unanswered: Unanswered,
     held: Held,
+    listens: Listens,
     renewal: Renewal,
     long: Option<Long>,
     /// The version that was told of last.
@@ -98,6 +94,7 @@ impl Conversation {
             memory: Memory::default(),
             unanswered: Unanswered::default(),
             held: Held::default(),
+            listens: Listens::default(),
             renewal: Renewal::new(nonce),
             long: None,
             told_version: None,
@@ -139,13 +136,16 @@ impl Conversation {
 
     /// When [`Conversation::expire`] has something to do.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.held.due()
+        self.held.due().into_iter().chain(self.listens.due()).min()
     }
 
-    /// Refuses what has waited for too long.
+    /// Refuses what has waited for too long, and tells what was kept back for too long.
     pub(super) fn expire(&mut self, now: Instant) {
         for asking in self.held.overdue(now) {
             self.refuse(&asking, &unavailable("mcpd did not come back within 10 s"));
+        }
+        for end in self.listens.overdue(now) {
+            self.to_agent.push(end);
         }
     }
 
@@ -154,13 +154,18 @@ impl Conversation {
         let may_batch = self.may_batch();
         let asking = Asking::of(&incoming, may_batch);
         match &incoming {
-            Incoming::Message { message: Message::Request { id, method, .. }, .. }
-                if method[..] == *b"ping" && self.stage != Stage::Live && self.is_lost =>
+            Incoming::Message { message: Message::Request { id, method, params }, .. }
+                if method[..] == *b"ping"
+                    && self.stage != Stage::Live
+                    && self.is_lost
+                    && !modern::is(params.as_ref()) =>
             {
                 self.to_agent.push(reply::result(id, b"{}"));
             }
-            Incoming::Message { message: Message::Request { method, .. }, .. }
-                if method[..] == *b"initialize" && self.memory.introduction.is_none() =>
+            Incoming::Message { message: Message::Request { method, params, .. }, .. }
+                if method[..] == *b"initialize"
+                    && self.memory.introduction.is_none()
+                    && !modern::is(params.as_ref()) =>
             {
                 let line = marked(&line, &self.own);
                 let introduction = Introduction { line: line.clone(), protocol: None, is_ready: false };
@@ -189,7 +194,7 @@ impl Conversation {
         }
         match (&self.stage, asking) {
             (Stage::Live, None) => drop(self.to_daemon.push(line)),
-            (Stage::Live, Some(asking)) => self.unanswered.push(self.to_daemon.push(line), asking, None),
+            (Stage::Live, Some(asking)) => self.send(line, asking, None),
             (Stage::Away | Stage::Greeting(_), Some(asking)) => self.hold(line, asking, now),
             (Stage::Over(why), Some(asking)) => self.refuse(&asking, &unavailable(&why.clone())),
             (_, None) => {}
@@ -200,12 +205,13 @@ impl Conversation {
     fn heed_agent(&mut self, incoming: &Incoming) {
         let Incoming::Message { message, .. } = incoming else { return };
         match message {
-            Message::Request { method, .. } => self.memory.asked(method),
+            Message::Request { method, params, .. } => self.memory.asked(method, params.as_ref()),
             Message::Notification { method, params } => match &method[..] {
                 b"notifications/cancelled" => {
                     if let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"])) {
                         self.unanswered.cancel(&id);
                         self.held.cancel(&id);
+                        self.listens.cancel(&id);
                     }
                 }
                 b"notifications/initialized" => {
@@ -228,31 +234,6 @@ impl Conversation {
     fn hold(&mut self, line: Bytes, asking: Asking, now: Instant) {
         if let Err(asking) = self.held.push(line, asking, now) {
             self.refuse(&asking, &overloaded("too much waits for mcpd to come back"));
-        }
-    }
-
-    fn agent_part(&mut self, part: Bytes) {
-        let is_live = self.stage == Stage::Live;
-        let fate = self.long.get_or_insert(if is_live { Long::Passed } else { Long::Refused });
-        if *fate == Long::Passed {
-            self.to_daemon.push(part);
-        }
-    }
-
-    fn agent_long_ended(&mut self, Oversized { head, tail }: &Oversized) {
-        let fate = self.long.take();
-        let Some(id) = oversize::id(head, tail) else { return };
-        if oversize::is_response(head) {
-            return self.memory.question_ended(&id);
-        }
-        let asking = Asking::plain(id);
-        match fate {
-            // It has begun to be written, or is too large to wait.
-            Some(Long::Passed) => self.unanswered.push(0, asking, None),
-            Some(Long::Lost) => self.refuse(&asking, &gone()),
-            Some(Long::Refused) | None => {
-                self.refuse(&asking, &overloaded("the message is too large to wait for mcpd"))
-            }
         }
     }
 

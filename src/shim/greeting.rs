@@ -1,6 +1,7 @@
 //! The agent's `initialize`: with what mcpd wants to know, said again to another daemon, and what is answered to it. Pure.
 //!
-//! Source: MCP 2025-11-25, `basic/lifecycle`, "Initialization".
+//! Source: MCP 2025-11-25, `basic/lifecycle`, "Initialization". What is said in its place for an agent that never says it:
+//! [`super::modern`].
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -52,12 +53,14 @@ pub(super) fn repeated(line: &Bytes, id: &str, protocol: &[u8], ids_from: u64) -
 /// What a raw result says.
 pub(super) fn welcome(result: &Bytes) -> Option<Welcome> {
     let [protocol, info] = members(result, ["protocolVersion", "serverInfo"]).ok()?;
-    let software = info.and_then(|info| members(&info, ["name", "version"]).ok());
-    let daemon = software.and_then(|[name, version]| {
-        let is_mcpd = text(&name?)?[..] == *b"mcpd";
-        String::from_utf8(text(&version?)?.into()).ok().filter(|_| is_mcpd)
-    });
-    Some(Welcome { protocol: text(&protocol?)?, daemon })
+    Some(Welcome { protocol: text(&protocol?)?, daemon: info.and_then(|info| version(&info)) })
+}
+
+/// The version of mcpd, if that is what raw `serverInfo` is of.
+pub(super) fn version(info: &Bytes) -> Option<String> {
+    let [name, version] = members(info, ["name", "version"]).ok()?;
+    let is_mcpd = text(&name?)?[..] == *b"mcpd";
+    String::from_utf8(text(&version?)?.into()).ok().filter(|_| is_mcpd)
 }
 
 /// The line with other values of members that it has, and with members of `_meta` that it has not.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::asking::{Effect, own};
+use super::modern::{self, Client};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply;
@@ -20,6 +21,8 @@ const SUBSCRIPTIONS: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) introduction: Option<Introduction>,
+    /// Of one that makes requests of the modern era and was not introduced.
+    pub(super) client: Option<Client>,
     /// From which level on it has log messages; raw.
     pub(super) level: Option<Bytes>,
     /// URIs, raw.
@@ -56,10 +59,14 @@ impl Memory {
         self.introduction.as_ref().is_some_and(|introduction| introduction.is_ready)
     }
 
-    /// The agent asks for something, which may be a list.
-    pub(super) fn asked(&mut self, method: &[u8]) {
+    /// The agent asks for something, which may be a list. Of requests of the modern era only who makes them is remembered.
+    pub(super) fn asked(&mut self, method: &[u8], params: Option<&Bytes>) {
+        if self.introduction.is_none() && self.client.is_none() {
+            self.client = Client::of(params);
+        }
         if let Some(change) = Kind::listed_by(method).map(Kind::change)
             && !self.listed.contains(&change)
+            && !modern::is(params)
         {
             self.listed.push(change);
         }
@@ -81,7 +88,7 @@ impl Memory {
                 }
             }
             Effect::Unsubscribed(uri) => self.forget(&uri),
-            Effect::Plain | Effect::Introduced => {}
+            Effect::Plain | Effect::Introduced | Effect::Discovered | Effect::Listening => {}
         }
     }
 
@@ -158,8 +165,10 @@ mod tests {
     fn only_lists_that_the_agent_has_asked_for_have_changed_and_each_once() {
         let mut memory = Memory::default();
         for method in ["resources/templates/list", "tools/call", "tools/list", "resources/list", "tools/list"] {
-            memory.asked(method.as_bytes());
+            memory.asked(method.as_bytes(), None);
         }
+        let modern = bytes(r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"v"}}"#);
+        memory.asked(b"prompts/list", Some(&modern));
         let changes =
             ["resources", "tools"].map(|kind| reply::notification(&format!("notifications/{kind}/list_changed")));
         assert_eq!(memory.changes().collect::<Vec<_>>(), changes);

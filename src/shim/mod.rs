@@ -1,6 +1,6 @@
 //! `mcpd connect`: an agent that can only launch a command, and one daemon after another.
 //!
-//! Lives here: what has to be known to go on with another daemon ([`memory`], [`unanswered`], [`held`], [`renewal`]) and what
+//! Lives here: what has to be known to go on with another daemon ([`memory`], [`unanswered`], [`held`], [`renewal`], [`listens`]) and what
 //! becomes of each line ([`conversation`]), all pure; standard streams that are waited for ([`streams`]), the way to the next
 //! daemon ([`link`]) and the one task ([`task`]). Knows: [`crate::jsonrpc`], [`crate::transport`], sockets by their path. Must
 //! not touch: servers, configuration, what is printed. Known by `cli/connect.rs` only,
@@ -15,7 +15,9 @@ mod greeting;
 mod held;
 mod lines;
 mod link;
+mod listens;
 mod memory;
+mod modern;
 mod renewal;
 mod streams;
 mod task;

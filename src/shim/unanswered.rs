@@ -47,6 +47,11 @@ impl Unanswered {
         self.remove(|asking| asking.cancel(id));
     }
 
+    /// Whether one with this id is unanswered.
+    pub(super) fn has(&self, id: &Bytes) -> bool {
+        self.lines.iter().any(|sent| sent.asking.asked.iter().any(|asked| asked.id == *id))
+    }
+
     fn remove(&mut self, take: impl Fn(&mut Asking) -> Option<Asked>) -> Option<Asked> {
         let mut lines = self.lines.iter_mut().enumerate();
         let (position, asked) = lines.find_map(|(position, sent)| Some((position, take(&mut sent.asking)?)))?;

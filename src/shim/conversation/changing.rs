@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Conversation, Long, News, Stage, gone, unavailable};
+use super::long::Long;
+use super::{Conversation, News, Stage, gone, unavailable};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
+use crate::shim::asking::Asking;
 use crate::shim::greeting::{Welcome, repeated, welcome};
 use crate::shim::held::Waiting;
 use crate::shim::renewal::request;
@@ -31,6 +33,7 @@ impl Conversation {
                 None => self.refuse(&sent.asking, &gone()),
             }
         }
+        self.lapse(now);
         for cancelled in self.memory.take_questions_back() {
             self.to_agent.push(cancelled);
         }
@@ -47,7 +50,7 @@ impl Conversation {
         let introduction = self.memory.introduction.as_ref();
         let greeting =
             introduction.and_then(|known| repeated(&known.line, &id, known.protocol.as_ref()?, self.memory.ids_from()));
-        match greeting {
+        match greeting.or_else(|| self.discovery(&id)) {
             Some(greeting) => {
                 self.to_daemon.push(greeting);
                 self.stage = Stage::Greeting(id);
@@ -61,10 +64,15 @@ impl Conversation {
 
     /// The daemon has answered the introduction that was repeated.
     pub(super) fn greeted(&mut self, outcome: Result<&Bytes, &Bytes>) {
+        // It is about to go itself, or full: its end of the connection comes, and then the next one.
+        if outcome.is_err_and(is_passing) {
+            return;
+        }
+        if self.memory.protocol().is_none() {
+            return self.discovered(outcome.ok());
+        }
         let answer = match outcome.map(welcome) {
             Ok(answer) => answer,
-            // It is about to go itself, or full: its end of the connection comes, and then the next one.
-            Err(error) if is_passing(error) => return,
             Err(error) => {
                 return self.end(format!(
                     "another daemon has come, which refuses the agent: {}",
@@ -94,6 +102,7 @@ impl Conversation {
             let id = self.renewal.id();
             self.to_daemon.push(request(&id, "logging/setLevel", "level", level));
         }
+        self.listen_again();
         self.renewal.begin(&self.memory.subscriptions);
         self.renew();
         self.send_held();
@@ -102,16 +111,20 @@ impl Conversation {
                 self.to_agent.push(change);
             }
         }
+        self.is_back();
+    }
+
+    /// There is a daemon again, if there was none.
+    pub(super) fn is_back(&mut self) {
         if std::mem::take(&mut self.is_lost) {
             self.news.push(News::Back);
         }
     }
 
-    fn send_held(&mut self) {
+    pub(super) fn send_held(&mut self) {
         while let Some(Waiting { line, asking, since }) = self.held.take_first() {
             let is_introduction = asking.introduces();
-            let number = self.to_daemon.push(line);
-            self.unanswered.push(number, asking, Some(since));
+            self.send(line, asking, Some(since));
             // The agent may have said so without waiting for the answer.
             if is_introduction && self.memory.is_ready() {
                 self.to_daemon.push(reply::notification("notifications/initialized"));
@@ -124,12 +137,15 @@ impl Conversation {
         while let Some(Waiting { asking, .. }) = self.held.take_first() {
             self.refuse(&asking, &unavailable(&why));
         }
+        for id in self.listens.end() {
+            self.refuse(&Asking::plain(id), &unavailable(&why));
+        }
         self.stage = Stage::Over(why);
     }
 }
 
 /// Whether a refusal says nothing of the next daemon.
-fn is_passing(error: &Bytes) -> bool {
+pub(super) fn is_passing(error: &Bytes) -> bool {
     let code = members(error, ["code"]).ok().and_then(|[code]| code);
     code.is_some_and(|code| [&b"-31003"[..], b"-31004", b"-31005"].contains(&&code[..]))
 }

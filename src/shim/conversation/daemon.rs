@@ -1,5 +1,7 @@
 //! What becomes of a line of the daemon's.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use super::{Conversation, News, Stage};
@@ -8,14 +10,17 @@ use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
 use crate::shim::asking::{Asked, Effect};
 use crate::shim::greeting::{Welcome, message, welcome};
+use crate::shim::modern;
 use crate::transport::Incoming;
 
+/// The first that is heard of a request that listens.
+const ACKNOWLEDGED: &[u8] = b"notifications/subscriptions/acknowledged";
 /// Requests that a daemon takes of one agent.
 const MOST: usize = 256;
 
 impl Conversation {
     /// The daemon says this, a whole line.
-    pub(in crate::shim) fn daemon_says(&mut self, line: Bytes) {
+    pub(in crate::shim) fn daemon_says(&mut self, line: Bytes, now: Instant) {
         if matches!(self.stage, Stage::Over(_)) {
             return;
         }
@@ -33,6 +38,16 @@ impl Conversation {
             Incoming::Message { message: Message::Response { id, outcome }, .. } if self.renewal.is_own(id) => {
                 self.renewal.answered(id, outcome.is_ok());
                 return self.renew();
+            }
+            Incoming::Message { message: Message::Response { id, outcome }, .. }
+                if self.ends_listening(id, outcome.as_ref(), &line, now) =>
+            {
+                return;
+            }
+            Incoming::Message { message: Message::Notification { method, params }, .. }
+                if method[..] == *ACKNOWLEDGED && self.is_heard(params.as_ref()) =>
+            {
+                return;
             }
             Incoming::Batch(members) => members.iter().for_each(|member| self.heed_daemon(member)),
             single => self.heed_daemon(single),
@@ -64,6 +79,7 @@ impl Conversation {
         let Some(Asked { effect, .. }) = self.unanswered.take(id) else { return };
         match (effect, outcome) {
             (Effect::Introduced, outcome) => self.introduction_answered(outcome.ok().and_then(welcome)),
+            (Effect::Discovered, Ok(result)) => self.compare(modern::discovered(result)),
             (effect, Ok(_)) => self.memory.keep(effect),
             (_, Err(_)) => {}
         }
@@ -79,9 +95,7 @@ impl Conversation {
             introduction.protocol = Some(Bytes::copy_from_slice(&protocol));
         }
         self.compare(daemon);
-        if std::mem::take(&mut self.is_lost) {
-            self.news.push(News::Back);
-        }
+        self.is_back();
     }
 
     /// Tells of a daemon of another version, once.
@@ -98,7 +112,7 @@ impl Conversation {
         if !self.renewal.is_waiting() {
             return;
         }
-        let taken = self.unanswered.requests() + self.held.requests() + self.renewal.unanswered();
+        let taken = self.unanswered.requests() + self.held.requests() + self.listens.len() + self.renewal.unanswered();
         let mut room = MOST.saturating_sub(taken + 1);
         while let Some(request) = self.renewal.next(room) {
             self.to_daemon.push(request);

@@ -1,5 +1,7 @@
 //! Whatever happens in whatever order, each request ends once, and none is made twice.
 
+mod modern;
+
 use std::collections::HashMap;
 use std::io::Cursor;
 use std::time::Duration;
@@ -24,6 +26,12 @@ struct World {
     ends: HashMap<u64, Vec<Value>>,
     asked: u64,
     cancelled: Vec<u64>,
+    /// How often the agent was told that each of its subscriptions is in force.
+    acknowledged: HashMap<String, usize>,
+    /// What this daemon has acknowledged and not ended.
+    listening: Vec<String>,
+    /// Subscriptions of the agent that have ended.
+    over: Vec<String>,
 }
 
 impl World {
@@ -39,6 +47,9 @@ impl World {
             ends: HashMap::new(),
             asked: 0,
             cancelled: Vec::new(),
+            acknowledged: HashMap::new(),
+            listening: Vec::new(),
+            over: Vec::new(),
         };
         world
             .say(&json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": "v"}}));
@@ -60,6 +71,21 @@ impl World {
         self.say(&json!({"jsonrpc": "2.0", "id": self.asked, "method": "tools/call", "params": {"name": "x"}}));
     }
 
+    fn listen(&mut self, id: u64) {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+        let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+        self.say(&json!({"jsonrpc": "2.0", "id": format!("listen {id}"), "method": "subscriptions/listen", "params": params}));
+    }
+
+    /// The daemon ends what it has acknowledged, as one does that ends itself.
+    fn end_listening(&mut self) {
+        for id in std::mem::take(&mut self.listening) {
+            let end = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}});
+            self.conversation.daemon_says(Bytes::from(format!("{end}\n")), self.now);
+        }
+        self.hear();
+    }
+
     fn cancel(&mut self, id: u64) {
         if id >= 1 && id <= self.asked && !self.ends.contains_key(&id) && !self.cancelled.contains(&id) {
             self.cancelled.push(id);
@@ -70,7 +96,7 @@ impl World {
 
     fn connect(&mut self) {
         if self.conversation.stage == Stage::Away {
-            (self.unread, self.open) = (Vec::new(), Vec::new());
+            (self.unread, self.open, self.listening) = (Vec::new(), Vec::new(), Vec::new());
             self.conversation.connected();
         }
     }
@@ -103,9 +129,24 @@ impl World {
             return;
         }
         let asked = self.open.remove(0);
-        let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"protocolVersion": "v"}});
-        self.conversation.daemon_says(Bytes::from(format!("{answer}\n")));
+        let answer = if asked["method"] == "subscriptions/listen" {
+            self.listening.push(asked["id"].as_str().expect("text").to_owned());
+            let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": asked["id"]}, "notifications": {}});
+            json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
+        } else {
+            json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"protocolVersion": "v"}})
+        };
+        self.conversation.daemon_says(Bytes::from(format!("{answer}\n")), self.now);
         self.hear();
+    }
+
+    /// The daemon answers everything that comes.
+    fn settle(&mut self) {
+        self.carry(usize::MAX);
+        while !self.open.is_empty() {
+            self.answer();
+            self.carry(usize::MAX);
+        }
     }
 
     fn lose(&mut self) {
@@ -131,6 +172,10 @@ impl World {
             let message: Value = serde_json::from_slice(line).expect("JSON");
             if let Some(id) = message["id"].as_u64() {
                 self.ends.entry(id).or_default().push(message);
+            } else if let Some(id) = message["id"].as_str() {
+                self.over.push(id.to_owned());
+            } else if let Some(id) = message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].as_str() {
+                *self.acknowledged.entry(id.to_owned()).or_default() += 1;
             }
         }
     }
@@ -138,8 +183,8 @@ impl World {
 
 proptest! {
     #[test]
-    fn each_request_ends_once_and_none_is_made_twice(steps in prop::collection::vec((0..8u8, 0..200usize), 0..120)) {
-        let mut world = World::new();
+    fn each_request_ends_once_and_none_is_made_twice(steps in prop::collection::vec((0..10u8, 0..200usize), 0..120)) {
+        let (mut world, mut listened) = (World::new(), 0);
         for (what, amount) in steps {
             match what {
                 0 | 1 => world.ask(),
@@ -148,6 +193,8 @@ proptest! {
                 4 => world.carry(amount * 3),
                 5 => { world.carry(usize::MAX); world.answer() }
                 6 => world.lose(),
+                7 => { listened += 1; world.listen(listened) }
+                8 => { world.end_listening(); world.lose() }
                 _ => world.wait(Duration::from_secs(amount as u64 % 7)),
             }
         }
@@ -169,6 +216,15 @@ proptest! {
             }
         }
         prop_assert!(world.conversation.owes_nothing() && world.conversation.due().is_none());
+        world.connect();
+        world.settle();
+        for id in (1..=listened).map(|id| format!("listen {id}")) {
+            let told = world.acknowledged.get(&id).copied().unwrap_or_default();
+            let ends = world.over.iter().filter(|over| **over == id).count();
+            let open = world.listening.iter().filter(|open| **open == id).count();
+            prop_assert_eq!((told <= 1, open + ends), (true, 1), "{} {}", id, told);
+            prop_assert!(open <= told);
+        }
     }
 }
 

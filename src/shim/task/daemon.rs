@@ -70,10 +70,11 @@ impl<F, S> Task<'_, F, S> {
         match read {
             Ok(0) | Err(_) => self.lost(),
             Ok(read) => {
+                let now = Instant::now();
                 self.from_daemon.push(&self.chunk[..read]);
                 while let Some(piece) = self.from_daemon.take_next() {
                     if let Piece::Line(line) = piece {
-                        self.conversation.daemon_says(line);
+                        self.conversation.daemon_says(line, now);
                     }
                 }
                 if matches!(self.conversation.stage, Stage::Over(_)) {

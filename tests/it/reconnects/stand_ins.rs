@@ -13,10 +13,10 @@ use crate::support::{Agent, Daemon, Place, Shim, arguments, result, until};
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
 /// Something that serves in place of a daemon.
-struct Fake(UnixListener);
+pub(super) struct Fake(UnixListener);
 
 impl Fake {
-    fn at(place: &Place) -> Self {
+    pub(super) fn at(place: &Place) -> Self {
         let directory = place.runtime_dir();
         DirBuilder::new().recursive(true).mode(0o700).create(&directory).expect("the test's own directory is writable");
         let socket = directory.join("mcp.sock");
@@ -25,7 +25,7 @@ impl Fake {
     }
 
     /// The next connection, from the daemon's end.
-    fn accept(&self) -> Agent {
+    pub(super) fn accept(&self) -> Agent {
         Agent::over(self.0.accept().expect("a connection").0)
     }
 

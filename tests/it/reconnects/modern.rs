@@ -1,0 +1,140 @@
+//! An agent of the modern era behind `mcpd connect`: nothing is introduced, and what it listens to goes on.
+
+use serde_json::{Value, json};
+
+use super::outcome;
+use super::stand_ins::Fake;
+use crate::support::{Agent, Place, Shim, result};
+
+const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+
+/// `params` with what a request of the modern era says of itself.
+fn stated(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        PROTOCOL: "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
+}
+
+/// Listens to the tools.
+fn listen(shim: &mut Shim) -> Value {
+    shim.ask("subscriptions/listen", &stated(json!({"notifications": {"toolsListChanged": true}})))
+}
+
+/// Tells something of a subscription.
+fn tell(peer: &mut Agent, id: &Value, method: &str, mut params: Value) {
+    params["_meta"] = json!({SUBSCRIPTION: id});
+    peer.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+}
+
+/// Takes the request that listens, and acknowledges it.
+fn acknowledge(peer: &mut Agent, id: &Value) {
+    let asked = peer.expect_request("subscriptions/listen");
+    assert_eq!((&asked["id"], &asked["params"]["notifications"]), (id, &json!({"toolsListChanged": true})));
+    tell(peer, id, ACKNOWLEDGED, json!({"notifications": {"toolsListChanged": true}}));
+}
+
+/// The next connection, which was asked whether it serves.
+fn found(fake: &Fake) -> Agent {
+    let mut peer = fake.accept();
+    let asked = peer.expect_request("server/discover");
+    let meta = &asked["params"]["_meta"];
+    assert_eq!(
+        (&meta[PROTOCOL], &meta["io.modelcontextprotocol/clientInfo"]["name"]),
+        (&json!("2026-07-28"), &json!("x"))
+    );
+    let info = json!({"name": "mcpd", "version": env!("CARGO_PKG_VERSION")});
+    peer.respond(&asked, &json!({"_meta": {"io.modelcontextprotocol/serverInfo": info}}));
+    peer
+}
+
+/// The shim ends with its agent.
+fn end(mut shim: Shim, mut peer: Agent) {
+    shim.shut_down_writing();
+    peer.expect_end();
+    peer.hang_up();
+    shim.expect_end();
+}
+
+#[test]
+fn an_agent_that_listens_is_told_what_it_may_have_missed_and_is_acknowledged_once() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    let mut shim = Shim::start(&place, &[]);
+    let mut peer = fake.accept();
+    let id = listen(&mut shim);
+    acknowledge(&mut peer, &id);
+    shim.expect_notification(ACKNOWLEDGED);
+    // A daemon that is stopped ends what is open, in order.
+    for is_orderly in [false, true] {
+        if is_orderly {
+            peer.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}}));
+        }
+        peer.hang_up();
+        shim.wait_log("the daemon has gone");
+        peer = found(&fake);
+        acknowledge(&mut peer, &id);
+        assert_eq!(shim.next()["params"], json!({"_meta": {SUBSCRIPTION: id}}));
+        tell(&mut peer, &id, TOOLS_CHANGED, json!({"n": 1}));
+        assert_eq!(shim.next()["params"]["n"], 1);
+    }
+    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    peer.expect_notification("notifications/cancelled");
+    peer.hang_up();
+    let mut peer = found(&fake);
+    let call = shim.ask("tools/call", &stated(json!({"name": "x"})));
+    let asked = peer.next();
+    assert_eq!((&asked["id"], &asked["params"]), (&call, &stated(json!({"name": "x"}))), "it listens no more");
+    peer.respond(&asked, &json!({"resultType": "complete"}));
+    result(&shim.answer(&call));
+    end(shim, peer);
+}
+
+#[test]
+fn a_request_in_flight_ends_once_and_what_waits_is_asked_of_a_daemon_that_serves() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    let mut shim = Shim::start(&place, &[]);
+    let mut peer = fake.accept();
+    let call = shim.ask("tools/call", &stated(json!({"name": "x"})));
+    peer.expect_request("tools/call");
+    peer.hang_up();
+    assert_eq!(outcome(&shim.answer(&call)), (-31005, "unknown"));
+    let waits = shim.ask("tools/list", &stated(json!({})));
+    let mut full = fake.accept();
+    full.expect_request("server/discover");
+    full.send(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -31003, "message": "full"}}));
+    full.hang_up();
+    let mut peer = found(&fake);
+    let asked = peer.next();
+    assert_eq!((&asked["id"], &asked["method"]), (&waits, &json!("tools/list")));
+    peer.respond(&asked, &json!({"tools": []}));
+    result(&shim.answer(&waits));
+    shim.wait_log("there is a daemon again");
+    end(shim, peer);
+}
+
+#[test]
+fn a_daemon_without_the_modern_era_answers_each_request_for_itself() {
+    let place = Place::new();
+    let fake = Fake::at(&place);
+    let mut shim = Shim::start(&place, &[]);
+    let mut peer = fake.accept();
+    let id = listen(&mut shim);
+    acknowledge(&mut peer, &id);
+    shim.expect_notification(ACKNOWLEDGED);
+    peer.hang_up();
+    let mut peer = fake.accept();
+    for _ in 0..2 {
+        let asked = peer.next();
+        let error = json!({"code": -32601, "message": "unknown method"});
+        peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
+    }
+    assert_eq!(shim.answer(&id)["error"]["code"], -32601, "its subscription has ended");
+    end(shim, peer);
+}

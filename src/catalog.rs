@@ -5,6 +5,7 @@
 //! from the same tables.
 
 mod build;
+mod keep;
 mod list;
 mod names;
 mod template;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use self::keep::Keep;
 pub use self::list::{Identity, Item, List, Lists, identity, is_same, offer_any};
 pub use self::names::Names;
 use self::template::Template;
@@ -74,6 +76,7 @@ pub struct Catalog {
     templates: Vec<(Template, usize, Policy)>,
     lists: PerKind<Bytes>,
     versions: PerKind<u64>,
+    keeps: PerKind<Keep>,
     exposure: Vec<PerKind<Exposure>>,
 }
 
@@ -127,6 +130,12 @@ impl Catalog {
     #[must_use]
     pub fn version(&self, kind: Kind) -> u64 {
         self.versions[kind]
+    }
+
+    /// How long the list of a kind may be kept by agents.
+    #[must_use]
+    pub fn keep(&self, kind: Kind) -> Keep {
+        self.keeps[kind]
     }
 
     /// How many of a kind are listed.

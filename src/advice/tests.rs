@@ -24,7 +24,7 @@ fn lists(offered: Offered<'_>) -> Lists {
     };
     Lists::from_fn(|kind| {
         let items = offered[kind as usize].iter().map(|key| item(kind, key)).collect();
-        Arc::new(List { items, truncated: false })
+        Arc::new(List { items, truncated: false, ..List::default() })
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::template::Template;
-use super::{Catalog, Item, Names, Route, Source};
+use super::{Catalog, Item, Keep, Names, Route, Source};
 use crate::jsonrpc::splice::{Edit, splice_into};
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
@@ -21,6 +21,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         templates: Vec::new(),
         lists: PerKind::default(),
         versions: PerKind::default(),
+        keeps: PerKind::from_fn(|kind| Keep::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))),
         exposure: vec![PerKind::default(); sources.len()],
     };
     for kind in Kind::ALL {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Keep;
 use crate::kind::PerKind;
 
 /// Something that is listed, as its server described it.
@@ -35,6 +36,15 @@ pub struct List {
     pub items: Vec<Item>,
     /// The list was cut at a limit, or at a cursor that came again.
     pub truncated: bool,
+    /// How long it may be kept, if the server says that.
+    pub keep: Option<Keep>,
+}
+
+impl List {
+    /// How long an aggregate may be kept for its sake; `None` if there is nothing in it of which anything could be said.
+    pub(super) fn keep(&self) -> Option<Keep> {
+        self.keep.or_else(|| (!self.items.is_empty()).then(Keep::default))
+    }
 }
 
 /// All of a server's lists, as last known.

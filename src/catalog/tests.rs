@@ -25,7 +25,8 @@ fn server(name: &str, deny: &[&str], tools: &[&str]) -> Server {
     let deny: Vec<_> = deny.iter().map(|text| pattern(text).expect("a glob")).collect();
     let policy = Policy::new(None, &deny).expect("patterns compile");
     let mut lists = Lists::default();
-    lists[Kind::Tools] = Arc::new(List { items: tools.iter().map(|name| tool(name)).collect(), truncated: false });
+    lists[Kind::Tools] =
+        Arc::new(List { items: tools.iter().map(|name| tool(name)).collect(), truncated: false, ..List::default() });
     Server { name: name.into(), policy, lists }
 }
 
@@ -117,7 +118,8 @@ fn a_tool_that_is_listed_twice_is_not_exposed_if_what_comes_first_is_not() {
         let definition = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
         Item { key: "t".into(), raw_key: definition.slice(8..11), definition, passed_on: 0 }
     };
-    one.lists[Kind::Tools] = Arc::new(List { items: vec![item(false), item(true)], truncated: false });
+    one.lists[Kind::Tools] =
+        Arc::new(List { items: vec![item(false), item(true)], truncated: false, ..List::default() });
     one.policy = Policy::default().read_only(true);
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &[one]);
     assert_eq!((listed(&catalog), catalog.exposure()[0][Kind::Tools].denied), (vec![], 2));
@@ -132,7 +134,7 @@ fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
         Item { key: (*uri).into(), raw_key, definition, passed_on: 0 }
     };
     let list = |key: &str, uris: &[&str]| {
-        Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false })
+        Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false, ..List::default() })
     };
     let mut lists = Lists::default();
     (lists[Kind::Resources], lists[Kind::Templates]) = (list("uri", resources), list("uriTemplate", templates));

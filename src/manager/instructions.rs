@@ -1,10 +1,34 @@
-//! What the servers of a view tell a model of themselves.
+//! What the servers of a view say of themselves as a whole.
+
+use serde_json::{Map, Value};
 
 use super::View;
+use crate::era::TASKS;
 use crate::instructions::combine;
 use crate::kind::Kind;
 
 impl View {
+    /// The extensions that any of the servers declares which agents see something of, each with what the first says of it; but none
+    /// for which mcpd itself would have to do something.
+    ///
+    /// Source: MCP 2026-07-28, `basic/versioning`, "Extension Negotiation".
+    #[must_use]
+    pub fn extensions(&self) -> Map<String, Value> {
+        let mut all = Map::new();
+        for (member, exposure) in self.servers.iter().zip(self.catalog.exposure()) {
+            let declared = member.handle.published().extensions.clone();
+            let is_seen = Kind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);
+            if let Some(declared) = declared.filter(|_| is_seen)
+                && let Ok(declared) = serde_json::from_slice::<Map<String, Value>>(&declared)
+            {
+                for (name, settings) in declared.into_iter().filter(|(name, _)| name != TASKS) {
+                    all.entry(name).or_insert(settings);
+                }
+            }
+        }
+        all
+    }
+
     /// The instructions of all servers of which agents see anything; `None` if there are none.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {

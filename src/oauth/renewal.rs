@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 
 use super::answer;
 use super::failure::Failure;

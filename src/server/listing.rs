@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::catalog::{Item, List};
+use crate::catalog::{Item, Keep, List};
 use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::tokens;
@@ -66,6 +66,8 @@ impl Listing {
     #[must_use]
     pub fn page(mut self, result: &Bytes) -> Option<Next> {
         let [items, cursor] = members(result, [self.kind.member(), "nextCursor"]).ok()?;
+        let said = Keep::read(result);
+        self.list.keep = if self.cursors.is_empty() { said } else { said.zip(self.list.keep).map(|(a, b)| a.and(b)) };
         for definition in serde_json::from_slice::<Vec<&RawValue>>(&items?).ok()? {
             self.add(definition.get().as_bytes());
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
 use super::Record;
@@ -70,6 +71,8 @@ pub struct Published {
     pub protocol: Option<&'static str>,
     /// `name version` of the running instance.
     pub software: Option<String>,
+    /// The extensions that the running instance declares, raw.
+    pub extensions: Option<Bytes>,
     /// What it has told a model of itself, as last known, in bounded length.
     pub instructions: Option<Arc<str>>,
     /// When it was last known how the running instance is, and how many pings it had missed in a row by then.
@@ -125,6 +128,7 @@ pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publ
         remote: None,
         protocol: None,
         software: None,
+        extensions: None,
         instructions: None,
         checked: None,
         limits: None,

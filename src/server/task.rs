@@ -149,6 +149,7 @@ impl ServerTask {
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
             (published.remote, published.protocol, published.software) = (None, None, None);
+            published.extensions = None;
             published.checked = None;
         });
         event
@@ -212,6 +213,7 @@ impl ServerTask {
             published.remote = remote;
             published.protocol = Some(info.protocol);
             published.software.clone_from(&info.software);
+            published.extensions.clone_from(&info.extensions);
             published.instructions.clone_from(&info.instructions);
             published.checked = Some((Instant::now(), 0));
         });

@@ -50,7 +50,7 @@ mod tests {
         let definition = Bytes::from(format!("{{\"name\":{name:?}}}"));
         let item =
             Item { key: name.into(), raw_key: definition.slice(8..definition.len() - 1), definition, passed_on: 0 };
-        Arc::new(List { items: vec![item], truncated })
+        Arc::new(List { items: vec![item], truncated, ..List::default() })
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::methods::{LONGEST_CLIENT, Read};
 use super::{Introduction, Session};
 use crate::calls::Caller;
+use crate::catalog::Keep;
 use crate::era::stated::{Client, Stated};
 use crate::era::{self, Era};
 use crate::kind::Kind;
@@ -62,9 +63,13 @@ impl Session {
 
     fn discover(&mut self, id: &Bytes) {
         let view = self.profile_view.borrow().clone();
-        let mut result = complete();
+        let mut result = complete(Keep::default());
         result["supportedVersions"] = json!([era::MODERN]);
         result["capabilities"] = era::capabilities(era::MODERN);
+        let extensions = view.extensions();
+        if !extensions.is_empty() {
+            result["capabilities"]["extensions"] = Value::Object(extensions);
+        }
         if let Some(instructions) = view.instructions() {
             result["instructions"] = instructions.into();
         }
@@ -73,7 +78,7 @@ impl Session {
 
     /// In parts, so that a long list is shared by all who wait for it rather than copied for each.
     pub(super) fn list_stateless(&mut self, id: &Bytes, kind: Kind, view: &View) {
-        let said = complete().to_string();
+        let said = complete(view.catalog.keep(kind)).to_string();
         let said = said.strip_suffix('}').unwrap_or_default();
         let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{said},"#, String::from_utf8_lossy(id));
         let list = view.catalog.list(kind);
@@ -82,11 +87,11 @@ impl Session {
 }
 
 /// What a result of mcpd's own says of itself that a client may keep.
-fn complete() -> Value {
+fn complete(keep: Keep) -> Value {
     json!({
         "resultType": "complete",
-        "ttlMs": 0,
-        "cacheScope": "private",
+        "ttlMs": keep.ttl,
+        "cacheScope": keep.scope(),
         "_meta": { era::meta::SERVER: { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") } },
     })
 }

@@ -77,7 +77,7 @@ impl Member {
         Lists::from_fn(|kind| {
             let items = self.offers[kind as usize].iter().enumerate();
             let items = items.map(|(index, key)| item(kind, key, kind == Kind::Tools && self.reading[index])).collect();
-            Arc::new(List { items, truncated: false })
+            Arc::new(List { items, truncated: false, ..List::default() })
         })
     }
 }

@@ -36,6 +36,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 pub(super) enum Opening {
     /// It is asked which era it speaks in, and sent `initialize` if it does not answer that.
     Ask,
+    /// It is sent `initialize`, and asked if it refuses that as a modern server does, for it may be another than it was.
+    Remember,
     /// It is sent `initialize`.
     Initialize,
     /// It is asked, and never sent `initialize`.
@@ -46,7 +48,8 @@ impl Opening {
     /// The one that the configuration wants, or what was found leaves.
     pub(super) fn of(choice: EraChoice, found: Option<Era>) -> Self {
         match (choice, found) {
-            (EraChoice::Legacy, _) | (EraChoice::Auto, Some(Era::Legacy)) => Self::Initialize,
+            (EraChoice::Legacy, _) => Self::Initialize,
+            (EraChoice::Auto, Some(Era::Legacy)) => Self::Remember,
             (EraChoice::Auto, None | Some(Era::Modern)) => Self::Ask,
             (EraChoice::Modern, _) => Self::Discover,
         }
@@ -94,12 +97,11 @@ enum Finding {
 }
 
 /// Introduces mcpd to the server.
-pub(super) async fn handshake(instance: &mut Instance, opening: Opening) -> Result<ServerInfo, HandshakeError> {
+pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> Result<ServerInfo, HandshakeError> {
     let mut silent_at = (opening == Opening::Ask).then(|| Instant::now() + SILENCE);
-    if opening == Opening::Initialize {
-        introduce(instance);
-    } else {
-        instance.ask("server/discover", era::own_params(), Owner::Discover);
+    match opening {
+        Opening::Initialize | Opening::Remember => introduce(instance),
+        Opening::Ask | Opening::Discover => discover(instance),
     }
     let info = loop {
         let heard = match silent_at {
@@ -113,6 +115,10 @@ pub(super) async fn handshake(instance: &mut Instance, opening: Opening) -> Resu
         };
         match heard? {
             None => {}
+            Some(Heard::Introduced(Err(error))) if opening == Opening::Remember && is_modern(&error) => {
+                opening = Opening::Discover;
+                discover(instance);
+            }
             Some(Heard::Introduced(outcome)) => {
                 let refused = |error: Bytes| format!("refused `initialize`: {}", shortened(&error));
                 let result = outcome.map_err(|error| HandshakeError::Refused(refused(error)))?;
@@ -143,6 +149,10 @@ pub(super) async fn handshake(instance: &mut Instance, opening: Opening) -> Resu
     Ok(info)
 }
 
+fn discover(instance: &mut Instance) {
+    instance.ask("server/discover", era::own_params(), Owner::Discover);
+}
+
 fn introduce(instance: &mut Instance) {
     let params = Introduction {
         protocol_version: era::NEWEST_LEGACY,
@@ -167,6 +177,11 @@ fn finding(outcome: Option<Result<Bytes, Bytes>>) -> Finding {
         },
         None => Finding::Legacy,
     }
+}
+
+/// Whether an error says that the version of the modern era is spoken.
+fn is_modern(error: &Bytes) -> bool {
+    supported(error).is_some_and(|versions| versions.iter().any(|version| version == era::MODERN))
 }
 
 /// The versions that an error names which says that the one of the request is not spoken.
@@ -263,7 +278,7 @@ mod tests {
         for (choice, found, expected) in [
             (Auto, None, Opening::Ask),
             (Auto, Some(Era::Modern), Opening::Ask),
-            (Auto, Some(Era::Legacy), Opening::Initialize),
+            (Auto, Some(Era::Legacy), Opening::Remember),
             (Legacy, Some(Era::Modern), Opening::Initialize),
             (Modern, Some(Era::Legacy), Opening::Discover),
         ] {

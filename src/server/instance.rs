@@ -10,7 +10,7 @@ mod crossing;
 mod declared;
 mod elicitations;
 mod expiry;
-mod held;
+pub(super) mod held;
 mod lists;
 mod logs;
 mod lost;
@@ -83,6 +83,8 @@ pub(super) struct Instance {
     pub(super) task_support: TaskSupport,
     /// The call on whose own stream is what is taken in just now, and its session.
     within: Option<(u64, u64)>,
+    /// What its states begin with, so that they are known for its own.
+    pub(super) mark: u64,
     /// Until when it wants to be left alone.
     left_alone_until: Option<Instant>,
 }
@@ -149,6 +151,7 @@ impl Instance {
             tasks: Tasks::default(),
             task_support: TaskSupport::default(),
             within: None,
+            mark: 0,
             left_alone_until: None,
         }
     }

@@ -16,7 +16,7 @@ use super::call::Call;
 use super::control::{Orders, Wanted};
 use super::ending::{End, ended, parted};
 use super::handshake::{HandshakeError, Opening, ServerInfo, handshake};
-use super::instance::Instance;
+use super::instance::{Instance, held};
 use super::lifecycle::{Event, Lifecycle, State};
 use super::link::Link;
 use super::process::{Ended, Process};
@@ -161,6 +161,7 @@ impl ServerTask {
         let stats = Arc::clone(&self.publisher.stats);
         let mut instance =
             Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
+        instance.mark = held::mark(self.purpose.as_deref());
         let opening = self.opening(&instance.link);
         // What begins and ends it is not to take room for as long as it lasts.
         let introduced = Box::pin(turn.during(introduce(&mut instance, &mut process, (opening, limit))));

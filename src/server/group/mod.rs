@@ -207,6 +207,7 @@ impl Group {
     async fn call(&mut self, mut call: Box<Call>) {
         let session = call.reply.key.session;
         let index = match self.config().settings.sharing {
+            _ if let Some(index) = self.holder_of(&call) => Some(index),
             // Only one is asked for what is asked for once.
             Sharing::Shared | Sharing::Pool if matches!(call.matter, Matter::Subscription(_)) => self.first(),
             Sharing::Shared | Sharing::Pool => self.least_busy(),

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
-use crate::server::call::Ticket;
+use crate::server::call::{Call, Ticket};
+use crate::server::instance::held;
 use crate::server::lifecycle::State;
 use crate::server::role::Role;
 use crate::server::{Agent, Running};
@@ -125,6 +126,12 @@ impl Slot {
 }
 
 impl Group {
+    /// The instance that waits for what this call brings.
+    pub(super) fn holder_of(&self, call: &Call) -> Option<usize> {
+        let mark = held::marked(call)?;
+        self.slots.iter().position(|slot| held::mark(slot.running.handle.purpose().map(|label| &**label)) == mark)
+    }
+
     /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
     /// that does not come up is no reason for another.
     pub(super) fn least_busy(&mut self) -> Option<usize> {

@@ -4,6 +4,7 @@
 //! Source: MCP 2026-07-28, `basic/patterns/mrtr`. The `requestState` that is made here says nothing: it is a random number that
 //! is known to this instance, for one call of one profile, until it is used once or the call has run out of time.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use super::{Instance, Owner};
 use crate::chance;
 use crate::era::input::{self, Given};
 use crate::era::request;
+use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::server::call::{Call, Origin};
 use crate::server::question::{Wish, failed, not_asked, undeclared};
@@ -39,6 +41,24 @@ struct Asked {
     /// As text.
     method: Bytes,
     params: Option<Bytes>,
+}
+
+/// What the states of an instance begin with that a person calls by this name.
+pub(in crate::server) fn mark(purpose: Option<&str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    purpose.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The mark of the instance that has made the state with which a call comes back, if it is such a call.
+pub(in crate::server) fn marked(call: &Call) -> Option<u64> {
+    if !call.origin.is_stateless() || memchr::memmem::find(&call.line, b"requestState").is_none() {
+        return None;
+    }
+    let [params] = members(&call.line, ["params"]).ok()?;
+    let Given { state, .. } = input::given(&params?).ok()??;
+    let (mark, _) = str::from_utf8(&state).ok()?.split_once('.')?;
+    u64::from_str_radix(mark, 16).ok()
 }
 
 impl Instance {
@@ -73,7 +93,7 @@ impl Instance {
             params: params.map(copied),
         });
         call.deadline.put_off(Instant::now());
-        call.tell_what_is_asked();
+        call.tell_what_is_asked(self.mark);
         Ok(())
     }
 
@@ -101,7 +121,7 @@ impl Instance {
         held.deadline.put_off(Instant::now());
         held.progress_token = call.progress_token.as_deref().map(Bytes::copy_from_slice);
         held.reply = call.reply;
-        held.tell_what_is_asked();
+        held.tell_what_is_asked(self.mark);
         for line in answered {
             self.say(line);
         }
@@ -148,7 +168,7 @@ impl Unanswered {
     }
 
     /// Answers that more has to be known, if anything has and somebody waits.
-    fn tell_what_is_asked(&mut self) {
+    fn tell_what_is_asked(&mut self, mark: u64) {
         if self.reply.to().is_none() {
             return;
         }
@@ -158,8 +178,8 @@ impl Unanswered {
             return;
         }
         // Without chance there is no state that could be brought back.
-        let state = chance::fresh().ok();
-        let Some(state) = state else { return };
+        let Ok(chance) = chance::fresh() else { return };
+        let state = format!("{mark:x}.{chance}");
         let inputs = held.asked.iter().map(|asked| (&asked.key[..], &asked.method[..], asked.params.as_ref()));
         let result = input::required(inputs, &state);
         held.state = Some(state);

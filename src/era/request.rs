@@ -8,6 +8,7 @@ use super::meta;
 use super::speaker::Speaker;
 use crate::jsonrpc::exchange::{cut, exchange, with_last, without};
 use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::same::same_apart_from;
 use crate::jsonrpc::splice::Change;
 
 /// What only a request of the modern era has in its `_meta`.
@@ -64,17 +65,12 @@ pub fn again(params: &Bytes, responses: &[(Bytes, Bytes)], state: Option<&Bytes>
     with_last(params, &given.into_iter().chain(state).collect::<Vec<_>>().join(","))
 }
 
-/// Whether `again` are the params of a request that is made once more: the same but for what belongs to one message, and for what was
-/// answered meanwhile.
+/// Whether the params `again` are those of the request with the params `first`, made again: they say the same but for who asks, and
+/// for what was answered. In case of doubt they are not.
 #[must_use]
 pub fn is_again(first: &Bytes, again: &Bytes) -> bool {
-    let essence = |params: &Bytes| {
-        let mut params: serde_json::Value = serde_json::from_slice(params).ok()?;
-        let object = params.as_object_mut()?;
-        object.retain(|name, _| !["_meta", "inputResponses", "requestState"].contains(&&**name));
-        Some(params)
-    };
-    essence(first).is_some_and(|first| Some(first) == essence(again))
+    let [responses, state] = OF_AGAIN;
+    same_apart_from(first, again, &["_meta", responses, state])
 }
 
 #[cfg(test)]

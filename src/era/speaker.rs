@@ -21,6 +21,13 @@ pub struct Speaker {
     pub level: Option<Level>,
 }
 
+/// One that can do nothing, and wants nothing.
+impl Default for Speaker {
+    fn default() -> Self {
+        Self { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
+    }
+}
+
 impl Speaker {
     /// The reserved members of a request's `_meta`. Where the request `makes_task`, an answer that is one is understood.
     #[must_use]
@@ -79,7 +86,7 @@ mod tests {
     use super::*;
 
     fn speaker(capabilities: &'static str) -> Speaker {
-        Speaker { capabilities: Bytes::from_static(capabilities.as_bytes()), client: None, level: None }
+        Speaker { capabilities: Bytes::from_static(capabilities.as_bytes()), ..Speaker::default() }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
 //! Lives here: framing ([`codec`]), the envelope ([`message`]), batches ([`batch`]), a walk over JSON text ([`scan`]) to members of
-//! objects ([`members`], [`entries`]), replacing fields in place ([`splice`]) and members of objects ([`exchange`]), the table of
+//! objects ([`members`], [`entries`]), comparing values ([`same`]), replacing fields in place ([`splice`]) and members of objects ([`exchange`]), the table of
 //! unanswered requests ([`pending`]), answers of our own ([`reply`]). Knows: nothing of MCP beyond its error codes. Must not touch: tokio, except that the codec implements
 //! its traits. Everything is a function of bytes.
 //!
@@ -19,6 +19,7 @@ pub mod message;
 pub mod oversize;
 pub mod pending;
 pub mod reply;
+pub mod same;
 mod scan;
 pub mod splice;
 

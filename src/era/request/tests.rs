@@ -16,10 +16,6 @@ fn text(raw: &[u8]) -> String {
     String::from_utf8(raw.to_vec()).expect("text")
 }
 
-fn speaker() -> Speaker {
-    Speaker { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
-}
-
 #[test]
 fn a_legacy_request_says_for_whom_it_is() {
     for (legacy, modern) in [
@@ -39,7 +35,7 @@ fn a_legacy_request_says_for_whom_it_is() {
         ),
     ] {
         let params = bytes(legacy);
-        let changes = to_modern(&params, &speaker(), false).expect("an object");
+        let changes = to_modern(&params, &Speaker::default(), false).expect("an object");
         assert_eq!(text(&applied(&params, &changes)), modern.replace("SAID", SAID), "{legacy}");
     }
 }
@@ -64,7 +60,7 @@ fn a_modern_request_keeps_what_legacy_servers_may_know() {
 #[test]
 fn what_cannot_be_read_is_refused() {
     for params in ["[]", "7", r#"{"_meta":7}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_Meta":{}}"#] {
-        assert_eq!(to_modern(&bytes(params), &speaker(), false), Err(NotAnObject), "{params}");
+        assert_eq!(to_modern(&bytes(params), &Speaker::default(), false), Err(NotAnObject), "{params}");
         assert_eq!(to_legacy(&bytes(params)), Err(NotAnObject), "{params}");
     }
 }
@@ -88,9 +84,25 @@ fn a_request_is_made_again_with_what_was_answered() {
     }
     for params in ["{}", r#"{"requestState":"old","task":{}}"#] {
         let params = bytes(params);
-        let mut changes = to_modern(&params, &speaker(), false).expect("an object");
+        let mut changes = to_modern(&params, &Speaker::default(), false).expect("an object");
         changes.push(again(&params, &[], Some(&bytes(r#""s""#))));
         assert_eq!(text(&applied(&params, &changes)), format!(r#"{{"_meta":{{{SAID}}},"requestState":"s"}}"#));
+    }
+}
+
+#[test]
+fn a_request_that_is_made_again_says_the_same() {
+    let first = r#"{"name":"a","arguments":{"n":1.0,"m":[]},"_meta":{"progressToken":1}}"#;
+    for (again, expected) in [
+        (r#"{"requestState":"s","inputResponses":{},"arguments":{"m":[ ],"n":1.0},"name":"\u0061"}"#, true),
+        (r#"{"name":"a","arguments":{"n":1.0,"m":[]}}"#, true),
+        (r#"{"name":"b","arguments":{"n":1.0,"m":[]},"requestState":"s"}"#, false),
+        (r#"{"name":"a","arguments":{"n":2.0,"m":[]},"requestState":"s"}"#, false),
+        (r#"{"name":"a","arguments":{"n":1.0,"m":[]},"x":1}"#, false),
+        (r#"{"name":"a"}"#, false),
+        ("[]", false),
+    ] {
+        assert_eq!(is_again(&bytes(first), &bytes(again)), expected, "{again}");
     }
 }
 
@@ -104,7 +116,7 @@ proptest! {
         let meta = if meta.is_empty() { meta } else { format!("\"_meta\":{{{meta}}}") };
         let all: Vec<String> = [params, meta].into_iter().filter(|part| !part.is_empty()).collect();
         let params = bytes(&format!("{{{}}}", all.join(",")));
-        let speaker = Speaker { level: Some(Level::Info), ..speaker() };
+        let speaker = Speaker { level: Some(Level::Info), ..Speaker::default() };
         let modern = Bytes::from(applied(&params, &to_modern(&params, &speaker, makes_task).expect("an object")));
         let back = applied(&modern, &to_legacy(&modern).expect("an object"));
         prop_assert_eq!(text(&back), text(&params));

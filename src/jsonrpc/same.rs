@@ -1,0 +1,117 @@
+//! Whether two JSON texts say the same.
+
+use bytes::Bytes;
+
+use super::entries::{elements, entries};
+use super::members::text;
+
+/// Deepest nesting that is looked into, and most members or elements of one value. Beyond, only what is spelled alike is the same.
+const DEEPEST: usize = 64;
+const MOST: usize = 10_000;
+
+/// Whether raw `a` and `b` are the same value: with members in any order, any blanks and any escapes, but with the same spelling of
+/// numbers, for what is lost by reading one depends on who reads. In case of doubt they are not.
+#[must_use]
+pub fn same(a: &Bytes, b: &Bytes) -> bool {
+    same_within(a, b, DEEPEST)
+}
+
+/// The same for two objects, but for their members `apart`.
+#[must_use]
+pub fn same_apart_from(a: &Bytes, b: &Bytes, apart: &[&str]) -> bool {
+    same_members(a, b, apart, DEEPEST)
+}
+
+fn same_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
+    if a == b {
+        return true;
+    }
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    match (a.first(), b.first()) {
+        (Some(b'{'), Some(b'{')) => same_members(a, b, &[], depth),
+        (Some(b'['), Some(b'[')) => match (elements(a, MOST), elements(b, MOST)) {
+            (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same_within(a, b, depth)),
+            _ => false,
+        },
+        (Some(b'"'), Some(b'"')) => text(a).is_some_and(|a| Some(a) == text(b)),
+        _ => false,
+    }
+}
+
+fn same_members(a: &Bytes, b: &Bytes, apart: &[&str], depth: usize) -> bool {
+    match (sorted(a, apart), sorted(b, apart)) {
+        (Some(a), Some(b)) => {
+            let mut pairs = a.iter().zip(&b);
+            a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && same_within(&a.1, &b.1, depth))
+        }
+        _ => false,
+    }
+}
+
+/// By their keys as text; `None` if it is no object, has one twice, or too many.
+fn sorted(object: &Bytes, apart: &[&str]) -> Option<Vec<(Bytes, Bytes)>> {
+    let found = entries(object, MOST).ok().filter(|found| found.len() <= MOST)?;
+    let mut members: Vec<(Bytes, Bytes)> =
+        found.into_iter().map(|(key, value)| Some((text(&key)?, value))).collect::<Option<_>>()?;
+    members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let has_one_twice = members.windows(2).any(|two| two[0].0 == two[1].0);
+    members.retain(|(key, _)| !apart.iter().any(|name| name.as_bytes() == &key[..]));
+    (!has_one_twice).then_some(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::made_up::members_of;
+    use super::*;
+
+    fn bytes(text: &str) -> Bytes {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+
+    #[test]
+    fn spelling_makes_no_difference_but_of_numbers() {
+        for (a, b, expected) in [
+            (r#"{"a":1,"b":[true,null]}"#, r#"{ "b": [true, null], "\u0061":1 }"#, true),
+            (r#""a\/b""#, r#""a/b""#, true),
+            ("1.0", "1.0", true),
+            ("{}", "{ }", true),
+            ("1.0", "1", false),
+            ("12345678901234567890123", "12345678901234567890124", false),
+            ("[1,2]", "[2,1]", false),
+            ("[1,2]", "[1]", false),
+            (r#"{"a":1}"#, r#"{"a":1,"b":1}"#, false),
+            (r#"{"a":{"x":1}}"#, r#"{"a":{"x":2}}"#, false),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2,"a":1}"#, false),
+            (r#""\ud800""#, r#""\uD800""#, false),
+            ("{}", "[]", false),
+            ("", "{}", false),
+        ] {
+            assert_eq!(same(&bytes(a), &bytes(b)), expected, "{a} {b}");
+            assert_eq!(same(&bytes(b), &bytes(a)), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_deep_or_too_long_is_compared_as_it_is_spelled() {
+        let deep = |inner: &str| bytes(&format!("{}{inner}{}", "[".repeat(DEEPEST + 1), "]".repeat(DEEPEST + 1)));
+        assert!(same(&deep("1"), &deep("1")) && !same(&deep("1"), &deep("1 ")));
+        let long = |last: &str| bytes(&format!("[{}{last}]", "1,".repeat(MOST)));
+        assert!(same(&long("1"), &long("1")) && !same(&long("1"), &long(" 1")));
+    }
+
+    proptest! {
+        #[test]
+        fn order_and_blanks_make_no_difference(members in members_of(&["a", "b", "c", "d"]), apart in members_of(&["x", "y"])) {
+            let object = bytes(&format!("{{{members}}}"));
+            let mut parts: Vec<String> = entries(&object, 9).expect("an object").into_iter()
+                .map(|(key, value)| format!("{} : {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value))).collect();
+            parts.reverse();
+            parts.extend((!apart.is_empty()).then_some(apart));
+            let other = bytes(&format!("{{{}}}", parts.join(" ,")));
+            prop_assert!(same_apart_from(&object, &other, &["x", "y"]));
+            prop_assert_eq!(same(&object, &other), entries(&object, 9).map(|a| a.len()) == entries(&other, 9).map(|b| b.len()));
+        }
+    }
+}

@@ -12,6 +12,7 @@ pub mod notification;
 pub mod request;
 pub mod result;
 pub mod speaker;
+pub mod stated;
 pub mod subscription;
 pub mod task;
 

@@ -74,13 +74,6 @@ fn modern_capabilities(legacy: &Bytes, makes_task: bool) -> Result<Vec<Change>, 
     }
 }
 
-impl Default for Speaker {
-    /// One that can do nothing.
-    fn default() -> Self {
-        Self { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

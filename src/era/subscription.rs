@@ -39,7 +39,8 @@ impl Filter {
     pub fn read(params: &Bytes) -> Result<Self, &'static str> {
         let [filter] = members(params, ["notifications"]).map_err(|_| "the params are malformed")?;
         let filter = filter.ok_or("`notifications` is missing")?;
-        let wanted = ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
+        let wanted =
+            ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
         let [tools, prompts, resources, uris, tasks] =
             members(&filter, wanted).map_err(|_| "`notifications` is malformed")?;
         Ok(Self {
@@ -144,7 +145,8 @@ mod tests {
             panic!("a notification")
         };
         assert_eq!(&method[..], b"notifications/subscriptions/acknowledged");
-        let expected = format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":"7"}},"notifications":{written}}}"#);
+        let expected =
+            format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":"7"}},"notifications":{written}}}"#);
         assert_eq!(params, Some(Bytes::from(expected)));
         assert_eq!(end(b"7"), r#"{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#);
     }

@@ -59,6 +59,8 @@ impl Session {
             question.back.unable(question.ability);
         } else if let Some(id) = self.task_of_another(&question) {
             question.back.refuse(&unknown_task(&id));
+        } else if self.setup.facts.introduction.get().is_none() {
+            question.back.not_asked(-31004, "the agent has not introduced itself, and can be asked only about a call");
         } else if self.questions.closed {
             question.back.not_asked(-31004, "the agent says no more");
         } else if self.questions.open.len() + self.questions.early.len() >= MOST {

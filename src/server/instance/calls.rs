@@ -8,6 +8,7 @@ use super::crossing::Crossing;
 use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
+use crate::era::Era;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
@@ -178,7 +179,10 @@ impl Instance {
 
     /// The server goes on with a call of which nobody waits for the answer, perhaps.
     pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool) {
-        self.given_up.add(id, key.session);
+        // One of the modern era says nothing more about it (MCP 2026-07-28, `basic/patterns/cancellation`).
+        if self.era() == Era::Legacy {
+            self.given_up.add(id, key.session);
+        }
         self.link.give_up(id);
         if makes_task {
             self.tasks.give_up(id, key);

@@ -88,6 +88,10 @@ impl Request {
         splice(&self.line, &mut edits.collect::<Vec<_>>())
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.line.len()
+    }
+
     /// Whether its answer may be kept by a client, and has to say how long.
     fn cached(&self) -> Cached {
         if self.method[..] == *b"resources/read" { Cached::Yes } else { Cached::No }

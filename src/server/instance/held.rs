@@ -24,6 +24,9 @@ use crate::server::role::Abilities;
 /// Requests of a server that one call waits with.
 const MOST: usize = 16;
 
+/// Calls for which nobody waits may together have the bytes of so many largest messages; one more is not held.
+const MOST_MESSAGES: usize = 4;
+
 /// What the server has asked about one call.
 #[derive(Default)]
 pub(super) struct Held {
@@ -72,6 +75,9 @@ impl Instance {
     ) -> Result<(), ErrorObject> {
         let server = self.config.name.clone();
         let not_asked = |why| not_asked(-31004, why, &server);
+        if self.held_bytes() > MOST_MESSAGES * self.max_message {
+            return Err(not_asked("too many calls wait for their agents to come back"));
+        }
         let Some(Owner::Call(call)) = self.pending.get_mut(request.to_string().as_bytes()) else {
             return Err(not_asked("no agent has a call at this server, so mcpd cannot know whom this is for"));
         };
@@ -95,6 +101,14 @@ impl Instance {
         call.deadline.put_off(Instant::now());
         call.tell_what_is_asked(self.mark);
         Ok(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.unanswered()
+            .filter(|call| call.reply.to().is_none())
+            .filter_map(|call| call.crossing.as_ref())
+            .map(|it| it.asked.bytes())
+            .sum()
     }
 
     /// A call that its agent sends again: what it was asked for goes to the server, and it waits for the call as before. The call

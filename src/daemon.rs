@@ -24,6 +24,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{OptionFuture, join};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -39,7 +40,7 @@ use crate::calls;
 use crate::config::Config;
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
-use crate::server::{Cgroups, Guard, Host, Stop, StopOrder, Turns};
+use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir};
 
@@ -126,8 +127,9 @@ pub async fn run(
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
     let (cache, logins, serves_agents) = (cache_directory(), process::logins(), true);
-    let host =
-        Host { inherited, max_message, turns, cgroups, cache, logins, serves_agents, ..Host::new(Guard::available()) };
+    let guard = Guard::available();
+    let host = Host { inherited, max_message, turns, cgroups, cache, serves_agents, ..Host::new(guard) };
+    let host = Host { logins: logins.clone(), ..host };
     let agents = Doors::make(&config.profiles, &mut lock, activated)?;
     let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner)?.with_reserve());
     let mut presence = Presence::new(lock)?;
@@ -149,9 +151,14 @@ pub async fn run(
     helpers.spawn(reload.on(signals.reload, asked.reloads));
     changes.map(|changes| helpers.spawn(changes));
     let ended = daemon.serve(&mut presence, (asked.queries, doors_wanted), signals.stop, servers_ended).await;
-    // No session is left that could end a call.
-    if timeout(LAST_CALLS, keeper.finish()).await.is_err() {
+    // No session is left that could end a call, and no server that could begin a renewal.
+    let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
+    let (called, settled) = join(timeout(LAST_CALLS, keeper.finish()), renewals).await;
+    if called.is_err() {
         tracing::warn!("the last calls may be missing in their file");
+    }
+    if settled == Some(false) {
+        tracing::warn!("a login was being renewed, and may have to be made again");
     }
     // Only now may another daemon take the directory over.
     drop(presence);

@@ -28,6 +28,7 @@ struct Parts {
     secrets: Secrets,
     web: Web,
     store: Store,
+    logins: Logins,
     /// Why mcpd is not let in by its own credentials, once that was said: whoever is given others makes another of these.
     own_refused: OnceLock<String>,
 }
@@ -108,6 +109,7 @@ impl Login {
             secrets: remote.secrets.clone(),
             web,
             store: Store::new(logins.directory().to_owned(), name),
+            logins: logins.clone(),
             own_refused: OnceLock::new(),
         })))
     }
@@ -124,10 +126,14 @@ impl Login {
         match self.step(kept, refused.as_ref())? {
             Step::Show(token) => Ok(token),
             Step::Make { .. } => {
-                let login = self.clone();
+                let (login, under_way) = (self.clone(), self.0.logins.begin());
                 // Whoever has redeemed a refresh token must live to keep the next.
-                let renewed = tokio::spawn(async move { login.renewed(refused).await }).await;
-                renewed.unwrap_or_else(|error| Err(unavailable(error.to_string())))
+                let renewed = tokio::spawn(async move {
+                    let renewed = login.renewed(refused).await;
+                    drop(under_way);
+                    renewed
+                });
+                renewed.await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
             }
         }
     }

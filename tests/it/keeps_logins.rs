@@ -1,12 +1,14 @@
 //! A daemon goes on with a login: tokens are renewed in time and once, and a server that wants a person is left alone.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::logs_in::world::World;
 use crate::support::http::{Request, Response};
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
 
 /// What the test's server is asked with a token, in order.
 fn shown_tokens(world: &World) -> Vec<String> {
@@ -167,6 +169,77 @@ fn several_instances_renew_a_token_once() {
     }
     assert_eq!(world.authorization.asked("refresh_token"), 1);
     agents.into_iter().for_each(Agent::hang_up);
+}
+
+#[test]
+fn several_daemons_renew_a_token_once() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let first = world.serve();
+    let second = world.serve_in(&Place::new());
+    let sockets = [first.agent_socket(), second.agent_socket()];
+    let mut agents = sockets.map(|socket| Agent::ready_at(&socket));
+    agents.iter_mut().for_each(expect_call);
+    world.authorization.take_tokens_back();
+    // While one of them renews it the other finds that it has to be renewed.
+    world.authorization.hold_tokens(true);
+    let calls = agents.each_mut().map(|agent| agent.start_call("tracker__echo", &json!({"text": "x"})));
+    let refused = |request: &Request| request.rpc() == "tools/call";
+    until("both calls are refused", || (world.front.http().count(refused) == 4).then_some(()));
+    world.authorization.http().wait_request("one renews", |request| {
+        request.path == "/token" && request.form()["grant_type"] == "refresh_token"
+    });
+    world.authorization.hold_tokens(false);
+    for (agent, call) in agents.iter_mut().zip(&calls) {
+        let answer = agent.answer(call);
+        assert!(answer["error"].is_null(), "{answer}");
+    }
+    assert_eq!(world.authorization.asked("refresh_token"), 1);
+    assert_eq!(world.kept()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
+    agents.into_iter().for_each(Agent::hang_up);
+}
+
+#[test]
+fn a_daemon_that_is_stopped_while_a_token_is_renewed_keeps_the_new_one() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let first = kept_token(&world);
+    let mut daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    expect_call(&mut agent);
+    world.authorization.take_tokens_back();
+    world.authorization.hold_tokens(true);
+    let call = agent.start_call("tracker__echo", &json!({"text": "x"}));
+    world.authorization.http().wait_request("it renews", |request| {
+        request.path == "/token" && request.form()["grant_type"] == "refresh_token"
+    });
+    daemon.signal(Signal::TERM);
+    until("no server is left", || daemon.log().contains("stopped server=tracker").then_some(()));
+    world.authorization.hold_tokens(false);
+    assert!(daemon.wait_exit().success(), "{}", daemon.log());
+    assert_ne!(kept_token(&world), first);
+    assert_eq!(world.kept()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
+    assert!(!agent.answer(&call)["error"].is_null());
+}
+
+#[test]
+fn a_renewal_that_does_not_end_holds_up_a_stop_for_a_while_only() {
+    let world = World::new();
+    world.log_in().expect_code(0);
+    let mut daemon = world.serve();
+    let mut agent = Agent::ready(&daemon);
+    world.authorization.take_tokens_back();
+    world.authorization.hold_tokens(true);
+    let call = agent.start_call("tracker__echo", &json!({"text": "x"}));
+    world.authorization.http().wait_request("it renews", |request| {
+        request.path == "/token" && request.form()["grant_type"] == "refresh_token"
+    });
+    let begin = Instant::now();
+    assert!(daemon.term().success(), "{}", daemon.log());
+    assert!(begin.elapsed() < Duration::from_secs(8), "the whole stop has 10 s");
+    assert!(daemon.log().contains("a login was being renewed"), "{}", daemon.log());
+    world.authorization.hold_tokens(false);
+    assert!(!agent.answer(&call)["error"].is_null());
 }
 
 #[test]

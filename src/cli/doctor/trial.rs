@@ -28,7 +28,7 @@ pub(super) async fn run(
     let cwd = directory.and_then(Path::to_str);
     let tried = servers.iter().map(|server| tried(server, cwd));
     let (turns, logins) = (Turns::new(at_once), daemon::logins());
-    let host = Host { restarts: false, turns, logins, ..Host::new(Guard::available()) };
+    let host = Host { restarts: false, turns, logins: logins.clone(), ..Host::new(Guard::available()) };
     let manager = Manager::start_with(Setup { host, ..Setup::default() }, tried)?;
     let begin = Instant::now();
     let handles: Vec<_> = manager.view().borrow().servers.iter().map(|member| member.handle.clone()).collect();
@@ -46,6 +46,10 @@ pub(super) async fn run(
     });
     let told = told.collect();
     manager.close().await;
+    if let Some(logins) = logins {
+        // What is too late is made again by whoever needs it.
+        logins.settled().await;
+    }
     Ok(told)
 }
 

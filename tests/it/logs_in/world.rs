@@ -36,6 +36,13 @@ impl World {
         Setup::new().config(self.place.path("config.toml")).start_in(&self.place)
     }
 
+    /// Another daemon of the same user, elsewhere.
+    pub(crate) fn serve_in(&self, place: &Rc<Place>) -> Daemon {
+        let home = self.place.path("home");
+        let setup = Setup::new().config(self.place.path("config.toml"));
+        setup.variable("HOME", home.to_str().expect("text")).start_in(place)
+    }
+
     /// The file of the login.
     pub(crate) fn file(&self) -> PathBuf {
         self.place.path("home/.local/state/mcpd/logins/tracker.json")

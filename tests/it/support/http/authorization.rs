@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -17,6 +18,7 @@ use url::Url;
 use super::locked::Locked;
 use super::message::{Request, Response};
 use super::server::HttpServer;
+use crate::support::wait::until;
 
 /// What it does, until the test says otherwise.
 #[derive(Clone, Debug)]
@@ -70,6 +72,8 @@ pub(crate) struct Authorization {
 struct State {
     habits: Locked<Habits>,
     given: Locked<Given>,
+    /// Whether answers that give tokens are kept back.
+    holds: AtomicBool,
 }
 
 /// What is out, by its text.
@@ -109,6 +113,11 @@ impl Authorization {
             client["client_secret"] = secret.into();
         }
         self.state.given.lock().clients.insert(id.into(), client);
+    }
+
+    /// From now on whoever asks for a token waits, or does not any more.
+    pub(crate) fn hold_tokens(&self, holds: bool) {
+        self.state.holds.store(holds, Ordering::SeqCst);
     }
 
     /// Takes every token back. What renews them is good as before.
@@ -176,7 +185,11 @@ impl State {
             ("GET", "/.well-known/oauth-authorization-server") => Response::json(&metadata(&issuer, &habits)),
             ("GET", "/authorize") => self.authorize(request, &habits),
             ("POST", "/register") => self.register(request, &habits),
-            ("POST", "/token") => self.token(request, &habits).unwrap_or_else(refused),
+            ("POST", "/token") => {
+                let answer = self.token(request, &habits).unwrap_or_else(refused);
+                until("the test lets it go", || (!self.holds.load(Ordering::SeqCst)).then_some(()));
+                answer
+            }
             ("POST", "/revoke") => self.revoke(request).unwrap_or_else(refused),
             ("GET", path) if path.starts_with("/.well-known/") => Response::status(404),
             _ => Response::unexpected(),

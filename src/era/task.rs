@@ -166,9 +166,8 @@ fn called(
 ) -> Result<Vec<Change>, NotAnObject> {
     let mut changes = Vec::new();
     for (old, new) in TIMES.map(names) {
-        match keys(state, [old, new])? {
-            [Some(part), None] => changes.push(Change { part, replacement: format!("\"{new}\"").into() }),
-            [None, _] | [Some(_), Some(_)] => {}
+        if let [Some(part), None] = keys(state, [old, new])? {
+            changes.push(Change { part, replacement: format!("\"{new}\"").into() });
         }
     }
     Ok(changes)

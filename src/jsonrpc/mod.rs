@@ -1,9 +1,9 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
 //! Lives here: framing ([`codec`]), the envelope ([`message`]), batches ([`batch`]), a walk over JSON text ([`scan`]) to members of
-//! objects ([`members`], [`entries`]), comparing values ([`same`]), replacing fields in place ([`splice`]) and members of objects ([`exchange`]), the table of
-//! unanswered requests ([`pending`]), answers of our own ([`reply`]). Knows: nothing of MCP beyond its error codes. Must not touch: tokio, except that the codec implements
-//! its traits. Everything is a function of bytes.
+//! objects ([`members`], [`entries`]), comparing values ([`same`]), replacing fields in place ([`splice`]) and members of objects
+//! ([`exchange`]), the table of unanswered requests ([`pending`]), answers of our own ([`reply`]). Knows: nothing of MCP beyond its
+//! error codes. Must not touch: tokio, except that the codec implements its traits. Everything is a function of bytes.
 //!
 //! A message is never decoded into a model: the envelope and a handful of members are found by range, the rest passes
 //! as the bytes that came.

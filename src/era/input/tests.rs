@@ -1,3 +1,5 @@
+//! What is asked for, as peers spell it.
+
 use super::*;
 use crate::jsonrpc::splice::applied;
 

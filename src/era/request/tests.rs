@@ -1,3 +1,5 @@
+//! Params of both eras, side by side.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What both eras say of a task, side by side.
+
 use super::*;
 use crate::jsonrpc::splice::applied;
 

@@ -1,3 +1,5 @@
+//! Objects before and after.
+
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 seconds=${1:-20}
 targets=("${@:2}")
-[ ${#targets[@]} -gt 0 ] || targets=(frames router)
+[ ${#targets[@]} -gt 0 ] || targets=(eras frames router)
 build=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
 
 # libFuzzer, which its crate brings along as source, is C++.

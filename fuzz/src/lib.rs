@@ -9,11 +9,13 @@
 #[path = "../../src"]
 mod mcpd {
     pub mod catalog;
+    pub mod era;
     pub mod jsonrpc;
     pub mod kind;
     pub mod level;
     pub mod moment;
     pub mod naming;
+    pub mod peer;
     pub mod policy;
     pub mod progress;
     pub mod tokens;
@@ -65,5 +67,5 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, config, jsonrpc, kind, level, moment, naming, policy, progress, server, session, tokens,
+    calls, catalog, config, era, jsonrpc, kind, level, moment, naming, peer, policy, progress, server, session, tokens,
 };

@@ -1,0 +1,138 @@
+//! Whatever a peer sends instead of params, a result, an error or a state: carried into the other era it is well-formed, and what
+//! this is not about is what it was, in the same order.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use rooms::era::error::{self, ErrorToModern};
+use rooms::era::input::{self, Required};
+use rooms::era::result::{Cached, ToLegacy};
+use rooms::era::speaker::Speaker;
+use rooms::era::subscription::Filter;
+use rooms::era::task::{self, Detail, Place, Status};
+use rooms::era::{notification, request, result};
+use rooms::jsonrpc::entries::entries;
+use rooms::jsonrpc::members::text;
+use rooms::jsonrpc::same::same;
+use rooms::jsonrpc::splice::{Change, applied};
+
+/// More members than an input of the fuzzer can have.
+const ALL: usize = 10_000;
+
+fuzz_target!(|data: &[u8]| {
+    let raw = Bytes::copy_from_slice(data);
+    let speaker = Speaker { capabilities: raw.clone(), client: Some(Bytes::from_static(b"{}")), level: None };
+    let said = format!("{{{}}}", speaker.meta_members(true));
+    assert!(entries(&said.into(), ALL).is_ok(), "what is said of a client is malformed");
+
+    requests(&raw);
+    results(&raw);
+    tasks(&raw);
+    notifications(&raw);
+    for method in [&b"resources/read"[..], b"tools/call", b"tools/list"] {
+        let legacy: Vec<Change> = error::to_legacy(method, &raw).into_iter().collect();
+        check(&raw, &legacy, &["code"]);
+        match error::to_modern(method, &raw) {
+            ErrorToModern::Unchanged => {}
+            ErrorToModern::Changed(change) => check(&raw, &[change], &["code"]),
+            ErrorToModern::Required(result) => assert!(Required::read(&result.into()).is_ok()),
+        }
+    }
+});
+
+fn requests(raw: &Bytes) {
+    let again = ["_meta", "task", "inputResponses", "requestState"];
+    let _ = input::given(raw);
+    if let Ok(mut changes) = request::to_modern(raw, &Speaker::default(), false) {
+        check(raw, &changes, &again);
+        let modern = Bytes::from(applied(raw, &changes));
+        let back = request::to_legacy(&modern).expect("what was made here can be read");
+        check(&modern, &back, &again);
+        changes.push(request::again(raw, &[(Bytes::from_static(b"\"k\""), Bytes::from_static(b"{}"))], None));
+        check(raw, &changes, &again);
+        assert!(request::is_again(raw, &modern) || raw.windows(6).any(|six| six == b"\"task\"") || !same_keys(raw));
+    }
+    if let Ok(changes) = request::to_legacy(raw) {
+        check(raw, &changes, &again);
+    }
+}
+
+/// Whether what compares values looks into it: keys that are text, each once.
+fn same_keys(raw: &Bytes) -> bool {
+    let Ok(found) = entries(raw, ALL) else { return false };
+    let mut keys: Vec<_> = found.iter().map(|(key, _)| text(key)).collect();
+    let count = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.len() == count && keys.iter().all(|key| key.as_ref().is_some_and(|key| key != "task"))
+}
+
+fn results(raw: &Bytes) {
+    let apart = ["resultType", "ttlMs", "cacheScope"];
+    match result::to_legacy(raw) {
+        Ok(ToLegacy::Complete(changes)) => check(raw, &changes, &apart),
+        Ok(ToLegacy::Task(changes)) => well_formed(raw, &changes),
+        Ok(ToLegacy::Required(required)) => assert!(required.inputs.len() <= input::MOST),
+        Ok(ToLegacy::Unknown(_) | ToLegacy::Malformed(_)) | Err(_) => {}
+    }
+    for cached in [Cached::No, Cached::Yes] {
+        if let Ok(changes) = result::to_modern(raw, cached) {
+            check(raw, &changes, &apart);
+        }
+    }
+}
+
+fn tasks(raw: &Bytes) {
+    let apart =
+        ["resultType", "result", "error", "inputRequests", "status", "ttl", "ttlMs", "pollInterval", "pollIntervalMs"];
+    let _ = Status::read(raw);
+    if let Ok(changes) = task::made_to_legacy(raw) {
+        well_formed(raw, &changes);
+    }
+    if let Ok(changes) = task::made_to_modern(raw) {
+        well_formed(raw, &changes);
+    }
+    if let Ok(changes) = task::state_to_legacy(raw) {
+        check(raw, &changes, &apart);
+    }
+    for detail in [Detail::None, Detail::Result(raw), Detail::Error(raw), Detail::Inputs(raw)] {
+        if let Ok(changes) = task::state_to_modern(raw, Place::Result, detail) {
+            check(raw, &changes, &apart);
+        }
+    }
+    if let Ok(changes) = task::result_to_legacy(raw, &Bytes::from_static(b"\"t\"")) {
+        check(raw, &changes, &["resultType", "ttlMs", "cacheScope", "_meta"]);
+    }
+}
+
+fn notifications(raw: &Bytes) {
+    if let Ok(filter) = Filter::read(raw) {
+        assert_eq!(Filter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was written is read again");
+    }
+    check(raw, &notification::without_subscription(Some(raw)), &["_meta"]);
+    if let Some(change) = notification::for_subscription(raw, Some(raw), b"7") {
+        check(raw, std::slice::from_ref(&change), &["_meta"]);
+        let after = Bytes::from(applied(raw, &[change]));
+        assert_eq!(notification::subscription(Some(&after)).as_deref(), Some(&b"7"[..]));
+    }
+}
+
+fn well_formed(raw: &Bytes, changes: &[Change]) {
+    assert!(entries(&applied(raw, changes).into(), ALL).is_ok(), "what comes out is malformed");
+}
+
+/// What comes out is well-formed, and its members but for those `apart` are those that went in.
+fn check(raw: &Bytes, changes: &[Change], apart: &[&str]) {
+    if changes.is_empty() {
+        return;
+    }
+    let others = |raw: &Bytes| {
+        let mut found = entries(raw, ALL).expect("an object");
+        found.retain(|(key, _)| text(key).is_none_or(|key| !apart.iter().any(|name| name.as_bytes() == key)));
+        found
+    };
+    let after = Bytes::from(applied(raw, changes));
+    assert_eq!(others(raw), others(&after), "another member was altered");
+    assert!(same(&after, &after));
+}

@@ -32,7 +32,7 @@ def failures(outcomes):
     for (name, version), outcome in outcomes.items():
         where = found.setdefault(name, [])
         if outcome.failures or not outcome.passed:
-            why = "; ".join(outcome.failures) or "nothing was checked"
+            why = "; ".join(outcome.failures.values()) or "nothing was checked"
             where.append(f"{version}: {why[:300]}")
     return found
 

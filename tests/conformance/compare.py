@@ -1,7 +1,8 @@
 """Runs the conformance suite for servers of both eras against the fixture, without mcpd and through it, and compares.
 
 Without mcpd, all passes that is scored. Through it, whatever way the server is shared, a scenario that passing.txt lists
-passes the same checks; of each other one it is said how it differs, or that it could be listed.
+passes the same checks; of each other one it is said how it differs, or that it could be listed. So it is where the fixture
+speaks the other era, but for the checks that crossed-cannot.txt has with the reason.
 """
 
 import argparse
@@ -21,6 +22,8 @@ HERE = Path(__file__).parent
 BRIDGES = {"legacy": SessionBridge, "modern": StatelessBridge}
 # The scenarios call bare names.
 SETTINGS = '[daemon]\nnaming = "{tool}"\n'
+# What the scenarios are called in which the fixture asks something.
+ASKING = "input-required-result"
 
 
 @dataclass(frozen=True)
@@ -31,72 +34,118 @@ class Way:
     sharing: str | None = None
 
     def __str__(self):
-        return f"{self.sharing or 'directly'} with {self.era}"
+        return f"{self.sharing or 'directly'}, {self.era} fixture"
 
 
-# mcpd does not speak the stateless era yet.
-THROUGH = {"legacy": [Way("legacy", sharing) for sharing in ("shared", "session")], "modern": []}
+def directly(edition):
+    return Way(edition.era)
 
 
-def run(suite, edition, way, mcpd):
+def ways(edition):
+    """All of them, the direct one first."""
+    crossed = next(era for era in BRIDGES if era != edition.era)
+    return [directly(edition), Way(edition.era, "shared"), Way(edition.era, "session"), Way(crossed, "shared")]
+
+
+def run(suite, edition, way, mcpd, scenario=None):
     """What one edition finds. Each run has a daemon of its own, so that none is another's neighbour."""
-    name = f"{edition}-{way}".replace(" ", "-")
+    name = f"{edition}-{way}-{scenario or 'all'}".replace(",", "").replace(" ", "-")
     bridge = BRIDGES[edition.era]
     fixture = [sys.executable, "-S", "-B", str(HERE / "fixture/server.py"), way.era]
     if not way.sharing:
         with bridge(lambda: Child(fixture)) as bridge:
-            return suite.run(edition, bridge.url, name)
+            return suite.run(edition, bridge.url, name, scenario)
     servers = {"fixture": Server(fixture, sharing=way.sharing)}
     with Daemon(mcpd, servers, SETTINGS) as daemon, bridge(lambda: Socket(daemon.socket)) as bridge:
-        return suite.run(edition, bridge.url, name)
+        return suite.run(edition, bridge.url, name, scenario)
 
 
-def run_all(suite, mcpd):
-    """The results by edition and way, printed as they come."""
-    runs = [(edition, way) for edition in EDITIONS for way in (Way(edition.era), *THROUGH[edition.era])]
-    with ThreadPoolExecutor(2) as pool:
-        results = {}
-        for one, result in zip(runs, pool.map(lambda one: run(suite, *one, mcpd), runs)):
-            print(*one, result, sep=", ", flush=True)
-            results[one] = result
-    return results
+class Comparison:
+    """What the suite finds by each way, and where that is worse than what it finds directly."""
+
+    def __init__(self, suite, mcpd):
+        self._suite = suite
+        self._mcpd = mcpd
+        self._results = {}
+
+    def run(self):
+        """All of it, printed as it comes."""
+        runs = [(edition, way) for edition in EDITIONS for way in ways(edition)]
+        with ThreadPoolExecutor(2) as pool:
+            for one, result in zip(runs, pool.map(lambda one: run(self._suite, *one, self._mcpd), runs)):
+                print(*one, result, sep=", ", flush=True)
+                self._results[one] = result
+            asking = [one for one in runs if leaves_questions(*one)]
+            alone = [(one, name) for one in asking for name in self._clean(one[0]) if ASKING in name]
+            list(pool.map(lambda play: self._run_alone(*play), alone))
+
+    def found(self, is_crossed):
+        """For each scenario that finds no fault directly: where it ends worse by mcpd, with the checks and why."""
+        found = {}
+        for edition, way in self._results:
+            if way.sharing and crosses(edition, way) == is_crossed:
+                for name, worse in self._worse((edition, way)):
+                    where = found.setdefault(f"{edition.revision}/{name}", {})
+                    if worse:
+                        where[f"{edition}, {way}"] = worse
+        return found
+
+    def faults(self):
+        """The editions that find fault with the fixture itself, with what they say."""
+        direct = ((edition, self._results[edition, directly(edition)]) for edition in EDITIONS)
+        return {edition: result.log for edition, result in direct if not result.is_fine}
+
+    def _clean(self, edition):
+        """The scenarios that find something directly, and no fault."""
+        scenarios = self._results[edition, directly(edition)].scenarios
+        return {name: outcome for name, outcome in scenarios.items() if outcome.passed and not outcome.failures}
+
+    def _worse(self, one):
+        for name, outcome in self._clean(one[0]).items():
+            there = self._results[one].scenarios.get(name, NOT_RUN)
+            missing = dict.fromkeys(sorted(outcome.passed - there.passed), "does not pass")
+            yield name, missing | there.failures
+
+    def _run_alone(self, one, name):
+        result = run(self._suite, *one, self._mcpd, name)
+        self._results[one].scenarios[name] = result.scenarios.get(name, NOT_RUN)
 
 
-def differences(results, edition, way):
-    """For each scenario in which anything passes without mcpd: why it ends worse this way, or nothing."""
-    found = {}
-    for name, outcome in results[edition, Way(edition.era)].scenarios.items():
-        if outcome.passed:
-            there = results[edition, way].scenarios.get(name, NOT_RUN)
-            missing = sorted(outcome.passed - there.passed)
-            failures = [failure for failure in there.failures if failure not in outcome.failures]
-            found[f"{edition.revision}/{name}"] = "; ".join(failures or missing) if missing or failures else None
-    return found
+def crosses(edition, way):
+    return way.era != edition.era
 
 
-def gathered(results):
-    """By scenario, where it ends worse, and why."""
-    found = {}
-    for edition, way in results:
-        if way.sharing:
-            for name, why in differences(results, edition, way).items():
-                where = found.setdefault(name, {})
-                if why:
-                    where[f"{edition}, {way}"] = why
-    return found
+def leaves_questions(edition, way):
+    """Whether a question that a scenario leaves unanswered is kept for it, and the fixture asks nobody else meanwhile."""
+    return edition.era == "modern" and way.era == "legacy"
+
+
+def without(found, cannot):
+    """What is found, but for the checks that cannot pass; says which of those do."""
+    met = {f"{name}/{check}" for name, where in found.items() for worse in where.values() for check in worse}
+    for check in sorted(cannot - met):
+        print(f"new {check}: passes, so that crossed-cannot.txt need not have it")
+    left = {}
+    for name, where in found.items():
+        for worse in where.values():
+            for check in [check for check in worse if f"{name}/{check}" in cannot]:
+                del worse[check]
+        left[name] = {place: worse for place, worse in where.items() if worse}
+    return left
 
 
 def judge(passing, found):
     """Says a line of each scenario that differs or is not listed. How many of those listed pass, how many do not."""
     failed = 0
     for name in sorted(passing | found.keys()):
-        where = found.get(name, {"the list": "there is no such scenario"})
-        why = f"{name} ({'; '.join(where)}): {next(iter(where.values()), '')[:200]}"
+        where = found.get(name, {"the list": {"": "there is no such scenario"}})
+        why = "; ".join(f"{check}: {why}" for check, why in next(iter(where.values()), {}).items())
+        line = f"{name} ({'; '.join(where)}): {why[:400]}"
         if where and name in passing:
-            print(f"FAIL {why}")
+            print(f"FAIL {line}")
             failed += 1
         elif where:
-            print(f"differs {why}")
+            print(f"differs {line}")
         elif name not in passing:
             print(f"new {name}: passes, so that passing.txt can list it")
     return len(passing) - failed, failed
@@ -109,13 +158,18 @@ def main():
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, stop)
 
-    results = run_all(Suite(arguments.installed), arguments.mcpd)
-    counts = [judge(listed(HERE / "passing.txt"), gathered(results))]
-    for edition in EDITIONS:
-        result = results[edition, Way(edition.era)]
-        counts.append((1, 0) if result.is_fine else (0, 1))
-        if not result.is_fine:
-            print(f"FAIL {edition} finds fault with the fixture itself: {result.log}")
+    comparison = Comparison(Suite(arguments.installed), arguments.mcpd)
+    comparison.run()
+    passing = listed(HERE / "passing.txt")
+    cannot = {line.partition(": ")[0] for line in listed(HERE / "crossed-cannot.txt")}
+    faults = comparison.faults()
+    for edition, log in faults.items():
+        print(f"FAIL {edition} finds fault with the fixture itself: {log}")
+    counts = [
+        (len(EDITIONS) - len(faults), len(faults)),
+        judge(passing, comparison.found(is_crossed=False)),
+        judge(passing, without(comparison.found(is_crossed=True), cannot)),
+    ]
     passed, failed = map(sum, zip(*counts))
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)

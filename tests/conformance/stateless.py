@@ -85,6 +85,7 @@ class Exchanges:
         params = message.get("params", {})
         meta = metadata(message)
         if is_answer(message):
+            # One that ends a subscription would name it, too; nothing here looks at that.
             if exchange := self._open.pop(message["id"], None):
                 exchange.stream.put({**message, "id": exchange.id})
                 exchange.stream.put(END)

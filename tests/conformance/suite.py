@@ -27,6 +27,10 @@ class Edition:
     era: str
     options: tuple = ()
 
+    def only(self, scenario):
+        """The options for one of its scenarios."""
+        return ("--scenario", scenario, *(("--spec-version", self.revision) if self.options else ()))
+
     def __str__(self):
         return f"{self.revision} of {self.version}"
 
@@ -40,13 +44,13 @@ EDITIONS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one scenario: its checks that passed, by id, and what is said of those that failed."""
+    """What became of one scenario, by the ids of its checks: those that passed, and what is said of those that failed."""
 
     passed: frozenset
-    failures: tuple
+    failures: dict
 
 
-NOT_RUN = Outcome(frozenset(), ("it was not run to its end",))
+NOT_RUN = Outcome(frozenset(), {"the end": "it was not run to its end"})
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,11 @@ class Suite:
         self._results = installed / "results"
         [self._node] = self._modules.glob("node-linux-*/bin/node")
 
-    def run(self, edition, url, name):
-        """Runs one against a server; `name` tells what it finds from what it found elsewhere."""
+    def run(self, edition, url, name, scenario=None):
+        """Runs one, or one scenario of it, against a server; `name` tells what it finds from what it found elsewhere."""
         directory = self._empty(name)
-        status = self._conduct(edition.version, directory, "server", "--url", url, *edition.options)
+        options = edition.only(scenario) if scenario else edition.options
+        status = self._conduct(edition.version, directory, "server", "--url", url, *options)
         return Result(dict(map(_server_outcome, directory.glob("server-*"))), status == 0, directory / "log")
 
     def client_scenarios(self, version):
@@ -93,7 +98,7 @@ class Suite:
         outcome = _outcome(checks, {"FAILURE", "WARNING"})
         if status != 0 and not outcome.failures:
             said = (directory / "log").read_text().strip().splitlines()
-            return Outcome(outcome.passed, ("; ".join(said[-3:]) or f"it ended with {status}",))
+            return Outcome(outcome.passed, {"the end": "; ".join(said[-3:]) or f"it ended with {status}"})
         return outcome
 
     def _empty(self, name):
@@ -127,8 +132,8 @@ def _outcome(checks, failing):
         return NOT_RUN
     checks = json.loads(checks.read_text())
     passed = (check["id"] for check in checks if check["status"] == "SUCCESS")
-    failures = (check.get("errorMessage", check["id"]) for check in checks if check["status"] in failing)
-    return Outcome(frozenset(passed), tuple(failures))
+    failures = {check["id"]: check.get("errorMessage", check["id"]) for check in checks if check["status"] in failing}
+    return Outcome(frozenset(passed), failures)
 
 
 def listed(file):

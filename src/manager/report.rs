@@ -121,6 +121,9 @@ pub struct ServerReport {
     /// Status notifications of tasks that it has made for nobody.
     #[serde(default)]
     pub stray_notifications: u64,
+    /// Instances that have left unanswered for 2 s which era of MCP they speak in.
+    #[serde(default)]
+    pub silent_starts: u64,
     /// What each of its instances may use, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsReport>,
@@ -254,6 +257,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         skipped_lines: totals.skipped_lines,
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
+        silent_starts: totals.silent_starts,
         limits: limits::of(config, published.limits.as_ref()),
         change_failed: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.clone(),

@@ -110,6 +110,7 @@ pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> 
         };
         let Ok(heard) = heard else {
             silent_at = None;
+            instance.stats.silent_starts.add_one();
             introduce(instance);
             continue;
         };

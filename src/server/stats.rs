@@ -27,6 +27,8 @@ pub struct Stats {
     pub stray_responses: Counter,
     /// Status notifications of tasks that it has not made for anybody.
     pub stray_notifications: Counter,
+    /// Instances that were sent `initialize` only when they had left unanswered for a while which era they speak in.
+    pub silent_starts: Counter,
 }
 
 /// The same at one moment.
@@ -40,6 +42,7 @@ pub struct Totals {
     pub skipped_lines: u64,
     pub stray_responses: u64,
     pub stray_notifications: u64,
+    pub silent_starts: u64,
 }
 
 impl Totals {
@@ -53,6 +56,7 @@ impl Totals {
             skipped_lines: self.skipped_lines - before.skipped_lines,
             stray_responses: self.stray_responses - before.stray_responses,
             stray_notifications: self.stray_notifications - before.stray_notifications,
+            silent_starts: self.silent_starts - before.silent_starts,
         }
     }
 
@@ -67,6 +71,7 @@ impl Totals {
             skipped_lines: self.skipped_lines + other.skipped_lines,
             stray_responses: self.stray_responses + other.stray_responses,
             stray_notifications: self.stray_notifications + other.stray_notifications,
+            silent_starts: self.silent_starts + other.silent_starts,
         }
     }
 }
@@ -88,6 +93,7 @@ impl Stats {
             skipped_lines: self.skipped_lines.get(),
             stray_responses: self.stray_responses.get(),
             stray_notifications: self.stray_notifications.get(),
+            silent_starts: self.silent_starts.get(),
         }
     }
 
@@ -100,6 +106,7 @@ impl Stats {
             (&self.skipped_lines, other.skipped_lines),
             (&self.stray_responses, other.stray_responses),
             (&self.stray_notifications, other.stray_notifications),
+            (&self.silent_starts, other.silent_starts),
         ];
         for (counter, count) in pairs {
             counter.add(count);

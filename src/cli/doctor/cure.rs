@@ -5,6 +5,10 @@ use super::world::World;
 use crate::admin::report::ServerReport;
 use crate::config::interpolate::Sources;
 
+/// What a server of another era than the configured one is refused with, or refuses `initialize` with
+/// (MCP 2026-07-28, `basic/versioning`).
+const ERA: [&str; 3] = ["which `era = \"modern\"` asks for", "did not answer `server/discover`", "\"code\":-32022"];
+
 /// The command that has it tried again.
 fn again(world: &World, report: &ServerReport) -> String {
     match world.report() {
@@ -18,6 +22,13 @@ pub(super) fn cure(world: &World, report: &ServerReport, why: &str, has_ended: b
     match &report.remote {
         _ if report.vouched.as_deref() == Some("down") && report.state == "unresponsive" => {
             world.mcpd(&format!("health {} auto", report.name))
+        }
+        _ if ERA.iter().any(|part| why.contains(part)) => {
+            format!(
+                "set `era = \"auto\"` in [servers.{}]; then {}",
+                report.name,
+                reloaded(world, &again(world, report))
+            )
         }
         Some(remote) => of_remote(world, report, (why, &remote.origin)),
         None => of_program(world, report, (why, has_ended)),

@@ -161,6 +161,10 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
         let found = format!("has not answered {} pings in a row", report.missed_pings);
         findings.push(Finding::warning(name, found, format!("{look}; after three it is restarted")));
     }
+    if report.silent_starts > 0 {
+        let found = "does not answer which era of MCP it speaks in, which costs its first start 2 s";
+        findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in [servers.{name}]")));
+    }
     if let Some(reason) = &report.change_failed {
         let found = format!("goes on as it was before it was changed, for that failed: {reason}");
         findings.push(Finding::warning(name, found, format!("repair it, then {}", world.mcpd("reload"))));

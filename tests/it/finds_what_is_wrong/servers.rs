@@ -98,6 +98,38 @@ fn a_server_that_cannot_be_started_is_up_after_what_is_said_was_done() {
 }
 
 #[test]
+fn an_era_that_a_server_does_not_speak_in_is_told_and_so_is_one_that_it_says_nothing_of() {
+    let servers = vec![
+        bare("old").line("era = \"modern\""),
+        bare("new").flags("--era modern").line("era = \"legacy\""),
+        bare("mute").flags("--probe silent").line("era = \"modern\"").line("handshake_timeout = \"300ms\""),
+        bare("silent").flags("--probe silent"),
+        bare("asked").flags("--era modern"),
+    ];
+    let (ran, _place) = tried(servers, &[]);
+    let all = findings(&ran);
+    let of =
+        |name: &str| all.iter().rfind(|one| one.get("group") == "servers" && one.get("about") == name).expect(name);
+    for (name, found) in
+        [("old", "does not speak MCP 2026-07-28"), ("new", "-32022"), ("mute", "`server/discover` within 300ms")]
+    {
+        let finding = of(name);
+        assert!(finding.get("level") == "problem" && finding.get("found").contains(found), "{finding:?}");
+        assert!(
+            finding.get("advice").starts_with(&format!("set `era = \"auto\"` in [servers.{name}]; then ")),
+            "{finding:?}"
+        );
+    }
+    let silent = of("silent");
+    assert!(
+        silent.get("level") == "warning" && silent.get("found").contains("costs its first start 2 s"),
+        "{silent:?}"
+    );
+    assert_eq!(silent.get("advice"), "set `era = \"legacy\"` in [servers.silent]");
+    assert!(of("asked").get("found").contains("MCP 2026-07-28"), "{:?}", of("asked"));
+}
+
+#[test]
 fn a_server_that_ends_again_and_again_is_told_of_while_it_is_up() {
     let daemon = Setup::with(Server::named("one").line("backoff_reset = \"1ms\"")).start();
     let mut agent = Agent::ready(&daemon);

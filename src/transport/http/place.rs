@@ -99,7 +99,8 @@ impl Place {
 
     pub(super) fn set_session(&mut self, session: &HeaderValue) {
         self.has_session = true;
-        self.set(&SESSION, session);
+        // A copy: what was read is a slice of 8 KiB, which would be kept for it as long as the session.
+        self.set(&SESSION, &HeaderValue::from_bytes(session.as_bytes()).unwrap_or_else(|_| session.clone()));
     }
 
     pub(super) fn set_protocol(&mut self, protocol: &'static str) {

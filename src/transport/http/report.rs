@@ -45,19 +45,22 @@ pub(super) enum Ownership {
 /// Who tells it: the number of an exchange, or that of the listener.
 pub(super) type Source = u64;
 
+/// What is told, and by whom. A queue has room for 32 from its first moment, which is 5 KiB unless that is elsewhere.
+type Told = Box<(Source, News)>;
+
 /// The way to whoever keeps the connection.
 #[derive(Debug)]
 pub(super) struct Reporter {
     source: Source,
-    to: mpsc::Sender<(Source, News)>,
+    to: mpsc::Sender<Told>,
     place: watch::Receiver<Arc<Place>>,
     turn: Arc<Turn>,
 }
 
 /// Both ends of all ways there.
 pub(super) struct Desk {
-    to: mpsc::Sender<(Source, News)>,
-    pub(super) news: mpsc::Receiver<(Source, News)>,
+    to: mpsc::Sender<Told>,
+    pub(super) news: mpsc::Receiver<Told>,
     place: watch::Sender<Arc<Place>>,
     turn: Arc<Turn>,
 }
@@ -86,7 +89,7 @@ impl Desk {
 impl Reporter {
     /// Tells it, once there is room.
     pub(super) async fn tell(&self, news: News) {
-        let _ = self.to.send((self.source, news)).await;
+        let _ = self.to.send(Box::new((self.source, news))).await;
     }
 
     /// The same for what was learnt, if anything was.

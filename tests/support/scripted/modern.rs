@@ -122,7 +122,10 @@ pub(crate) fn discover(server: &mut Server, id: &str, manner: &Manner) {
         (_, None, Manner::Legacy) => error(id, -32601, "Method not found", ""),
         (_, None, Manner::Modern) => response(id, &with_head(&head(&server.flags, "server/discover"), &found(server))),
     };
-    server.after(server.flags.discover_delay, Later::Answer { call: id.to_owned(), line, stubborn: true });
+    match server.flags.discover_delay {
+        0 => server.output.line(&line),
+        delay => server.after(delay, Later::Answer { call: id.to_owned(), line, stubborn: true }),
+    }
 }
 
 fn found(server: &Server) -> String {

@@ -1,0 +1,201 @@
+//! What a legacy server asks during a modern agent's call: the call ends with the question, and goes on when the agent comes back.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, inputs, result, state};
+
+const SAMPLE: &str = "sampling/createMessage";
+const ELICIT: &str = "elicitation/create";
+
+fn start() -> Daemon {
+    Setup::with(Server::named("s")).start()
+}
+
+fn able(daemon: &Daemon) -> Agent {
+    Agent::modern(daemon, &json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}}))
+}
+
+fn question(method: &str, params: &Value) -> Value {
+    json!({"method": method, "params": params})
+}
+
+/// What the server was answered.
+#[track_caller]
+fn got(answer: &Value) -> Value {
+    result(answer)["structuredContent"].clone()
+}
+
+/// The one input that is asked for, with its key.
+#[track_caller]
+fn only(answer: &Value) -> (String, Value) {
+    let inputs = inputs(answer);
+    assert_eq!(inputs.len(), 1, "{answer}");
+    inputs.iter().next().map(|(key, request)| (key.clone(), request.clone())).expect("one")
+}
+
+/// Comes back with this for the one input that was asked for.
+fn come_back(agent: &mut Agent, arguments: &Value, asked: &Value, response: &Value) -> Value {
+    agent.call_again("s__ask_client", arguments, asked, &json!({only(asked).0: response}))
+}
+
+#[test]
+fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    for (method, params, response) in [
+        (SAMPLE, json!({"maxTokens": 7, "messages": []}), json!({"model": "m", "role": "assistant", "content": {}})),
+        (ELICIT, json!({"mode": "form", "message": "who?"}), json!({"action": "accept", "content": {"name": "x"}})),
+        (ELICIT, json!({"message": "who?"}), json!({"action": "decline"})),
+        (
+            ELICIT,
+            json!({"mode": "url", "url": "https://x", "elicitationId": "e", "message": "m"}),
+            json!({"action": "accept"}),
+        ),
+    ] {
+        let arguments = question(method, &params);
+        let asked = agent.call("s__ask_client", &arguments);
+        assert_eq!(only(&asked).1, json!({"method": method, "params": params}));
+        assert!(!state(&asked).is_empty());
+        let answer = come_back(&mut agent, &arguments, &asked, &response);
+        assert_eq!(result(&answer)["resultType"], "complete");
+        assert_eq!(got(&answer)["result"], response, "as the server got it");
+    }
+    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
+    assert_eq!(calls, 4, "the server hears of each call once");
+    daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_server_may_ask_again_and_again_during_one_call() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    let mut arguments = question(SAMPLE, &json!({"n": 1.5}));
+    arguments["times"] = json!(3);
+    let (mut answer, mut answered) = (agent.call("s__ask_client", &arguments), 0);
+    // It asks at once; whether an answer asks for one or for several is a matter of time.
+    while result(&answer)["resultType"] == "input_required" {
+        let keys: Vec<_> = inputs(&answer).keys().cloned().collect();
+        assert!(inputs(&answer).values().all(|input| *input == json!({"method": SAMPLE, "params": {"n": 1.5}})));
+        answered += keys.len();
+        let responses: Value = keys.into_iter().map(|key| (key, json!({"model": "m"}))).collect();
+        answer = agent.call_again("s__ask_client", &arguments, &answer, &responses);
+    }
+    assert_eq!((answered, &got(&answer)["result"]), (3, &json!({"model": "m"})));
+    agent.expect_quiet();
+}
+
+#[test]
+fn an_agent_may_come_back_on_another_connection() {
+    let daemon = start();
+    let mut one = able(&daemon);
+    let arguments = question(ELICIT, &json!({"message": "who?"}));
+    let asked = one.call("s__ask_client", &arguments);
+    drop(one);
+    let mut other = able(&daemon);
+    let answer = come_back(&mut other, &arguments, &asked, &json!({"action": "cancel"}));
+    assert_eq!(got(&answer)["result"], json!({"action": "cancel"}));
+}
+
+#[test]
+fn what_an_agent_cannot_do_it_is_not_asked_and_nothing_hangs() {
+    let daemon = start();
+    let url = json!({"mode": "url", "elicitationId": "e", "url": "https://x"});
+    for (capabilities, can) in [
+        (json!({}), [false, false, false]),
+        (json!({"sampling": {}}), [true, false, false]),
+        (json!({"elicitation": {}}), [false, true, false]),
+        (json!({"elicitation": {"url": {}}}), [false, false, true]),
+    ] {
+        let mut agent = Agent::modern(&daemon, &capabilities);
+        for ((method, params), can) in [(SAMPLE, json!({})), (ELICIT, json!({})), (ELICIT, url.clone())].iter().zip(can)
+        {
+            let arguments = question(method, params);
+            let answer = agent.call("s__ask_client", &arguments);
+            if can {
+                let answer = come_back(&mut agent, &arguments, &answer, &json!({"x": 1}));
+                assert_eq!(got(&answer)["result"], json!({"x": 1}));
+            } else {
+                let refused = &got(&answer)["error"];
+                assert!(refused["code"].is_number(), "{capabilities} {method} {params}: {answer}");
+            }
+        }
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn a_question_that_may_be_anothers_is_refused_at_once() {
+    let daemon = start();
+    for neighbour in Era::BOTH {
+        let (mut one, mut other) = (able(&daemon), neighbour.agent(&daemon, &json!({"sampling": {}})));
+        let busy = other.start_call("s__sleep", &json!({"ms": 60_000, "mark": format!("{neighbour:?}")}));
+        daemon.wait_journal("s", &format!("\"mark\":\"{neighbour:?}\""));
+        let answer = one.call("s__ask_client", &question(SAMPLE, &json!({})));
+        assert_eq!(got(&answer)["error"]["code"], -31004, "{answer}");
+        other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+        daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
+        one.expect_quiet();
+    }
+}
+
+#[test]
+fn two_calls_of_one_modern_connection_are_two_and_neither_is_asked() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    let busy = agent.start_call("s__sleep", &json!({"ms": 500, "mark": 1}));
+    daemon.wait_journal("s", "\"mark\":1");
+    let answer = agent.call("s__ask_client", &question(SAMPLE, &json!({})));
+    assert_eq!(got(&answer)["error"]["code"], -31004, "a connection says nothing: {answer}");
+    arguments(&agent.answer(&busy));
+}
+
+#[test]
+fn while_it_is_asked_others_may_call_the_server() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    let asking = question(SAMPLE, &json!({}));
+    let asked = agent.call("s__ask_client", &asking);
+    for era in Era::BOTH {
+        let mut other = era.agent(&daemon, &json!({}));
+        assert_eq!(arguments(&other.call("s__echo", &json!({"n": 1}))), &json!({"n": 1}));
+    }
+    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+}
+
+#[test]
+fn an_agent_that_goes_away_before_it_is_asked_leaves_no_question_behind() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
+    daemon.wait_journal("s", "\"mark\":1");
+    agent.hang_up();
+    daemon.wait_journal("s", "notifications/cancelled");
+    daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
+}
+
+#[test]
+fn a_server_that_dies_while_its_question_waits_ends_the_call() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    let asking = question(SAMPLE, &json!({}));
+    let asked = agent.call("s__ask_client", &asking);
+    assert_eq!(code(&agent.call("s__die", &json!({"how": "kill"}))), -31001);
+    daemon.wait_row("s", "is up again", |row| row["state"] == "ready");
+    let late = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    assert!([-31001, -31004, -32602].contains(&code(&late)), "{late}");
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_comeback_without_the_answer_is_asked_again_or_refused_and_does_not_hang() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    let asking = question(SAMPLE, &json!({}));
+    let asked = agent.call("s__ask_client", &asking);
+    let again = agent.call_again("s__ask_client", &asking, &asked, &json!({"no such": {}}));
+    let again = if again["error"].is_null() { again } else { asked };
+    let answer = come_back(&mut agent, &asking, &again, &json!({"model": "m"}));
+    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+}

@@ -1,0 +1,181 @@
+//! Which era a server is of is found out once, by asking; no server is lost by that, whatever it does with the question.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments};
+
+/// What a scripted server was asked since its last start, until its first list.
+fn opening(daemon: &Daemon, server: &str) -> Vec<String> {
+    let journal = daemon.journal(server);
+    let start = journal.iter().rposition(|line| line.starts_with("# start")).expect("it has started");
+    let method = |line: &String| -> Option<String> {
+        Some(serde_json::from_str::<Value>(line).ok()?["method"].as_str()?.to_owned())
+    };
+    let methods = journal[start..].iter().filter_map(method);
+    methods.take_while(|method| !method.ends_with("/list")).collect()
+}
+
+fn starts(daemon: &Daemon, server: &str) -> usize {
+    daemon.journal(server).iter().filter(|line| line.starts_with("# start")).count()
+}
+
+const PROBE: &str = "server/discover";
+const LEGACY: [&str; 2] = ["initialize", "notifications/initialized"];
+const PROBED: [&str; 3] = [PROBE, LEGACY[0], LEGACY[1]];
+
+#[track_caller]
+fn expect_served(daemon: &Daemon, server: &str, protocol: &str) {
+    let row = daemon.wait_row(server, "is ready", |row| row["state"] == "ready");
+    assert_eq!(row["protocol"], protocol, "{row}");
+    for era in Era::BOTH {
+        let mut agent = era.agent(daemon, &json!({}));
+        arguments(&agent.call(&format!("{server}__echo"), &json!({})));
+    }
+}
+
+#[test]
+fn any_error_but_a_modern_one_means_that_a_server_is_legacy() {
+    let codes = [-32601, -32602, -32600, -32603, -32700, -32000, -32002, -32042, 0, 5];
+    let name = |code: i32| format!("s{}", code.unsigned_abs());
+    let server = |code: i32| Server::named(&name(code)).arg(format!("--discover-error={code}"));
+    let daemon = codes.iter().fold(Setup::new(), |setup, code| setup.server(server(*code))).start();
+    for code in codes {
+        expect_served(&daemon, &name(code), "2025-11-25");
+        assert_eq!(opening(&daemon, &name(code)), PROBED, "{code}");
+        assert_eq!(daemon.row(&name(code))["restarts"], 0);
+    }
+}
+
+#[test]
+fn an_answer_to_the_probe_that_says_nothing_means_that_a_server_is_legacy() {
+    let daemon = Setup::with(Server::named("s").flags("--probe garbage")).start();
+    expect_served(&daemon, "s", "2025-11-25");
+    assert_eq!(opening(&daemon, "s"), PROBED);
+}
+
+#[test]
+fn servers_that_stay_silent_at_the_probe_are_served_all_at_the_same_time() {
+    let names: Vec<String> = (0..5).map(|n| format!("s{n}")).collect();
+    let start = Instant::now();
+    let server = |name: &String| Server::named(name).flags("--probe silent");
+    let daemon = names.iter().fold(Setup::new(), |setup, name| setup.server(server(name))).start();
+    for name in &names {
+        daemon.wait_row(name, "is ready", |row| row["state"] == "ready");
+        assert_eq!(opening(&daemon, name), PROBED);
+    }
+    // Far less than five times any wait that a person would put up with.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    expect_served(&daemon, "s0", "2025-11-25");
+}
+
+#[test]
+fn a_server_that_dies_of_the_probe_is_started_again_and_not_asked_again() {
+    let daemon = Setup::with(Server::named("s").flags("--probe fatal")).start();
+    expect_served(&daemon, "s", "2025-11-25");
+    assert_eq!(opening(&daemon, "s"), LEGACY);
+    assert_eq!(starts(&daemon, "s"), 2);
+    daemon.client(&["restart", "s"]).expect_code(0);
+    expect_served(&daemon, "s", "2025-11-25");
+    assert_eq!((opening(&daemon, "s"), starts(&daemon, "s")), (LEGACY.map(String::from).to_vec(), 3));
+}
+
+#[test]
+fn what_was_found_out_is_remembered_while_the_server_is_configured_so() {
+    for flags in ["", "--probe silent", "--probe garbage"] {
+        let daemon = Setup::with(Server::named("s").flags(flags)).start();
+        daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
+        assert_eq!(opening(&daemon, "s"), PROBED, "{flags}");
+        let crash = Agent::ready(&daemon).call("s__die", &json!({"how": "kill"}));
+        assert_eq!(crash["error"]["code"], -31001);
+        daemon.wait_row("s", "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
+        assert_eq!(opening(&daemon, "s"), LEGACY, "{flags}");
+    }
+}
+
+#[test]
+fn a_modern_server_is_modern_after_a_restart_too() {
+    let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
+    expect_served(&daemon, "s", "2026-07-28");
+    assert_eq!(Agent::ready(&daemon).call("s__die", &json!({"how": "kill"}))["error"]["code"], -31001);
+    daemon.wait_row("s", "is up again", |row| row["restarts"] == 1);
+    expect_served(&daemon, "s", "2026-07-28");
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("\"initialize\"")));
+}
+
+#[test]
+fn a_server_that_has_become_modern_is_found_out_when_it_is_configured_anew() {
+    let place = Place::new();
+    let setup = |flags: &str| Setup::with(Server::named("s").flags(flags));
+    let daemon = setup("").start_in(&place);
+    expect_served(&daemon, "s", "2025-11-25");
+    setup("--era modern").write(&place);
+    daemon.client(&["reload"]).expect_code(0);
+    daemon.wait_row("s", "is the new one", |row| row["protocol"] == "2026-07-28");
+    expect_served(&daemon, "s", "2026-07-28");
+}
+
+#[test]
+fn a_server_that_is_modern_after_an_update_in_its_place_is_found_out_when_it_refuses_to_be_initialized() {
+    let place = Place::new();
+    let script = place.write("flags", "");
+    let command = format!("exec \"$0\" $(cat {}) \"$@\"", script.display());
+    let server = Server::run_by("s", "sh").arg("-c").arg(command).arg(crate::support::SCRIPTED);
+    let daemon = Setup::with(server.arg("--journal").arg(place.path("s.journal"))).start_in(&place);
+    expect_served(&daemon, "s", "2025-11-25");
+    place.write("flags", "--era modern");
+    daemon.client(&["restart", "s"]).expect_code(0);
+    expect_served(&daemon, "s", "2026-07-28");
+}
+
+#[test]
+fn an_era_that_is_configured_is_not_asked_for() {
+    let legacy = Server::named("a").line("era = \"legacy\"").flags("--era both");
+    let modern = Server::named("b").line("era = \"modern\"").flags("--era both");
+    let daemon = Setup::with(legacy).server(modern).start();
+    expect_served(&daemon, "a", "2025-11-25");
+    expect_served(&daemon, "b", "2026-07-28");
+    assert_eq!(opening(&daemon, "a"), LEGACY);
+    assert!(!daemon.journal("b").iter().any(|line| line.contains("\"initialize\"")));
+}
+
+#[test]
+fn a_legacy_server_that_is_configured_to_be_modern_fails_and_says_why() {
+    let server = Server::named("s").line("era = \"modern\"").line("handshake_timeout = \"2s\"");
+    let daemon = Setup::with(server).server(Server::named("other")).start();
+    let row = daemon.wait_row("s", "has an error", |row| row["last_error"].is_string());
+    let error = row["last_error"].as_str().expect("text");
+    assert!(error.contains("server/discover") || error.contains("2026-07-28") || error.contains("modern"), "{error}");
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("\"initialize\"")));
+    expect_served(&daemon, "other", "2025-11-25");
+}
+
+#[test]
+fn a_modern_server_of_other_versions_only_fails_and_says_which() {
+    let server = Server::named("s").flags("--era modern --supports 2027-01-01").line("handshake_timeout = \"2s\"");
+    let daemon = Setup::with(server).spawn();
+    let row = daemon.wait_row("s", "has an error", |row| row["last_error"].is_string());
+    assert!(row["last_error"].as_str().expect("text").contains("2027-01-01"), "{row}");
+}
+
+#[test]
+fn an_answer_to_the_probe_that_comes_too_late_harms_nobody() {
+    let server = |era: &str| Server::named(era).flags(&format!("--era {era} --discover-delay 8000"));
+    let daemon = Setup::with(server("legacy")).server(server("both")).start();
+    for name in ["legacy", "both"] {
+        expect_served(&daemon, name, "2025-11-25");
+    }
+    for name in ["legacy", "both"] {
+        daemon.wait_row(name, "has been answered at last", |row| row["stray_responses"] == 1);
+        expect_served(&daemon, name, "2025-11-25");
+        assert_eq!(daemon.row(name)["restarts"], 0);
+    }
+}
+
+#[test]
+fn a_slow_answer_to_the_probe_in_time_is_waited_for() {
+    let daemon = Setup::with(Server::named("s").flags("--era modern --discover-delay 300")).start();
+    expect_served(&daemon, "s", "2026-07-28");
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("\"initialize\"")));
+}

@@ -1,0 +1,155 @@
+//! The state that mcpd gives with a question: good on the socket that it was given on, for the call that it is of, once.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, code, inputs, result, state};
+
+const SAMPLE: &str = "sampling/createMessage";
+
+fn start() -> Daemon {
+    Setup::with(Server::named("s")).head("[profiles.other]").start()
+}
+
+fn asking() -> Value {
+    json!({"method": SAMPLE, "params": {}})
+}
+
+fn able(agent: Agent) -> Agent {
+    let mut agent = agent;
+    agent.speak_modern(&json!({"sampling": {}, "elicitation": {}}));
+    agent
+}
+
+/// An agent, and the answer that asks it for something.
+fn asked(daemon: &Daemon) -> (Agent, Value) {
+    let mut agent = able(Agent::connect(daemon));
+    let asked = agent.call("s__ask_client", &asking());
+    assert_eq!(inputs(&asked).len(), 1);
+    (agent, asked)
+}
+
+fn responses(asked: &Value) -> Value {
+    inputs(asked).keys().map(|key| (key.clone(), json!({"model": "m"}))).collect()
+}
+
+fn come_back(agent: &mut Agent, tool: &str, asked: &Value) -> Value {
+    agent.call_again(tool, &asking(), asked, &responses(asked))
+}
+
+fn with_state(asked: &Value, state: &str) -> Value {
+    let mut asked = asked.clone();
+    asked["result"]["requestState"] = json!(state);
+    asked
+}
+
+#[test]
+fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
+    let daemon = start();
+    let (mut agent, asked) = asked(&daemon);
+    let mut other = able(Agent::at(&daemon.place().runtime_dir().join("other.sock")));
+    assert_eq!(code(&come_back(&mut other, "s__ask_client", &asked)), -32602);
+    let answer = come_back(&mut agent, "s__ask_client", &asked);
+    assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
+}
+
+#[test]
+fn a_state_that_was_tampered_with_is_refused() {
+    let daemon = start();
+    let (mut agent, asked) = asked(&daemon);
+    let good = state(&asked).to_owned();
+    let flipped = |at: usize| -> String {
+        let swap = |(place, letter): (usize, char)| match letter {
+            'A' if place == at => 'B',
+            _ if place == at => 'A',
+            _ => letter,
+        };
+        good.chars().enumerate().map(swap).collect()
+    };
+    let count = good.chars().count();
+    let mut wrong: Vec<String> =
+        (0..count).step_by(count.div_ceil(16)).map(flipped).filter(|state| *state != good).collect();
+    wrong.extend([String::new(), good[..good.len() / 2].to_owned(), format!("{good}A"), "x".repeat(100_000)]);
+    for state in &wrong {
+        let answer = come_back(&mut agent, "s__ask_client", &with_state(&asked, state));
+        assert_eq!(code(&answer), -32602, "{state:.99}: {answer:.999}");
+    }
+    let answer = come_back(&mut agent, "s__ask_client", &asked);
+    assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "the good one is still good");
+    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+}
+
+#[test]
+fn a_state_is_good_for_the_call_that_it_is_of_alone() {
+    let daemon = start();
+    let (mut agent, asked) = asked(&daemon);
+    assert_eq!(code(&come_back(&mut agent, "s__echo", &asked)), -32602);
+    let other = agent.call_again("s__ask_client", &json!({"method": "x"}), &asked, &responses(&asked));
+    assert_eq!(code(&other), -32602, "other arguments are another call");
+    result(&come_back(&mut agent, "s__ask_client", &asked));
+}
+
+#[test]
+fn a_state_is_good_once() {
+    let daemon = start();
+    let (mut agent, asked) = asked(&daemon);
+    result(&come_back(&mut agent, "s__ask_client", &asked));
+    let twice = come_back(&mut agent, "s__ask_client", &asked);
+    assert_eq!(code(&twice), -32602, "{twice}");
+    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
+    assert_eq!(calls, 1, "nothing was done again");
+}
+
+#[test]
+fn a_state_of_a_daemon_that_has_gone_is_refused() {
+    let daemon = start();
+    let (agent, asked) = asked(&daemon);
+    drop(agent);
+    let place = std::rc::Rc::clone(daemon.place());
+    drop(daemon);
+    let daemon = Setup::with(Server::named("s")).start_in(&place);
+    let mut agent = able(Agent::connect(&daemon));
+    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &asked)), -32602);
+}
+
+#[test]
+fn two_agents_that_are_asked_have_states_of_their_own() {
+    let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"")).server(Server::named("t")).start();
+    let mut one = able(Agent::connect(&daemon));
+    let mut other = able(Agent::connect(&daemon));
+    let first = one.call("s__ask_client", &asking());
+    let second = other.call("t__ask_client", &asking());
+    assert_ne!(state(&first), state(&second));
+    assert_eq!(code(&come_back(&mut one, "s__ask_client", &second)), -32602);
+    for (agent, tool, asked) in [(&mut other, "t__ask_client", &second), (&mut one, "s__ask_client", &first)] {
+        assert_eq!(result(&come_back(agent, tool, asked))["structuredContent"]["result"], json!({"model": "m"}));
+    }
+}
+
+#[test]
+fn a_state_is_good_until_the_call_has_run_out_of_time_which_the_server_hears_of() {
+    let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
+    let (mut agent, asked) = asked(&daemon);
+    daemon.wait_journal("s", "notifications/cancelled");
+    let told: Value = serde_json::from_str(&daemon.wait_journal("s", "\"ask-")).expect("JSON");
+    assert!(told["error"]["code"].is_number(), "{told}");
+    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &asked)), -32602);
+    agent.expect_quiet();
+    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+}
+
+#[test]
+fn a_server_that_does_not_wait_for_what_it_asks_leaves_nothing_hanging() {
+    let daemon = start();
+    let mut agent = able(Agent::connect(&daemon));
+    let question = json!({"jsonrpc": "2.0", "id": "q", "method": SAMPLE, "params": {}});
+    let arguments = json!({"text": format!("{question}\n")});
+    let mut answer = agent.call("s__raw", &arguments);
+    // Which of both the agent gets first is a matter of time.
+    if result(&answer)["resultType"] == "input_required" {
+        let responses = responses(&answer);
+        answer = agent.call_again("s__raw", &arguments, &answer, &responses);
+    }
+    assert!(answer["error"]["code"] == -32602 || answer["result"]["resultType"] == "complete", "{answer}");
+    agent.expect_quiet();
+    daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
+}

@@ -20,6 +20,7 @@ mod ends_calls;
 mod ends_long_calls;
 mod ends_questions;
 mod ends_unsent_calls;
+mod eras;
 mod examples;
 mod exposes_by_kind;
 mod extends_its_unit;

@@ -23,7 +23,7 @@ mod watch;
 pub(crate) use self::agent::{Agent, arguments, code, result};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::Daemon;
-pub(crate) use self::modern::{LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain};
+pub(crate) use self::modern::{Era, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
 pub(crate) use self::processes::{Process, children, cpu_time, field, resident_kib, signal};
 pub(crate) use self::run::{Ran, run, wait_exit};

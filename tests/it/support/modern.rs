@@ -2,11 +2,45 @@
 
 use serde_json::{Map, Value, json};
 
-use super::agent::result;
+use super::agent::{Agent, result};
+use super::config::Server;
+use super::daemon::Daemon;
 
 pub(crate) const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// How a peer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+impl Era {
+    pub(crate) const BOTH: [Self; 2] = [Self::Legacy, Self::Modern];
+
+    /// Every pair of an agent's and a server's.
+    pub(crate) fn pairs() -> impl Iterator<Item = (Self, Self)> {
+        Self::BOTH.into_iter().flat_map(|agent| Self::BOTH.map(|server| (agent, server)))
+    }
+
+    /// An agent that is ready to call, and can do this as a client.
+    pub(crate) fn agent(self, daemon: &Daemon, capabilities: &Value) -> Agent {
+        match self {
+            Self::Legacy => Agent::able(daemon, capabilities),
+            Self::Modern => Agent::modern(daemon, capabilities),
+        }
+    }
+
+    /// A scripted server that speaks so.
+    pub(crate) fn server(self, name: &str) -> Server {
+        match self {
+            Self::Legacy => Server::named(name),
+            Self::Modern => Server::named(name).flags("--era modern"),
+        }
+    }
+}
 
 /// What a request of a client that can do this says of itself.
 pub(crate) fn meta(capabilities: &Value) -> Map<String, Value> {
@@ -26,6 +60,12 @@ pub(crate) fn inputs(answer: &Value) -> &Map<String, Value> {
     required["inputRequests"].as_object().unwrap_or_else(|| panic!("no inputs: {answer}"))
 }
 
+/// The state that goes with it.
+#[track_caller]
+pub(crate) fn state(answer: &Value) -> &str {
+    result(answer)["requestState"].as_str().unwrap_or_else(|| panic!("no state: {answer}"))
+}
+
 /// A result without what the modern era adds to each.
 pub(crate) fn plain(result: &Value) -> Value {
     let mut plain = result.clone();
@@ -34,4 +74,58 @@ pub(crate) fn plain(result: &Value) -> Value {
         members.remove(key);
     }
     plain
+}
+
+impl Agent {
+    /// Connects and speaks as of the modern era, as a client that can do this.
+    pub(crate) fn modern(daemon: &Daemon, capabilities: &Value) -> Self {
+        let mut agent = Self::connect(daemon);
+        agent.speak_modern(capabilities);
+        agent
+    }
+
+    /// Has each further request say that it is of the modern era, and what its client can do.
+    pub(crate) fn speak_modern(&mut self, capabilities: &Value) {
+        self.meta = meta(capabilities);
+    }
+
+    /// Has no further request say anything of itself.
+    pub(crate) fn speak_legacy(&mut self) {
+        self.meta.clear();
+    }
+
+    /// Has each further request ask for log messages from this level on.
+    pub(crate) fn log_from(&mut self, level: &str) {
+        self.meta.insert(LEVEL.into(), level.into());
+    }
+
+    /// `params` with what this agent's requests say of themselves; what is there already stays.
+    pub(crate) fn with_meta(&self, params: &Value) -> Value {
+        let mut params = params.clone();
+        if !self.meta.is_empty() {
+            let members = params.as_object_mut().expect("params of the modern era are an object");
+            let meta = members.entry("_meta").or_insert_with(|| json!({})).as_object_mut().expect("an object");
+            for (key, value) in &self.meta {
+                meta.entry(key).or_insert_with(|| value.clone());
+            }
+        }
+        params
+    }
+
+    /// Sends a request again with what was asked for, and with the state that came with the question.
+    pub(crate) fn ask_again(&mut self, method: &str, params: &Value, asked: &Value, responses: &Value) -> Value {
+        let mut params = params.clone();
+        params["inputResponses"] = responses.clone();
+        if !result(asked)["requestState"].is_null() {
+            params["requestState"] = result(asked)["requestState"].clone();
+        }
+        self.ask(method, &params)
+    }
+
+    /// [`Agent::ask_again`] for a call; waits for the response.
+    pub(crate) fn call_again(&mut self, tool: &str, arguments: &Value, asked: &Value, responses: &Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let id = self.ask_again("tools/call", &params, asked, responses);
+        self.answer(&id)
+    }
 }

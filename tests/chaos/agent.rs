@@ -15,6 +15,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::deed::Deed;
 use crate::ledger::{Fate, Ledger};
+use crate::speech::Speech;
 use crate::world::CALM;
 
 /// For an answer to come, whatever happens to its server: longer than mcpd may hold a call back and wait for it together.
@@ -57,6 +58,7 @@ struct Connection {
     crew: Rc<Crew>,
     number: usize,
     rng: Rng,
+    speech: Speech,
     lines: Lines<BufReader<OwnedReadHalf>>,
     write: OwnedWriteHalf,
     /// Said, and not taken by the daemon yet.
@@ -79,6 +81,7 @@ pub(crate) async fn live(crew: Rc<Crew>, number: usize, mut rng: Rng) {
             crew: Rc::clone(&crew),
             number,
             rng: rng.fork(),
+            speech: Speech::choose(&mut rng),
             lines: BufReader::new(read).lines(),
             write,
             unsaid: Vec::new(),
@@ -92,10 +95,9 @@ pub(crate) async fn live(crew: Rc<Crew>, number: usize, mut rng: Rng) {
 
 impl Connection {
     async fn live_once(mut self) {
-        let introduction = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"chaos","version":"1"}}}"#;
-        self.say(introduction);
-        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        self.say(r#"{"jsonrpc":"2.0","id":"list","method":"tools/list"}"#);
+        for line in self.speech.introduction(&mut self.rng) {
+            self.say(&line);
+        }
         let until = (Instant::now() + Duration::from_millis(self.rng.u64(100..5000))).min(self.crew.until);
         let pace = Duration::from_millis(self.rng.choice([10, 30, 60, 120]).expect("some"));
         let mut alive = true;
@@ -121,7 +123,10 @@ impl Connection {
             _ if self.open.len() >= 40 => {}
             0..4 if !self.crew.good_times => self.cancel(),
             4..6 if !self.crew.good_times => self.say("{\"jsonrpc\":\"2.0\",\"id\":\"half\",\"meth"),
-            6 => self.say(r#"{"jsonrpc":"2.0","id":"list","method":"tools/list"}"#),
+            6 => {
+                let line = self.speech.list(&mut self.rng);
+                self.say(&line);
+            }
             // More than a connection may have.
             7 if !self.crew.good_times && self.rng.u32(..4) == 0 => (0..280).for_each(|_| self.call()),
             8..20 => (0..self.rng.u32(2..12)).for_each(|_| self.call()),
@@ -147,7 +152,8 @@ impl Connection {
         let id = self.fresh_id();
         // Nothing of its own makes it wait.
         let measured = deed.server == CALM && deed.tool == "echo" && self.open.is_empty() && self.unsaid.is_empty();
-        self.say(&deed.line(&id, &token));
+        let era = self.speech.era(&mut self.rng);
+        self.say(&deed.line(era, &id, &token));
         self.wait_for(id, token, measured);
     }
 
@@ -279,7 +285,7 @@ impl Connection {
     fn half_a_line(&mut self) -> Vec<u8> {
         let deed = Deed::choose(&mut self.rng, true, self.crew.max_message);
         let token = self.crew.ledger.borrow_mut().open(self.number, deed.server, Fate::Half);
-        let line = deed.line(&self.fresh_id(), &token);
+        let line = deed.line(self.speech.era(&mut self.rng), &self.fresh_id(), &token);
         let end = self.rng.usize(1..=line.len());
         line.as_bytes()[..end].to_vec()
     }
@@ -290,7 +296,7 @@ impl Connection {
             return self.notified(&message);
         }
         let id = message["id"].to_string();
-        if ["\"hello\"", "\"list\"", "null"].contains(&&*id) {
+        if ["\"hello\"", "\"list\"", "\"listen\"", "null"].contains(&&*id) {
             return;
         }
         let Some(open) = self.open.remove(&id) else {
@@ -305,7 +311,7 @@ impl Connection {
 
     fn notified(&mut self, message: &Value) {
         match message["method"].as_str() {
-            Some("notifications/tools/list_changed") => {}
+            Some(method) if self.speech.is_told(method, message) => {}
             Some("notifications/progress")
                 if self.open.contains_key(&message["params"]["progressToken"].to_string()) => {}
             _ => self.complain(&format!("was told out of place: {message}")),

@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::support::{Era, meta};
 use crate::world::{CALM, World};
 
 /// Most bytes of what is usually large. An agent is cut off when four largest messages wait for it, however it reads; as
@@ -81,11 +82,18 @@ impl Deed {
         Self { server, tool: "fail", arguments, progress: false }
     }
 
-    /// The line of the call, without its newline. The token comes first.
-    pub(crate) fn line(&self, id: &str, token: &str) -> String {
+    /// The line of the call, of this era, without its newline. The token comes first.
+    pub(crate) fn line(&self, era: Era, id: &str, token: &str) -> String {
         let rest = self.arguments.to_string();
         let comma = if rest == "{}" { "" } else { "," };
-        let meta = if self.progress { format!(r#","_meta":{{"progressToken":{id}}}"#) } else { String::new() };
+        let mut meta = match era {
+            Era::Legacy => serde_json::Map::new(),
+            Era::Modern => meta(&json!({})),
+        };
+        if self.progress {
+            meta.insert("progressToken".into(), serde_json::from_str(id).expect("JSON"));
+        }
+        let meta = if meta.is_empty() { String::new() } else { format!(r#","_meta":{}"#, Value::Object(meta)) };
         let (server, tool) = (self.server, self.tool);
         // `fail` gives its message back, the others their arguments.
         let message = if tool == "fail" { format!(r#""message":"{token}","#) } else { String::new() };

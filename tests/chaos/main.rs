@@ -1,6 +1,6 @@
 //! A storm with a ledger, and the daemon's death at random moments of its start.
 //!
-//! `world` (the servers, and how a reload changes them) · `deed` (what an agent asks for) · `agent` (how agents live and
+//! `world` (the servers, and how a reload changes them) · `deed` (what an agent asks for) · `speech` (in which era) · `agent` (how agents live and
 //! die) · `faults` (what is done to servers and guards meanwhile) · `ledger` (what became of every call) · `gauges` (what the
 //! daemon holds, how fast `mcpd status` answers) · `rounds` (`kill -9` of the daemon).
 //!
@@ -14,6 +14,7 @@ mod faults;
 mod gauges;
 mod ledger;
 mod rounds;
+mod speech;
 mod storm;
 #[expect(dead_code, unused_imports, reason = "the harness of the black-box tests, of which this needs a part")]
 #[path = "../it/support/mod.rs"]

@@ -13,9 +13,9 @@ pub(crate) const CALM: &str = "calm";
 /// Every server, in file order, with its habits.
 const SERVERS: [(&str, &str); 8] = [
     (CALM, ""),
-    ("plain", ""),
+    ("plain", "--era modern"),
     ("stubborn", "--ignore-eof --ignore-term"),
-    ("wrapped", "--wrap"),
+    ("wrapped", "--wrap --era both"),
     ("forking", "--double-fork"),
     ("holding", "--hold-stdout --ignore-eof"),
     ("noisy", "--banner --json-log --crlf --announce-on-list"),

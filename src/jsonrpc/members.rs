@@ -40,6 +40,21 @@ fn find<'a>(json: &'a [u8], wanted: &[&str], found: &mut [Option<&'a [u8]>]) -> 
     Ok(walk.end()?)
 }
 
+/// Shows each member of the object `json`, in order: its key as text, and its raw value, a slice of `json`. One whose key is no text,
+/// since it has half a character, is passed over; one that occurs twice is shown twice.
+///
+/// # Errors
+/// As for [`members`]; what came before was shown.
+pub fn each(json: &Bytes, mut show: impl FnMut(Bytes, Bytes)) -> Result<(), NotAnObject> {
+    let mut walk = Walk::object(json);
+    while let Some(member) = walk.next()? {
+        if let Some(key) = text_within(json, member.key) {
+            show(key, json.slice_ref(member.value));
+        }
+    }
+    Ok(walk.end()?)
+}
+
 /// Not one well-formed JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON object")]
@@ -169,6 +184,23 @@ mod tests {
         let long_s = Bytes::from_static("{\"param\u{17f}\":1}".as_bytes());
         assert_eq!(members(&long_s, ["params"]), Err(NotAnObject));
         check(r#"{"i":1,"idx":2,"methods":3,"":4}"#, Ok([None, None]));
+    }
+
+    #[test]
+    fn shows_each_member_in_order() {
+        let shown = |json: &'static str| {
+            let mut all = Vec::new();
+            let end = each(&Bytes::from_static(json.as_bytes()), |key, value| all.push((key, value)));
+            (
+                all.into_iter().map(|(key, value)| [key, Bytes::from_static(b"="), value].concat()).collect::<Vec<_>>(),
+                end,
+            )
+        };
+        let all: Vec<Vec<u8>> = ["b=1", "a={ \"b\":2 }", "b=3"].map(|member| member.into()).into();
+        assert_eq!(shown(r#"{"b":1, "\u0061" : { "b":2 },"\ud800":0,"b":3}"#), (all, Ok(())));
+        assert_eq!(shown("{}"), (vec![], Ok(())));
+        assert_eq!(shown(r#"{"a":1"#).1, Err(NotAnObject));
+        assert_eq!(shown("[1]"), (vec![], Err(NotAnObject)));
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod exchange;
 mod exchanges;
 mod flow;
 mod listener;
+mod modern;
 mod phase;
 mod place;
 mod report;
@@ -30,4 +31,5 @@ mod token;
 mod way;
 
 pub(crate) use self::ends::{Lost, Parting};
+pub(crate) use self::modern::Mirrors;
 pub(crate) use self::way::Http;

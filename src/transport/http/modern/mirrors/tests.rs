@@ -1,0 +1,117 @@
+use super::*;
+
+/// A tool with this schema.
+fn tool(schema: &str) -> Bytes {
+    format!(r#"{{"name":"t","description":"x-mcp-header","inputSchema":{schema}}}"#).into()
+}
+
+/// The headers of a call of a tool with these properties.
+fn headers(properties: &str, arguments: &'static str) -> Vec<(String, String)> {
+    let mut mirrors = Mirrors::default();
+    mirrors.note("t", &tool(&format!(r#"{{"type":"object","properties":{properties}}}"#))).expect("a tool");
+    let mut headers = HeaderMap::new();
+    mirrors.add(b"t", &Bytes::from_static(arguments.as_bytes()), &mut headers);
+    let mut all: Vec<_> =
+        headers.iter().map(|(name, value)| (name.to_string(), value.to_str().expect("visible").to_owned())).collect();
+    all.sort();
+    all
+}
+
+fn check(properties: &str, arguments: &'static str, expected: &[(&str, &str)]) {
+    let expected: Vec<_> =
+        expected.iter().map(|(name, value)| (format!("mcp-param-{name}"), (*value).into())).collect();
+    assert_eq!(headers(properties, arguments), expected, "{properties} {arguments}");
+}
+
+#[test]
+fn an_argument_that_is_wanted_is_shown_and_no_other() {
+    let region = r#"{"r":{"type":"string","x-mcp-header":"Region"},"q":{"type":"string"}}"#;
+    check(region, r#"{"r":"us-west1","q":"x"}"#, &[("region", "us-west1")]);
+    check(region, r#"{"q":"x", "\u0072":"caf\u00e9"}"#, &[("region", "=?base64?Y2Fmw6k=?=")]);
+    check(region, r#"{"r":""}"#, &[("region", "")]);
+    check(region, r#"{"R":"x"}"#, &[]);
+    for without in [r#"{"r":null}"#, r#"{"r":{}}"#, r#"{"r":["a"]}"#, "{}", "[]", "null", r#"{"r":"\ud800"}"#] {
+        check(region, without, &[]);
+    }
+}
+
+#[test]
+fn numbers_and_truth_are_shown_as_every_program_writes_them() {
+    let all = r#"{"n":{"type":"integer","x-mcp-header":"N"},"b":{"type":"boolean","x-mcp-header":"B"}}"#;
+    check(all, r#"{"n":42,"b":true}"#, &[("b", "true"), ("n", "42")]);
+    check(all, r#"{"b" : false ,"n": -7 }"#, &[("b", "false"), ("n", "-7")]);
+    for (written, expected) in [
+        (r#"{"n":42.0}"#, "42"),
+        (r#"{"n":1e3}"#, "1000"),
+        (r#"{"n":-2.50E1}"#, "-25"),
+        (r#"{"n":9007199254740991}"#, "9007199254740991"),
+        (r#"{"n":1e300}"#, "1e300"),
+        (r#"{"n":0.5}"#, "0.5"),
+    ] {
+        check(all, written, &[("n", expected)]);
+    }
+}
+
+#[test]
+fn what_is_within_others_is_shown_too() {
+    let nested = r#"{"a":{"type":"object","properties":{
+        "b":{"type":"object","properties":{"c":{"type":"string","x-mcp-header":"C"}}},
+        "d":{"type":"string","x-mcp-header":"D"}}}}"#;
+    check(nested, r#"{"a":{"b":{"c":"1"},"d":"2"},"c":"3"}"#, &[("c", "1"), ("d", "2")]);
+    check(nested, r#"{"a":{"b":"1","d":null}}"#, &[]);
+}
+
+#[test]
+fn a_property_that_is_called_like_the_key_and_data_that_has_it_name_no_header() {
+    check(r#"{"x-mcp-header":{"type":"string"}}"#, r#"{"x-mcp-header":"a"}"#, &[]);
+    check(r#"{"p":{"type":"object","default":{"x-mcp-header":1},"enum":[{"x-mcp-header":1}]}}"#, "{}", &[]);
+}
+
+#[test]
+fn a_tool_that_breaks_the_rules_for_it_is_unfit() {
+    let on =
+        |name: &str, of_type: &str| format!(r#"{{"properties":{{"p":{{"type":{of_type},"x-mcp-header":{name}}}}}}}"#);
+    let good = on(r#""A""#, r#""string""#);
+    let two = |one: &str, other: &str| {
+        format!(
+            r#"{{"properties":{{"p":{{"type":"string","x-mcp-header":"{one}"}},"q":{{"type":"integer","x-mcp-header":"{other}"}}}}}}"#
+        )
+    };
+    let many = (0..=MOST)
+        .map(|n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#))
+        .collect::<Vec<_>>()
+        .join(",");
+    let within =
+        |keyword: &str| format!(r#"{{"properties":{{"p":{{"{keyword}":{{"type":"string","x-mcp-header":"A"}}}}}}}}"#);
+    let below = |keyword: &str| format!(r#"{{"{keyword}":{{"x":{{"type":"string","x-mcp-header":"A"}}}}}}"#);
+    let deep = format!("{}{good}{}", r#"{"x":"#.repeat(200), "}".repeat(200));
+    let mut unfit = vec![
+        on(r#""""#, r#""string""#),
+        on("1", r#""string""#),
+        on(r#""My Region""#, r#""string""#),
+        on(r#""a:b""#, r#""string""#),
+        on(r#""a\tb""#, r#""string""#),
+        on(r#""a\r\nb""#, r#""string""#),
+        on(r#""Région""#, r#""string""#),
+        two("A", "A"),
+        two("Field", "fIELD"),
+        format!(r#"{{"properties":{{{many}}}}}"#),
+        r#"{"type":"string","x-mcp-header":"A"}"#.into(),
+        r#"{"properties":{"p":{"x-mcp-header":"A"}}}"#.into(),
+        r#"{"properties":{"p":{"anyOf":[{"type":"string","x-mcp-header":"A"}]}}}"#.into(),
+        r#"{"items":{"properties":{"p":{"type":"string","x-mcp-header":"A"}}}}"#.into(),
+        deep,
+    ];
+    let types = [r#""number""#, r#""object""#, r#""array""#, r#""null""#, r#"["string","null"]"#];
+    unfit.extend(types.map(|of_type| on(r#""A""#, of_type)));
+    unfit.extend(SCHEMAS.iter().map(|keyword| within(keyword)));
+    unfit.extend(NAMED_SCHEMAS.iter().map(|keyword| below(keyword)));
+    for schema in unfit {
+        let mut mirrors = Mirrors::default();
+        assert!(mirrors.note("t", &tool(&schema)).is_err(), "{schema}");
+        assert!(mirrors.0.is_empty(), "{schema}");
+    }
+    for schema in [good, two("A", "B"), "true".into(), "{}".into()] {
+        Mirrors::default().note("t", &tool(&schema)).expect("a tool");
+    }
+}

@@ -89,6 +89,9 @@ fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
     })
 }
 
+/// The error of a request whose headers say something else than it does (MCP 2026-07-28, `basic/transports/streamable-http`).
+pub const HEADER_MISMATCH: i32 = -32020;
+
 /// The error of a request of a version that is not spoken (MCP 2026-07-28, `basic/versioning`).
 pub const UNSUPPORTED_VERSION: i32 = -32022;
 

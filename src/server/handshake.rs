@@ -1,8 +1,9 @@
 //! What is said before the first call: which era the server speaks in, and what that one begins with.
 //!
-//! Source: MCP 2026-07-28, `basic/transports/stdio`, "Backward Compatibility", and `server/discover`; MCP 2025-11-25,
+//! Source: MCP 2026-07-28, `basic/transports/stdio` and `basic/transports/streamable-http`, "Backward Compatibility", and `server/discover`; MCP 2025-11-25,
 //! `basic/lifecycle`. Knows one instance's streams; must not touch restarts, calls, processes.
 
+mod finding;
 mod info;
 
 use std::future::poll_fn;
@@ -14,12 +15,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
+use self::finding::{Finding, finding, is_modern};
 pub(super) use self::info::ServerInfo;
 use super::instance::{Instance, Owner};
 use super::link::Closed;
 use crate::config::EraChoice;
 use crate::era::{self, Era};
-use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::Taken;
 use crate::jsonrpc::{Malformed, Message, reply};
 use crate::peer;
@@ -80,25 +81,21 @@ pub(super) enum HandshakeError {
     Refused(String),
 }
 
+/// A result or an error, both raw; or why there is neither.
+type Outcome = Result<Result<Bytes, Bytes>, HandshakeError>;
+
 /// What the server has answered.
 enum Heard {
-    /// To `server/discover`: a result, or an error, or nothing that could be read (`None`).
-    Discovered(Option<Result<Bytes, Bytes>>),
+    /// To `server/discover`, which it may know nothing of.
+    Discovered(Outcome),
     /// To `initialize`.
-    Introduced(Result<Bytes, Bytes>),
-}
-
-/// What an answer to `server/discover` means.
-enum Finding {
-    Modern(Box<ServerInfo>),
-    Legacy,
-    /// It is modern, and of no version that mcpd speaks.
-    Neither(String),
+    Introduced(Outcome),
 }
 
 /// Introduces mcpd to the server.
 pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> Result<ServerInfo, HandshakeError> {
     let mut silent_at = (opening == Opening::Ask).then(|| Instant::now() + SILENCE);
+    let (mut refusal, mut has_asked_again) = (None, false);
     match opening {
         Opening::Initialize | Opening::Remember => introduce(instance),
         Opening::Ask | Opening::Discover => discover(instance),
@@ -116,38 +113,62 @@ pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> 
         };
         match heard? {
             None => {}
-            Some(Heard::Introduced(Err(error))) if opening == Opening::Remember && is_modern(&error) => {
+            Some(Heard::Introduced(Ok(Err(error)))) if opening == Opening::Remember && is_modern(&error) => {
                 opening = Opening::Discover;
                 discover(instance);
             }
-            Some(Heard::Introduced(outcome)) => {
-                let refused = |error: Bytes| format!("refused `initialize`: {}", shortened(&error));
-                let result = outcome.map_err(|error| HandshakeError::Refused(refused(error)))?;
+            Some(Heard::Introduced(Ok(Ok(result)))) => {
                 break ServerInfo::introduced(&result).map_err(HandshakeError::Refused)?;
             }
-            Some(Heard::Discovered(outcome)) => match (finding(outcome), opening) {
-                (Finding::Modern(info), _) => break *info,
-                (Finding::Legacy, Opening::Discover) => {
+            // A modern one that is only slow has not said so yet.
+            Some(Heard::Introduced(outcome)) if instance.is_asked_alone() => refusal = Some(refused(outcome)),
+            Some(Heard::Introduced(outcome)) => return Err(refused(outcome)),
+            Some(Heard::Discovered(Err(why))) if opening == Opening::Discover => return Err(why),
+            Some(Heard::Discovered(outcome)) => match outcome.map_or(Finding::Legacy, finding) {
+                Finding::Modern(info) => break *info,
+                Finding::Again if !has_asked_again => {
+                    has_asked_again = true;
+                    discover(instance);
+                }
+                Finding::Legacy | Finding::Again if opening == Opening::Discover => {
                     let why = "does not speak MCP 2026-07-28, which `era = \"modern\"` asks for";
                     return Err(HandshakeError::Refused(why.to_owned()));
                 }
-                (Finding::Legacy, _) => {
+                Finding::Legacy | Finding::Again => {
+                    if let Some(why) = refusal {
+                        return Err(why);
+                    }
                     if silent_at.take().is_some() {
                         introduce(instance);
                     }
                 }
-                (Finding::Neither(why), _) => return Err(HandshakeError::Refused(why)),
+                Finding::Neither(why) => return Err(HandshakeError::Refused(why)),
             },
         }
     };
-    // Whichever of both it answers later is of no interest.
-    instance.pending.remove_where(|owner| matches!(owner, Owner::Initialize | Owner::Discover));
-    instance.protocol = Some(info.protocol);
+    settle(instance, info.protocol);
+    Ok(info)
+}
+
+/// Why `initialize` has no result.
+fn refused(outcome: Outcome) -> HandshakeError {
+    let said = |raw: Bytes| HandshakeError::Refused(format!("refused `initialize`: {}", shortened(&raw)));
+    outcome.map_or_else(|why| why, |answer| said(answer.unwrap_or_else(|error| error)))
+}
+
+/// Speaks in this version from now on.
+fn settle(instance: &mut Instance, protocol: &'static str) {
+    instance.protocol = Some(protocol);
     if instance.era() == Era::Legacy {
         let initialized = instance.send(reply::notification("notifications/initialized"));
-        instance.link.introduce(info.protocol, initialized);
+        instance.link.introduce(protocol, initialized);
+    } else {
+        instance.link.discovered();
     }
-    Ok(info)
+    // Whichever of both it answers later is of no interest.
+    for (id, _) in instance.pending.remove_where(|owner| matches!(owner, Owner::Initialize | Owner::Discover)) {
+        instance.link.give_up(id);
+    }
 }
 
 fn discover(instance: &mut Instance) {
@@ -161,38 +182,6 @@ fn introduce(instance: &mut Instance) {
         client_info: ClientInfo { name: "mcpd", version: env!("CARGO_PKG_VERSION") },
     };
     instance.request("initialize", &params, Owner::Initialize);
-}
-
-/// An error that a modern server answers shows that it is one; any other, whatever its code, that it is not.
-fn finding(outcome: Option<Result<Bytes, Bytes>>) -> Finding {
-    match outcome {
-        Some(Ok(result)) => {
-            ServerInfo::discovered(&result).map_or(Finding::Legacy, |info| Finding::Modern(Box::new(info)))
-        }
-        Some(Err(error)) => match supported(&error) {
-            Some(versions) if !versions.iter().any(|version| era::known(version).is_some()) => {
-                let versions = shortened(versions.join(", ").as_bytes());
-                Finding::Neither(format!("speaks protocol versions which mcpd does not: {versions}"))
-            }
-            _ => Finding::Legacy,
-        },
-        None => Finding::Legacy,
-    }
-}
-
-/// Whether an error says that the version of the modern era is spoken.
-fn is_modern(error: &Bytes) -> bool {
-    supported(error).is_some_and(|versions| versions.iter().any(|version| version == era::MODERN))
-}
-
-/// The versions that an error names which says that the one of the request is not spoken.
-fn supported(error: &Bytes) -> Option<Vec<String>> {
-    let [code, data] = members(error, ["code", "data"]).ok()?;
-    if code?[..] != *era::UNSUPPORTED_VERSION.to_string().as_bytes() {
-        return None;
-    }
-    let [supported] = members(&data?, ["supported"]).ok()?;
-    serde_json::from_slice(&supported?).ok()
 }
 
 /// One step of input and output; an answer to what was asked once it is there.
@@ -209,7 +198,12 @@ async fn next(instance: &mut Instance) -> Result<Option<Heard>, HandshakeError> 
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
         Arrival::Lost { request, lost } if instance.is_introducing(request) => {
-            return Err(HandshakeError::Closed(Closed::Parted(lost.parting())));
+            let why = HandshakeError::Closed(Closed::Parted(lost.parting()));
+            return match instance.pending.take(request.to_string().as_bytes()) {
+                Taken::Owner(Owner::Discover) if lost.may_be_legacy() => Ok(Some(Heard::Discovered(Err(why)))),
+                Taken::Owner(Owner::Initialize) => Ok(Some(Heard::Introduced(Err(why)))),
+                Taken::Owner(_) | Taken::Stray => Err(why),
+            };
         }
         other => {
             instance.arrive(other);
@@ -218,20 +212,21 @@ async fn next(instance: &mut Instance) -> Result<Option<Heard>, HandshakeError> 
     };
     match incoming {
         Incoming::Message { message: Message::Response { id, outcome }, .. } => Ok(match instance.pending.take(&id) {
-            Taken::Owner(Owner::Initialize) => Some(Heard::Introduced(outcome)),
-            Taken::Owner(Owner::Discover) => Some(Heard::Discovered(Some(outcome))),
+            Taken::Owner(Owner::Initialize) => Some(Heard::Introduced(Ok(outcome))),
+            Taken::Owner(Owner::Discover) => Some(Heard::Discovered(Ok(outcome))),
             Taken::Owner(_) | Taken::Stray => {
                 instance.stats.stray_responses.add_one();
                 None
             }
         }),
-        Incoming::Malformed(Malformed::BadResponse { id }) => match instance.pending.take(&id) {
-            Taken::Owner(Owner::Initialize) => {
-                Err(HandshakeError::Refused("its answer to `initialize` is no valid response".to_owned()))
-            }
-            Taken::Owner(Owner::Discover) => Ok(Some(Heard::Discovered(None))),
-            Taken::Owner(_) | Taken::Stray => Ok(None),
-        },
+        Incoming::Malformed(Malformed::BadResponse { id }) => {
+            let invalid = |method| HandshakeError::Refused(format!("its answer to `{method}` is no valid response"));
+            Ok(match instance.pending.take(&id) {
+                Taken::Owner(Owner::Initialize) => Some(Heard::Introduced(Err(invalid("initialize")))),
+                Taken::Owner(Owner::Discover) => Some(Heard::Discovered(Err(invalid("server/discover")))),
+                Taken::Owner(_) | Taken::Stray => None,
+            })
+        }
         other => {
             instance.take(other);
             Ok(None)
@@ -247,31 +242,6 @@ fn shortened(raw: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_server_answers_to_the_question_decides_which_era_it_speaks_in() {
-        let found = |answer: Result<&'static str, &'static str>| {
-            let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
-            match finding(Some(answer.map(raw).map_err(raw))) {
-                Finding::Modern(info) => info.protocol.to_owned(),
-                Finding::Legacy => "legacy".to_owned(),
-                Finding::Neither(why) => why,
-            }
-        };
-        assert_eq!(found(Ok(r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#)), "2026-07-28");
-        for legacy in [
-            Ok("{}"),
-            Err(r#"{"code":-32601,"message":"x"}"#),
-            Err(r#"{"code":-32602,"message":"x"}"#),
-            Err(r#"{"code":-32022,"message":"x"}"#),
-            Err(r#"{"code":-32022,"message":"x","data":{"supported":["2025-11-25"]}}"#),
-            Err("[]"),
-        ] {
-            assert_eq!(found(legacy), "legacy", "{legacy:?}");
-        }
-        let newer = Err(r#"{"code":-32022,"message":"x","data":{"supported":["2031-01-01"]}}"#);
-        assert!(found(newer).contains("2031-01-01"));
-    }
 
     #[test]
     fn the_configuration_decides_before_what_was_found() {

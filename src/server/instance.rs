@@ -10,6 +10,7 @@ mod crossing;
 mod declared;
 mod elicitations;
 mod expiry;
+mod heads;
 pub(super) mod held;
 mod lists;
 mod logs;

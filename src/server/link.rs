@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::net::unix::pipe;
 
 use super::publish::RemoteTransport;
-use crate::transport::http::{Http, Parting};
+use crate::transport::http::{Http, Mirrors, Parting};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
 /// The way to an instance.
@@ -62,6 +62,25 @@ impl Link {
     pub(super) fn announce(&mut self, line: u64, request: u64) {
         if let Self::Http(http) = self {
             http.announce(line, request);
+        }
+    }
+
+    /// The server is of the modern era.
+    pub(super) fn discovered(&mut self) {
+        if let Self::Http(http) = self {
+            http.discovered();
+        }
+    }
+
+    /// Whether parts of messages are in headers there.
+    pub(super) fn has_heads(&self) -> bool {
+        matches!(self, Self::Http(http) if http.has_heads())
+    }
+
+    /// The arguments that the server's tools want there.
+    pub(super) fn mirror(&mut self, mirrors: Mirrors) {
+        if let Self::Http(http) = self {
+            http.mirror(mirrors);
         }
     }
 

@@ -66,6 +66,7 @@ impl ServerTask {
         });
         self.publisher.settled(!offers_any);
         self.renew(instance);
+        instance.expect(&self.publisher.known().lists[Kind::Tools]);
         self.release_held(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,

@@ -162,7 +162,7 @@ impl ServerTask {
         let mut instance =
             Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
         instance.mark = held::mark(self.purpose.as_deref());
-        let opening = self.opening(&instance.link);
+        let opening = Opening::of(self.config.settings.era, self.publisher.verdict.of(&self.config));
         // What begins and ends it is not to take room for as long as it lasts.
         let introduced = Box::pin(turn.during(introduce(&mut instance, &mut process, (opening, limit))));
         let introduced = self.while_wanted(introduced).await;
@@ -180,13 +180,6 @@ impl ServerTask {
         Box::pin(self.end(end, instance, process)).await
     }
 
-    fn opening(&self, link: &Link) -> Opening {
-        match link {
-            Link::Pipes { .. } => Opening::of(self.config.settings.era, self.publisher.verdict.of(&self.config)),
-            Link::Http(_) => Opening::Initialize,
-        }
-    }
-
     /// Remembers what has shown which era the server speaks in.
     fn judge(&mut self, introduced: Option<&Result<ServerInfo, End>>, opening: Opening, instance: &Instance) {
         let verdict = &self.publisher.verdict;
@@ -197,8 +190,8 @@ impl ServerTask {
                 self.died_of_probe = true;
             }
             // It may have been a legacy server once.
-            Some(Err(End::Broken(_))) => verdict.forget(),
-            Some(Err(End::Ended(_) | End::Parted(_) | End::Stop)) | None => {}
+            Some(Err(End::Broken(_) | End::Parted(_))) => verdict.forget(),
+            Some(Err(End::Ended(_) | End::Stop)) | None => {}
         }
     }
 

@@ -18,7 +18,7 @@ use crate::jsonrpc::{Malformed, Message, batch, oversize, parse};
 
 /// Larger lines are parsed on another thread, so that one peer's large message does not hold up everybody's small ones.
 /// A line of this size takes 0.2 to 2 ms, by what is in it; the hop to the other thread and back costs as much.
-const INLINE: usize = 2 << 20;
+pub(super) const INLINE: usize = 2 << 20;
 /// Least and most room made for one read.
 const READ: (usize, usize) = (8 << 10, 256 << 10);
 /// What a peer may have taken in before all others get their turn, in bytes: with a peer that never pauses, the runtime

@@ -3,25 +3,27 @@
 //! `answers` (what passes in each manner of HTTP) · `policy` (who is shown what) · `listens` (what a server says by itself) ·
 //! `resumes` (streams that break off) · `sessions` (of HTTP) · `old` (HTTP+SSE) · `waits` (servers that are away, or want to be
 //! left alone) · `bodies` (answers that are none, or without measure) · `crowds` (many calls at once) · `redirects` · `cuts`
-//! (connections cut anywhere).
+//! (connections cut anywhere) · `eras` (how it is found out which one a server speaks in) · `stateless` (the modern one).
 
 mod answers;
 mod bodies;
 mod crowds;
 mod cuts;
+mod eras;
 mod listens;
 mod old;
 mod policy;
 mod redirects;
 mod resumes;
 mod sessions;
+mod stateless;
 mod waits;
 
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::support::http::{Front, Manner};
+use crate::support::http::{Front, Locked, Manner, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments};
 
 /// A scripted server behind HTTP as `a`, and a daemon that has it and `good`, which is run by a command. The daemon is to be
@@ -41,6 +43,16 @@ fn start_with(manner: Manner, flags: &str, change: impl FnOnce(Server) -> Server
 /// A daemon with a server and `good`.
 fn beside(server: Server, place: &Rc<Place>) -> Daemon {
     Setup::with(server).server(Server::named("good")).start_in(place)
+}
+
+/// Answers that do not come, for as long as this is there.
+fn silence() -> impl Fn() -> Response + Send + Sync {
+    let held = Locked::new(Vec::new());
+    move || {
+        let (writer, response) = Response::raw_stream();
+        held.lock().push(writer);
+        response
+    }
 }
 
 /// Fails unless both servers do what they are called for, and nothing was said that the test has not read. What tests have

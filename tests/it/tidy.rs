@@ -29,6 +29,8 @@ const PURE: &[&str] = &[
     "oauth/scopes",
     "progress",
     "server/deadline",
+    "server/handshake/finding",
+    "server/handshake/info",
     "server/instance/ownership",
     "server/instance/tasks",
     "server/lifecycle",
@@ -55,6 +57,7 @@ const PURE: &[&str] = &[
     "shim/renewal",
     "shim/unanswered",
     "tokens",
+    "transport/http/modern",
 ];
 
 /// The one file of a pure room that frames bytes for tokio.

@@ -26,7 +26,7 @@ fn a_server_that_needs_a_login_is_left_in_peace_until_it_is_told_to_be_tried() {
     let tools = daemon.client(&["tools", "--all"]).stdout;
     assert!(tools.contains("s · 0 tools · needs a login: run `mcpd login s`"), "{tools}");
     // One time at the start and one at the restart: what was not let in is not tried again by itself.
-    let tried = front.http().count(|request| request.rpc() == "initialize");
+    let tried = front.http().count(|request| request.method == "POST");
     assert_eq!(tried, 2);
     assert_eq!(daemon.row("s")["restarts_last_hour"], 0);
     front.as_before();

@@ -208,6 +208,7 @@ impl Instance {
         let key = call.reply.key;
         if let Err(error) = response {
             self.stats.errors.add_one();
+            self.refused(error);
             if let Some(to) = call.reply.to() {
                 self.questions.elicitations.add_required(error, key.session, to);
             }

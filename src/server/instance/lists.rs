@@ -100,6 +100,7 @@ impl Instance {
     }
 
     fn listed(&mut self, kind: Kind, list: List) -> Effect {
+        let list = if kind == Kind::Tools { self.without_unfit(list) } else { list };
         if let Some(following) = &mut self.following[kind] {
             (following.now, following.attempted) = (false, true);
         }

@@ -89,6 +89,19 @@ impl Lost {
         matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
     }
 
+    /// Whether a server that knows the eras with a handshake alone may take the question so in which one it speaks. One that cannot be
+    /// reached, lets nobody in or wants to be left alone has not looked at it.
+    pub(crate) fn may_be_legacy(&self) -> bool {
+        match self {
+            Self::NotSent { .. } | Self::LoginNeeded { .. } => false,
+            Self::Status { status, .. } => {
+                !self.is_no_admission()
+                    && !matches!(*status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+            }
+            Self::Cut { .. } | Self::TooLarge | Self::NoAnswer => true,
+        }
+    }
+
     /// What it means for all, if it is said to the first.
     pub(crate) fn parting(&self) -> Parting {
         let unreachable = |reason: &String| Parting::Unreachable { reason: reason.clone(), retry_after: None };
@@ -103,8 +116,10 @@ impl Lost {
                 let reason = format!("answers with HTTP {status}{said}");
                 Parting::Unreachable { reason, retry_after: *retry_after }
             }
-            Self::TooLarge => Parting::Unfit { what: "answers `initialize` with more than the message cap".to_owned() },
-            Self::NoAnswer => Parting::Unfit { what: "answers `initialize` with something else".to_owned() },
+            Self::TooLarge => {
+                Parting::Unfit { what: "answers the first message with more than the message cap".to_owned() }
+            }
+            Self::NoAnswer => Parting::Unfit { what: "answers the first message with something else".to_owned() },
         }
     }
 }

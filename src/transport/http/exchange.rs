@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::HeaderMap;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::again::Again;
@@ -15,12 +17,15 @@ use super::body::{self, Content};
 use super::flow::{Flow, Said};
 use super::place::{SESSION, Unanswered};
 use super::report::{News, Ownership, Reporter};
-use super::{Lost, Parting};
+use super::{Lost, Mirrors, Parting, modern};
+use crate::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
+use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::minted;
-use crate::jsonrpc::{Malformed, Message};
+use crate::jsonrpc::{Malformed, Message, reply};
 use crate::net::body::{Unusable, whole};
 use crate::net::client::Answer;
 use crate::transport::Incoming;
+use crate::transport::reader::INLINE;
 
 /// How long a stream may stay open behind its response, which should be the end of it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -36,10 +41,20 @@ pub(super) struct Exchange {
     pub(super) request: Option<u64>,
     /// Most bytes of a message.
     pub(super) max: usize,
-    /// Where its answer breaks off it may be gone on with. With a handshake nothing is yet there to go on from.
-    pub(super) may_go_on: bool,
+    pub(super) manner: Manner,
     /// Nobody waits for its answer any longer.
     pub(super) is_given_up: Arc<AtomicBool>,
+}
+
+/// How it is sent.
+#[derive(Debug)]
+pub(super) enum Manner {
+    /// As the one that opens a session: nothing is yet there to go on from where its answer breaks off.
+    First,
+    /// Within one: where its answer breaks off it may be gone on with.
+    Later,
+    /// By itself, with parts of it in its head.
+    Modern(Arc<Mirrors>),
 }
 
 impl Exchange {
@@ -65,7 +80,7 @@ impl Exchange {
     /// Until it is answered. One that is no request is when it was sent.
     async fn send(&self, line: &Bytes) -> Result<(), Lost> {
         let place = self.report.place();
-        let (mut response, learnt) = match place.post(line).await {
+        let (mut response, learnt) = match place.post(line, self.head(line).await).await {
             Ok(answered) => answered,
             Err(Unanswered::NotSent(reason)) => return Err(Lost::NotSent { reason }),
             Err(Unanswered::Cut(reason)) => {
@@ -106,6 +121,16 @@ impl Exchange {
         }
     }
 
+    /// What it has in its head. A large one is read where nobody else has to wait.
+    async fn head(&self, line: &Bytes) -> HeaderMap {
+        let Manner::Modern(mirrors) = &self.manner else { return HeaderMap::new() };
+        if line.len() <= INLINE {
+            return modern::head(line, mirrors);
+        }
+        let (line, mirrors) = (line.clone(), Arc::clone(mirrors));
+        spawn_blocking(move || modern::head(&line, &mirrors)).await.unwrap_or_default()
+    }
+
     /// Reports a message; whether it answers the request.
     async fn pass(&self, incoming: Incoming, ownership: Ownership) -> bool {
         let answers = self.request.is_some_and(|request| answers(&incoming, request));
@@ -132,7 +157,7 @@ impl Exchange {
                 }
             }
             let cut = || Lost::Cut { reason: "broke off its answer".to_owned() };
-            if !self.may_go_on || self.is_given_up.load(Ordering::Relaxed) {
+            if !matches!(self.manner, Manner::Later) || self.is_given_up.load(Ordering::Relaxed) {
                 return Err(cut());
             }
             flow = self.resume(&flow, &mut again).await.ok_or_else(cut)?;
@@ -166,6 +191,15 @@ impl Exchange {
         }
     }
 
+    /// Whether a server with sessions says what only one without them does: it is another one than it was.
+    fn is_of_another_era(&self, body: &Bytes) -> bool {
+        let member = |object: &Bytes, name| members(object, [name]).ok().and_then(|[value]| value);
+        let code = member(body, "error").and_then(|error| member(&error, "code"));
+        let is_one_of =
+            |code: &Bytes| [HEADER_MISMATCH, UNSUPPORTED_VERSION].iter().any(|one| *code == one.to_string());
+        matches!(self.manner, Manner::Later) && code.as_ref().is_some_and(is_one_of)
+    }
+
     /// What a status other than success says, with whatever is in its body.
     async fn refused(&self, mut response: Answer, has_session: bool) -> Result<(), Lost> {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
@@ -175,19 +209,36 @@ impl Exchange {
         }
         let said = timeout(TAKEN, whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
         let said = said.ok().and_then(Result::ok).unwrap_or_default();
-        if status == StatusCode::BAD_REQUEST && has_session && is_about_session(&said) {
+        let has_ended = has_session && is_about_session(&said);
+        if status == StatusCode::BAD_REQUEST && (has_ended || self.is_of_another_era(&said)) {
             self.report.tell(News::Parted(Parting::SessionEnded)).await;
         }
         // It may be the response itself (MCP 2025-11-25: "MAY comprise a JSON-RPC error response").
-        if let Some(incoming) = body::message(said.clone()).await
-            && let Some(request) = self.request
-            && answers(&incoming, request)
-        {
-            self.report.tell(News::Message(incoming, Ownership::OfRequest)).await;
-            return Ok(());
+        if let Some(request) = self.request {
+            let is_modern = matches!(self.manner, Manner::Modern(_));
+            let nameless = Some(&said).filter(|_| is_modern && says_why(status)).and_then(|said| named(said, request));
+            if let Some(incoming) = body::message(nameless.unwrap_or_else(|| said.clone())).await
+                && answers(&incoming, request)
+            {
+                self.report.tell(News::Message(incoming, Ownership::OfRequest)).await;
+                return Ok(());
+            }
         }
         Err(Lost::Status { status, retry_after, said: body::complaint(&said, |text| self.report.place().masked(text)) })
     }
+}
+
+/// Whether it is a status with which servers of the modern era say in a JSON-RPC error what is wrong (MCP 2026-07-28,
+/// `basic/transports/streamable-http`, "Protocol Version Header", "Server Validation").
+fn says_why(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)
+}
+
+/// An error that names no request, since it was said before any was read, as the answer to the one that it can only be about.
+fn named(body: &Bytes, request: u64) -> Option<Bytes> {
+    let [version, id, error] = members(body, ["jsonrpc", "id", "error"]).ok()?;
+    let is_nameless = version? == r#""2.0""# && id.is_none_or(|id| id == "null");
+    error.filter(|_| is_nameless).map(|error| reply::raw_error(request.to_string().as_bytes(), &error))
 }
 
 /// Whether an error that answers nothing is about the session. The servers of the TypeScript SDK's examples say so instead of with

@@ -6,6 +6,8 @@
 //! touch: MCP beyond its transport, sessions of agents, processes.
 //!
 //! ```text
+//! New ─ a modern request ─► Probing ─ settled ─► Modern: each request by itself, no stream, no session
+//!                              └── settled ─► New
 //! New ─ initialize ─► Opening ─ answered ─► Opened ─ stream ─► Introducing ─ initialized accepted ─► Open
 //!                        └── HTTP 400, 404, 405 ─► Seeking ─ endpoint ─► Open, all answers on the one stream
 //! ```
@@ -13,7 +15,8 @@
 //! The stream is asked for before the server hears that the handshake is over: what it has to say then, such as that it has other
 //! tools now, it says at once, and to nobody if there is no stream.
 //!
-//! Source: MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP", "Backwards Compatibility".
+//! Source: MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP", "Backwards Compatibility"; MCP 2026-07-28,
+//! `basic/transports/streamable-http`.
 
 mod again;
 mod body;

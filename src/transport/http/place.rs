@@ -117,9 +117,13 @@ impl Place {
         self.get.insert(name, value.clone());
     }
 
-    /// Sends a message.
-    pub(super) async fn post(&self, line: &Bytes) -> Result<(Answer, Learnt), Unanswered> {
-        let (response, mut learnt) = self.send(&Method::POST, Some(line), Cow::Borrowed(&self.post)).await?;
+    /// Sends a message, with these headers beside those that all have.
+    pub(super) async fn post(&self, line: &Bytes, head: HeaderMap) -> Result<(Answer, Learnt), Unanswered> {
+        let mut headers = Cow::Borrowed(&self.post);
+        if !head.is_empty() {
+            headers.to_mut().extend(head);
+        }
+        let (response, mut learnt) = self.send(&Method::POST, Some(line), headers).await?;
         // What has only a page to show, such as that it is closed today, is not where the server has gone.
         learnt.url.take_if(|_| !speaks_mcp(&response));
         Ok((response, learnt))

@@ -1,5 +1,7 @@
 //! The way to one server, and how far it is open.
 
+mod news;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -10,26 +12,21 @@ use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{sleep, timeout};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Manner};
 use super::exchanges::{Exchanges, Open};
-use super::listener::Listener;
 use super::phase::Phase;
-use super::place::{Learnt, Place};
-use super::report::{Desk, News, Ownership, Source};
-use super::{Lost, Parting, token};
+use super::place::Place;
+use super::report::{Desk, News, Source};
+use super::{Mirrors, Parting, token};
 use crate::config::Remote;
-use crate::jsonrpc::Message;
-use crate::jsonrpc::pending::minted;
 use crate::net::client::Client;
 use crate::oauth::Login;
-use crate::transport::{Arrival, Incoming, Outbox};
+use crate::transport::{Arrival, Outbox};
 
 /// How long the end of the handshake waits for the stream of what the server says by itself.
 const ATTEND: Duration = Duration::from_secs(1);
 /// How long a request that was given up may still be answered before its connection is closed.
 const FORGET: Duration = Duration::from_secs(10);
-/// Messages in a row for which a server may not let mcpd in: a single call may be refused for its own sake.
-const NOT_ADMITTED: u32 = 3;
 /// For the server to hear that its session has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// The listener's.
@@ -42,6 +39,8 @@ pub(crate) struct Http {
     /// Most bytes of a message.
     max: usize,
     open: Exchanges,
+    /// What the tools of a server of the modern era want in headers.
+    mirrors: Arc<Mirrors>,
     /// How often in a row it has not let mcpd in.
     not_admitted: u32,
     running: FuturesUnordered<Abortable<BoxFuture<'static, ()>>>,
@@ -66,6 +65,7 @@ impl Http {
             phase: Phase::New,
             max,
             open: Exchanges::default(),
+            mirrors: Arc::default(),
             not_admitted: 0,
             running: FuturesUnordered::new(),
             begun: LISTENER,
@@ -91,6 +91,21 @@ impl Http {
         self.open.announce(line, request);
     }
 
+    /// The server is of the modern era. What was sent to open a session opens none.
+    pub(crate) fn discovered(&mut self) {
+        self.phase = Phase::Modern;
+    }
+
+    /// Whether the server has parts of messages in headers.
+    pub(crate) fn has_heads(&self) -> bool {
+        matches!(self.phase, Phase::Modern)
+    }
+
+    /// What its tools want there from now on.
+    pub(crate) fn mirror(&mut self, mirrors: Mirrors) {
+        self.mirrors = Arc::new(mirrors);
+    }
+
     /// The version that was negotiated, and the number of the line that says so to the server.
     pub(crate) fn introduce(&mut self, protocol: &'static str, initialized: u64) {
         if let Phase::Opened { .. } = self.phase {
@@ -110,8 +125,10 @@ impl Http {
         if let Some((source, open)) = self.open.of(request) {
             let report = self.desk.reporter(source);
             open.is_given_up.store(true, Ordering::Relaxed);
+            // To close its stream is what tells a server of the modern era, which answers no more.
+            let after = if self.phase.is_modern() { Duration::ZERO } else { FORGET };
             self.run(async move {
-                sleep(FORGET).await;
+                sleep(after).await;
                 report.tell(News::Forgotten).await;
             });
         }
@@ -132,6 +149,11 @@ impl Http {
     fn begin(&mut self, number: u64, mut line: Bytes) {
         line.truncate(line.len() - usize::from(line.ends_with(b"\n")));
         let request = self.open.announced(number);
+        self.phase.sends(&line);
+        // A server of the modern era is sent requests only.
+        if request.is_none() && self.phase.is_modern() {
+            return;
+        }
         let kept = matches!(self.phase, Phase::New).then(|| line.clone());
         let begun = self.exchange(line, request);
         if let Some(line) = kept {
@@ -148,12 +170,17 @@ impl Http {
         let source = self.begun;
         // Elsewhere the answer is not to be waited for.
         let awaited = request.filter(|_| !matches!(self.phase, Phase::OpenOld));
+        let manner = match &self.phase {
+            Phase::New => Manner::First,
+            phase if phase.is_modern() => Manner::Modern(Arc::clone(&self.mirrors)),
+            _ => Manner::Later,
+        };
         let is_given_up = Arc::<AtomicBool>::default();
         let exchange = Exchange {
             report: self.desk.reporter(source),
             request: awaited,
             max: self.max,
-            may_go_on: !matches!(self.phase, Phase::New),
+            manner,
             is_given_up: Arc::clone(&is_given_up),
         };
         let bytes = line.len();
@@ -180,109 +207,6 @@ impl Http {
                 return Poll::Ready(arrival);
             }
         }
-    }
-
-    fn take(&mut self, source: Source, news: News) -> Option<Result<Arrival, Parting>> {
-        match news {
-            News::Message(incoming, ownership) => {
-                let within = self.open.get(source).and_then(|open| open.request);
-                if let Incoming::Message { message: Message::Response { id, .. }, .. } = &incoming {
-                    self.answered(source, minted(id).filter(|id| within != Some(*id)));
-                }
-                let within = within.filter(|_| ownership == Ownership::OfRequest);
-                return Some(Ok(Arrival::Incoming { incoming, within }));
-            }
-            News::Session(session) => {
-                if self.phase.is_opened_by(source) {
-                    self.desk.change(|place| place.set_session(&session));
-                }
-            }
-            News::Learnt(Learnt { token, url }) => {
-                url.into_iter().for_each(|url| self.desk.change(|place| place.set_url(url)));
-                if let Some(token) = token {
-                    self.keep_token(token.refresh_at());
-                    self.desk.change(|place| place.set_token(token));
-                }
-            }
-            News::Attended => {
-                if let Phase::Opened { initialized: Some(initialized) } = self.phase {
-                    self.phase = Phase::Introducing { initialized, source: None };
-                    return Some(Ok(Arrival::Moved));
-                }
-            }
-            News::Endpoint(url) => {
-                if let Phase::Seeking { line, request } = std::mem::replace(&mut self.phase, Phase::OpenOld) {
-                    self.desk.change(|place| place.set_url(url));
-                    self.exchange(line, request);
-                }
-            }
-            News::Done => {
-                self.not_admitted = 0;
-                let done = self.open.end(source)?;
-                self.introduced(source);
-                // What was taken for the answer may have been none, such as a batch where there are none. If it was one, this
-                // says nothing more than that there is room again.
-                let answered = done.request.filter(|_| !self.is_old());
-                let lost = |request| Arrival::Lost { request, lost: Lost::NoAnswer };
-                return Some(Ok(answered.map_or(Arrival::Moved, lost)));
-            }
-            News::Lost(lost) => return self.lost(source, lost),
-            News::Forgotten => {
-                let open = self.open.end(source)?;
-                open.abort.abort();
-                let lost = Lost::Cut { reason: "did not answer".to_owned() };
-                return open.request.map(|request| Ok(Arrival::Lost { request, lost }));
-            }
-            News::Parted(parting) => self.parting = Some(parting),
-        }
-        None
-    }
-
-    /// The way is open if it is the handshake that is answered. A request that is answered on another stream needs its own no more.
-    fn answered(&mut self, source: Source, elsewhere: Option<u64>) {
-        if self.phase.is_opened_by(source) {
-            self.phase = Phase::Opened { initialized: None };
-        }
-        let own = elsewhere.and_then(|request| self.open.of(request)).map(|(source, _)| source);
-        if let Some(open) = own.and_then(|own| self.open.end(own)) {
-            open.abort.abort();
-        }
-    }
-
-    /// The server has heard that the handshake is over, or has not wanted to.
-    fn introduced(&mut self, source: Source) {
-        if matches!(self.phase, Phase::Introducing { source: Some(introducing), .. } if introducing == source) {
-            self.phase = Phase::Open;
-        }
-    }
-
-    fn listener(&self) -> Listener {
-        Listener { report: self.desk.reporter(LISTENER), max: self.max }
-    }
-
-    fn lost(&mut self, source: Source, lost: Lost) -> Option<Result<Arrival, Parting>> {
-        let open = self.open.end(source)?;
-        match &self.phase {
-            Phase::Opening { source: opening, line } if *opening == source => {
-                if !lost.may_be_old() {
-                    self.parting.get_or_insert_with(|| lost.parting());
-                    return None;
-                }
-                self.phase = Phase::Seeking { line: line.clone(), request: open.request };
-                let listener = self.listener();
-                self.run(listener.attend_old(lost.parting()));
-                return None;
-            }
-            Phase::Introducing { .. } => self.introduced(source),
-            _ => {}
-        }
-        self.not_admitted = if lost.is_no_admission() { self.not_admitted + 1 } else { 0 };
-        // Nothing speaks for its being there, or for its letting mcpd in again.
-        let is_away = matches!(lost, Lost::NotSent { .. }) && self.open.is_empty();
-        if is_away || self.not_admitted >= NOT_ADMITTED {
-            self.parting.get_or_insert_with(|| lost.parting());
-        }
-        Some(Ok(open.request.map_or(Arrival::Moved, |request| Arrival::Lost { request, lost })))
     }
 
     /// Whether the server turned out to be one of 2024-11-05.

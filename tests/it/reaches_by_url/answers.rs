@@ -84,7 +84,7 @@ fn each_request_carries_what_the_protocol_asks_for_and_what_is_configured() {
     arguments(&agent.call("a__echo", &json!({})));
     let listening = front.http().wait_request("the stream is asked for", |request| request.method == "GET");
     assert_eq!(listening.header("accept"), Some("text/event-stream"));
-    let first = front.http().requests().remove(0);
+    let first = front.http().wait_request("the handshake", |request| request.rpc() == "initialize");
     assert_eq!(
         (first.rpc(), first.header("mcp-session-id"), first.header("mcp-protocol-version")),
         ("initialize".into(), None, None)

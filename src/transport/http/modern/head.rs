@@ -1,7 +1,7 @@
 //! The headers of one request. Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Standard Request Headers".
 
 use bytes::Bytes;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Mirrors;
 use super::value::value;

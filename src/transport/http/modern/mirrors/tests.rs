@@ -1,3 +1,5 @@
+//! Tables of schemas and calls.
+
 use super::*;
 
 /// A tool with this schema.

@@ -1,11 +1,12 @@
 //! The scripted server behind HTTP: each session has one of its own, as a child of the test.
 //!
-//! `streamable` (one path, 2025-03-26 to 2025-11-25) · `old` (HTTP+SSE of 2024-11-05) → `session` (a child and what is open to
+//! `streamable` (one path, 2025-03-26 to 2025-11-25) · `stateless` (2026-07-28) · `old` (HTTP+SSE of 2024-11-05) → `session` (a child and what is open to
 //! it) → `routes` (which of its lines goes to whom) → `streams` (events, kept to be sent again).
 
 mod old;
 mod routes;
 mod session;
+mod stateless;
 mod streamable;
 mod streams;
 
@@ -38,6 +39,8 @@ pub(crate) enum Answers {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     pub(crate) answers: Answers,
+    /// Takes each request by itself, all of them with one child.
+    pub(crate) is_stateless: bool,
     /// Gives session ids, and wants them.
     pub(crate) has_sessions: bool,
     /// Gives ids to events, and sends again what came after one.
@@ -54,6 +57,7 @@ impl Default for Manner {
     fn default() -> Self {
         Self {
             answers: Answers::Events,
+            is_stateless: false,
             has_sessions: true,
             has_event_ids: true,
             has_stream: true,
@@ -66,6 +70,11 @@ impl Default for Manner {
 impl Manner {
     pub(crate) fn json() -> Self {
         Self { answers: Answers::Json, ..Self::default() }
+    }
+
+    /// Of the modern era, as its flags have to say, too.
+    pub(crate) fn stateless(answers: Answers) -> Self {
+        Self { answers, is_stateless: true, has_sessions: false, has_event_ids: false, ..Self::default() }
     }
 
     pub(crate) fn old() -> Self {
@@ -196,6 +205,7 @@ impl Sessions {
         match instead.and_then(|instead| instead(request)) {
             Some(response) => response,
             None if self.manner.answers == Answers::Old => old::answer(self, request),
+            None if self.manner.is_stateless => stateless::answer(self, request),
             None => streamable::answer(self, request),
         }
     }

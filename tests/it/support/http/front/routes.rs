@@ -91,10 +91,31 @@ impl Routes {
         let about = match message["method"].as_str() {
             Some("notifications/progress") => self.progress.get(&token).copied(),
             Some(_) if !message["id"].is_null() => self.newest_request(),
+            Some(_) if self.manner.is_stateless => {
+                let subscription = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+                self.stream_of(subscription).or_else(|| self.newest_request())
+            }
             _ => None,
         };
         let open = about.filter(|number| self.streams.get(number).is_some_and(|stream| !stream.is_done()));
         self.say(open.unwrap_or(COMMON), line);
+    }
+
+    /// Whether this request has no answer yet.
+    pub(super) fn is_awaited(&self, id: &Value) -> bool {
+        self.requests.contains_key(&id.to_string())
+    }
+
+    /// Whether nobody reads the stream of this request any more.
+    pub(super) fn was_abandoned(&self, id: &Value) -> bool {
+        self.stream_of(id).and_then(|number| self.streams.get(&number)).is_some_and(Stream::was_left)
+    }
+
+    fn stream_of(&self, id: &Value) -> Option<usize> {
+        match self.requests.get(&id.to_string())? {
+            Way::Stream(number) => Some(*number),
+            Way::Waiting(_) => None,
+        }
     }
 
     pub(super) fn cut(&mut self) {

@@ -21,13 +21,20 @@ pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
     }
 }
 
-fn post(sessions: &Sessions, request: &Request) -> Response {
+/// What is said to a message that is not sent as every one is.
+pub(super) fn refusal(request: &Request) -> Option<Response> {
     let accept = request.header("accept").unwrap_or_default();
-    if !accept.contains("application/json") || !accept.contains("text/event-stream") {
-        return Response::status(406);
+    let accepts_both = accept.contains("application/json") && accept.contains("text/event-stream");
+    match request.header("content-type") {
+        _ if !accepts_both => Some(Response::status(406)),
+        Some("application/json") => None,
+        _ => Some(Response::status(415)),
     }
-    if request.header("content-type") != Some("application/json") {
-        return Response::status(415);
+}
+
+fn post(sessions: &Sessions, request: &Request) -> Response {
+    if let Some(refusal) = refusal(request) {
+        return refusal;
     }
     let message = request.json();
     if request.rpc() == "initialize" {
@@ -62,14 +69,16 @@ fn forward(sessions: &Sessions, session: &Session, request: &Request, message: &
         session.write(&request.body);
         return response;
     }
+    // The server has left if there is none.
+    ask(session, request, message).map_or_else(Response::hang_up, |line| Response::body("application/json", line))
+}
+
+/// The whole answer to a request.
+pub(super) fn ask(session: &Session, request: &Request, message: &Value) -> Option<String> {
     let (sender, answer) = channel();
     session.routes().wait(message, sender);
     session.write(&request.body);
-    match answer.recv_timeout(PATIENCE) {
-        Ok(line) => Response::body("application/json", line),
-        // The server has left.
-        Err(_) => Response::hang_up(),
-    }
+    answer.recv_timeout(PATIENCE).ok()
 }
 
 fn get(sessions: &Sessions, request: &Request) -> Response {

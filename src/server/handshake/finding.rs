@@ -1,0 +1,87 @@
+//! Which era a server speaks in, by its answer to `server/discover`. Pure.
+//!
+//! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
+
+use bytes::Bytes;
+
+use super::{ServerInfo, shortened};
+use crate::era;
+use crate::jsonrpc::members::members;
+
+/// What an answer to `server/discover` means.
+pub(super) enum Finding {
+    Modern(Box<ServerInfo>),
+    Legacy,
+    /// It is modern, and has the version that it was asked in, though it says that it has not.
+    Again,
+    /// It is modern, and of no version that mcpd speaks.
+    Neither(String),
+}
+
+/// An error that a modern server answers shows that it is one; any other, whatever its code, that it is not.
+pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> Finding {
+    match outcome {
+        Ok(result) => ServerInfo::discovered(&result).map_or(Finding::Legacy, |info| Finding::Modern(Box::new(info))),
+        Err(error) => match supported(&error) {
+            Some(versions) if versions.iter().any(|version| version == era::MODERN) => Finding::Again,
+            Some(versions) if !versions.iter().any(|version| era::known(version).is_some()) => {
+                let versions = shortened(versions.join(", ").as_bytes());
+                Finding::Neither(format!("speaks protocol versions which mcpd does not: {versions}"))
+            }
+            _ => Finding::Legacy,
+        },
+    }
+}
+
+/// Whether an error, with which `initialize` is refused, is that of a server of the modern era.
+pub(super) fn is_modern(error: &Bytes) -> bool {
+    let lacks_headers = || code(error).is_some_and(|code| code == era::HEADER_MISMATCH.to_string());
+    supported(error).map_or_else(lacks_headers, |versions| versions.iter().any(|version| version == era::MODERN))
+}
+
+fn code(error: &Bytes) -> Option<Bytes> {
+    members(error, ["code"]).ok().and_then(|[code]| code)
+}
+
+/// The versions that an error names which says that the one of the request is not spoken.
+fn supported(error: &Bytes) -> Option<Vec<String>> {
+    let [data] = members(error, ["data"]).ok()?;
+    if code(error)? != era::UNSUPPORTED_VERSION.to_string() {
+        return None;
+    }
+    let [supported] = members(&data?, ["supported"]).ok()?;
+    serde_json::from_slice(&supported?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_answers_to_the_question_decides_which_era_it_speaks_in() {
+        let found = |answer: Result<&'static str, &'static str>| {
+            let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
+            match finding(answer.map(raw).map_err(raw)) {
+                Finding::Modern(info) => info.protocol.to_owned(),
+                Finding::Legacy => "legacy".to_owned(),
+                Finding::Again => "again".to_owned(),
+                Finding::Neither(why) => why,
+            }
+        };
+        assert_eq!(found(Ok(r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#)), "2026-07-28");
+        for legacy in [
+            Ok("{}"),
+            Err(r#"{"code":-32601,"message":"x"}"#),
+            Err(r#"{"code":-32602,"message":"x"}"#),
+            Err(r#"{"code":-32022,"message":"x"}"#),
+            Err(r#"{"code":-32022,"message":"x","data":{"supported":["2025-11-25"]}}"#),
+            Err("[]"),
+        ] {
+            assert_eq!(found(legacy), "legacy", "{legacy:?}");
+        }
+        let strange = Err(r#"{"code":-32022,"message":"x","data":{"supported":["2031-01-01","2026-07-28"]}}"#);
+        assert_eq!(found(strange), "again");
+        let newer = Err(r#"{"code":-32022,"message":"x","data":{"supported":["2031-01-01"]}}"#);
+        assert!(found(newer).contains("2031-01-01"));
+    }
+}

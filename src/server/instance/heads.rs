@@ -1,0 +1,63 @@
+//! Tools that want arguments of theirs in headers, which only servers of the modern era have that are reached by HTTP.
+
+use bytes::Bytes;
+
+use super::Instance;
+use crate::calls::Outcome;
+use crate::catalog::List;
+use crate::era::HEADER_MISMATCH;
+use crate::kind::Kind;
+use crate::peer;
+use crate::transport::http::Mirrors;
+
+/// Tools that are left out of one list and named in the log; of others it is said how many there are.
+const NAMED: usize = 10;
+/// Most characters shown of a tool's name.
+const LONGEST: usize = 100;
+
+impl Instance {
+    /// Takes note of what the tools of a list want, and leaves out those that want what they must not.
+    ///
+    /// Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Schema Extension".
+    pub(in crate::server) fn without_unfit(&mut self, mut list: List) -> List {
+        if !self.link.has_heads() {
+            return list;
+        }
+        let (mut mirrors, mut left_out, server) = (Mirrors::default(), 0, &self.config.name);
+        list.items.retain(|tool| {
+            let Err(why) = mirrors.note(&tool.key, &tool.definition) else { return true };
+            left_out += 1;
+            if left_out <= NAMED {
+                let tool = peer::printable(&tool.key, LONGEST);
+                tracing::warn!(%server, tool, "it is not offered: its schema {why}");
+            }
+            false
+        });
+        if left_out > NAMED {
+            tracing::warn!(%server, "{} more tools are not offered for such reasons", left_out - NAMED);
+        }
+        self.link.mirror(mirrors);
+        list
+    }
+
+    /// Takes note of what those tools want that it has listed before, for calls that come before it has listed them again.
+    pub(in crate::server) fn expect(&mut self, tools: &List) {
+        if self.link.has_heads() {
+            let mut mirrors = Mirrors::default();
+            for tool in &tools.items {
+                // One that is not offered any more is not called.
+                let _ = mirrors.note(&tool.key, &tool.definition);
+            }
+            self.link.mirror(mirrors);
+        }
+    }
+
+    /// Takes note that a call was refused: with headers that the server does not want its tools have changed.
+    ///
+    /// Source: as above, "Client Behavior".
+    pub(super) fn refused(&mut self, error: &Bytes) {
+        if self.link.has_heads() && Outcome::of(Err(error)).code() == Some(HEADER_MISMATCH.into()) {
+            self.note_change(Kind::Tools.change().as_bytes());
+        }
+    }
+}

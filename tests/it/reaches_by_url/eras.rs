@@ -1,0 +1,129 @@
+//! Which era a server speaks in is found out by asking it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::{beside, expect_well, silence};
+use crate::support::http::{Answers, Front, HttpServer, Manner, Response};
+use crate::support::{Agent, Place, Server, arguments};
+
+fn probes(front: &Front) -> usize {
+    front.http().count(|request| request.rpc() == "server/discover")
+}
+
+#[test]
+fn however_a_legacy_server_takes_the_question_it_is_served() {
+    let ways: [fn() -> Response; 9] = [
+        || Response::status(400),
+        || Response::status(404),
+        || Response::status(405),
+        || Response::status(422),
+        || Response::status(500),
+        || Response::status(202),
+        Response::hang_up,
+        || Response::body("text/html", "<html>"),
+        || {
+            Response::json(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "no session"}}))
+                .with_status(400)
+        },
+    ];
+    for (number, way) in ways.into_iter().enumerate() {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "", Manner::default());
+        front.instead(move |request| (request.rpc() == "server/discover").then(way));
+        let daemon = beside(front.server(), &place);
+        let mut agent = Agent::ready(&daemon);
+        arguments(&agent.call("a__echo", &json!({})));
+        expect_well(&mut agent);
+        let row = daemon.row("a");
+        assert_eq!((&row["protocol"], &row["restarts"]), (&json!("2025-11-25"), &json!(0)), "{number}");
+        assert_eq!((probes(&front), front.sessions()), (1, 1), "{number}");
+    }
+}
+
+#[test]
+fn a_server_that_leaves_the_question_unanswered_is_served() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::default());
+    let silence = silence();
+    front.instead(move |request| (request.rpc() == "server/discover").then(&silence));
+    let daemon = beside(front.server(), &place);
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__echo", &json!({})));
+    expect_well(&mut agent);
+    assert_eq!(daemon.row("a")["protocol"], "2025-11-25");
+}
+
+#[test]
+fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "--era modern --discover-delay 4000", Manner::stateless(Answers::Json));
+    let daemon = beside(front.server(), &place);
+    daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+    let mut agent = Agent::ready(&daemon);
+    expect_well(&mut agent);
+    let row = daemon.row("a");
+    assert_eq!((&row["protocol"], &row["restarts"]), (&json!("2026-07-28"), &json!(0)));
+}
+
+#[test]
+fn a_server_that_does_not_like_the_version_though_it_has_it_is_asked_once_more() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "--era modern", Manner::stateless(Answers::Json));
+    let asked = AtomicUsize::new(0);
+    front.instead(move |request| {
+        let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "?"}});
+        let refusal = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": error});
+        is_first.then(|| Response::json(&refusal).with_status(400))
+    });
+    let daemon = beside(front.server(), &place);
+    let mut agent = Agent::ready(&daemon);
+    expect_well(&mut agent);
+    assert_eq!((&daemon.row("a")["protocol"], probes(&front)), (&json!("2026-07-28"), 2));
+}
+
+#[test]
+fn the_configuration_may_say_which_era_it_is() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::default());
+    let daemon = beside(front.server().line("era = \"legacy\""), &place);
+    expect_well(&mut Agent::ready(&daemon));
+    assert_eq!(probes(&front), 0);
+    drop(daemon);
+
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", Manner::default());
+    let daemon = beside(front.server().line("era = \"modern\""), &place);
+    let row = daemon.wait_row("a", "says why", |row| row["reason"].is_string());
+    assert!(row["reason"].to_string().contains("400"), "{row}");
+    assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
+}
+
+#[test]
+fn what_was_found_out_is_found_out_again_once_it_is_not_so_any_more() {
+    let place = Place::new();
+    let legacy = Front::start(&place, "a", "", Manner::default());
+    let address = legacy.http().address();
+    let daemon = beside(legacy.server(), &place);
+    expect_well(&mut Agent::ready(&daemon));
+    drop(legacy);
+    let modern = Front::start_at(address, &place, "a", "--era modern", Manner::stateless(Answers::Json));
+    // What still belongs to the session is lost with it.
+    Agent::ready(&daemon).call("a__echo", &json!({}));
+    daemon.wait_row("a", "speaks otherwise", |row| row["state"] == "ready" && row["protocol"] == "2026-07-28");
+    expect_well(&mut Agent::ready(&daemon));
+    drop(modern);
+}
+
+#[test]
+fn a_server_that_is_away_is_not_asked_twice_at_once() {
+    let place = Place::new();
+    let http = HttpServer::start(|_| Response::status(503).header("retry-after", "100"));
+    let daemon = beside(Server::at("a", &http.url("/mcp")), &place);
+    let row = daemon.wait_row("a", "says why", |row| row["reason"].is_string());
+    assert!(row["reason"].to_string().contains("503"), "{row}");
+    arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
+    assert_eq!(http.requests().len(), 1);
+}

@@ -1,0 +1,250 @@
+//! Servers of the modern era: each request by itself, with what it is about in its head.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::{beside, expect_error, expect_well, silence};
+use crate::support::http::{Answers, Front, Manner, Request, Response};
+use crate::support::{Agent, Daemon, MCPD, Place, arguments, code, result, until};
+
+const ANSWERS: [Answers; 2] = [Answers::Events, Answers::Json];
+
+fn start(answers: Answers) -> (Front, Daemon) {
+    start_with(answers, "")
+}
+
+/// One of the modern era as `a` with these flags beside, and `good`.
+fn start_with(answers: Answers, flags: &str) -> (Front, Daemon) {
+    let place = Place::new();
+    start_in(&place, answers, flags)
+}
+
+fn start_in(place: &std::rc::Rc<Place>, answers: Answers, flags: &str) -> (Front, Daemon) {
+    let front = Front::start(place, "a", &format!("--era modern {flags}"), Manner::stateless(answers));
+    let daemon = beside(front.server(), place);
+    (front, daemon)
+}
+
+fn posts(front: &Front, method: &str) -> Vec<Request> {
+    front.http().requests().into_iter().filter(|request| request.rpc() == method).collect()
+}
+
+/// The headers of a request that begin so, with their values.
+fn heads(request: &Request, prefix: &str) -> Vec<String> {
+    let mut all: Vec<_> = request.head().lines().filter(|line| line.starts_with(prefix)).map(str::to_owned).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_server_that_keeps_nothing_is_asked_for_nothing_but_what_it_is_called_for() {
+    for answers in ANSWERS {
+        let (front, daemon) = start(answers);
+        let mut agent = Agent::ready(&daemon);
+        assert_eq!(arguments(&agent.call("a__echo", &json!({"n": 1, "text": "é\n"}))), &json!({"n": 1, "text": "é\n"}));
+        arguments(&agent.call("a__echo", &json!({"text": "x".repeat(3 << 20)})));
+        expect_well(&mut agent);
+        assert_eq!(daemon.row("a")["protocol"], "2026-07-28");
+        assert_eq!(daemon.row("a")["restarts"], 0);
+        drop(agent);
+        drop(daemon);
+        let all = front.http().requests();
+        assert_eq!(all[0].rpc(), "server/discover", "{answers:?}");
+        for request in all {
+            let head = request.head();
+            assert_eq!((&*request.method, request.header("mcp-session-id")), ("POST", None), "{head}");
+            assert_eq!(request.header("last-event-id"), None, "{head}");
+            assert_eq!(request.header("mcp-protocol-version"), Some("2026-07-28"), "{head}");
+            assert!(!request.rpc().starts_with("notifications/") && request.rpc() != "initialize", "{head}");
+        }
+    }
+}
+
+#[test]
+fn what_a_request_is_about_is_in_its_head_however_it_is_spelled() {
+    let place = Place::new();
+    let library = place.write(
+        "library.json",
+        r#"{"prompts":[{"name":"größe"}],"resources":[{"uri":"x://a b","name":"r"},{"uri":"x://\u4e16","name":"s"}]}"#,
+    );
+    // What says something else than the message is refused by the front.
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--library {}", library.display()));
+    let mut agent = Agent::ready(&daemon);
+    for uri in ["x://a b", "x://世"] {
+        assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["asked"]["uri"], uri);
+    }
+    let listed = agent.request("prompts/list", &json!({}));
+    let name = &result(&listed)["prompts"][0]["name"];
+    assert_eq!(result(&agent.request("prompts/get", &json!({ "name": name })))["asked"]["name"], "größe");
+    assert_eq!(posts(&front, "resources/read")[0].header("mcp-name"), Some("x://a b"));
+    assert_eq!(posts(&front, "resources/read")[1].header("mcp-name"), Some("=?base64?eDovL+S4lg==?="));
+    assert_eq!(posts(&front, "prompts/get")[0].header("mcp-name"), Some("=?base64?Z3LDtsOfZQ==?="));
+    agent.expect_quiet();
+}
+
+/// A tool whose argument `r` is of this type and wanted in this header.
+fn wants(name: &str, of_type: &str, header: &str) -> Value {
+    json!({"name": name, "inputSchema": {"type": "object", "properties": {
+        "r": {"type": of_type, "x-mcp-header": header},
+        "within": {"type": "object", "properties": {"deep": {"type": "integer", "x-mcp-header": "Deep"}}},
+        "other": {"type": "string"},
+    }}})
+}
+
+#[test]
+fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rules_for_it_are_not() {
+    let place = Place::new();
+    let tools = json!([
+        wants("good", "string", "Region"),
+        wants("bad_type", "number", "Region"),
+        wants("bad_name", "string", "My Region"),
+        wants("bad_twice", "string", "deep"),
+        {"name": "sleep", "inputSchema": {"type": "object"}},
+    ]);
+    let listing = place.write("listing.json", &json!({ "tools": tools }).to_string());
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--listing {}", listing.display()));
+    let mut agent = Agent::ready(&daemon);
+    let own: Vec<_> = agent.tools().into_iter().filter(|tool| tool.starts_with("a__")).collect();
+    assert_eq!(own, ["a__good", "a__sleep"]);
+    assert_eq!(code(&agent.call("a__bad_type", &json!({}))), -32602, "what is not offered is not known");
+    assert!(daemon.log().contains("bad_name"), "{}", daemon.log());
+    for (given, expected) in [
+        (json!({"r": "eu", "within": {"deep": 7}, "other": "x"}), vec!["mcp-param-deep: 7", "mcp-param-region: eu"]),
+        (json!({"r": " é", "within": {}}), vec!["mcp-param-region: =?base64?IMOp?="]),
+        (json!({"r": null, "other": "x"}), vec![]),
+    ] {
+        agent.call("a__good", &given);
+        let call = posts(&front, "tools/call").pop().expect("a call");
+        assert_eq!(heads(&call, "mcp-param-"), expected, "{given}");
+        assert_eq!(call.json()["params"]["arguments"], given);
+    }
+    expect_well(&mut agent);
+}
+
+#[test]
+fn a_server_that_wants_other_headers_is_asked_for_its_tools_again() {
+    let place = Place::new();
+    let list = |header: &str| json!({"tools": [wants("good", "string", header)]}).to_string();
+    let listing = place.write("listing.json", &list("Old"));
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
+    let mut agent = Agent::ready(&daemon);
+    assert!(agent.tools().contains(&"a__good".to_owned()));
+    place.write("listing.json", &list("New"));
+    front.instead(|request| {
+        let is_refused = request.rpc() == "tools/call" && request.header("mcp-param-new").is_none();
+        let error = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": {"code": -32020, "message": "no"}});
+        is_refused.then(|| Response::json(&error).with_status(400))
+    });
+    assert_eq!(code(&agent.call("a__good", &json!({"r": "x"}))), -32020);
+    agent.expect_notification("notifications/tools/list_changed");
+    result(&agent.call("a__good", &json!({"r": "x"})));
+    assert_eq!(heads(&posts(&front, "tools/call")[1], "mcp-param-"), ["mcp-param-new: x"]);
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_call_that_comes_before_the_tools_are_listed_again_has_the_headers_that_its_tool_wants() {
+    let place = Place::new();
+    let tools = json!({"tools": [wants("good", "string", "Region")]}).to_string();
+    let listing = place.write("listing.json", &tools);
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
+    let mut agent = Agent::ready(&daemon);
+    assert!(agent.tools().contains(&"a__good".to_owned()));
+    let silence = silence();
+    front.instead(move |request| (request.rpc() == "tools/list").then(&silence));
+    // It waits for the lists.
+    let mut restart = place.command(MCPD);
+    restart.args(["restart", "a", "--runtime-dir"]).arg(place.runtime_dir()).stdout(Stdio::null());
+    let mut restart = restart.spawn().expect("it is there");
+    until("another one is introduced", || (posts(&front, "server/discover").len() > 1).then_some(()));
+    result(&agent.call("a__good", &json!({"r": "x"})));
+    assert_eq!(heads(&posts(&front, "tools/call")[0], "mcp-param-"), ["mcp-param-region: x"]);
+    front.as_before();
+    let _ = restart.kill();
+    let _ = restart.wait();
+}
+
+#[test]
+fn a_call_that_is_cancelled_has_its_stream_closed_and_is_not_spoken_of_again() {
+    let place = Place::new();
+    let (front, daemon) = start_in(&place, Answers::Events, "");
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    let cancelled = format!(r#""requestId":{}"#, sent.json()["id"]);
+    until("the server sees the end of the stream", || {
+        std::fs::read_to_string(place.path("a.journal")).ok().filter(|journal| journal.contains(&cancelled))
+    });
+    assert_eq!(posts(&front, "notifications/cancelled").len(), 0);
+    expect_well(&mut agent);
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+#[test]
+fn an_error_with_a_status_is_the_answer() {
+    let (front, daemon) = start(Answers::Json);
+    let mut agent = Agent::ready(&daemon);
+    // The front sends them with 404, 400 and 200.
+    for own in [-32601, -32602, -5] {
+        let answer = agent.call("a__fail", &json!({"code": own, "message": "no", "data": {"zeta": 1}}));
+        assert_eq!((code(&answer), &answer["error"]["message"]), (own, &json!("no")));
+    }
+    // What was refused before it was read.
+    for id in [json!({"id": null}), json!({})] {
+        let mut error = json!({"jsonrpc": "2.0", "error": {"code": -7, "message": "unread"}});
+        error.as_object_mut().expect("an object").extend(id.as_object().expect("an object").clone());
+        front.at_tool("echo", move |_| Response::json(&error).with_status(400));
+        assert_eq!(code(&agent.call("a__echo", &json!({}))), -7);
+    }
+    // What is said of something else is no answer.
+    for (status, said) in
+        [(400, json!({"error": "no"})), (404, json!("gone")), (503, json!({"jsonrpc": "2.0", "error": {"code": -7}}))]
+    {
+        front.at_tool("echo", move |_| Response::json(&said).with_status(status));
+        expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+    }
+    front.as_before();
+    expect_well(&mut agent);
+}
+
+#[test]
+fn a_stream_that_breaks_off_ends_its_call_once_and_is_not_gone_on_with() {
+    let (front, daemon) = start(Answers::Events);
+    let mut agent = Agent::ready(&daemon);
+    let progress = json!({"name": "a__progress", "arguments": {"n": 100, "every": 50}, "_meta": {"progressToken": 7}});
+    let call = agent.ask("tools/call", &progress);
+    assert_eq!(agent.expect_notification("notifications/progress")["params"]["progressToken"], 7);
+    front.cut_streams();
+    expect_error(&agent.answer(&call), -31001, "unknown");
+    while agent.request("ping", &json!({}))["result"] != json!({}) {}
+    assert_eq!(front.http().count(|request| request.method == "GET"), 0);
+    assert_eq!(front.calls("progress"), 1);
+}
+
+#[test]
+fn a_hundred_calls_at_once_each_get_their_own_answer() {
+    for answers in ANSWERS {
+        let (_front, daemon) = start(answers);
+        let mut agent = Agent::ready(&daemon);
+        let calls: Vec<_> =
+            (0..100).map(|n| (n, agent.start_call("a__sleep", &json!({"ms": n % 7, "n": n})))).collect();
+        for (n, call) in calls {
+            assert_eq!(arguments(&agent.answer(&call))["n"], n);
+        }
+        expect_well(&mut agent);
+    }
+}
+
+#[test]
+fn a_server_that_was_restarted_is_there_for_the_next_call() {
+    let (front, daemon) = start(Answers::Events);
+    let mut agent = Agent::ready(&daemon);
+    let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    front.http().wait_request("the call", |request| request.rpc() == "tools/call");
+    expect_error(&agent.call("a__die", &json!({})), -31001, "unknown");
+    expect_error(&agent.answer(&slow), -31001, "unknown");
+    expect_well(&mut agent);
+    assert_eq!((front.calls("die"), &daemon.row("a")["restarts"]), (1, &json!(0)));
+}

@@ -83,9 +83,13 @@ def configuration(url, scenario, context):
     return "\n".join(lines) + "\n"
 
 
-def calls(scenario, tools):
+def calls(scenario, context, tools):
     """Which tools the scenario wants to see called, and with what."""
     match scenario:
+        case "http-custom-headers":
+            return [(call["name"], call["arguments"]) for call in context["toolCalls"]]
+        case "http-standard-headers" | "http-invalid-tool-headers" | "sep-2322-client-request-state":
+            return [(name, {}) for name in tools]
         case "tools_call":
             return [("add_numbers", {"a": 5, "b": 3})]
         case "elicitation-sep1034-client-defaults":
@@ -100,27 +104,32 @@ def calls(scenario, tools):
             return []
 
 
-def act(agent, scenario):
+def act(agent, scenario, context):
     """What the agent does of the scenario."""
     tools = {tool["name"]: tool for tool in agent.request("tools/list")["tools"]}
-    for name, arguments in calls(scenario, tools):
+    for name, arguments in calls(scenario, context, tools):
         agent.request("tools/call", name=name, arguments=arguments)
+    if scenario == "http-standard-headers":
+        for prompt in agent.request("prompts/list")["prompts"]:
+            agent.request("prompts/get", name=prompt["name"])
+        for resource in agent.request("resources/list")["resources"]:
+            agent.request("resources/read", uri=resource["uri"])
 
 
-def play(daemon, scenario):
+def play(daemon, scenario, context):
     """All of it, with the logins that it takes."""
     for _ in range(LOGINS):
         if not needs_login(daemon):
             with closing(Agent(daemon.socket)) as agent:
                 try:
-                    return act(agent, scenario)
+                    return act(agent, scenario, context)
                 except Refused as refused:
                     print(refused)
                     if f"`mcpd login {SERVER}`" not in str(refused) and not comes_to_need_login(daemon):
                         raise
         run(daemon, "login", SERVER)
     with closing(Agent(daemon.socket)) as agent:
-        act(agent, scenario)
+        act(agent, scenario, context)
 
 
 def comes_to_need_login(daemon):
@@ -176,7 +185,7 @@ def main():
         os.environ["BROWSER"] = str(Path(__file__).parent / "browser.py")
         with Daemon(mcpd, {}, configuration(url, scenario, context)) as daemon:
             try:
-                play(daemon, scenario)
+                play(daemon, scenario, context)
             finally:
                 daemon.stop(signal.SIGTERM)
                 print(daemon.log(), file=sys.stderr)

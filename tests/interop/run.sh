@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
-# checks with both lines of the Python and of the TypeScript SDK, and in raw bytes, with agent frameworks and with the agents of
-# examples/agents; then what mcpd saves, and its Debian package. Needs Node 20, Python 3.11, git, dpkg-dev for the package and, to
-# install, package registries; leaves no process.
+# checks with both lines of the Python and of the TypeScript SDK, each to each and to rmcp, and in raw bytes, with agent frameworks
+# and with the agents of examples/agents; then what mcpd saves, and its Debian package. Needs Node 20, Python 3.11, git, dpkg-dev
+# for the package and, to install, package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail
@@ -65,9 +65,9 @@ install_software() {
     fi
 } >/dev/null
 
-build_rmcp_server() {
+build_rmcp_peers() {
     cargo build --quiet --locked --manifest-path "$here/rmcp/Cargo.toml" --target-dir "$target/rmcp"
-    cp "$target/rmcp/debug/rmcp-http-server" "$scratch"
+    cp "$target"/rmcp/debug/{rmcp-http-server,square-agent,square-server} "$scratch"
 }
 
 # Those of the agents in examples/agents that have to be built, into one directory.
@@ -113,7 +113,7 @@ software=$!
 cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 wait "$software"
 build_agents
-build_rmcp_server
+build_rmcp_peers
 wait "$packager"
 echo "installed in $SECONDS s"
 SECONDS=0
@@ -124,6 +124,7 @@ check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
 check_with mcp-2 http_checks.py
+check_with mcp-2 square_checks.py
 check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py
 check_with mcp-1 framework_checks.py

@@ -1,0 +1,159 @@
+// An agent on either line of the TypeScript SDK, which says as JSON what it saw of each server.
+//
+// usage: node square_agent.js JSON, which holds what square_agent.py is told, and
+//   modules  the node_modules with the SDK
+//   sdk      "sdk" for line 1, "client" for line 2
+
+const { createRequire } = require("node:module");
+
+const told = JSON.parse(process.argv[2]);
+const sdk = createRequire(`${told.modules}/`);
+const LEVEL = "io.modelcontextprotocol/logLevel";
+const PATIENCE = 5000;
+
+const { Client, StdioClientTransport, asked } = {
+  sdk: () => ({
+    ...sdk("@modelcontextprotocol/sdk/client/index.js"),
+    ...sdk("@modelcontextprotocol/sdk/client/stdio.js"),
+    asked: sdk("@modelcontextprotocol/sdk/types.js").ElicitRequestSchema,
+  }),
+  client: () => ({
+    ...sdk("@modelcontextprotocol/client"),
+    ...sdk("@modelcontextprotocol/client/stdio"),
+    asked: "elicitation/create",
+  }),
+}[told.sdk]();
+
+const pause = (ms) => new Promise((over) => setTimeout(over, ms));
+const until = async (met) => {
+  while (!(await met())) await pause(10);
+};
+
+/** Connected, with what it was told so far. It is Ada to whoever asks. */
+class Agent {
+  heard = [];
+
+  async connect() {
+    const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: told.mode } };
+    this.client = new Client({ name: "square", version: "1" }, options);
+    this.client.setRequestHandler(asked, () => ({ action: "accept", content: { name: "Ada" } }));
+    this.client.fallbackNotificationHandler = async (notification) => this.heard.push(notification);
+    await this.client.connect(new StdioClientTransport({ command: told.command[0], args: told.command.slice(1) }));
+    this.isModern = (this.client.getNegotiatedProtocolVersion?.() ?? "") >= "2026-07-28";
+    // Servers log that cannot be told from which level on.
+    if (!this.isModern) await this.client.setLoggingLevel("info").catch(() => {});
+  }
+
+  async names() {
+    const { tools } = await this.client.listTools();
+    return tools.map(({ name }) => name);
+  }
+
+  call(name, given = {}, options = {}) {
+    const _meta = this.isModern ? { _meta: { [LEVEL]: "info" } } : {};
+    const params = { name: this.prefix + name, arguments: given, ..._meta };
+    return told.sdk === "sdk" ? this.client.callTool(params, undefined, options) : this.client.callTool(params, options);
+  }
+
+  async text(name, given, options) {
+    const { content } = await this.call(name, given, options);
+    return content[0].text;
+  }
+
+  /** Does something while it hears of the tools, and of the resource, in the way of the era. */
+  async listening(uri, act) {
+    if (this.isModern) {
+      const wanted = { toolsListChanged: true, ...(uri && { resourceSubscriptions: [uri] }) };
+      const subscription = await this.client.listen(wanted);
+      await act();
+      return subscription.close();
+    }
+    if (uri) await this.client.subscribeResource({ uri });
+    await act();
+    if (uri) await this.client.unsubscribeResource({ uri });
+  }
+
+  hear(method, uri) {
+    return until(() => this.heard.some((one) => one.method === method && one.params?.uri === uri));
+  }
+}
+
+const CHECKS = {
+  lists: async (agent) => {
+    const names = (await agent.names()).filter((name) => name.startsWith(agent.prefix));
+    return names.map((name) => name.slice(agent.prefix.length)).filter((name) => name !== "changed").sort();
+  },
+  calls: (agent) => agent.text("echo", { text: "ä\n" }),
+  errors: async (agent) => {
+    const { isError, content } = await agent.call("fail");
+    return [isError, content[0].text.includes("on purpose")];
+  },
+  progress: async (agent) => {
+    const heard = [];
+    const text = await agent.text("count", { to: 3 }, { onprogress: (one) => heard.push([one.progress, one.total]) });
+    return [heard, text];
+  },
+  asks: (agent) => agent.text("ask"),
+  logs: async (agent) => {
+    agent.heard = [];
+    const text = await agent.text("log", { text: "for the log" });
+    const logged = () => agent.heard.filter(({ method }) => method === "notifications/message");
+    await until(() => logged().length > 0);
+    return [text, logged().map(({ params }) => params.data)];
+  },
+  changes: async (agent) => {
+    const isThere = async () => (await agent.names()).includes(`${agent.prefix}changed`);
+    const before = await isThere();
+    await agent.listening(undefined, async () => {
+      agent.heard = [];
+      await agent.text("change");
+      await agent.hear("notifications/tools/list_changed");
+    });
+    await until(async () => (await isThere()) !== before);
+    return "changed";
+  },
+  updates: async (agent) => {
+    const { resources } = await agent.client.listResources();
+    const { uri } = resources.find(({ uri }) => uri === `square://${agent.server}/watched`);
+    await agent.listening(uri, async () => {
+      agent.heard = [];
+      await agent.text("touch");
+      await agent.hear("notifications/resources/updated", uri);
+    });
+    return "updated";
+  },
+  // The last one: for all that anybody knows, a server that was told of it may be at that call for ever after.
+  cancels: async (agent) => {
+    const name = `${told.sdk}-${performance.now()}`;
+    const giveUp = new AbortController();
+    const options = { onprogress: () => giveUp.abort("enough"), signal: giveUp.signal };
+    await agent.call("wait", { name }, options).catch(() => {});
+    await until(async () => (await agent.text("was_given_up", { name })).toLowerCase() === "true");
+    return "given up";
+  },
+};
+
+async function see(agent, check) {
+  const late = pause(PATIENCE).then(() => "nothing in time");
+  try {
+    return await Promise.race([check(agent), late]);
+  } catch (error) {
+    return String(error);
+  }
+}
+
+async function main() {
+  const agent = new Agent();
+  await agent.connect();
+  const saw = { modern: agent.isModern };
+  for ([agent.server, agent.prefix] of Object.entries(told.servers)) {
+    saw[agent.server] = {};
+    const checks = Object.entries(CHECKS).filter(([name]) => told.checks[agent.server].includes(name));
+    for (const [name, check] of checks) saw[agent.server][name] = await see(agent, check);
+  }
+  console.log(JSON.stringify(saw));
+  await agent.client.close();
+  process.exit();
+}
+
+main();

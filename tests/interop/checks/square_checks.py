@@ -1,0 +1,131 @@
+"""Checks the square of the eras with the SDKs on both ends: whatever an agent speaks, and whatever a server does, the agent
+sees the same of it through mcpd."""
+
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import results
+from daemon import Daemon, Server
+
+HERE = Path(__file__).parent
+TEE = str(HERE.parent / "tee.sh")
+# For all that one agent does.
+PATIENCE = 120
+TOOLS = ["ask", "change", "count", "echo", "fail", "log", "touch", "wait", "was_given_up"]
+# By what it is that an agent does with a server. It gives up a call last: for all that anybody knows, a server that was
+# told of that may be at the call for ever after.
+SEEN = {
+    "lists": TOOLS,
+    "calls": "ä\n",
+    "errors": [True, True],
+    "progress": [[[1, 3], [2, 3], [3, 3]], "counted to 3"],
+    "asks": "Hello, Ada!",
+    "logs": ["logged", ["for the log"]],
+    "changes": "changed",
+    "updates": "updated",
+    "cancels": "given up",
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """An agent, or a server that is told its own name."""
+
+    command: list
+    is_modern: bool
+    told: dict = field(default_factory=dict)
+
+
+def servers(installed):
+    """By what the daemon calls them."""
+    python = str(HERE / "square_server.py")
+    node = ["node", str(HERE / "square_server.js"), str(installed / "node_modules")]
+    return {
+        "python-1": Program([str(installed / "mcp-1/bin/python"), python, "python-1"], False),
+        "python-2": Program([str(installed / "mcp-2/bin/python"), python, "python-2"], True),
+        "typescript-1": Program([*node, "sdk", "typescript-1"], False),
+        "typescript-2": Program([*node, "server", "typescript-2"], True),
+        "rmcp": Program([str(installed / "square-server"), "rmcp"], True),
+    }
+
+
+def agents(installed):
+    """By what they are."""
+    python, node = str(HERE / "square_agent.py"), ["node", str(HERE / "square_agent.js")]
+    rmcp = [str(installed / "square-agent")]
+    modules = {"modules": str(installed / "node_modules")}
+    pinned = {"pin": "2026-07-28"}
+    return {
+        "line 1 of Python": Program([str(installed / "mcp-1/bin/python"), python], False),
+        "line 2 of Python": Program([str(installed / "mcp-2/bin/python"), python], True, {"mode": "auto"}),
+        "line 1 of TypeScript": Program(node, False, {**modules, "sdk": "sdk"}),
+        "line 2 of TypeScript": Program(node, False, {**modules, "sdk": "client", "mode": "legacy"}),
+        "line 2 of TypeScript, which probes,": Program(node, True, {**modules, "sdk": "client", "mode": "auto"}),
+        "line 2 of TypeScript, which is pinned,": Program(node, True, {**modules, "sdk": "client", "mode": pinned}),
+        "rmcp": Program(rmcp, False, {"mode": "legacy"}),
+        "rmcp, stateless,": Program(rmcp, True, {"mode": "modern"}),
+    }
+
+
+def expected(server, known, agent):
+    """What an agent is to see of it."""
+    seen = dict(SEEN)
+    if server == "python-1":
+        # Its SDK declares no subscriptions.
+        seen = {**seen, "lists": [*filter("touch".__ne__, TOOLS)]}
+        del seen["updates"]
+    if agent.is_modern or known[server].is_modern:
+        # mcpd does not speak of them in the stateless era yet.
+        seen = {what: one for what, one in seen.items() if what not in ("changes", "updates")}
+    return seen
+
+
+def look(mcpd, known, agent):
+    """How an agent ended that looks at all servers, and the eras that they were opened in. It has a daemon of its own: a
+    server that another has left a call at asks nobody."""
+    with TemporaryDirectory(prefix="mcpd-square-") as directory:
+        logs = {name: Path(directory) / name for name in known}
+        overheard = {name: Server([TEE, str(logs[name]), *server.command]) for name, server in known.items()}
+        with Daemon(mcpd, overheard) as daemon:
+            told = {
+                **agent.told,
+                "command": daemon.connecting(),
+                "servers": {name: f"{name}__" for name in known},
+                "checks": {name: list(expected(name, known, agent)) for name in known},
+            }
+            command = [*agent.command, json.dumps(told)]
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        heard = {name: [json.loads(line).get("method") for line in log.open()] for name, log in logs.items()}
+        return ended, {name: "notifications/initialized" not in methods for name, methods in heard.items()}
+
+
+def check(kept, name, agent, looked, known):
+    ended, was_modern = looked
+    saw = {}
+    with kept.check(f"square: {name} speaks the era that it is to speak, and mcpd with each server the newest that it knows"):
+        assert ended.returncode == 0, ended.stderr[-4000:]
+        saw = json.loads(ended.stdout)
+        assert saw["modern"] == agent.is_modern, saw
+        assert was_modern == {name: server.is_modern for name, server in known.items()}, was_modern
+    for server in known:
+        with kept.check(f"square: {name} sees of a server on {server} what any agent sees of any"):
+            seen, wanted = saw[server], expected(server, known, agent)
+            wrong = [what for what in wanted if seen.get(what) != wanted[what]]
+            assert not wrong, "; ".join(f"{what}: {seen.get(what)} instead of {wanted[what]}" for what in wrong)
+
+
+def main():
+    arguments = results.arguments(__doc__)
+    kept = results.Results(arguments.results)
+    known, looking = servers(arguments.installed), agents(arguments.installed)
+    with ThreadPoolExecutor(2) as pool:
+        looks = {name: pool.submit(look, arguments.mcpd, known, agent) for name, agent in looking.items()}
+        for name, one in looks.items():
+            check(kept, name, looking[name], one.result(), known)
+
+
+main()

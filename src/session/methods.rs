@@ -92,8 +92,9 @@ impl Session {
         }
         let read = Method::named(method).map(|named| Asked::read(named, line, &id, params, Moment::now()));
         let stated = match &read {
-            Some(read) => read.as_ref().map(|asked| asked.stated).map_err(Clone::clone),
-            None => Meta::of(params).map(|meta| meta.stated),
+            Some(Ok(asked)) => Ok(asked.stated),
+            // Whatever else is wrong with it, it is of the era that it states.
+            Some(Err(_)) | None => Meta::of(params).map(|meta| meta.stated),
         };
         match stated {
             Ok(Some(_)) => self.stateless_request(id, method, params, read),

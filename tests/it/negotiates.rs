@@ -58,6 +58,21 @@ fn a_client_that_discovers_first_is_turned_to_initialize_at_once() {
 }
 
 #[test]
+fn a_request_that_states_its_version_is_refused_for_what_is_wrong_with_it() {
+    let daemon = daemon();
+    let mut agent = Agent::connect(&daemon);
+    let stated = json!({ "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    } });
+    for method in ["resources/subscribe", "resources/unsubscribe"] {
+        assert_eq!(code(&agent.request(method, &stated)), -32601, "{method} without a URI");
+    }
+    let refused = agent.request("tools/call", &stated);
+    assert_eq!((code(&refused), &refused["error"]["message"]), (-32602, &json!("`name` is missing or not a string")));
+}
+
+#[test]
 fn a_ping_is_answered_before_and_after_the_handshake() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);

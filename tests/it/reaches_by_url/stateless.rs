@@ -102,7 +102,7 @@ fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rul
         wants("bad_twice", "string", "deep"),
         {"name": "sleep", "inputSchema": {"type": "object"}},
     ]);
-    let listing = place.write("listing.json", &json!({ "tools": tools }).to_string());
+    let listing = place.write("listing.json", json!({ "tools": tools }).to_string());
     let (front, daemon) = start_in(&place, Answers::Json, &format!("--listing {}", listing.display()));
     let mut agent = Agent::ready(&daemon);
     let own: Vec<_> = agent.tools().into_iter().filter(|tool| tool.starts_with("a__")).collect();
@@ -126,11 +126,11 @@ fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rul
 fn a_server_that_wants_other_headers_is_asked_for_its_tools_again() {
     let place = Place::new();
     let list = |header: &str| json!({"tools": [wants("good", "string", header)]}).to_string();
-    let listing = place.write("listing.json", &list("Old"));
+    let listing = place.write("listing.json", list("Old"));
     let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
     let mut agent = Agent::ready(&daemon);
     assert!(agent.tools().contains(&"a__good".to_owned()));
-    place.write("listing.json", &list("New"));
+    place.write("listing.json", list("New"));
     front.instead(|request| {
         let is_refused = request.rpc() == "tools/call" && request.header("mcp-param-new").is_none();
         let error = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": {"code": -32020, "message": "no"}});

@@ -59,7 +59,7 @@ fn stream(session: &Arc<Session>, request: &Request, message: &Value) -> Respons
                 let line = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
                 return session.write(line.to_string().as_bytes());
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::park_timeout(LOOK_AGAIN);
         }
     });
     response

@@ -63,15 +63,19 @@ impl Agents {
         joined
     }
 
-    /// One goes on with what it had from another task of the server; `false` if others have that from this one.
-    pub(super) fn take_up(&mut self, agent: Agent, Subscription { uri, raw, .. }: Subscription) -> bool {
-        let session = agent.session;
-        self.attach(agent);
-        let is_new = !self.subscriptions.join(&uri, session);
-        if is_new {
-            self.subscriptions.insert(uri, raw, [session]);
+    /// One is to hear of a resource from now on, or no more. What the server has to be asked for, if anything.
+    pub(super) fn hear(&mut self, agent: Agent, subscription: Subscription) -> Option<Subscription> {
+        let (session, Subscription { uri, raw, begins }) = (agent.session, &subscription);
+        if !begins {
+            let raw = self.subscriptions.give_up(uri, session)?;
+            return Some(Subscription { raw, ..subscription });
         }
-        is_new
+        self.attach(agent);
+        if self.subscriptions.join(uri, session) {
+            return None;
+        }
+        self.subscriptions.insert(uri.clone(), raw.clone(), [session]);
+        Some(subscription)
     }
 
     /// The level that a server has to log from so that each has what it wants, if any has said so.

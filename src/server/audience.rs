@@ -36,7 +36,7 @@ impl ServerTask {
         if self.agents.subscriptions.leave(&wanted.uri, agent) || is_asked_for {
             call.grant();
         } else {
-            instance.call(call);
+            instance.end_subscription(call);
         }
     }
 
@@ -48,11 +48,12 @@ impl ServerTask {
         }
     }
 
-    /// An agent goes on with a subscription that it had from another task of the server.
-    pub(super) fn take_up(&mut self, agent: Agent, subscription: Subscription, instance: &mut Instance) {
-        let (uri, raw) = (subscription.uri.clone(), subscription.raw.clone());
-        if self.agents.take_up(agent, subscription) {
-            instance.renew(&uri, &raw);
+    /// An agent is to hear of a resource from now on, or no more.
+    pub(super) fn hear(&mut self, agent: Agent, subscription: Subscription, instance: &mut Instance) {
+        match self.agents.hear(agent, subscription) {
+            Some(Subscription { uri, raw, begins: true }) => instance.renew(&uri, &raw),
+            Some(Subscription { raw, begins: false, .. }) => instance.unsubscribe(&raw),
+            None => {}
         }
     }
 
@@ -81,7 +82,7 @@ impl ServerTask {
     pub(super) fn lapsed(&mut self, uri: &Bytes) {
         tracing::warn!(
             server = %self.config.name,
-            "refused to go on with the subscription of {}", String::from_utf8_lossy(uri).escape_debug()
+            "does not tell of changes of {}", String::from_utf8_lossy(uri).escape_debug()
         );
         self.agents.subscriptions.forget(uri);
     }

@@ -254,6 +254,14 @@ impl Call {
         splice(&self.line, &mut edits.into_iter().chain(changes.iter().map(Change::edit)).collect::<Vec<_>>())
     }
 
+    /// What it begins or ends, if it does that.
+    pub(super) fn subscription(&self) -> Option<&Subscription> {
+        match &self.matter {
+            Matter::Subscription(subscription) => Some(subscription),
+            Matter::Nothing | Matter::Task(_) | Matter::NewTask => None,
+        }
+    }
+
     /// Answers a call that no server has seen.
     pub(super) fn refuse(self, failure: Failure) {
         self.reply.fail(failure, false);

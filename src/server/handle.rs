@@ -198,8 +198,14 @@ impl ServerHandle {
     }
 
     /// Has an agent go on with a subscription that it had before another task stood in this one's place.
-    pub(crate) fn renew(&self, agent: Agent, subscription: Box<Subscription>) {
-        self.send_soon(Command::Renew { agent, subscription });
+    pub(crate) fn hear_soon(&self, agent: Agent, subscription: Box<Subscription>) {
+        self.send_soon(Command::Hear { agent, subscription });
+    }
+
+    /// Has an agent hear of a resource from now on, or no more, waiting for the turn of the server's task if there has to be.
+    pub(crate) async fn hear(&self, agent: Agent, subscription: Box<Subscription>) {
+        // A task that is gone tells nobody anything.
+        let _ = self.0.commands.send(Command::Hear { agent, subscription }).await;
     }
 
     /// Says that it has gone.

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use self::finding::{Finding, finding, is_modern};
-pub(super) use self::info::ServerInfo;
+pub(super) use self::info::{ServerInfo, Tells};
 use super::instance::{Instance, Owner};
 use super::link::Closed;
 use crate::config::EraChoice;

@@ -57,7 +57,7 @@ impl ServerTask {
             Command::Cancel { key, .. } => self.drop_held(key),
             Command::Attach { agent, .. } => self.agents.attach(agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
-            Command::Renew { agent, subscription } => drop(self.agents.take_up(agent, *subscription)),
+            Command::Hear { agent, subscription } => drop(self.agents.hear(agent, *subscription)),
             // None cannot be asked, has no tasks, and the next one has told nobody of any roots.
             Command::Check(_) | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
             Command::Call(call) if matches!(call.matter, Matter::Task(_)) => call.refuse_unknown_task(),

@@ -8,10 +8,13 @@ mod asks;
 mod calls;
 mod crossing;
 mod declared;
+mod effect;
 mod elicitations;
 mod expiry;
 mod heads;
 pub(super) mod held;
+mod listening;
+mod listens;
 mod lists;
 mod logs;
 mod lost;
@@ -33,6 +36,8 @@ use serde_json::Value;
 
 pub(super) use self::asks::Accepted;
 use self::asks::Ask;
+pub(super) use self::effect::Effect;
+use self::listening::Listening;
 use self::lists::Following;
 use self::logs::Asking;
 pub(super) use self::logs::level_of;
@@ -42,19 +47,18 @@ use self::pings::Askers;
 pub(super) use self::questions::Heard;
 use self::questions::Questions;
 use self::tasks::Tasks;
-use super::call::{Failure, ReplySender};
+use super::call::Failure;
 use super::link::{Closed, Link};
 use super::role::Role;
 use super::stats::Stats;
 use super::tasks::TaskSupport;
-use crate::catalog::List;
 use crate::config::ServerConfig;
 use crate::era::{self, Era};
-use crate::jsonrpc::pending::{Pending, Taken};
+use crate::jsonrpc::pending::{Pending, Taken, minted};
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
-use crate::kind::{Kind, PerKind};
+use crate::kind::PerKind;
 use crate::transport::{Arrival, Incoming, Outbox};
 
 /// A running instance of a server.
@@ -77,6 +81,7 @@ pub(super) struct Instance {
     /// Subscriptions that it has not answered.
     asks: Vec<Ask>,
     pub(super) level: Asking,
+    pub(super) listening: Listening,
     given_up: GivenUp,
     pub(super) questions: Questions,
     role: Role,
@@ -88,41 +93,6 @@ pub(super) struct Instance {
     pub(super) mark: u64,
     /// Until when it wants to be left alone.
     left_alone_until: Option<Instant>,
-}
-
-/// What the task has to act on.
-pub(super) enum Effect {
-    Nothing,
-    /// One of its lists was followed to its end.
-    Listed {
-        kind: Kind,
-        list: List,
-        /// All of them are what the server offers, as far as can be known.
-        settled: bool,
-    },
-    /// It could not be; the reason is for a person.
-    NotListed {
-        reason: String,
-        settled: bool,
-    },
-    /// It has answered whoever wanted to know how it is.
-    Checked(Askers),
-    /// It has accepted a subscription.
-    Subscribed(Box<Accepted>),
-    /// It does not go on with one that the instance before it had.
-    Lapsed(Bytes),
-    /// It says that a resource has changed.
-    Updated {
-        line: Bytes,
-        params: Option<Bytes>,
-    },
-    /// It has a log message.
-    Logged {
-        line: Bytes,
-        params: Option<Bytes>,
-        /// Whose it certainly is, and the way there as far as it is known.
-        owner: Option<(u64, Option<ReplySender>)>,
-    },
 }
 
 impl Instance {
@@ -146,6 +116,7 @@ impl Instance {
             askers: Askers::default(),
             asks: Vec::new(),
             level: Asking::default(),
+            listening: Listening::default(),
             given_up: GivenUp::default(),
             questions: Questions::default(),
             role,
@@ -185,13 +156,13 @@ impl Instance {
         self.request(method, &params, owner);
     }
 
-    /// Queues a request of our own as it is.
-    pub(super) fn request(&mut self, method: &str, params: &impl Serialize, owner: Owner) {
+    /// Queues a request of our own as it is, and tells its id.
+    pub(super) fn request(&mut self, method: &str, params: &impl Serialize, owner: Owner) -> u64 {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
             link.announce(outbox.push(reply::request(id, method, params)), id);
             owner
-        });
+        })
     }
 
     fn expire_by(&mut self, deadline: Instant) {
@@ -253,6 +224,10 @@ impl Instance {
             Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
             Taken::Owner(Owner::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
             Taken::Owner(Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => Effect::Nothing,
+            Taken::Owner(Owner::Listen { .. }) => {
+                minted(id).into_iter().for_each(|id| self.listen_ended(id, Some(outcome.as_ref())));
+                Effect::Nothing
+            }
             Taken::Owner(Owner::Check) => self.checked(),
             Taken::Owner(Owner::Level { .. }) => {
                 self.level_answered();
@@ -278,7 +253,7 @@ impl Instance {
                 self.fail_call(call, failure);
             }
             Taken::Stray => self.given_up.answered(id),
-            Taken::Owner(owner) => return self.own_request_failed(owner),
+            Taken::Owner(owner) => return self.own_request_failed(id, owner),
         }
         Effect::Nothing
     }
@@ -288,10 +263,13 @@ impl Instance {
             b"notifications/progress" => self.progress(&line, params.as_ref()),
             b"notifications/message" => return self.log_message(line, params),
             b"notifications/tasks/status" => self.task_status(&line, params.as_ref()),
-            b"notifications/resources/updated" => return Effect::Updated { line, params },
+            b"notifications/subscriptions/acknowledged" => return self.acknowledged(params.as_ref()),
+            b"notifications/resources/updated" => return self.updated(line, params),
+            b"notifications/cancelled" if self.era() == Era::Modern => self.withdrawn_by_server(params.as_ref()),
             b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),
             b"notifications/elicitation/complete" => self.completed(&line, params.as_ref()),
-            _ => self.note_change(method),
+            _ if self.is_heard(params.as_ref()) => self.note_change(method),
+            _ => {}
         }
         Effect::Nothing
     }

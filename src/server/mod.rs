@@ -185,11 +185,11 @@ pub enum Command {
         /// Number of its connection.
         session: u64,
     },
-    /// An agent goes on with what it has subscribed to when another task stood in this one's place.
-    Renew {
+    /// An agent is to hear of a resource from now on, or no more, and waits for no answer to that.
+    Hear {
         /// Which one.
         agent: Agent,
-        /// To what.
+        /// Of what.
         subscription: Box<Subscription>,
     },
     /// The roots of an agent have changed.

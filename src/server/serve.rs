@@ -58,6 +58,9 @@ impl ServerTask {
         offers: PerKind<bool>,
         process: &mut Option<Process>,
     ) -> End {
+        self.renew(instance);
+        // Before the lists, so that no change of them is missed.
+        instance.relisten();
         let offers_any = instance.start_listing(offers);
         self.publisher.update(|published| {
             for kind in Kind::ALL.into_iter().filter(|kind| !offers[*kind]) {
@@ -65,7 +68,6 @@ impl ServerTask {
             }
         });
         self.publisher.settled(!offers_any);
-        self.renew(instance);
         instance.expect(&self.publisher.known().lists[Kind::Tools]);
         self.release_held(instance);
         match self.relay(instance, process).await {
@@ -130,9 +132,10 @@ impl ServerTask {
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
-        let relist_at = instance.relist();
+        let (relist_at, relisten_at) = (instance.relist(), instance.relisten());
         let look_at = relay.health.as_ref().map(Health::due);
-        relay.alarm.set([instance.next_deadline, relist_at, idle_at, look_at, drained_by].into_iter().flatten().min());
+        let times = [instance.next_deadline, relist_at, relisten_at, idle_at, look_at, drained_by];
+        relay.alarm.set(times.into_iter().flatten().min());
         false
     }
 
@@ -229,7 +232,7 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.join(agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Renew { agent, subscription } => self.take_up(agent, *subscription, instance),
+            Command::Hear { agent, subscription } => self.hear(agent, *subscription, instance),
             Command::Call(_) if stopping && self.orders.stop.now() != Stop::Finish => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
@@ -254,6 +257,10 @@ impl ServerTask {
                 askers.tell();
             }
             Effect::Subscribed(accepted) => self.subscribed(*accepted),
+            Effect::Acknowledged { accepted, refused } => {
+                accepted.into_iter().for_each(|one| self.subscribed(one));
+                refused.iter().for_each(|uri| self.lapsed(uri));
+            }
             Effect::Lapsed(uri) => self.lapsed(&uri),
             Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
             Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),

@@ -60,6 +60,13 @@ impl Subscriptions {
         others
     }
 
+    /// Removes an agent from those of a resource. Gives its raw URI if nobody is left for it.
+    pub(super) fn give_up(&mut self, uri: &[u8], agent: u64) -> Option<Bytes> {
+        let one = self.0.get_mut(uri)?;
+        let was_last = one.agents.remove(&agent) && one.agents.is_empty();
+        if was_last { self.0.remove(uri).map(|one| one.raw) } else { None }
+    }
+
     /// Removes an agent from all. Gives the raw URIs of those that nobody is left for.
     pub(super) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
         let mut left = Vec::new();
@@ -101,7 +108,8 @@ impl Subscriptions {
 }
 
 /// Whether `uri` is `whole` or a part of it.
-fn is_part(uri: &[u8], whole: &[u8]) -> bool {
+#[must_use]
+pub(crate) fn is_part(uri: &[u8], whole: &[u8]) -> bool {
     let Some(rest) = uri.strip_prefix(whole) else { return false };
     rest.is_empty() || whole.ends_with(b"/") || matches!(rest[0], b'/' | b'?' | b'#')
 }
@@ -127,8 +135,12 @@ mod tests {
         subscriptions.insert(Bytes::from("a"), Bytes::from("\"a\""), [1, 2]);
         assert!(subscriptions.join(b"a", 3) && subscriptions.join(b"a", 3), "twice is once");
         assert!(subscriptions.leave(b"a", 3) && subscriptions.leave(b"a", 9) && !subscriptions.leave(b"b", 1));
+        assert_eq!((subscriptions.give_up(b"b", 1), subscriptions.give_up(b"a", 9)), (None, None));
         assert_eq!(subscriptions.leave_all(1), [""; 0]);
         assert_eq!(subscriptions.leave_all(2), ["\"a\""]);
+        assert!(subscriptions.is_empty());
+        subscriptions.insert(Bytes::from("a"), Bytes::from("\"a\""), [1]);
+        assert_eq!(subscriptions.give_up(b"a", 1).as_deref(), Some(&b"\"a\""[..]));
         assert!(subscriptions.is_empty());
     }
 

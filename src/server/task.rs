@@ -171,6 +171,7 @@ impl ServerTask {
             Some(Ok(info)) => {
                 self.up(&info, instance.link.remote());
                 instance.level.declared = info.logs;
+                instance.listening.declare(info.tells);
                 instance.task_support = info.tasks;
                 self.serve(&mut instance, info.offers, &mut process).await
             }

@@ -21,8 +21,8 @@ impl Group {
         }
     }
 
-    /// Has one go on with a subscription at the instance that would be asked for it.
-    pub(super) fn renew(&self, agent: Agent, subscription: Box<Subscription>) {
+    /// Has one hear of a resource, or no more, from the instance that would be asked for it.
+    pub(super) async fn hear(&self, agent: Agent, subscription: Box<Subscription>) {
         let index = match self.config().settings.sharing {
             Sharing::Shared | Sharing::Pool => self.first(),
             Sharing::Session | Sharing::Workspace => {
@@ -30,7 +30,7 @@ impl Group {
             }
         };
         if let Some(slot) = index.and_then(|index| self.slots.get(index)) {
-            slot.running.handle.renew(agent, subscription);
+            slot.running.handle.hear(agent, subscription).await;
         }
     }
 

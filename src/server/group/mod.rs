@@ -187,7 +187,7 @@ impl Group {
                 self.take_leave(session);
                 self.detach(session);
             }
-            Command::Renew { agent, subscription } => self.renew(agent, subscription),
+            Command::Hear { agent, subscription } => self.hear(agent, subscription).await,
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(key.session)) {
                     slot.running.handle.cancel(key, words.clone()).await;

@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
+use crate::era::Era;
+use crate::jsonrpc::members::text;
 use crate::jsonrpc::reply;
 use crate::server::call::{Call, CallKey, Failure, Matter, ReplySender};
 
@@ -39,6 +41,9 @@ impl Instance {
     /// Asks for the resource that `call` subscribes to, unless it is being asked for: then the call waits.
     pub(in crate::server) fn subscribe(&mut self, call: Call) {
         let Matter::Subscription(wanted) = &call.matter else { return };
+        if self.era() == Era::Modern {
+            return self.listen_for(call);
+        }
         if let Some(ask) = self.asks.iter_mut().find(|ask| ask.uri == wanted.uri) {
             return ask.waiting.push(call);
         }
@@ -51,6 +56,9 @@ impl Instance {
 
     /// An agent wants to hear no more of what may still be asked for. Whether others do.
     pub(in crate::server) fn withdraw(&mut self, agent: u64, uri: &Bytes) -> bool {
+        let is_it = |call: &Call| call.subscription().is_some_and(|own| own.uri == *uri);
+        let is_own = |call: &Call| call.reply.key.session == agent && is_it(call);
+        self.listening.take_waiting(is_own).into_iter().for_each(Call::grant);
         let Some(index) = self.asks.iter().position(|ask| ask.uri == *uri) else { return false };
         let ask = &mut self.asks[index];
         if ask.key.session == agent {
@@ -105,6 +113,7 @@ impl Instance {
 
     /// All calls fail: the server is gone, or may not be waited for any longer.
     pub(super) fn fail_asks(&mut self, failure: &Failure) {
+        self.refuse_waiting(failure);
         for ask in std::mem::take(&mut self.asks) {
             self.fail_waiting(ask, failure);
         }
@@ -131,6 +140,8 @@ impl Instance {
 
     /// The agent wants no answer any more to a call that waits.
     pub(super) fn cancel_waiting(&mut self, key: CallKey) {
+        let listening = self.listening.take_waiting(|call| call.reply.key == key);
+        listening.into_iter().for_each(|call| call.reply.forgive());
         for ask in &mut self.asks {
             for call in ask.waiting.extract_if(.., |call| call.reply.key == key) {
                 call.reply.forgive();
@@ -138,14 +149,30 @@ impl Instance {
         }
     }
 
+    /// Has the server forget what an agent gives up that no other has.
+    pub(in crate::server) fn end_subscription(&mut self, call: Box<Call>) {
+        if self.era() == Era::Legacy {
+            self.call(call);
+        } else {
+            call.subscription().into_iter().for_each(|wanted| self.listening.forget(&wanted.uri));
+            call.grant();
+        }
+    }
+
     /// Has the server forget a resource that nobody wants to hear of any more.
     pub(in crate::server) fn unsubscribe(&mut self, raw: &Bytes) {
+        if self.era() == Era::Modern {
+            return text(raw).into_iter().for_each(|uri| self.listening.forget(&uri));
+        }
         let deadline = self.aside_deadline();
         self.ask_about("resources/unsubscribe", raw, Owner::Aside { deadline });
     }
 
-    /// Asks anew for a resource that the instance before was asked for.
+    /// Asks for a resource without a call that waits for it, such as one that the instance before was asked for.
     pub(in crate::server) fn renew(&mut self, uri: &Bytes, raw: &Bytes) {
+        if self.era() == Era::Modern {
+            return self.listening.want(uri, raw);
+        }
         let deadline = self.aside_deadline();
         self.ask_about("resources/subscribe", raw, Owner::Renewal { uri: uri.clone(), deadline });
     }

@@ -30,6 +30,11 @@ impl Instance {
                     self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
                 }
                 Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
+                Owner::Listen { .. } => {
+                    self.link.give_up(id);
+                    self.send(reply::cancelled(id, "it was not acknowledged in time"));
+                    self.listen_ended(id, None);
+                }
                 Owner::Level { .. } => self.level_answered(),
                 // A server that cancels nothing may be at the task as before.
                 Owner::Disowned { .. }

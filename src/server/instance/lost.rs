@@ -5,7 +5,7 @@ use std::time::Instant;
 use http::StatusCode;
 
 use super::{Effect, Instance, Owner};
-use crate::jsonrpc::pending::Taken;
+use crate::jsonrpc::pending::{Taken, minted};
 use crate::server::call::Failure;
 use crate::server::lifecycle::LONGEST_RETRY_AFTER;
 use crate::transport::http::Lost;
@@ -25,7 +25,7 @@ impl Instance {
                 self.fail_sent(call, failure, sent);
                 Effect::Nothing
             }
-            Taken::Owner(owner) => self.own_request_failed(owner),
+            Taken::Owner(owner) => self.own_request_failed(id.as_bytes(), owner),
             Taken::Stray => {
                 self.given_up.answered(id.as_bytes());
                 Effect::Nothing
@@ -45,12 +45,13 @@ impl Instance {
     }
 
     /// What is not an agent's has no usable answer.
-    pub(super) fn own_request_failed(&mut self, owner: Owner) -> Effect {
+    pub(super) fn own_request_failed(&mut self, id: &[u8], owner: Owner) -> Effect {
         match owner {
             Owner::Page { listing, .. } => return self.not_listed(listing.kind(), "is unusable"),
             Owner::Check => return self.checked(),
             Owner::Level { .. } => self.level_answered(),
             Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),
+            Owner::Listen { .. } => minted(id).into_iter().for_each(|id| self.listen_ended(id, None)),
             Owner::Call(_)
             | Owner::Initialize
             | Owner::Discover

@@ -25,6 +25,8 @@ pub(in crate::server) enum Owner {
     Renewal { uri: Bytes, deadline: Instant },
     /// Those who have said from which level on they want its log messages.
     Level { deadline: Instant },
+    /// All agents that want to hear what the server says unasked. Stays open once it is acknowledged.
+    Listen { acknowledge_by: Option<Instant> },
     /// Nobody: the task that it is to cancel is nobody's any more.
     Disowned { task: u64, deadline: Instant },
     /// Nobody: it is asked for what needs no answer.
@@ -37,6 +39,7 @@ impl Owner {
             Self::Initialize | Self::Discover | Self::Ping | Self::Check => None,
             Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
             Self::Level { deadline } | Self::Disowned { deadline, .. } | Self::Aside { deadline } => Some(*deadline),
+            Self::Listen { acknowledge_by } => *acknowledge_by,
             Self::Call(call) => Some(call.deadline.at()),
         }
     }

@@ -1,0 +1,49 @@
+//! What an instance has its server's task do about what it has taken in.
+
+use bytes::Bytes;
+
+use super::Accepted;
+use super::pings::Askers;
+use crate::catalog::List;
+use crate::kind::Kind;
+use crate::server::call::ReplySender;
+
+/// What the task has to act on.
+pub(in crate::server) enum Effect {
+    Nothing,
+    /// One of its lists was followed to its end.
+    Listed {
+        kind: Kind,
+        list: List,
+        /// All of them are what the server offers, as far as can be known.
+        settled: bool,
+    },
+    /// It could not be; the reason is for a person.
+    NotListed {
+        reason: String,
+        settled: bool,
+    },
+    /// It has answered whoever wanted to know how it is.
+    Checked(Askers),
+    /// It has accepted a subscription.
+    Subscribed(Box<Accepted>),
+    /// It has accepted some subscriptions, and not others, or not any more: these URIs, as text.
+    Acknowledged {
+        accepted: Vec<Accepted>,
+        refused: Vec<Bytes>,
+    },
+    /// It does not go on with one that the instance before it had.
+    Lapsed(Bytes),
+    /// It says that a resource has changed.
+    Updated {
+        line: Bytes,
+        params: Option<Bytes>,
+    },
+    /// It has a log message.
+    Logged {
+        line: Bytes,
+        params: Option<Bytes>,
+        /// Whose it certainly is, and the way there as far as it is known.
+        owner: Option<(u64, Option<ReplySender>)>,
+    },
+}

@@ -100,7 +100,9 @@ impl Session {
     pub(super) fn end_deferred(&mut self, request: &Deferred, error: &ErrorObject, outcome: Outcome) {
         match request {
             Deferred::Ask(asked) => self.end_unrouted(asked, error, outcome),
-            Deferred::List { id, .. } => self.respond(Some(id), [reply::error(Some(id), error)]),
+            Deferred::List { id, .. } | Deferred::Listen { id, .. } => {
+                self.respond(Some(id), [reply::error(Some(id), error)])
+            }
         }
     }
 

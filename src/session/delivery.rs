@@ -44,7 +44,7 @@ impl Session {
                     self.end_notices(key);
                 }
                 if self.subscriptions.end(key, matches!(outcome, Outcome::Ok | Outcome::ToolError)) {
-                    // Its server may have made way for another meanwhile.
+                    // Its server may have made way for another meanwhile, or taken what was ended for all there is.
                     self.renew_subscriptions(&self.agent());
                 }
                 self.take_answer(key, line, outcome, task);
@@ -79,7 +79,7 @@ impl Session {
     }
 
     fn tell_notice(&mut self, key: Option<CallKey>, line: Bytes) {
-        if key.is_none_or(|key| self.calls.contains(key) || self.has_open_task(key)) {
+        if key.is_none_or(|key| self.calls.contains(key) || self.has_open_task(key) || self.listens.contain_key(key)) {
             self.outbox.push(line);
         }
     }
@@ -110,7 +110,11 @@ impl Session {
 
     /// Tells the agent which of the lists it has have changed: once, however often they did, and only if there is room.
     pub(super) fn tell_of_changes(&mut self) {
-        if !self.initialized || !self.may_read_more() {
+        if !self.may_read_more() {
+            return;
+        }
+        self.tell_listeners_of_changes();
+        if !self.initialized {
             return;
         }
         let view = self.setup.view.borrow().clone();

@@ -100,6 +100,10 @@ impl Session {
         loop {
             let written = self.poll_write(cx, wires.write)?;
             if (wires.half_closed || self.is_leaving) && !self.owes_answers() && self.outbox.is_empty() {
+                if !self.listens.is_empty() {
+                    self.end_listens();
+                    continue;
+                }
                 return Poll::Ready(Ok(Event::Over));
             }
             wires.rare.extend(self.waits.drain(..));

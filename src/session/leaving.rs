@@ -31,6 +31,7 @@ impl Session {
     pub(super) fn leave(&mut self) {
         self.is_leaving = true;
         self.refuse_deferred(&gone());
+        self.end_listens();
         self.waits.push(sleep(LAST_CALLS).map(|()| Rare::Overdue).boxed());
     }
 

@@ -179,6 +179,7 @@ impl Session {
         let Some(Ok([Some(id)])) = params.map(|params| members(&params, ["requestId"])) else { return };
         self.drop_deferred(|waiting| *waiting.id() == id);
         self.cancel_page(&id);
+        self.end_listening(&id);
         if let Some(InFlight { key, server, account }) = self.calls.remove(&id) {
             self.tell(account, &server, Outcome::Cancelled, 0);
             self.subscriptions.end(key, false);

@@ -17,6 +17,7 @@ mod events;
 mod hangup;
 mod in_flight;
 mod leaving;
+mod listens;
 mod made_tasks;
 mod methods;
 mod news;
@@ -48,6 +49,7 @@ use self::attachments::Attachments;
 use self::batches::Batches;
 use self::events::{Event, Rare, Wires, changed, closing};
 use self::in_flight::{Calls, InFlight};
+use self::listens::Listens;
 use self::made_tasks::MadeTasks;
 use self::notices::Notices;
 use self::questions::Questions;
@@ -63,7 +65,7 @@ use crate::manager::{OwnViews, View};
 use crate::server::call::{Call, CallKey, ReplySender, ToAgent};
 use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
-use crate::server::{Agent, Counter, ServerHandle, StopOrder};
+use crate::server::{Agent, Counter, ServerHandle, StopOrder, Subscription};
 use crate::transport::{MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
@@ -138,6 +140,7 @@ struct Session {
     /// Notifications that wait until the agent has read more.
     notices: Notices,
     subscriptions: Subscriptions,
+    listens: Listens,
     questions: Questions,
     made_tasks: MadeTasks,
     /// What it has declared that it can be asked to do.
@@ -166,6 +169,8 @@ struct Session {
 enum Delayed {
     Call(ServerHandle, Box<Call>),
     Cancel(ServerHandle, CallKey, Cancellation),
+    /// Servers are to tell the agent of resources from now on, or no more.
+    Hear(Vec<(ServerHandle, Subscription)>),
     /// The whole notification.
     RootsChanged(Bytes),
     /// Servers that know of the agent are to hear of it.
@@ -189,6 +194,7 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
         delayed: None,
         notices: Notices::default(),
         subscriptions: Subscriptions::default(),
+        listens: Listens::default(),
         questions: Questions::default(),
         made_tasks: MadeTasks::default(),
         abilities: Arc::default(),
@@ -262,6 +268,7 @@ impl Session {
             self.deliver(answer);
         }
         self.refuse_deferred(&stopping());
+        self.end_listens();
         self.give_up_batches();
         let flush = async {
             while !self.outbox.is_empty() {

@@ -32,7 +32,7 @@ impl Session {
         match unasked {
             Unasked::Updated(updated) => {
                 if self.may_know(&updated) {
-                    self.tell_or_keep(None, updated.line);
+                    self.tell_updated(*updated);
                 }
             }
             // One of no known level is as severe as its server thought it had to be.
@@ -41,6 +41,15 @@ impl Session {
             Unasked::Completed(line) if self.has("notifications/elicitation/complete") => self.tell_or_keep(None, line),
             Unasked::Completed(_) => {}
             Unasked::Task(status) => self.tell_status(*status),
+        }
+    }
+
+    fn tell_updated(&mut self, Updated { uri, line, .. }: Updated) {
+        if !self.listens.is_empty() {
+            self.tell_listeners(&uri, &line);
+        }
+        if self.subscriptions.concern(&uri) {
+            self.tell_or_keep(None, line);
         }
     }
 

@@ -54,10 +54,13 @@ impl Session {
 
     /// Whether a request with this id is unanswered.
     pub(super) fn is_unanswered(&self, id: &Bytes) -> bool {
-        self.calls.contains_key(id) || self.pages.contain(id) || self.deferred.iter().any(|waiting| waiting.id() == id)
+        self.calls.contains_key(id)
+            || self.pages.contain(id)
+            || self.listens.contain(id)
+            || self.deferred.iter().any(|waiting| waiting.id() == id)
     }
 
-    /// Whether any request is.
+    /// Whether any request is that does not stay open for as long as the agent is there.
     pub(super) fn owes_answers(&self) -> bool {
         !self.calls.is_empty() || !self.deferred.is_empty() || self.pages.len() > 0
     }

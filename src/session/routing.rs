@@ -12,6 +12,7 @@ use super::in_flight::InFlight;
 use super::{Delayed, Session, UNANSWERED_MESSAGES};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
+use crate::era::subscription::Filter;
 use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
@@ -24,19 +25,21 @@ use crate::server::{ServerHandle, Subscription};
 /// A request that waits for the first lists.
 pub(super) enum Deferred {
     List { id: Bytes, kind: Kind, era: Era },
+    Listen { id: Bytes, filter: Filter },
     Ask(Asked),
 }
 
 impl Deferred {
     pub(super) fn id(&self) -> &Bytes {
         match self {
-            Self::List { id, .. } | Self::Ask(Asked { id, .. }) => id,
+            Self::List { id, .. } | Self::Listen { id, .. } | Self::Ask(Asked { id, .. }) => id,
         }
     }
 
     fn era(&self) -> Era {
         match self {
             Self::List { era, .. } => *era,
+            Self::Listen { .. } => Era::Modern,
             Self::Ask(asked) => asked.era(),
         }
     }
@@ -77,7 +80,7 @@ impl Session {
     }
 
     /// Answers or forwards a request, or has it wait while first lists may still bring what it asks for.
-    fn route(&mut self, request: Deferred) {
+    pub(super) fn route(&mut self, request: Deferred) {
         let (view, settled) = self.view_of(request.era());
         match request {
             Deferred::List { id, kind, era: Era::Modern } if settled => self.list_stateless(&id, kind, &view),
@@ -86,6 +89,7 @@ impl Session {
                 // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
                 self.respond(Some(&id), reply::result_in_parts(&id, view.catalog.list(kind)));
             }
+            Deferred::Listen { id, filter } if settled => self.begin_listening(id, filter, &view),
             Deferred::Ask(asked) if settled || self.lead(&asked, &view).is_some() => match self.lead(&asked, &view) {
                 Some(lead) => self.forward(asked, lead, &view),
                 None => self.unknown(&asked),
@@ -200,6 +204,11 @@ impl Session {
             None => {}
             Some(Delayed::Call(server, call)) => server.call(call).await,
             Some(Delayed::Cancel(server, key, words)) => server.cancel(key, Some(words)).await,
+            Some(Delayed::Hear(wanted)) => {
+                for (server, subscription) in wanted {
+                    server.hear(self.agent(), Box::new(subscription)).await;
+                }
+            }
             Some(Delayed::RootsChanged(line)) => self.attachments.roots_changed(&line).await,
             Some(Delayed::LevelChanged) => {
                 self.attachments.change(&self.agent()).await;
@@ -218,12 +227,13 @@ impl Session {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.calls.len() + self.deferred.len() + self.pages.len() >= MAX_PER_SESSION
+        self.calls.len() + self.deferred.len() + self.pages.len() + self.listens.len() >= MAX_PER_SESSION
     }
 
     fn deferred_bytes(&self) -> usize {
         let bytes = |waiting: &Deferred| match waiting {
             Deferred::List { id, .. } => id.len(),
+            Deferred::Listen { id, filter } => id.len() + filter.written().len(),
             Deferred::Ask(asked) => asked.line.len(),
         };
         self.deferred.iter().map(bytes).sum()
@@ -231,7 +241,8 @@ impl Session {
 }
 
 pub(super) const TOO_MANY: &str = "this connection has too many unanswered requests";
-const TOO_MANY_SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
+pub(super) const TOO_MANY_SUBSCRIPTIONS: &str =
+    "this connection has too many subscriptions, or their URIs are too large together";
 const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
 const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
 

@@ -26,6 +26,7 @@ impl Session {
         match (&method[..], read) {
             _ if !era::has(era::MODERN, method) => self.unknown_method(&id, method),
             (b"server/discover", _) => self.discover(&id),
+            (b"subscriptions/listen", _) => self.listen(&id, params),
             (_, Some(Ok(asked))) => self.ask(asked),
             (_, Some(Err(error))) => self.fail(Some(&id), error.to_object()),
             (_, None) => match Kind::listed_by(method) {

@@ -30,9 +30,9 @@ impl Session {
         }
     }
 
-    /// There is another view where the agent was shown one: it may be shown its own by now.
+    /// There is another view where the agent was shown one, which may be shown its own by now, or of its profile.
     pub(super) async fn changed(&mut self, view: watch::Receiver<Arc<View>>) {
-        if view.same_channel(&self.setup.view) {
+        if view.same_channel(&self.setup.view) || view.same_channel(&self.profile_view) {
             self.waits.push(changed(view).boxed());
             self.look_again().await;
         }
@@ -42,7 +42,10 @@ impl Session {
     pub(super) async fn follow(&mut self, view: watch::Receiver<Arc<View>>) {
         if !view.same_channel(&self.setup.view) {
             self.setup.view = view.clone();
-            self.waits.push(changed(view).boxed());
+            // That of the profile is looked at all along.
+            if !view.same_channel(&self.profile_view) {
+                self.waits.push(changed(view).boxed());
+            }
             self.look_again().await;
         }
     }

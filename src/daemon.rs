@@ -19,6 +19,7 @@ mod status;
 mod tests;
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use crate::config::Config;
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns};
+use crate::session::Seal;
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir};
 
@@ -81,6 +83,7 @@ struct Daemon {
     /// How many they are, for whoever watches.
     agent_count: watch::Sender<usize>,
     next_session: u64,
+    seal: Arc<Seal>,
     /// To the sessions, once no server is left.
     closing: (watch::Sender<Stop>, StopOrder),
     questions: JoinSet<()>,
@@ -121,7 +124,7 @@ pub async fn run(
 ) -> Result<(), DaemonError> {
     let activated = Activated::take_over()?;
     let inherited = process::prepare()?;
-    let signals = signals::listen()?;
+    let (signals, seal) = (signals::listen()?, Seal::fresh().map_err(io::Error::other)?);
     let mut lock = directory.lock()?;
     let (max_message, line_timeout) = (config.daemon.max_message_bytes, config.daemon.line_timeout);
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
@@ -144,7 +147,7 @@ pub async fn run(
     let (files, held) = (files.named, files.read);
     let reload = Reload { files, held, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
     let logs = Logs { calls, reader, log };
-    let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout), logs, last_refused);
+    let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout, seal), logs, last_refused);
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
@@ -169,7 +172,7 @@ impl Daemon {
     fn new(
         (agents, operators): (Doors, Listener),
         manager: Manager,
-        (max_message, line_timeout): (usize, Duration),
+        (max_message, line_timeout, seal): (usize, Duration, Seal),
         logs: Logs,
         refused: watch::Receiver<Option<Refused>>,
     ) -> (Self, Asked) {
@@ -197,6 +200,7 @@ impl Daemon {
             connected: HashMap::new(),
             agent_count: watch::Sender::new(0),
             next_session: 0,
+            seal: Arc::new(seal),
             closing: StopOrder::channel(),
             questions: JoinSet::new(),
             operator,

@@ -70,7 +70,8 @@ fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
         b"batches" => ("2025-03-26", "2025-03-26"),
         b"completions" => ("2025-03-26", MODERN),
         b"elicitation" | b"elicitation/create" => ("2025-06-18", MODERN),
-        b"server/discover" | b"subscriptions/listen" => (MODERN, MODERN),
+        b"server/discover" | b"subscriptions/listen" | b"tasks/update" => (MODERN, MODERN),
+        b"tasks/get" | b"tasks/cancel" => ("2025-11-25", MODERN),
         b"initialize"
         | b"ping"
         | b"logging/setLevel"
@@ -80,9 +81,7 @@ fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
         | b"notifications/roots/list_changed" => (LEGACY[0], NEWEST_LEGACY),
         b"notifications/elicitation/complete"
         | b"tasks"
-        | b"tasks/get"
         | b"tasks/list"
-        | b"tasks/cancel"
         | b"tasks/result"
         | b"notifications/tasks/status" => ("2025-11-25", NEWEST_LEGACY),
         _ => return None,
@@ -91,6 +90,9 @@ fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
 
 /// The error of a request whose headers say something else than it does (MCP 2026-07-28, `basic/transports/streamable-http`).
 pub const HEADER_MISMATCH: i32 = -32020;
+
+/// The error of a request whose client has not declared what it takes (MCP 2026-07-28, `basic`, "Error Codes").
+pub const MISSING_CAPABILITY: i32 = -32021;
 
 /// The error of a request of a version that is not spoken (MCP 2026-07-28, `basic/versioning`).
 pub const UNSUPPORTED_VERSION: i32 = -32022;

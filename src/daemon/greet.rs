@@ -53,6 +53,7 @@ impl Daemon {
             closing: self.closing.1.clone(),
             facts: Arc::clone(&facts),
             cwd: process::working_directory(pid),
+            seal: Arc::clone(&self.seal),
         };
         let (leave, told) = oneshot::channel();
         let task = self.sessions.spawn(session::run(stream, setup, told));

@@ -25,8 +25,8 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let (calls, reader, _keeping) = calls::start(Keep::default()).expect("a timer");
     let logs = Logs { calls, reader, log: logging::Control::default() };
     let refused = watch::Sender::new(None).subscribe();
-    let (daemon, asked) =
-        Daemon::new(sockets, manager.clone(), (max_message, config.daemon.line_timeout), logs, refused);
+    let limits = (max_message, config.daemon.line_timeout, Seal::fresh().expect("random numbers"));
+    let (daemon, asked) = Daemon::new(sockets, manager.clone(), limits, logs, refused);
     // What the panic of its task does: nobody is left to obey.
     let panics = async move {
         manager.stop(Stop::Kill);

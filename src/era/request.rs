@@ -37,7 +37,8 @@ pub fn to_modern(params: &Bytes, speaker: &Speaker, makes_task: bool) -> Result<
     Ok(changes)
 }
 
-/// Leaves out of `params` what only the modern era has. `_meta` goes with its last member.
+/// Leaves out of `params` what only the modern era has, and what would ask a legacy server for a task, which is not what a modern client
+/// asks for. `_meta` goes with its last member.
 ///
 /// # Errors
 /// If `params` or its `_meta` is no object.
@@ -45,9 +46,9 @@ pub fn to_legacy(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let [meta] = members(params, ["_meta"])?;
     let [responses, state] = OF_AGAIN;
     match meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| cut(&meta, OF_META)).transpose()? {
-        Some(meta) if !meta.leaves_any => without(params, &["_meta", responses, state]),
+        Some(meta) if !meta.leaves_any => without(params, &["_meta", "task", responses, state]),
         meta => {
-            let mut changes = without(params, &OF_AGAIN)?;
+            let mut changes = without(params, &["task", responses, state])?;
             changes.extend(meta.into_iter().flat_map(|meta| meta.changes));
             Ok(changes)
         }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{MODERN, UNSUPPORTED_VERSION, meta};
+use super::{MODERN, TASKS, UNSUPPORTED_VERSION, meta};
 use crate::jsonrpc::is_id;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
@@ -19,6 +19,8 @@ const LONGEST_VERSION: usize = 64;
 pub struct Stated {
     /// From which level on log messages of it are wanted, if any are.
     pub level: Option<Level>,
+    /// It may be answered with a task.
+    pub takes_tasks: bool,
 }
 
 /// What a request states of its client, as slices of it.
@@ -113,14 +115,25 @@ fn stated(protocol: &Bytes, capabilities: Option<&Bytes>, level: Option<&Bytes>)
         let version = String::from_utf8_lossy(&version[..version.len().min(LONGEST_VERSION)]).into_owned();
         return Err(Unreadable::Version(version));
     }
-    if !capabilities.is_some_and(|raw| raw.starts_with(b"{")) {
+    let Some(capabilities) = capabilities.filter(|raw| raw.starts_with(b"{")) else {
         let what = "`io.modelcontextprotocol/clientCapabilities` is missing in `_meta`, or no object";
         return Err(Unreadable::Malformed(what));
-    }
+    };
     let read = |raw| text(raw).and_then(|word| Level::named(&word));
     let no_level = Unreadable::Malformed("`io.modelcontextprotocol/logLevel` in `_meta` is no level");
     let level = level.map(|raw| read(raw).ok_or(no_level)).transpose()?;
-    Ok(Stated { level })
+    Ok(Stated { level, takes_tasks: takes_tasks(capabilities) })
+}
+
+/// Whether these raw capabilities have the extension for tasks.
+///
+/// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
+fn takes_tasks(capabilities: &Bytes) -> bool {
+    // Few have any extension: looking costs less than reading.
+    let may = memchr::memmem::find(capabilities, b"extensions").is_some();
+    let extensions = may.then(|| members(capabilities, ["extensions"]).ok().and_then(|[raw]| raw)).flatten();
+    let found = extensions.and_then(|raw| members(&raw, [TASKS]).ok().and_then(|[raw]| raw));
+    found.is_some_and(|raw| raw.starts_with(b"{"))
 }
 
 #[cfg(test)]
@@ -152,6 +165,20 @@ mod tests {
             let found = read(meta).expect("well-formed");
             let expected = token.map(|token| Bytes::from_static(token.as_bytes()));
             assert_eq!((found.progress_token, found.stated.is_some()), (expected, is_modern), "{meta}");
+        }
+    }
+
+    #[test]
+    fn tasks_are_taken_where_their_extension_is_declared() {
+        for (capabilities, expected) in [
+            (r#"{"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}}}"#, true),
+            (r#"{"extensions":{"a/b":{}}}"#, false),
+            (r#"{"extensions":{"io.modelcontextprotocol/tasks":null}}"#, false),
+            (r#"{"extensions":[]}"#, false),
+            (r#"{"io.modelcontextprotocol/tasks":{}}"#, false),
+            ("{}", false),
+        ] {
+            assert_eq!(takes_tasks(&Bytes::from_static(capabilities.as_bytes())), expected, "{capabilities}");
         }
     }
 

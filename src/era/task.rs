@@ -143,6 +143,23 @@ impl Status {
     }
 }
 
+/// What an answer may tell of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// That the call has made it.
+    Made,
+    /// How it is.
+    State,
+}
+
+/// The raw id of the task that the result of a modern server tells of, if it does.
+#[must_use]
+pub fn told_id(result: &Bytes, told: Told) -> Option<Bytes> {
+    let [kind, id] = members(result, ["resultType", "taskId"]).ok()?;
+    let is_made = kind.as_ref().and_then(text).is_some_and(|kind| kind[..] == *b"task");
+    id.filter(|_| is_made == (told == Told::Made))
+}
+
 /// Turns the result of a modern task into the answer to a legacy `tasks/result` about the task with this raw id.
 ///
 /// # Errors

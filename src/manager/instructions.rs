@@ -3,25 +3,27 @@
 use serde_json::{Map, Value};
 
 use super::View;
-use crate::era::TASKS;
+use crate::era::{MODERN, TASKS};
 use crate::instructions::combine;
 use crate::kind::Kind;
 
 impl View {
-    /// The extensions that any of the servers declares which agents see something of, each with what the first says of it; but none
-    /// for which mcpd itself would have to do something.
+    /// The extensions that any of the servers declares which agents see something of, each with what the first says of it; that for
+    /// tasks only where the server is of the era that has it as an extension.
     ///
     /// Source: MCP 2026-07-28, `basic/versioning`, "Extension Negotiation".
     #[must_use]
     pub fn extensions(&self) -> Map<String, Value> {
         let mut all = Map::new();
         for (member, exposure) in self.servers.iter().zip(self.catalog.exposure()) {
-            let declared = member.handle.published().extensions.clone();
+            let published = member.handle.published();
+            let (declared, has_tasks) = (published.extensions.clone(), published.protocol == Some(MODERN));
+            drop(published);
             let is_seen = Kind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);
             if let Some(declared) = declared.filter(|_| is_seen)
                 && let Ok(declared) = serde_json::from_slice::<Map<String, Value>>(&declared)
             {
-                for (name, settings) in declared.into_iter().filter(|(name, _)| name != TASKS) {
+                for (name, settings) in declared.into_iter().filter(|(name, _)| has_tasks || name != TASKS) {
                     all.entry(name).or_insert(settings);
                 }
             }

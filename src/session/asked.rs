@@ -81,6 +81,8 @@ pub enum Method {
     Complete,
     /// `tasks/get`, `tasks/cancel`, `tasks/result`
     Task(TaskAct),
+    /// `tasks/update`
+    UpdateTask,
 }
 
 /// What a request's params say, raw.
@@ -106,6 +108,7 @@ impl Method {
             b"tasks/get" => Some(Self::Task(TaskAct::Get)),
             b"tasks/cancel" => Some(Self::Task(TaskAct::Cancel)),
             b"tasks/result" => Some(Self::Task(TaskAct::Result)),
+            b"tasks/update" => Some(Self::UpdateTask),
             _ => None,
         }
     }
@@ -119,7 +122,7 @@ impl Method {
                 let makes_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
                 return Ok(Params { makes_task, ..plain(Subject::Call, key, meta) });
             }
-            Self::Task(_) => (Subject::Task, "taskId"),
+            Self::Task(_) | Self::UpdateTask => (Subject::Task, "taskId"),
             Self::Get => (Subject::Prompt, "name"),
             Self::Read | Self::Subscribe | Self::Unsubscribe => (Subject::Resource, "uri"),
             Self::Complete => {
@@ -161,6 +164,8 @@ impl Asked {
                 Subject::Task => "`taskId` is missing or not a string",
             }));
         };
+        // What would ask for one is of the legacy era.
+        let makes_task = makes_task && stated.is_none();
         Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, stated, at })
     }
 
@@ -190,7 +195,9 @@ impl Asked {
             }
             Method::Subscribe => true,
             Method::Unsubscribe => false,
-            Method::Call | Method::Get | Method::Read | Method::Complete => return Matter::Nothing,
+            Method::Call | Method::Get | Method::Read | Method::Complete | Method::UpdateTask => {
+                return Matter::Nothing;
+            }
         };
         // Copied, for it outlives the line.
         let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));

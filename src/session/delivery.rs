@@ -57,9 +57,10 @@ impl Session {
 
     fn take_answer(&mut self, key: CallKey, line: Bytes, outcome: Outcome, news: Option<Box<TaskNews>>) {
         let tool = self.tasks.end_ask(key);
-        let Some((id, InFlight { account, server, .. })) = self.calls.end(key) else {
+        let Some((id, InFlight { account, server, may_tell, .. })) = self.calls.end(key) else {
             return self.glanced(key, outcome, news);
         };
+        let line = may_tell.iter().fold(line, |line, may_tell| self.with_sealed_id(may_tell, line));
         let taken = news.map_or(Ok(()), |news| self.take_news((key, tool), *news, &server));
         let (line, outcome) = match taken {
             Ok(()) => (line, outcome),

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::account::Account;
+use super::stated_tasks::MayTell;
 use crate::server::ServerHandle;
 use crate::server::call::CallKey;
 
@@ -11,6 +12,7 @@ pub(super) struct InFlight {
     pub(super) key: CallKey,
     pub(super) server: ServerHandle,
     pub(super) account: Account,
+    pub(super) may_tell: Option<MayTell>,
 }
 
 /// All of one agent, by its own raw ids. There are at most [`crate::server::call::MAX_PER_SESSION`], mostly a few: a list

@@ -40,7 +40,7 @@ impl Session {
         while let Ok(answer) = answers.try_recv() {
             self.deliver(answer);
         }
-        for (id, InFlight { key, server, account }) in self.calls.drain() {
+        for (id, InFlight { key, server, account, .. }) in self.calls.drain() {
             let data = Some(json!({ "server": &**server.name(), "outcome": "unknown" }));
             let line = reply::error(Some(&id), &ErrorObject { data, ..gone() });
             self.tell(account, &server, Outcome::ShuttingDown, line.len());

@@ -180,7 +180,7 @@ impl Session {
         self.drop_deferred(|waiting| *waiting.id() == id);
         self.cancel_page(&id);
         self.end_listening(&id);
-        if let Some(InFlight { key, server, account }) = self.calls.remove(&id) {
+        if let Some(InFlight { key, server, account, .. }) = self.calls.remove(&id) {
             self.tell(account, &server, Outcome::Cancelled, 0);
             self.subscriptions.end(key, false);
             self.tasks.end_ask(key);

@@ -26,6 +26,8 @@ mod questions;
 mod respond;
 mod routing;
 pub(crate) mod said_meta;
+mod seal;
+mod stated_tasks;
 mod stateless;
 mod subscriptions;
 mod task_pages;
@@ -54,6 +56,7 @@ use self::made_tasks::MadeTasks;
 use self::notices::Notices;
 use self::questions::Questions;
 use self::routing::stopping;
+pub use self::seal::Seal;
 use self::subscriptions::Subscriptions;
 use self::task_pages::TaskPages;
 use self::tasks::Tasks;
@@ -99,6 +102,8 @@ pub struct Setup {
     pub facts: Arc<Facts>,
     /// Where the agent works, if that is known.
     pub cwd: Option<Arc<str>>,
+    /// What binds the tasks of modern agents to their profile.
+    pub seal: Arc<Seal>,
 }
 
 /// One session as others see it.
@@ -213,7 +218,7 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
     let ended = session.serve(&mut reader, &mut write, &mut answers, leave).await;
     tracing::debug!(session = session.setup.number, "ended: {ended:?}");
     session.drop_deferred(|_| true);
-    for (_, InFlight { key, server, account }) in session.calls.drain() {
+    for (_, InFlight { key, server, account, .. }) in session.calls.drain() {
         session.tell(account, &server, Outcome::Cancelled, 0);
         server.cancel(key, None).await;
     }

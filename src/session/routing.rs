@@ -58,6 +58,7 @@ impl Session {
 
     pub(super) fn ask(&mut self, asked: Asked) {
         match asked.task_act() {
+            _ if asked.subject == Subject::Task && asked.stated.is_some() => self.ask_about_stated_task(asked),
             Some(act) => self.ask_about_task(asked, act),
             None => self.route(Deferred::Ask(asked)),
         }
@@ -155,10 +156,11 @@ impl Session {
             }
         }
         let origin = self.origin(asked.stated.as_ref());
+        let may_tell = self.may_tell(&asked);
         let Asked { line, id: asked_id, progress_token, .. } = asked;
         let call = Box::new(Call { line, id: asked_id, rename, progress_token, matter, limit, origin, reply });
         self.delayed = account.within(|| server.try_call(call)).map(|call| Delayed::Call(server.clone(), call));
-        self.calls.insert(id, InFlight { key, server: server.clone(), account });
+        self.calls.insert(id, InFlight { key, server: server.clone(), account, may_tell });
     }
 
     /// Why the agent may not ask this as well, if it may not.
@@ -177,7 +179,7 @@ impl Session {
     }
 
     /// The same bytes for what is denied as for what never was.
-    fn unknown(&mut self, asked: &Asked) {
+    pub(super) fn unknown(&mut self, asked: &Asked) {
         let key = String::from_utf8_lossy(&asked.key);
         let error = match asked.subject {
             Subject::Call => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {key}")),

@@ -71,6 +71,7 @@ mod replaces_servers;
 mod reports_status;
 mod routes_calls;
 mod runs_as_a_unit;
+mod runs_stated_tasks;
 mod runs_tasks;
 mod serves_on;
 mod serves_profiles;

@@ -51,6 +51,7 @@ fn a_modern_request_keeps_what_legacy_servers_may_know() {
         (r#"{"_meta":{"a/b":1,SAID},"uri":"u"}"#, r#"{"_meta":{"a/b":1},"uri":"u"}"#),
         (r#"{"inputResponses":{"a":{}},"_meta":{SAID},"requestState":"s","name":"a"}"#, r#"{"name":"a"}"#),
         (r#"{"_meta":null,"requestState":"s"}"#, r#"{"_meta":null}"#),
+        (r#"{"name":"a","task":{"ttl":5},"_meta":{SAID}}"#, r#"{"name":"a"}"#),
         (r#"{"name":"a"}"#, r#"{"name":"a"}"#),
     ] {
         let params = bytes(&modern.replace("SAID", SAID));

@@ -88,6 +88,20 @@ fn a_modern_state_has_more_than_a_legacy_one() {
 }
 
 #[test]
+fn which_task_an_answer_tells_of_depends_on_what_was_asked() {
+    for (result, told, expected) in [
+        (r#"{"resultType":"task","taskId":"t\n"}"#, Told::Made, Some(r#""t\n""#)),
+        (r#"{"resultType":"task","taskId":"t"}"#, Told::State, None),
+        (r#"{"resultType":"complete","taskId":"t"}"#, Told::State, Some(r#""t""#)),
+        (r#"{"resultType":"complete","taskId":"t"}"#, Told::Made, None),
+        (r#"{"resultType":"complete"}"#, Told::State, None),
+        ("[]", Told::State, None),
+    ] {
+        assert_eq!(told_id(&bytes(result), told), expected.map(bytes), "{result}");
+    }
+}
+
+#[test]
 fn how_far_a_task_is_can_be_read() {
     let read = |state: &str| Status::read(&bytes(state));
     for (state, expected) in [

@@ -21,8 +21,12 @@ use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Change, Edit, splice};
-use crate::server::call::{Call, Failure, Matter, Origin};
+use crate::server::call::{Call, Failure, Origin};
 use crate::server::role::{Abilities, Ability};
+
+/// A legacy agent asks for a task where a tool says that it can be one, which tools of the modern era do not: it is answered at once, as by
+/// a legacy server whose tool does not say so.
+pub(super) const MAKES_TASK: bool = false;
 
 /// What is kept of a call from the other era until it is answered.
 pub(super) struct Crossing {
@@ -44,7 +48,7 @@ pub(super) struct Request {
 /// From which era to which.
 pub(super) enum Way {
     /// From an agent that has introduced itself to a server that wants to know with each request who asks.
-    Up { speaker: Arc<Speaker>, makes_task: bool, rounds: usize, round: Option<Round> },
+    Up { speaker: Arc<Speaker>, rounds: usize, round: Option<Round> },
     /// From an agent that can be asked nothing to a server that asks.
     Down { profile: Arc<str>, abilities: Abilities, held: Held },
 }
@@ -60,9 +64,8 @@ impl Crossing {
         let asked = Request { line, id, rename, progress_token, method, params };
         let (way, changes) = match &call.origin {
             Origin::Legacy(speaker) => {
-                let makes_task = matches!(call.matter, Matter::NewTask);
-                let changes = request::to_modern(&asked.params, speaker, makes_task)?;
-                (Way::Up { speaker: Arc::clone(speaker), makes_task, rounds: 0, round: None }, changes)
+                let changes = request::to_modern(&asked.params, speaker, MAKES_TASK)?;
+                (Way::Up { speaker: Arc::clone(speaker), rounds: 0, round: None }, changes)
             }
             Origin::Modern { profile, .. } => {
                 let changes = request::to_legacy(&asked.params)?;
@@ -109,15 +112,14 @@ impl Instance {
     ) -> Effect {
         match (&crossing.way, outcome) {
             (Way::Up { .. }, Ok(result)) => match result::to_legacy(result) {
-                Ok(ToLegacy::Complete(changes) | ToLegacy::Task(changes)) => {
-                    self.end_changed(call, (id, line), &changes, outcome)
-                }
+                Ok(ToLegacy::Complete(changes)) => self.end_changed(call, (id, line), &changes, outcome),
                 Ok(ToLegacy::Required(required)) => {
                     self.begin_round(call, crossing, required);
                     Effect::Nothing
                 }
                 Ok(ToLegacy::Malformed(_)) => self.end_failed(call, Failure::AnswerMalformed),
                 Ok(ToLegacy::Unknown(kind)) => self.end_failed(call, Failure::NotOfItsEra { what: kind }),
+                Ok(ToLegacy::Task(_)) => self.end_failed(call, Failure::NotOfItsEra { what: "task".to_owned() }),
                 Err(NotAnObject) => self.end_failed(call, Failure::AnswerMalformed),
             },
             (Way::Up { .. }, Err(raw)) => {

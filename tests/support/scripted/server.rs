@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use serde_json::{Value, from_slice, from_str};
 
+use super::extension;
 use super::flags::{Era, Flags};
 use super::kin;
 use super::library;
@@ -171,6 +172,9 @@ impl Server {
                 self.output.line(&request.response(&page));
             }
             "tools/call" => match Call::read(id, request.params, &request.head) {
+                Some(call) if self.flags.tasks && !legacy && extension::is_wanted(&call) => {
+                    extension::create(self, &call);
+                }
                 Some(call) => match &params["task"] {
                     Value::Null => tools::call(self, &call),
                     task if self.flags.tasks && legacy => tasks::create(self, &call, &task["ttl"]),
@@ -180,6 +184,9 @@ impl Server {
             },
             "tasks/get" | "tasks/cancel" | "tasks/result" if self.flags.tasks && legacy => {
                 tasks::request(self, request.method, id, params);
+            }
+            "tasks/get" | "tasks/cancel" | "tasks/update" if self.flags.tasks && !legacy => {
+                extension::request(self, request, params);
             }
             "subscriptions/listen" if !legacy && !self.flags.no_listening => listening::open(self, id, params),
             _ => library::serve(self, request, params),
@@ -200,6 +207,9 @@ impl Server {
         }
         if self.flags.tasks && era == Era::Legacy {
             capabilities.push(tasks::capability(!self.flags.no_task_cancel));
+        }
+        if self.flags.tasks && era == Era::Modern {
+            capabilities.push(extension::CAPABILITY);
         }
         capabilities.join(",")
     }

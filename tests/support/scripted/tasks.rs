@@ -14,11 +14,11 @@ pub(crate) const TOOLS: [&str; 2] = ["finish_task", "forget_task"];
 /// All of a server, by their ids as JSON.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    all: BTreeMap<String, Task>,
+    pub(crate) all: BTreeMap<String, Task>,
     made: u64,
 }
 
-struct Task {
+pub(crate) struct Task {
     status: String,
     ttl: String,
     result: String,
@@ -121,6 +121,27 @@ pub(crate) fn tool(server: &mut Server, call: &Call) {
 }
 
 impl Task {
+    pub(crate) fn new(status: &str, result: String) -> Self {
+        let (status, ttl) = (status.to_owned(), "null".to_owned());
+        Self { status, ttl, result, mute: false, stubborn: false, waiting: Vec::new() }
+    }
+
+    pub(crate) fn status(&self) -> &str {
+        &self.status
+    }
+
+    pub(crate) fn result(&self) -> &str {
+        &self.result
+    }
+
+    /// Ends it, with another result if there is one.
+    pub(crate) fn end(&mut self, status: &str, result: Option<String>) {
+        status.clone_into(&mut self.status);
+        if let Some(result) = result {
+            self.result = result;
+        }
+    }
+
     fn has_ended(&self) -> bool {
         ["completed", "failed", "cancelled"].contains(&self.status.as_str())
     }

@@ -1,0 +1,81 @@
+//! Tasks of agents of the modern era, which are bound to the profile rather than to the connection.
+//!
+//! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28. Nothing is kept of them here: what leads to them is in the id that
+//! the agent is told ([`super::seal`]), and all else is between it and the server.
+
+use std::str::from_utf8;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::Session;
+use super::asked::{Asked, Lead, Subject};
+use crate::calls::Outcome;
+use crate::era;
+use crate::era::task::{Told, told_id};
+use crate::jsonrpc::members::text;
+use crate::jsonrpc::reply::ErrorObject;
+use crate::jsonrpc::splice::{Edit, splice};
+use crate::jsonrpc::{Message, parse};
+use crate::kind::Kind;
+use crate::server::call::Matter;
+
+/// An unanswered call whose answer may tell of a task.
+#[derive(Debug)]
+pub(super) struct MayTell {
+    /// The exposed name of the tool that has made it, or makes it.
+    tool: Bytes,
+    told: Told,
+}
+
+impl Session {
+    /// Leads a request about a task to the server whose tool has made it.
+    pub(super) fn ask_about_stated_task(&mut self, asked: Asked) {
+        if !asked.stated.is_some_and(|stated| stated.takes_tasks) {
+            let data = json!({ "requiredCapabilities": { "extensions": { era::TASKS: {} } } });
+            let message = "the request does not declare the extension for tasks";
+            let error =
+                ErrorObject { data: Some(data), ..ErrorObject::new(era::MISSING_CAPABILITY, message.to_owned()) };
+            return self.end_unrouted(&asked, &error, Outcome::Error { code: Some(error.code.into()) });
+        }
+        let view = self.profile_view.borrow().clone();
+        let opened = from_utf8(&asked.key).ok().and_then(|id| self.setup.seal.open(&self.caller.profile, id));
+        let route = opened.and_then(|(tool, _)| view.catalog.route(Kind::Tools, tool.as_bytes()));
+        let member = route.and_then(|route| view.servers.get(route.server));
+        let (Some((_, id)), Some(route), Some(member)) = (opened, route, member) else { return self.unknown(&asked) };
+        let account = self.note(&asked, member, Lead::Server(route.server));
+        let rename = Some((asked.raw_key.clone(), Bytes::from(json!(id).to_string())));
+        let limit = member.config.settings.request_limit();
+        self.send(asked, account, &member.handle, rename, Matter::Nothing, limit);
+    }
+
+    /// Whether the answer to this may tell of a task.
+    pub(super) fn may_tell(&self, asked: &Asked) -> Option<MayTell> {
+        asked.stated.filter(|stated| stated.takes_tasks)?;
+        // Copied, so that a small name does not keep a large line in memory.
+        match asked.subject {
+            Subject::Call => Some(MayTell { tool: Bytes::copy_from_slice(&asked.key), told: Told::Made }),
+            Subject::Task => {
+                let (tool, _) = self.setup.seal.open(&self.caller.profile, from_utf8(&asked.key).ok()?)?;
+                Some(MayTell { tool: Bytes::copy_from_slice(tool.as_bytes()), told: Told::State })
+            }
+            Subject::Prompt | Subject::Resource => None,
+        }
+    }
+
+    /// The answer with the id by which the agent knows the task that it tells of, if it does.
+    pub(super) fn with_sealed_id(&self, MayTell { tool, told }: &MayTell, line: Bytes) -> Bytes {
+        if memchr::memmem::find(&line, b"\"taskId\"").is_none() {
+            return line;
+        }
+        let bare = line.slice(..line.len() - 1);
+        let sealed = || {
+            let Ok(Message::Response { outcome: Ok(result), .. }) = parse(&bare) else { return None };
+            let raw = told_id(&result, *told)?;
+            let id = text(&raw)?;
+            let id = self.setup.seal.seal(&self.caller.profile, from_utf8(tool).ok()?, from_utf8(&id).ok()?);
+            Some(splice(&bare, &mut [Edit { part: &raw, replacement: json!(id).to_string().as_bytes() }]))
+        };
+        sealed().unwrap_or(line)
+    }
+}

@@ -1,0 +1,130 @@
+//! A task of the modern era belongs to its profile: whoever has its id may follow it there, on any connection, and nobody elsewhere.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, meta, plain, result};
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+fn start() -> Daemon {
+    let head = "[profiles.other]\n[profiles.narrow]\ndeny = ['s/echo']";
+    Setup::with(Server::named("s").flags("--era modern --tasks")).head(head).start()
+}
+
+fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
+    daemon.place().runtime_dir().join(format!("{profile}.sock"))
+}
+
+/// A request of a client that understands tasks.
+fn ask(agent: &mut Agent, method: &str, params: &Value) -> Value {
+    let mut params = params.clone();
+    params["_meta"] = Value::Object(meta(&json!({"extensions": {EXTENSION: {}}})));
+    agent.request(method, &params)
+}
+
+fn about(agent: &mut Agent, act: &str, id: &Value) -> Value {
+    ask(agent, &format!("tasks/{act}"), &json!({"taskId": id, "inputResponses": {"who": {"action": "accept"}}}))
+}
+
+/// Has `echo` make the task `id`; the id that the agent is told.
+#[track_caller]
+fn made(agent: &mut Agent, id: &str) -> Value {
+    let arguments = json!({"as_task": true, "id": id, "ask": true});
+    let answer = ask(agent, "tools/call", &json!({"name": "s__echo", "arguments": arguments}));
+    assert_eq!(
+        (&result(&answer)["resultType"], &result(&answer)["status"]),
+        (&json!("task"), &json!("input_required"))
+    );
+    result(&answer)["taskId"].clone()
+}
+
+#[test]
+fn it_is_followed_to_its_end_on_any_connection() {
+    let daemon = start();
+    let id = made(&mut Agent::connect(&daemon), "a.b \"c");
+    let mut agent = Agent::connect(&daemon);
+    let waiting = about(&mut agent, "get", &id);
+    assert_eq!((&result(&waiting)["taskId"], &result(&waiting)["resultType"]), (&id, &json!("complete")));
+    assert_eq!(result(&waiting)["inputRequests"]["who"]["method"], "elicitation/create");
+    assert_eq!(plain(result(&about(&mut agent, "update", &id))), json!({}));
+    let ended = about(&mut agent, "get", &id);
+    assert_eq!((&result(&ended)["taskId"], &result(&ended)["status"]), (&id, &json!("completed")));
+    assert_eq!(result(&ended)["result"]["structuredContent"], json!({"who": {"action": "accept"}}));
+    let journal = daemon.journal("s").join("\n");
+    assert_eq!(journal.matches(r#""taskId":"a.b \"c""#).count(), 3, "the server knows its own id: {journal}");
+    let other = made(&mut agent, "other");
+    assert_eq!(plain(result(&about(&mut agent, "cancel", &other))), json!({}));
+    assert_eq!(result(&about(&mut agent, "get", &other))["status"], "cancelled");
+}
+
+#[test]
+fn nothing_of_it_is_altered_but_its_id() {
+    let daemon = start();
+    let mut agent = Agent::connect(&daemon);
+    let id = made(&mut agent, "t");
+    let said = ask(&mut agent, "tasks/get", &json!({"taskId": id, "x-n": 1.10}));
+    assert_eq!(result(&said)["zeta"], 1.1);
+    let arguments = json!({"as_task": true, "id": "u"});
+    let params =
+        json!({"name": "s__echo", "arguments": arguments, "_meta": meta(&json!({"extensions": {EXTENSION: {}}}))});
+    agent.ask("tools/call", &params);
+    let line = agent.next_line().expect("an answer");
+    let rest = r#","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":50}"#;
+    assert!(line.contains(r#""zeta":1.10,"taskId":""#) && line.contains(rest), "{line}");
+}
+
+#[test]
+fn it_is_unknown_to_whoever_is_not_to_know_it() {
+    let daemon = start();
+    let id = made(&mut Agent::connect(&daemon), "t");
+    let text = id.as_str().expect("text");
+    let heard = daemon.journal("s").len();
+    for profile in ["other", "narrow"] {
+        assert_eq!(code(&about(&mut Agent::at(&socket(&daemon, profile)), "get", &id)), -32602, "{profile}");
+    }
+    let mut agent = Agent::connect(&daemon);
+    for forged in ["t".to_owned(), format!("{text}u"), text[1..].to_owned(), text.replace("s__echo", "s__sleep")] {
+        for act in ["get", "update", "cancel"] {
+            let answer = about(&mut agent, act, &json!(forged));
+            let message = format!("Unknown task: {forged}");
+            assert_eq!((code(&answer), &answer["error"]["message"]), (-32602, &json!(message)));
+        }
+    }
+    let undeclared = agent.request("tasks/get", &json!({"taskId": id, "_meta": meta(&json!({}))}));
+    assert_eq!(code(&undeclared), -32021);
+    assert_eq!(undeclared["error"]["data"], json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}}));
+    assert_eq!(daemon.journal("s").len(), heard, "the server hears nothing of it");
+    for gone in ["tasks/list", "tasks/result"] {
+        assert_eq!(code(&ask(&mut agent, gone, &json!({ "taskId": id }))), -32601, "{gone}");
+    }
+}
+
+#[test]
+fn agents_are_told_of_tasks_where_a_server_of_their_era_has_them() {
+    for (flags, expected) in [("--era modern --tasks", true), ("--era modern", false), ("--tasks", false)] {
+        let daemon = Setup::with(Server::named("s").flags(flags)).start();
+        let mut agent = Agent::connect(&daemon);
+        ask(&mut agent, "tools/list", &json!({}));
+        let found = ask(&mut agent, "server/discover", &json!({}));
+        let extensions = &result(&found)["capabilities"]["extensions"];
+        assert_eq!(extensions[EXTENSION].is_object(), expected, "{flags}: {found}");
+    }
+}
+
+#[test]
+fn who_cannot_follow_one_is_answered_at_once() {
+    let daemon = start();
+    let wants = json!({"name": "s__echo", "arguments": {"as_task": true, "id": "t"}, "task": {"ttl": 5}});
+    let mut legacy = Agent::ready(&daemon);
+    let answer = legacy.request("tools/call", &wants);
+    assert_eq!(arguments(&answer)["id"], "t");
+    let mut plain = wants.clone();
+    plain["_meta"] = Value::Object(meta(&json!({})));
+    assert_eq!(arguments(&Agent::connect(&daemon).request("tools/call", &plain))["id"], "t");
+    // And a server of the older era is not asked for one by who does not say so in its words.
+    let daemon = Setup::with(Server::named("s").flags("--tasks")).start();
+    let answer = ask(&mut Agent::connect(&daemon), "tools/call", &wants);
+    assert_eq!(arguments(&answer)["id"], "t");
+}

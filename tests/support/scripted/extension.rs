@@ -1,0 +1,67 @@
+//! Tasks as the modern era has them: made of calls that say so by clients that understand them.
+
+use serde_json::json;
+
+use super::modern::{Asked, CAPABILITIES};
+use super::server::Server;
+use super::tasks::Task;
+use super::tools::Call;
+use super::wire::{error, response};
+
+/// What a client declares that understands them.
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// What is declared to clients.
+pub(crate) const CAPABILITY: &str = r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#;
+
+/// Whether a call is to become one: its argument `as_task` says so, and its client understands it.
+pub(crate) fn is_wanted(call: &Call) -> bool {
+    call.arguments["as_task"] == true && call.meta[CAPABILITIES]["extensions"][EXTENSION].is_object()
+}
+
+/// Makes a task of a call, with the id that its argument `id` says: it waits for an answer if it is to `ask`.
+pub(crate) fn create(server: &mut Server, call: &Call) {
+    let id = call.arguments["id"].to_string();
+    let status = if call.arguments["ask"] == true { "input_required" } else { "working" };
+    let task = Task::new(status, call.echo_content());
+    let members = members(&task, &id);
+    server.tasks.all.insert(id, task);
+    server.output.line(&response(&call.id, &format!(r#"{{"resultType":"task",{members}}}"#)));
+}
+
+/// Answers one of `tasks/*`.
+pub(crate) fn request(server: &mut Server, asked: &Asked, params: &serde_json::Value) {
+    if !params["_meta"][CAPABILITIES]["extensions"][EXTENSION].is_object() {
+        return server.output.line(&error(asked.id, -32021, "Missing required client capability", ""));
+    }
+    let id = params["taskId"].to_string();
+    let Some(task) = server.tasks.all.get_mut(&id) else {
+        return server.output.line(&error(asked.id, -32602, "Failed to retrieve task: Task not found", ""));
+    };
+    let line = match asked.method {
+        "tasks/get" => asked.response(&format!("{{{}}}", members(task, &id))),
+        "tasks/cancel" => {
+            task.end("cancelled", None);
+            asked.response("{}")
+        }
+        "tasks/update" => {
+            task.end("completed", Some(params["inputResponses"].to_string()));
+            asked.response("{}")
+        }
+        _ => error(asked.id, -32601, "Method not found", ""),
+    };
+    server.output.line(&line);
+}
+
+fn members(task: &Task, id: &str) -> String {
+    let more = match task.status() {
+        "input_required" => {
+            r#","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}}"#.to_owned()
+        }
+        "completed" => format!(r#","result":{{"content":[],"structuredContent":{}}}"#, task.result()),
+        _ => String::new(),
+    };
+    format!(
+        r#""zeta":1.10,"taskId":{id},"status":{},"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":50{more}"#,
+        json!(task.status())
+    )
+}

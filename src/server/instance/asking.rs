@@ -18,6 +18,7 @@ use crate::era::input::elicitation_to_legacy;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::applied;
+use crate::progress;
 use crate::server::call::ReplySender;
 use crate::server::question::{Back, OfTask, Question, Wish, not_asked};
 use crate::server::role::{Ability, Role};
@@ -92,9 +93,12 @@ impl Instance {
         });
         let params: Option<&RawValue> = params.as_deref().and_then(|raw| serde_json::from_slice(raw).ok());
         let line = json_line(number, &String::from_utf8_lossy(method), params);
-        let parts = members(&line, ["id"]).ok().and_then(|[id]| Some((line, id?)));
-        let parts = parts.ok_or_else(|| ErrorObject::new(INVALID_REQUEST, "cannot be asked"))?;
-        self.ask_agent(whom, parts, For::Call(place), wish)
+        let parts = members(&line, ["id", "params"]).ok().and_then(|[id, params]| Some((id?, params)));
+        let (id, params) = parts.ok_or_else(|| ErrorObject::new(INVALID_REQUEST, "cannot be asked"))?;
+        // What was read is of the server's line; what is replaced has to be of this one.
+        let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
+        let progress_token = progress::token(meta).unwrap_or_default();
+        self.ask_agent(whom, (line, id), For::Call(place), Wish { progress_token, ..wish })
     }
 
     /// Until the agent has answered, its calls have their full time.

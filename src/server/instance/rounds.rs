@@ -77,6 +77,10 @@ impl Instance {
         let named = String::from_utf8_lossy(method);
         match Wish::read(method, params.as_ref()) {
             None => Err(format!("wants `{}`, which mcpd does not pass on", named.escape_debug())),
+            // Neither is among what may be asked for (MCP 2026-07-28, `basic/patterns/mrtr`); tasks may be another server's.
+            Some(Ok(wish)) if wish.ability == Ability::Tasks || wish.task.is_some() => {
+                Err(format!("wants `{named}` of tasks, which mcpd does not pass on"))
+            }
             Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
             Some(Ok(wish)) if wish.ability == Ability::Roots && self.answers_roots() => {
                 let roots = roots_result(self.config.roots());

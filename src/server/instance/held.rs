@@ -15,7 +15,7 @@ use super::{Instance, Owner};
 use crate::chance;
 use crate::era::input::{self, Given};
 use crate::era::request;
-use crate::jsonrpc::members::members;
+use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::server::call::{Call, Origin};
 use crate::server::question::{Wish, failed, not_asked, undeclared};
@@ -116,7 +116,16 @@ impl Instance {
     pub(super) fn resume(&mut self, call: Box<Call>) -> Result<(), Box<Call>> {
         let Origin::Modern { profile, .. } = &call.origin else { return Err(call) };
         let Ok((Crossing { asked, .. }, _)) = Crossing::of(&call) else { return Err(call) };
-        let Ok(Some(Given { responses, state })) = input::given(&asked.params) else { return Err(call) };
+        let given = match input::given(&asked.params) {
+            Ok(given) => given,
+            Err(NotAnObject) => {
+                // Were it taken for a new one, the tool would be called twice.
+                let error = ErrorObject::new(INVALID_PARAMS, "`inputResponses` or `requestState` is malformed");
+                call.refuse_with(&error);
+                return Ok(());
+            }
+        };
+        let Some(Given { responses, state }) = given else { return Err(call) };
         let known = self.pending.iter_mut().find_map(|owner| match owner {
             Owner::Call(held) if held.is_held_as(&state, profile) => Some(held),
             _ => None,

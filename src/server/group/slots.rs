@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
+use crate::era::{self, Era};
 use crate::server::call::{Call, Ticket};
 use crate::server::instance::held;
 use crate::server::lifecycle::State;
@@ -126,10 +127,15 @@ impl Slot {
 }
 
 impl Group {
-    /// The instance that waits for what this call brings.
+    /// The instance that waits for what this call brings. One that is spoken to in the modern era waits for nothing, and would take
+    /// the call for a new one, though it may be another agent's.
     pub(super) fn holder_of(&self, call: &Call) -> Option<usize> {
         let mark = held::marked(call)?;
-        self.slots.iter().position(|slot| held::mark(slot.running.handle.purpose().map(|label| &**label)) == mark)
+        let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
+        self.slots.iter().position(|slot| {
+            let handle = &slot.running.handle;
+            held::mark(handle.purpose().map(|label| &**label)) == mark && holds(handle.published().protocol)
+        })
     }
 
     /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One

@@ -4,7 +4,8 @@
 //! Source: MCP 2026-07-28, `basic/patterns/mrtr`. The `requestState` that is made here says nothing: it is a random number that
 //! is known to this instance, for one call of one profile, until it is used once or the call has run out of time.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -46,11 +47,11 @@ struct Asked {
     params: Option<Bytes>,
 }
 
-/// What the states of an instance begin with that a person calls by this name.
+/// What the states of an instance begin with that a person calls by this name. It is another in each daemon, so that nobody can have
+/// a call led to an instance that has told him nothing.
 pub(in crate::server) fn mark(purpose: Option<&str>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    purpose.hash(&mut hasher);
-    hasher.finish()
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(purpose)
 }
 
 /// The mark of the instance that has made the state with which a call comes back, if it is such a call.

@@ -213,7 +213,7 @@ impl Instance {
     }
 
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
-        match self.pending.take(id) {
+        match self.take_asked(id) {
             Taken::Owner(Owner::Call(mut call)) => {
                 if let Some(crossing) = call.crossing.take() {
                     return self.end_crossing(call, *crossing, (id, line), outcome.as_ref());
@@ -248,7 +248,7 @@ impl Instance {
 
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats.skipped_lines.add_one();
-        match self.pending.take(id) {
+        match self.take_asked(id) {
             Taken::Owner(Owner::Call(call)) => {
                 self.fail_call(call, failure);
             }

@@ -116,6 +116,14 @@ impl Instance {
         }
     }
 
+    /// Who waits for the answer with this raw id: nobody for that of a call that waits here, which the server cannot know.
+    pub(super) fn take_asked(&mut self, id: &[u8]) -> Taken<Owner> {
+        match self.pending.get_mut(id) {
+            Some(Owner::Call(call)) if call.is_parked() => Taken::Stray,
+            _ => self.pending.take(id),
+        }
+    }
+
     fn round_of(&mut self, parked: u64) -> Option<&mut Round> {
         match self.pending.get_mut(parked.to_string().as_bytes()) {
             Some(Owner::Call(call)) => match &mut call.crossing.as_mut()?.way {

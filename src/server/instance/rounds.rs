@@ -22,12 +22,30 @@ use crate::server::role::{Ability, roots_result};
 /// Rounds of one call. A server that wants to know more after so many is not asked again.
 const MOST: usize = 64;
 
+/// Calls that wait, with what is kept for them, may together have the bytes of so many largest messages, and each those of one; the call
+/// that is too much fails.
+const MOST_MESSAGES: usize = 4;
+const TOO_MUCH: &str = "wants to know more, and what it wants and was answered is too large";
+
 /// What a call waits for before it is sent again.
 pub(super) struct Round {
     /// Raw keys, and the raw results as far as they are there.
     answers: Vec<(Bytes, Option<Bytes>)>,
     /// The server's own, raw.
     state: Option<Bytes>,
+}
+
+impl Round {
+    /// Copied, so that a small part does not keep a large line in memory.
+    fn of(inputs: &[Input], state: Option<&Bytes>) -> Self {
+        let copied = |raw: &Bytes| Bytes::copy_from_slice(raw);
+        Self { answers: inputs.iter().map(|input| (copied(&input.key), None)).collect(), state: state.map(copied) }
+    }
+
+    fn bytes(&self) -> usize {
+        let answers = self.answers.iter().map(|(key, answer)| key.len() + answer.as_ref().map_or(0, Bytes::len));
+        answers.sum::<usize>() + self.state.as_ref().map_or(0, Bytes::len)
+    }
 }
 
 /// Which answer of which call.
@@ -49,12 +67,15 @@ impl Instance {
             return;
         }
         let Required { inputs, state } = required;
-        *round = Some(Round { answers: inputs.iter().map(|input| (input.key.clone(), None)).collect(), state });
+        *round = Some(Round::of(&inputs, state.as_ref()));
         call.deadline.put_off(Instant::now());
         let session = call.reply.key.session;
         call.crossing = Some(Box::new(crossing));
         let to = call.reply.to().cloned();
         let parked = self.pending.register(|_| Owner::Call(call));
+        if !self.has_room_for(parked) {
+            return self.fail_round(parked, TOO_MUCH.to_owned());
+        }
         for (index, input) in inputs.iter().enumerate() {
             let place = Place { call: parked, index };
             let asked = match to.clone() {
@@ -97,6 +118,9 @@ impl Instance {
         match members(&line, ["result", "error"]) {
             Ok([Some(result), None]) => {
                 self.keep_input(place, result);
+                if !self.has_room_for(place.call) {
+                    return self.fail_round(place.call, TOO_MUCH.to_owned());
+                }
                 self.go_on(place.call);
             }
             Ok([_, Some(error)]) => {
@@ -114,6 +138,13 @@ impl Instance {
         {
             *answer = Some(result);
         }
+    }
+
+    fn has_room_for(&self, parked: u64) -> bool {
+        let of = |owner: &Owner| if let Owner::Call(call) = owner { call.parked_bytes() } else { 0 };
+        let own = self.pending.with_ids().find(|(id, _)| *id == parked).map_or(0, |(_, owner)| of(owner));
+        let all: usize = self.pending.iter().map(of).sum();
+        own <= self.max_message && all <= MOST_MESSAGES * self.max_message
     }
 
     /// Who waits for the answer with this raw id: nobody for that of a call that waits here, which the server cannot know.
@@ -172,5 +203,13 @@ impl Unanswered {
     /// The server has ended it, and does not know the id that it has here.
     pub(super) fn is_parked(&self) -> bool {
         matches!(self.crossing.as_deref(), Some(Crossing { way: Way::Up { round: Some(_), .. }, .. }))
+    }
+
+    /// What is kept of it while it waits.
+    fn parked_bytes(&self) -> usize {
+        match self.crossing.as_deref() {
+            Some(Crossing { asked, way: Way::Up { round: Some(round), .. } }) => asked.bytes() + round.bytes(),
+            _ => 0,
+        }
     }
 }

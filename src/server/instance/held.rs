@@ -25,7 +25,8 @@ use crate::server::role::Abilities;
 /// Requests of a server that one call waits with.
 const MOST: usize = 16;
 
-/// Calls for which nobody waits may together have the bytes of so many largest messages; one more is not held.
+/// Calls for which nobody waits, and what was asked about calls, may together have the bytes of so many largest messages, and what
+/// was asked about one call, which its agent is told in one, those of one. What is more is refused.
 const MOST_MESSAGES: usize = 4;
 
 /// What the server has asked about one call.
@@ -36,6 +37,12 @@ pub(super) struct Held {
     count: u64,
     /// What the agent has to come back with.
     state: Option<String>,
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        self.asked.iter().filter_map(|asked| asked.params.as_ref()).map(Bytes::len).sum()
+    }
 }
 
 struct Asked {
@@ -76,7 +83,8 @@ impl Instance {
     ) -> Result<(), ErrorObject> {
         let server = self.config.name.clone();
         let not_asked = |why| not_asked(-31004, why, &server);
-        if self.held_bytes() > MOST_MESSAGES * self.max_message {
+        let (bytes, max_message) = (params.map_or(0, Bytes::len), self.max_message);
+        if self.held_bytes() + bytes > MOST_MESSAGES * max_message {
             return Err(not_asked("too many calls wait for their agents to come back"));
         }
         let Some(Owner::Call(call)) = self.pending.get_mut(request.to_string().as_bytes()) else {
@@ -88,7 +96,7 @@ impl Instance {
         if !abilities.include(wish.ability) {
             return Err(undeclared(wish.ability));
         }
-        if held.asked.len() >= MOST {
+        if held.asked.len() >= MOST || held.bytes() + bytes > max_message {
             return Err(not_asked("too many requests for agents are unanswered"));
         }
         held.count += 1;
@@ -105,11 +113,13 @@ impl Instance {
     }
 
     fn held_bytes(&self) -> usize {
-        self.unanswered()
-            .filter(|call| call.reply.to().is_none())
-            .filter_map(|call| call.crossing.as_ref())
-            .map(|it| it.asked.bytes())
-            .sum()
+        let bytes = |call: &Unanswered| match call.crossing.as_deref() {
+            Some(Crossing { asked, way: Way::Down { held, .. } }) => {
+                held.bytes() + if call.reply.to().is_none() { asked.bytes() } else { 0 }
+            }
+            _ => 0,
+        };
+        self.unanswered().map(bytes).sum()
     }
 
     /// A call that its agent sends again: what it was asked for goes to the server, and it waits for the call as before. The call

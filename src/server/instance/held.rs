@@ -156,8 +156,11 @@ impl Instance {
         held.progress_token = call.progress_token.as_deref().map(Bytes::copy_from_slice);
         held.reply = call.reply;
         held.tell_what_is_asked(self.mark);
-        for line in answered {
-            self.say(line);
+        for (id, line) in answered {
+            if !self.say(line) {
+                let why = "the answer found no room, because the server does not read";
+                self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
+            }
         }
         Ok(())
     }
@@ -220,8 +223,8 @@ impl Unanswered {
         self.reply.suspend(reply::result(&id, &result));
     }
 
-    /// The server's requests that these are the answers to, as lines for it; they are not open any more.
-    fn take_answered(&mut self, responses: &[(Bytes, Bytes)]) -> Vec<Bytes> {
+    /// The server's requests that these are the answers to, by their ids, with lines for it; they are not open any more.
+    fn take_answered(&mut self, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
         let Some((_, held)) = self.held() else { return Vec::new() };
         // Each is good for once.
         held.state = None;
@@ -229,7 +232,8 @@ impl Unanswered {
         for (key, result) in responses {
             if let Some(index) = held.asked.iter().position(|asked| asked.key.as_bytes() == &key[..]) {
                 let asked = held.asked.remove(index);
-                lines.push(reply::result(&asked.id, result));
+                let line = reply::result(&asked.id, result);
+                lines.push((asked.id, line));
             }
         }
         lines

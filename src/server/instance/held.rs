@@ -126,7 +126,9 @@ impl Instance {
     /// itself comes back if it is none of these.
     pub(super) fn resume(&mut self, call: Box<Call>) -> Result<(), Box<Call>> {
         let Origin::Modern { profile, .. } = &call.origin else { return Err(call) };
-        let Ok((Crossing { asked, .. }, _)) = Crossing::of(&call) else { return Err(call) };
+        let Ok((Crossing { asked, way: Way::Down { abilities, .. } }, _)) = Crossing::of(&call) else {
+            return Err(call);
+        };
         let given = match input::given(&asked.params) {
             Ok(given) => given,
             Err(NotAnObject) => {
@@ -155,6 +157,11 @@ impl Instance {
         held.deadline.put_off(Instant::now());
         held.progress_token = call.progress_token.as_deref().map(Bytes::copy_from_slice);
         held.reply = call.reply;
+        // It says for itself who it is from, as every request of its era.
+        held.origin = call.origin;
+        if let Some(Crossing { way: Way::Down { abilities: known, .. }, .. }) = held.crossing.as_deref_mut() {
+            *known = abilities;
+        }
         held.tell_what_is_asked(self.mark);
         for (id, line) in answered {
             if !self.say(line) {

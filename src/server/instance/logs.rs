@@ -57,11 +57,16 @@ impl Instance {
 
     /// Passes a log message to the one call of the modern era that it is certainly of, and that wants it; else it is its session's.
     pub(super) fn log_message(&self, line: Bytes, params: Option<Bytes>) -> Effect {
-        let may_log = |call: &&Unanswered| {
-            let is_within = self.within.is_none_or(|(_, within)| within == call.reply.key.session);
+        let may_log = |id: u64, call: &Unanswered| {
+            let is_within = self.within.is_none_or(|(within, _)| within == id);
             is_within && (self.era() == Era::Legacy || call.origin.level().is_some())
         };
-        let calls = || self.unanswered().filter(may_log);
+        let calls = || {
+            self.pending.with_ids().filter_map(move |(id, owner)| match owner {
+                Owner::Call(call) if may_log(id, call) => Some(call),
+                _ => None,
+            })
+        };
         if !calls().any(|call| call.origin.is_stateless()) {
             return Effect::Logged { owner: self.owner(), line, params };
         }

@@ -1,6 +1,7 @@
 //! What those who talk to the server tell the one who keeps the connection, and what they know from it.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use http::header::HeaderValue;
 use tokio::sync::{mpsc, watch};
@@ -60,7 +61,7 @@ pub(super) struct Reporter {
 /// Both ends of all ways there.
 pub(super) struct Desk {
     to: mpsc::Sender<Told>,
-    pub(super) news: mpsc::Receiver<Told>,
+    news: mpsc::Receiver<Told>,
     place: watch::Sender<Arc<Place>>,
     turn: Arc<Turn>,
 }
@@ -74,6 +75,11 @@ impl Desk {
     pub(super) fn reporter(&self, source: Source) -> Reporter {
         let (to, place, turn) = (self.to.clone(), self.place.subscribe(), Arc::clone(&self.turn));
         Reporter { source, to, place, turn }
+    }
+
+    /// The next thing that is told. May be cancelled without loss.
+    pub(super) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Source, News)>> {
+        self.news.poll_recv(cx).map(|told| told.map(|told| *told))
     }
 
     pub(super) fn place(&self) -> Arc<Place> {

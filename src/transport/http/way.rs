@@ -199,10 +199,9 @@ impl Http {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, Parting>> {
         loop {
             while let Poll::Ready(Some(_)) = self.running.poll_next_unpin(cx) {}
-            let Poll::Ready(Some(told)) = self.desk.news.poll_recv(cx) else {
+            let Poll::Ready(Some((source, news))) = self.desk.poll_news(cx) else {
                 return self.parting.take().map_or(Poll::Pending, |parting| Poll::Ready(Err(parting)));
             };
-            let (source, news) = *told;
             if let Some(arrival) = self.take(source, news) {
                 return Poll::Ready(arrival);
             }

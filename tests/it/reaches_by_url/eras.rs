@@ -12,6 +12,7 @@ fn probes(front: &Front) -> usize {
     front.http().count(|request| request.rpc() == "server/discover")
 }
 
+/// Case I15.
 #[test]
 fn however_a_legacy_server_takes_the_question_it_is_served() {
     let ways: [fn() -> Response; 9] = [
@@ -42,6 +43,7 @@ fn however_a_legacy_server_takes_the_question_it_is_served() {
     }
 }
 
+/// Case I15.
 #[test]
 fn a_server_that_leaves_the_question_unanswered_is_served() {
     let place = Place::new();
@@ -55,6 +57,7 @@ fn a_server_that_leaves_the_question_unanswered_is_served() {
     assert_eq!(daemon.row("a")["protocol"], "2025-11-25");
 }
 
+/// Case I15.
 #[test]
 fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake() {
     let place = Place::new();
@@ -101,6 +104,7 @@ fn the_configuration_may_say_which_era_it_is() {
     assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
 }
 
+/// Case I15.
 #[test]
 fn what_was_found_out_is_found_out_again_once_it_is_not_so_any_more() {
     let place = Place::new();

@@ -61,6 +61,7 @@ fn a_server_that_keeps_nothing_is_asked_for_nothing_but_what_it_is_called_for() 
     }
 }
 
+/// Case I16.
 #[test]
 fn what_a_request_is_about_is_in_its_head_however_it_is_spelled() {
     let place = Place::new();
@@ -92,6 +93,7 @@ fn wants(name: &str, of_type: &str, header: &str) -> Value {
     }}})
 }
 
+/// Case I16.
 #[test]
 fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rules_for_it_are_not() {
     let place = Place::new();

@@ -40,7 +40,8 @@ impl RemoteDraft {
     pub(super) fn fill(&self, mut filling: Filling<'_>) -> Result<Remote, Undefined> {
         let unfit = |key: &'static str, complaint: &'static str| Undefined::Unfit { key, complaint };
         let url = filling.text(&self.url)?;
-        if let Some(complaint) = url_complaint(&url) {
+        // What stands for an agent's directory is encoded when that is filled in.
+        if let Some(complaint) = url_complaint(&url.replace(AGENT_CWD, "")) {
             return Err(unfit("url", complaint));
         }
         let headers = filling.named(&self.headers)?;

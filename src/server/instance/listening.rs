@@ -32,7 +32,7 @@ pub(in crate::server) struct Listening {
     /// Calls that subscribe to a resource, until the server acknowledges that.
     waiting: Vec<Call>,
     /// Not acknowledged yet.
-    asked: Option<Open>,
+    asked: Option<Asked>,
     /// Acknowledged.
     open: Option<Open>,
     /// What is wanted may be another set than when it was last looked at.
@@ -43,10 +43,14 @@ pub(in crate::server) struct Listening {
     again_at: Option<Instant>,
 }
 
-/// One that the server has been asked for.
-#[derive(Debug, PartialEq, Eq)]
+/// One that the server has been asked for, by the request with this id.
+struct Asked {
+    id: u64,
+    filter: Filter,
+}
+
+/// One that it has acknowledged.
 struct Open {
-    /// Of the request.
     id: u64,
     filter: Filter,
     since: Instant,
@@ -143,14 +147,14 @@ impl Listening {
     }
 
     pub(super) fn asked(&mut self, id: u64, filter: Filter) {
-        self.asked = Some(Open { id, filter, since: Instant::now() });
+        self.asked = Some(Asked { id, filter });
     }
 
     /// The server has acknowledged the one with this id; `None` if that is not waited for.
-    pub(super) fn acknowledged(&mut self, id: u64) -> Option<Begun> {
-        let asked = self.asked.take_if(|asked| asked.id == id)?;
-        let filter = asked.filter.clone();
-        let before = self.open.replace(Open { since: Instant::now(), ..asked }).map(|open| open.id);
+    pub(super) fn acknowledged(&mut self, id: u64, now: Instant) -> Option<Begun> {
+        let Asked { filter, .. } = self.asked.take_if(|asked| asked.id == id)?;
+        let open = Open { id, filter: filter.clone(), since: now };
+        let before = self.open.replace(open).map(|before| before.id);
         Some(Begun { filter, before, has_missed: std::mem::take(&mut self.has_missed) })
     }
 
@@ -183,7 +187,7 @@ impl Listening {
 
     /// Whether `id` is that of one which is open, or asked for.
     pub(super) fn is_of(&self, id: u64) -> bool {
-        self.asked.iter().chain(&self.open).any(|one| one.id == id)
+        self.asked.as_ref().is_some_and(|asked| asked.id == id) || self.hears(id)
     }
 
     /// Whether what the server says for the one with this id is heard.
@@ -245,11 +249,11 @@ mod tests {
         assert!(asked(&mut listening, 1, now).is_some());
         want(&mut listening, "b");
         assert_eq!(listening.due(now), Due::Nothing, "one after another");
-        assert_eq!(listening.acknowledged(7), None);
-        assert_eq!(listening.acknowledged(1).map(|begun| begun.before), Some(None));
+        assert_eq!(listening.acknowledged(7, now), None);
+        assert_eq!(listening.acknowledged(1, now).map(|begun| begun.before), Some(None));
         assert_eq!(asked(&mut listening, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a","b"]}"#));
         assert!(listening.hears(1) && !listening.hears(2) && listening.is_of(2));
-        assert_eq!(listening.acknowledged(2).map(|begun| begun.before), Some(Some(1)));
+        assert_eq!(listening.acknowledged(2, now).map(|begun| begun.before), Some(Some(1)));
         assert!(!listening.hears(1) && listening.hears(2));
         want(&mut listening, "c");
         listening.forget(b"c");
@@ -266,7 +270,7 @@ mod tests {
         for id in 1..12 {
             let at = listening.again_at.unwrap_or(now);
             assert!(asked(&mut listening, id, at).is_some());
-            let missed = listening.acknowledged(id).map(|begun| begun.has_missed);
+            let missed = listening.acknowledged(id, at).map(|begun| begun.has_missed);
             assert_eq!(missed, Some(id > 1));
             listening.ended(id, at);
             let Due::At(again) = listening.due(at) else { panic!("later") };

@@ -66,7 +66,7 @@ impl Instance {
     /// The server says that it has begun to tell of this.
     pub(super) fn acknowledged(&mut self, params: Option<&Bytes>) -> Effect {
         let id = subscription(params).and_then(|raw| minted(&raw));
-        let Some((id, begun)) = id.and_then(|id| Some((id, self.listening.acknowledged(id)?))) else {
+        let Some((id, begun)) = id.and_then(|id| Some((id, self.listening.acknowledged(id, Instant::now())?))) else {
             return Effect::Nothing;
         };
         if let Some(Owner::Listen { acknowledge_by }) = self.pending.get_mut(id.to_string().as_bytes()) {

@@ -5,8 +5,10 @@ mod bytes;
 mod caches;
 mod crowds;
 mod discovers;
+mod listens;
 mod probes;
 mod questions;
+mod relistens;
 mod square;
 mod states;
 

@@ -128,4 +128,18 @@ impl Agent {
         let id = self.ask_again("tools/call", &params, asked, responses);
         self.answer(&id)
     }
+
+    /// Listens for this, and gives the subscription with what of it was granted.
+    pub(crate) fn listen(&mut self, wanted: &Value) -> (Value, Value) {
+        let id = self.ask("subscriptions/listen", &json!({"notifications": wanted}));
+        let acknowledged = self.expect_told(&id, "notifications/subscriptions/acknowledged");
+        (id, acknowledged["notifications"].clone())
+    }
+
+    /// Waits for this notification, which has to be the next of the subscription; its params.
+    pub(crate) fn expect_told(&mut self, subscription: &Value, method: &str) -> Value {
+        let told = self.find(|message| message["params"]["_meta"][SUBSCRIPTION] == *subscription);
+        assert_eq!(told["method"], method, "{told}");
+        told["params"].clone()
+    }
 }

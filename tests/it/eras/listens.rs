@@ -1,0 +1,298 @@
+//! Who listens is told what it listens for: by servers of either era, under its own id, until it has enough.
+
+use serde_json::{Value, json};
+
+use super::{both, full};
+use crate::support::{Agent, Daemon, Era, Place, SUBSCRIPTION, Server, Setup, arguments, code, result, until};
+
+const TOOLS: &str = "notifications/tools/list_changed";
+pub(super) const UPDATED: &str = "notifications/resources/updated";
+
+pub(super) fn modern(daemon: &Daemon) -> Agent {
+    Agent::modern(daemon, &json!({}))
+}
+
+/// Has a server change its tools, which somebody else does.
+fn change_tools(daemon: &Daemon, server: Era, tool: &str) {
+    let mut other = modern(daemon);
+    arguments(&other.call(&server.tool("mutate_tools"), &json!({"add": [tool]})));
+}
+
+/// Has a server say that resources have changed.
+pub(super) fn touch(daemon: &Daemon, server: Era, uris: &[&str]) {
+    let updated = |uri: &&str| format!("{}\n", json!({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}));
+    let text: String = uris.iter().map(updated).collect();
+    let mut other = modern(daemon);
+    match server {
+        Era::Legacy => drop(other.call("old__raw", &json!({"text": text}))),
+        Era::Modern => drop(other.call("new__touch", &json!({"uris": uris}))),
+    }
+}
+
+/// The subscriptions that a server was asked for, and has not been told to end.
+fn open(daemon: &Daemon, server: &str) -> Vec<Value> {
+    let mut open: Vec<Value> = Vec::new();
+    for line in daemon.journal(server) {
+        let Ok(message) = serde_json::from_str::<Value>(&line) else {
+            open.clear();
+            continue;
+        };
+        match message["method"].as_str() {
+            Some("subscriptions/listen") => open.push(message),
+            Some("notifications/cancelled") => open.retain(|other| other["id"] != message["params"]["requestId"]),
+            _ => {}
+        }
+    }
+    open
+}
+
+/// Whether an open subscription at the server has this URI.
+pub(super) fn listens_for(daemon: &Daemon, server: &str, uri: &str) -> bool {
+    let has = |message: &Value| {
+        let uris = message["params"]["notifications"]["resourceSubscriptions"].as_array();
+        uris.is_some_and(|uris| uris.contains(&json!(uri)))
+    };
+    open(daemon, server).iter().any(has)
+}
+
+#[test]
+fn a_listener_is_acknowledged_and_told_of_changed_lists_of_servers_of_either_era() {
+    let daemon = both();
+    let mut agent = modern(&daemon);
+    let wanted = json!({"toolsListChanged": true, "promptsListChanged": true});
+    let (subscription, granted) = agent.listen(&wanted);
+    assert_eq!(granted, wanted);
+    for server in Era::BOTH {
+        change_tools(&daemon, server, "fresh");
+        agent.expect_told(&subscription, TOOLS);
+        assert!(agent.tools().contains(&server.tool("fresh")), "told after it is so");
+    }
+    agent.expect_quiet();
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": subscription}}));
+    change_tools(&daemon, Era::Modern, "later");
+    until("the list is another", || agent.tools().contains(&"new__later".into()).then_some(()));
+    agent.expect_quiet();
+}
+
+#[test]
+fn what_was_not_asked_for_is_not_told() {
+    let daemon = both();
+    let mut silent = modern(&daemon);
+    let mut prompts = modern(&daemon);
+    let (subscription, granted) = prompts.listen(&json!({"promptsListChanged": true, "toolsListChanged": false}));
+    assert_eq!(granted["promptsListChanged"], true);
+    assert_ne!(granted["toolsListChanged"], true);
+    let mut legacy = Agent::ready(&daemon);
+    legacy.tools();
+    for server in Era::BOTH {
+        change_tools(&daemon, server, "fresh");
+        legacy.expect_notification(TOOLS);
+    }
+    prompts.expect_quiet();
+    silent.expect_quiet();
+    let mut other = modern(&daemon);
+    arguments(&other.call("new__touch", &json!({"lists": ["prompts"]})));
+    // A list that is the same as before need not be told.
+    prompts
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": subscription}}));
+    prompts.hang_up();
+}
+
+#[test]
+fn each_subscription_has_the_id_of_its_request_as_it_was_spelt() {
+    let daemon = both();
+    let mut agents: Vec<_> =
+        ["1", "\"1\"", "9007199254740993", "\"\\u0041\""].map(|id| (id, Agent::connect(&daemon))).into();
+    for (id, agent) in &mut agents {
+        let params = modern(&daemon).with_meta(&json!({"notifications": {"toolsListChanged": true}}));
+        agent.send_raw(format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"subscriptions/listen\",\"params\":{params}}}\n"
+        ));
+        let line = agent.next_line().expect("it is acknowledged");
+        assert!(
+            line.contains("subscriptions/acknowledged") && line.contains(&format!("\"{SUBSCRIPTION}\":{id}")),
+            "{line}"
+        );
+    }
+    for server in Era::BOTH {
+        change_tools(&daemon, server, "fresh");
+        for (id, agent) in &mut agents {
+            let line = agent.next_line().expect("it is told");
+            assert!(line.contains(TOOLS) && line.contains(&format!("\"{SUBSCRIPTION}\":{id}")), "{line}");
+        }
+    }
+    agents.into_iter().for_each(|(_, agent)| agent.hang_up());
+}
+
+#[test]
+fn a_connection_may_have_several_subscriptions_each_with_its_own() {
+    let daemon = both();
+    let mut agent = modern(&daemon);
+    let (tools, _) = agent.listen(&json!({"toolsListChanged": true}));
+    let (updates, granted) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
+    assert_eq!(granted, json!({"resourceSubscriptions": ["new://1", "old://1"]}));
+    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    daemon.wait_journal("old", "resources/subscribe");
+    change_tools(&daemon, Era::Modern, "fresh");
+    agent.expect_told(&tools, TOOLS);
+    for server in Era::BOTH {
+        touch(&daemon, server, &["elsewhere://1", &server.uri()]);
+        assert_eq!(agent.expect_told(&updates, UPDATED)["uri"], server.uri());
+    }
+    agent.expect_quiet();
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": updates}}));
+    daemon.wait_journal("old", "resources/unsubscribe");
+    until("it is given up", || (!listens_for(&daemon, "new", "new://1")).then_some(()));
+    change_tools(&daemon, Era::Legacy, "fresh");
+    agent.expect_told(&tools, TOOLS);
+    agent.expect_quiet();
+    agent.hang_up();
+}
+
+#[test]
+fn a_legacy_agent_subscribes_to_a_resource_of_a_modern_server() {
+    let daemon = both();
+    let mut agent = Agent::ready(&daemon);
+    result(&agent.request("resources/subscribe", &json!({"uri": "new://1"})));
+    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    touch(&daemon, Era::Modern, &["new://2", "new://1"]);
+    let told = agent.expect_notification(UPDATED);
+    assert_eq!((&told["params"]["uri"], &told["params"]["_meta"]), (&json!("new://1"), &Value::Null), "{told}");
+    result(&agent.request("resources/unsubscribe", &json!({"uri": "new://1"})));
+    until("it is given up", || (!listens_for(&daemon, "new", "new://1")).then_some(()));
+    touch(&daemon, Era::Modern, &["new://1"]);
+    agent.expect_quiet();
+}
+
+#[test]
+fn many_listeners_are_one_subscription_at_the_server() {
+    let daemon = both();
+    until("mcpd itself listens", || (open(&daemon, "new").len() == 1).then_some(()));
+    let mut agents: Vec<_> = (0..20).map(|_| modern(&daemon)).collect();
+    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]});
+    let ids: Vec<_> = agents.iter_mut().map(|agent| agent.listen(&wanted).0).collect();
+    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    let with_uri = |message: &&Value| message.to_string().contains("new://1");
+    assert_eq!(open(&daemon, "new").iter().filter(with_uri).count(), 1, "{:?}", open(&daemon, "new"));
+    assert!(open(&daemon, "new").len() <= 2, "{:?}", open(&daemon, "new"));
+    touch(&daemon, Era::Modern, &["new://1"]);
+    change_tools(&daemon, Era::Modern, "fresh");
+    for (agent, id) in agents.iter_mut().zip(&ids) {
+        assert_eq!(agent.expect_told(id, UPDATED)["uri"], "new://1");
+        agent.expect_told(id, TOOLS);
+        agent.expect_quiet();
+    }
+    agents.into_iter().for_each(Agent::hang_up);
+    until("nobody is left who wants it", || (!listens_for(&daemon, "new", "new://1")).then_some(()));
+}
+
+#[test]
+fn a_listener_hears_of_changes_after_the_server_was_started_again() {
+    let daemon = both();
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
+    for server in Era::BOTH {
+        let crash = modern(&daemon).call(&server.tool("die"), &json!({"how": "kill"}));
+        assert_eq!(code(&crash), -31001);
+        daemon.wait_row(server.name(), "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    }
+    until("it is subscribed to again", || listens_for(&daemon, "new", "new://1").then_some(()));
+    until("there, too", || {
+        let asked = daemon.journal("old").iter().filter(|line| line.contains("resources/subscribe")).count();
+        (asked == 2).then_some(())
+    });
+    for server in Era::BOTH {
+        touch(&daemon, server, &[&server.uri()]);
+        assert_eq!(agent.expect_told(&id, UPDATED)["uri"], server.uri());
+    }
+    agent.expect_quiet();
+    agent.hang_up();
+}
+
+#[test]
+fn a_subscription_that_the_server_ends_is_made_again() {
+    let daemon = both();
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
+    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    for (round, how) in ["result", "cancelled"].into_iter().enumerate() {
+        let before = daemon.journal("new").iter().filter(|line| line.contains("subscriptions/listen")).count();
+        arguments(&modern(&daemon).call("new__end_listening", &json!({"how": how})));
+        until("it is asked for again", || {
+            let asked = daemon.journal("new").iter().filter(|line| line.contains("subscriptions/listen")).count();
+            (asked > before).then_some(())
+        });
+        change_tools(&daemon, Era::Modern, &format!("fresh{round}"));
+        until("it is told", || agent.tools().contains(&format!("new__fresh{round}")).then_some(()));
+        agent.expect_told(&id, TOOLS);
+    }
+    agent.hang_up();
+}
+
+#[test]
+fn a_server_that_cannot_be_listened_to_harms_nobody() {
+    let place = Place::new();
+    let deaf = full(&place, Era::Modern).flags("--no-listening");
+    let daemon = Setup::with(full(&place, Era::Legacy)).server(deaf).start_in(&place);
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
+    arguments(&agent.call("new__echo", &json!({})));
+    change_tools(&daemon, Era::Legacy, "fresh");
+    agent.expect_told(&id, TOOLS);
+    agent.expect_quiet();
+    assert_eq!(daemon.row("new")["restarts"], 0);
+    agent.hang_up();
+}
+
+#[test]
+fn a_subscription_ends_with_an_answer_when_the_daemon_stops() {
+    let daemon = both();
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"toolsListChanged": true}));
+    drop(daemon);
+    let answer = agent.answer(&id);
+    assert_eq!((&result(&answer)["resultType"], &result(&answer)["_meta"][SUBSCRIPTION]), (&json!("complete"), &id));
+    agent.expect_end();
+    agent.hang_up();
+}
+
+#[test]
+fn a_filter_that_is_none_is_refused() {
+    let daemon = Setup::with(Server::named("s")).start();
+    let mut agent = modern(&daemon);
+    for wrong in [json!({}), json!({"notifications": 7}), json!({"notifications": {"resourceSubscriptions": [7]}})] {
+        let refused = agent.request("subscriptions/listen", &wrong);
+        assert_eq!(code(&refused), -32602, "{wrong}");
+    }
+    agent.expect_quiet();
+}
+
+#[test]
+fn what_is_denied_cannot_be_listened_to() {
+    let place = Place::new();
+    let hidden = |era: Era| full(&place, era).line(format!("resources = {{ deny = [\"{}\"] }}", era.uri()));
+    let daemon = Setup::with(hidden(Era::Legacy)).server(hidden(Era::Modern)).start_in(&place);
+    let mut agent = modern(&daemon);
+    let (_, granted) = agent.listen(&json!({"resourceSubscriptions": ["old://1", "new://1", "nowhere://1"]}));
+    assert!(granted["resourceSubscriptions"].as_array().is_none_or(Vec::is_empty), "{granted}");
+    for server in Era::BOTH {
+        touch(&daemon, server, &[&server.uri()]);
+        assert!(
+            !daemon.journal(server.name()).iter().any(|line| {
+                line.contains(&server.uri()) && (line.contains("subscribe") || line.contains("listen"))
+            })
+        );
+    }
+    agent.expect_quiet();
+    agent.hang_up();
+}
+
+#[test]
+fn an_agent_that_has_finished_writing_is_told_what_is_due_and_hears_no_more() {
+    let daemon = both();
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"toolsListChanged": true}));
+    agent.shut_down_writing();
+    assert_eq!(result(&agent.answer(&id))["_meta"][SUBSCRIPTION], id);
+    agent.expect_end();
+}

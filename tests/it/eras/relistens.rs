@@ -1,0 +1,111 @@
+//! Who listens goes on being told what it may know when servers, policies and its neighbours are others.
+
+use serde_json::{Value, json};
+
+use super::listens::{UPDATED, listens_for, modern, touch};
+use super::{both, full};
+use crate::reloads::text;
+use crate::replaces_servers::reload;
+use crate::support::{Agent, Daemon, Era, Place, Setup, arguments, code, result, until};
+
+/// A daemon with a server of each era, whose configuration can be another with [`reload`].
+fn changing() -> Daemon {
+    let place = Place::new();
+    let servers = Era::BOTH.map(|era| full(&place, era));
+    let file = place.write("changing.toml", text(&servers, &place));
+    Setup::new().config(file).start_in(&place)
+}
+
+#[test]
+fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
+    let daemon = changing();
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
+    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    let asked = |count: usize| {
+        let lines = daemon.journal("old").into_iter().filter(|line| line.contains("resources/subscribe"));
+        (lines.count() == count).then_some(())
+    };
+    until("there, too", || asked(1));
+    reload(&daemon, &Era::BOTH.map(|era| full(daemon.place(), era).env("CHANGED", "1"))).expect_code(0);
+    until("the next one is asked", || asked(2));
+    let listens = || daemon.journal("new").iter().filter(|line| line.contains("\"new://1\"")).count();
+    until("the other next one is", || (listens() >= 2).then_some(()));
+    for server in Era::BOTH {
+        touch(&daemon, server, &[&server.uri()]);
+        assert_eq!(agent.expect_told(&id, UPDATED)["uri"], server.uri());
+    }
+    agent.expect_quiet();
+    agent.hang_up();
+}
+
+#[test]
+fn what_comes_to_be_denied_while_it_is_listened_to_is_told_no_more() {
+    let daemon = changing();
+    let mut agent = modern(&daemon);
+    let (updates, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "new://2"]}));
+    let (lists, _) = agent.listen(&json!({"resourcesListChanged": true}));
+    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    let denying = full(daemon.place(), Era::Modern).line("resources = { deny = [\"new://1\"] }");
+    reload(&daemon, &[full(daemon.place(), Era::Legacy), denying]).expect_code(0);
+    agent.expect_told(&lists, "notifications/resources/list_changed");
+    touch(&daemon, Era::Modern, &["new://1", "new://2"]);
+    assert_eq!(agent.expect_told(&updates, UPDATED)["uri"], "new://2");
+    agent.expect_quiet();
+    agent.hang_up();
+}
+
+#[test]
+fn a_legacy_agent_cannot_subscribe_where_the_server_cannot_be_listened_to() {
+    let place = Place::new();
+    let daemon = Setup::with(full(&place, Era::Modern).flags("--no-listening")).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for _ in 0..2 {
+        let refused = agent.request("resources/subscribe", &json!({"uri": "new://1"}));
+        assert!(refused["error"].is_object(), "{refused}");
+    }
+    arguments(&agent.call("new__echo", &json!({})));
+}
+
+#[test]
+fn agents_of_both_eras_share_what_a_server_is_asked_for() {
+    let daemon = both();
+    let mut listener = modern(&daemon);
+    let mut subscriber = Agent::ready(&daemon);
+    for server in Era::BOTH {
+        let uri = server.uri();
+        let (id, _) = listener.listen(&json!({"resourceSubscriptions": [uri]}));
+        result(&subscriber.request("resources/subscribe", &json!({"uri": uri})));
+        until("it is subscribed to", || match server {
+            Era::Legacy => daemon.journal("old").iter().any(|line| line.contains("resources/subscribe")).then_some(()),
+            Era::Modern => listens_for(&daemon, "new", "new://1").then_some(()),
+        });
+        touch(&daemon, server, &[&uri]);
+        assert_eq!(listener.expect_told(&id, UPDATED)["uri"], uri);
+        assert_eq!(subscriber.expect_notification(UPDATED)["params"]["_meta"], Value::Null);
+        listener.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        listener.expect_quiet();
+        touch(&daemon, server, &[&uri]);
+        subscriber.expect_notification(UPDATED);
+        subscriber.expect_quiet();
+        listener.expect_quiet();
+    }
+    assert_eq!(daemon.journal("old").iter().filter(|line| line.contains("resources/subscribe")).count(), 1);
+    assert!(!daemon.journal("old").iter().any(|line| line.contains("resources/unsubscribe")));
+}
+
+#[test]
+fn an_agent_listens_to_a_bounded_number_of_resources() {
+    let daemon = both();
+    let mut agent = modern(&daemon);
+    let uris = |from: usize| (from..from + 600).map(|n| format!("new://{n}")).collect::<Vec<_>>();
+    let (id, granted) = agent.listen(&json!({"resourceSubscriptions": uris(0)}));
+    assert_eq!(granted["resourceSubscriptions"].as_array().map(Vec::len), Some(600));
+    let refused =
+        agent.request("subscriptions/listen", &json!({"notifications": {"resourceSubscriptions": uris(600)}}));
+    assert_eq!((code(&refused), &refused["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    let (_, granted) = agent.listen(&json!({"resourceSubscriptions": uris(600)}));
+    assert_eq!(granted["resourceSubscriptions"].as_array().map(Vec::len), Some(600));
+    agent.hang_up();
+}

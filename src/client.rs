@@ -28,6 +28,7 @@ use serde_json::value::RawValue;
 
 use crate::catalog::Item;
 use crate::config::{CallLimit, ServerConfig, Settings};
+use crate::era::{self, Era};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::kind::Kind;
 use crate::policy::Policy;
@@ -201,14 +202,16 @@ impl Client {
         call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool)).await
     }
 
-    /// How long the server takes to answer `ping` (MCP 2025-11-25, `basic/utilities/ping`).
+    /// How long the server takes to answer `ping` (MCP 2025-11-25, `basic/utilities/ping`), or `server/discover` where there is no
+    /// `ping` (MCP 2026-07-28).
     ///
     /// # Errors
     /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::Refused`].
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         self.ready()?;
+        let era = self.handle().published().protocol.map_or(Era::Legacy, era::of);
         let start = Instant::now();
-        request(self.handle(), "ping", &serde_json::json!({}), self.settings.request_limit()).await?;
+        request(self.handle(), era.greeting(), &serde_json::json!({}), self.settings.request_limit()).await?;
         Ok(start.elapsed())
     }
 

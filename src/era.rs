@@ -29,6 +29,17 @@ pub enum Era {
     Modern,
 }
 
+impl Era {
+    /// The request that every server of this era answers, whatever it offers.
+    #[must_use]
+    pub fn greeting(self) -> &'static str {
+        match self {
+            Self::Legacy => "ping",
+            Self::Modern => "server/discover",
+        }
+    }
+}
+
 /// The version of the modern era.
 pub const MODERN: &str = "2026-07-28";
 

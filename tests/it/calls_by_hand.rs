@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, MCPD, Place, Ran, Server, Setup, Terminal, run, signal, wait_exit};
+use crate::support::{Daemon, Era, MCPD, Place, Ran, Server, Setup, Terminal, run, signal, wait_exit};
 
 /// A server whose `echo` takes what its schema says, and which never hears of `secret`.
 fn daemon() -> Daemon {
@@ -168,6 +168,24 @@ fn progress_is_shown_on_a_terminal_and_nothing_of_it_stays() {
     terminal.wait("a__progress: 33 % · reading");
     let screen = terminal.wait_for("the call ends", |screen| screen.trim_end().ends_with("1\n$"));
     assert!(!screen.contains("reading ·"), "{screen}");
+}
+
+#[test]
+fn a_server_without_a_handshake_is_called_like_any_other() {
+    let daemon = Setup::with(Era::Modern.server("a")).start();
+    let said = daemon.client(&["call", "a__echo", "a:=1", "--json"]).expect_code(0).json();
+    assert_eq!(said["structuredContent"]["params"]["arguments"], json!({ "a": 1 }));
+    assert!(
+        said["resultType"].is_null() && daemon.client(&["tools", "a"]).expect_code(0).stdout.contains("a__echo"),
+        "{said}"
+    );
+    let failed = daemon.client(&["call", "a__fail", "code:=-5", "message:=\"broken\""]).expect_code(1);
+    assert_eq!(failed.stderr, "mcpd: broken\n");
+    let form = json!({ "method": "elicitation/create", "params": { "message": "who?", "requestedSchema": {} } });
+    let rounds = format!("rounds:={}", json!([{ "inputs": { "who": form }, "unchecked": true }]));
+    let asked = daemon.client(&["call", "a__need_input", &rounds]).expect_code(1);
+    assert!(asked.stdout.is_empty() && asked.stderr.contains("server `a` wanted to know more"), "{asked}");
+    assert!(asked.stderr.contains("elicitation"), "{asked}");
 }
 
 #[test]

@@ -4,7 +4,6 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{Effect, Instance, Owner};
-use crate::era::Era;
 
 /// Who wants to know now how a server is. One question is out for all of them: a server that does not answer is not
 /// sent more and more.
@@ -28,7 +27,7 @@ impl Instance {
     /// Asks how it is; a ping that is unanswered still is not waited for any more.
     pub(in crate::server) fn ping(&mut self) {
         self.pending.remove_where(|owner| matches!(owner, Owner::Ping));
-        self.ask(self.greeting(), json!({}), Owner::Ping);
+        self.ask(self.era().greeting(), json!({}), Owner::Ping);
     }
 
     /// Asks how it is, for one who wants to know now.
@@ -37,15 +36,7 @@ impl Instance {
         self.askers.all.retain(|asker| !asker.is_closed());
         self.askers.all.push(asker);
         if !std::mem::replace(&mut self.askers.is_asked, true) {
-            self.ask(self.greeting(), json!({}), Owner::Check);
-        }
-    }
-
-    /// What every server answers. In the modern era there is no `ping`.
-    fn greeting(&self) -> &'static str {
-        match self.era() {
-            Era::Legacy => "ping",
-            Era::Modern => "server/discover",
+            self.ask(self.era().greeting(), json!({}), Owner::Check);
         }
     }
 

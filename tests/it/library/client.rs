@@ -51,6 +51,34 @@ fn a_server_that_a_program_owns_is_told_that_nobody_can_be_asked() {
 }
 
 #[test]
+fn a_server_without_a_handshake_is_used_like_any_other() {
+    let owned = Owned::new();
+    run(async {
+        let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), Guard::Program(MCPD.into()));
+        client.initialize().await.expect("initialized");
+        assert!(client.list_tools().await.expect("listed").iter().any(|tool| &*tool.key == "echo"));
+        client.ping().await.expect("an answer");
+        let result = client.call_tool("echo", &json!({"z": 1})).await.expect("echoed");
+        let result: Value = serde_json::from_slice(result.raw()).expect("JSON");
+        assert_eq!(
+            (&result["structuredContent"]["params"]["arguments"], &result["resultType"]),
+            (&json!({"z": 1}), &Value::Null)
+        );
+        let failed = client.call_tool("fail", &json!({"code": -5, "message": "no"})).await;
+        assert!(matches!(failed, Err(ClientError::Refused { ref error, .. }) if error.code == -5), "{failed:?}");
+        let form = json!({"method": "elicitation/create", "params": {"message": "who?", "requestedSchema": {}}});
+        let round = |unchecked| json!({"rounds": [{"inputs": {"who": form}, "unchecked": unchecked}]});
+        let asked = client.call_tool("need_input", &round(true)).await;
+        let Err(ClientError::Refused { error, .. }) = asked else { panic!("{asked:?}") };
+        assert!(error.message.contains("`s` wanted to know more"), "{error:?}");
+        let refused = client.call_tool("need_input", &round(false)).await;
+        assert!(matches!(refused, Err(ClientError::Refused { ref error, .. }) if error.code == -32021), "{refused:?}");
+        client.close().await;
+    });
+    assert!(!owned.journal().contains("initialize"), "{}", owned.journal());
+}
+
+#[test]
 fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
     let owned = Owned::new();
     let deny = Policy::new(None, &[pattern("di*").expect("a glob")]).expect("a policy");

@@ -29,6 +29,8 @@ struct Listen {
     /// Raw.
     id: Bytes,
     line: Bytes,
+    /// What was acknowledged, raw.
+    granted: Option<Bytes>,
     stage: Stage,
 }
 
@@ -60,6 +62,8 @@ pub(super) enum Heard {
     First,
     /// It knows: all that is new is what it may have missed, which these lines say.
     Again(Vec<Bytes>),
+    /// The same, of something else than before, which is news.
+    Differently(Vec<Bytes>),
 }
 
 impl Listens {
@@ -71,7 +75,7 @@ impl Listens {
 
     /// The request `line` with this raw id was queued for the daemon.
     pub(super) fn push(&mut self, id: Bytes, line: &Bytes, waited_since: Option<Instant>) {
-        self.0.push(Listen { id, line: own(line), stage: Stage::Asked(waited_since) });
+        self.0.push(Listen { id, line: own(line), granted: None, stage: Stage::Asked(waited_since) });
     }
 
     /// The daemon acknowledges one, with these params.
@@ -80,9 +84,14 @@ impl Listens {
         let Some([Some(meta), granted]) = told else { return Heard::First };
         let Ok([Some(id)]) = members(&meta, [meta::SUBSCRIPTION]) else { return Heard::First };
         let Some(listen) = self.0.iter_mut().find(|listen| listen.id == id) else { return Heard::First };
-        match std::mem::replace(&mut listen.stage, Stage::Open) {
-            Stage::Lapsed => Heard::Again(granted.map_or_else(Vec::new, |granted| missed(&granted, &id))),
-            _ => Heard::First,
+        let granted = granted.as_ref().map(own);
+        let is_lapsed = matches!(std::mem::replace(&mut listen.stage, Stage::Open), Stage::Lapsed);
+        let before = std::mem::replace(&mut listen.granted, granted.clone());
+        let missed = || granted.as_ref().map_or_else(Vec::new, |granted| missed(granted, &id));
+        match (is_lapsed, before == granted) {
+            (false, _) => Heard::First,
+            (true, true) => Heard::Again(missed()),
+            (true, false) => Heard::Differently(missed()),
         }
     }
 
@@ -106,11 +115,11 @@ impl Listens {
     /// The daemon has gone: what is to be asked as if for the first time. The rest is kept until there is another one.
     pub(super) fn lapse(&mut self) -> Vec<Unheard> {
         let mut unheard = Vec::new();
-        for Listen { id, line, stage } in std::mem::take(&mut self.0) {
+        for Listen { id, line, granted, stage } in std::mem::take(&mut self.0) {
             match stage {
                 Stage::Asked(waited_since) => unheard.push(Unheard { id, line, waited_since }),
                 Stage::Open | Stage::Lapsed | Stage::Ended { .. } => {
-                    self.0.push(Listen { id, line, stage: Stage::Lapsed });
+                    self.0.push(Listen { id, line, granted, stage: Stage::Lapsed });
                 }
             }
         }
@@ -194,11 +203,11 @@ mod tests {
         listens
     }
 
-    /// The same, which the agent knows of and the daemon does not any more.
-    fn lapsed(ids: &[&str]) -> Listens {
+    /// The same, of which the agent was told this and the daemon knows nothing any more.
+    fn lapsed(ids: &[&str], granted: &str) -> Listens {
         let mut listens = listens(ids);
         for id in ids {
-            assert_eq!(listens.acknowledged(Some(&params(id, "{}"))), Heard::First, "{id}");
+            assert_eq!(listens.acknowledged(Some(&params(id, granted))), Heard::First, "{id}");
         }
         assert_eq!(listens.lapse().len(), 0);
         listens
@@ -235,20 +244,23 @@ mod tests {
                 ],
             ),
         ] {
-            let mut listens = lapsed(&["\"a\""]);
-            let expected = expected.into_iter().map(Bytes::from).collect();
-            assert_eq!(listens.acknowledged(Some(&params("\"a\"", granted))), Heard::Again(expected), "{granted}");
+            let mut listens = lapsed(&["\"a\""], granted);
+            let expected: Vec<_> = expected.into_iter().map(Bytes::from).collect();
+            let again = listens.acknowledged(Some(&params("\"a\"", granted)));
+            assert_eq!(again, Heard::Again(expected.clone()), "{granted}");
+            let other = lapsed(&["\"a\""], "[]").acknowledged(Some(&params("\"a\"", granted)));
+            assert_eq!(other, Heard::Differently(expected), "{granted}");
             assert_eq!(listens.acknowledged(Some(&params("\"a\"", granted))), Heard::First, "it is open");
             assert_eq!(listens.lapsed().count(), 0);
         }
-        assert_eq!(lapsed(&["1"]).acknowledged(Some(&params("2", "{}"))), Heard::First);
-        assert_eq!(lapsed(&["1"]).acknowledged(None), Heard::First);
+        assert_eq!(lapsed(&["1"], "{}").acknowledged(Some(&params("2", "{}"))), Heard::First);
+        assert_eq!(lapsed(&["1"], "{}").acknowledged(None), Heard::First);
     }
 
     #[test]
     fn an_end_is_news_only_if_the_daemon_stays() {
         let (now, end) = (Instant::now(), bytes("end\n"));
-        let mut listens = lapsed(&["1", "2", "3"]);
+        let mut listens = lapsed(&["1", "2", "3"], "{}");
         for id in ["1", "2"] {
             assert!(!listens.answered(&bytes(id), false, &end, now));
         }

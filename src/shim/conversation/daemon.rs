@@ -45,9 +45,9 @@ impl Conversation {
                 return;
             }
             Incoming::Message { message: Message::Notification { method, params }, .. }
-                if method[..] == *ACKNOWLEDGED && self.is_heard(params.as_ref()) =>
+                if method[..] == *ACKNOWLEDGED =>
             {
-                return;
+                return self.acknowledged(line.clone(), params.as_ref());
             }
             Incoming::Batch(members) => members.iter().for_each(|member| self.heed_daemon(member)),
             single => self.heed_daemon(single),

@@ -38,13 +38,16 @@ impl Conversation {
         }
     }
 
-    /// Whether the agent has heard this acknowledgement before. Then it is told what it may have missed instead.
-    pub(super) fn is_heard(&mut self, params: Option<&Bytes>) -> bool {
-        let Heard::Again(missed) = self.listens.acknowledged(params) else { return false };
-        for line in missed {
+    /// Tells the agent of the acknowledgement `line`; of one that it has heard before, what it may have missed instead.
+    pub(super) fn acknowledged(&mut self, line: Bytes, params: Option<&Bytes>) {
+        let (line, missed) = match self.listens.acknowledged(params) {
+            Heard::First => (Some(line), Vec::new()),
+            Heard::Again(missed) => (None, missed),
+            Heard::Differently(missed) => (Some(line), missed),
+        };
+        for line in line.into_iter().chain(missed) {
             self.to_agent.push(line);
         }
-        true
     }
 
     /// Whether this answer ends what may go on with the next daemon. Then it is kept back: the daemon that says so most

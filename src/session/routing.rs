@@ -74,7 +74,8 @@ impl Session {
             }
             Era::Modern => {
                 let view = self.profile_view.borrow().clone();
-                let settled = view.settled;
+                // What a server offers that is started for a directory is known when the first such instance has listed.
+                let settled = view.settled && self.attachments.have_listed();
                 (view, settled)
             }
         }

@@ -1,6 +1,7 @@
 //! An agent behind `mcpd connect` goes on with the next daemon, whatever has become of the one before.
 
 mod crowd;
+mod eras;
 mod modern;
 mod stand_ins;
 mod streams;

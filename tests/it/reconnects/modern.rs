@@ -61,6 +61,7 @@ fn end(mut shim: Shim, mut peer: Agent) {
     shim.expect_end();
 }
 
+/// Case E11.
 #[test]
 fn an_agent_that_listens_is_told_what_it_may_have_missed_and_is_acknowledged_once() {
     let place = Place::new();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, result, until};
+use crate::support::{Agent, Daemon, Era, MCPD, Place, Server, Setup, result, until};
 
 const CANARY: &str = "canary-51c0";
 
@@ -78,18 +78,29 @@ fn json_lines_are_json_and_keep_the_fields_of_a_call() {
 
 #[test]
 fn a_call_is_logged_with_the_trace_that_its_agent_makes_it_in() {
-    let daemon = Setup::with(Server::named("a")).option("--log=debug").option("--log-format=json").start();
-    let mut agent = Agent::ready(&daemon);
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const SPAN: &str = "00f067aa0ba902b7";
+    let servers = Era::BOTH.map(|era| era.server(&format!("{era:?}")));
+    let setup = servers.into_iter().fold(Setup::new(), Setup::server);
+    let daemon = setup.option("--log=debug").option("--log-format=json").start();
     let traced = |parent: &str| json!({"traceparent": parent, "tracestate": "v=1", "baggage": "user=7"});
-    for meta in [traced("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"), traced("none"), json!({})] {
-        let answer = agent.request("tools/call", &json!({"name": "a__echo", "arguments": {}, "_meta": meta}));
-        assert_eq!(result(&answer)["structuredContent"]["params"]["_meta"], meta);
+    let told = (json!(TRACE), json!(SPAN));
+    for (speaks, server) in Era::pairs() {
+        let before = ends(&daemon).len();
+        let mut agent = speaks.agent(&daemon, &json!({}));
+        for meta in [traced(&format!("00-{TRACE}-{SPAN}-01")), traced("none"), json!({"x/y": 1})] {
+            let params = json!({"name": format!("{server:?}__echo"), "arguments": {}, "_meta": meta});
+            let answer = agent.request("tools/call", &params);
+            let heard = &result(&answer)["structuredContent"]["params"]["_meta"];
+            let kept = meta.as_object().expect("an object").iter().all(|(key, value)| heard[key] == *value);
+            assert!(kept, "{speaks:?} {server:?}: {heard}");
+        }
+        let lines = until("all calls are logged", || Some(ends(&daemon)).filter(|lines| lines.len() == before + 3));
+        let lines = lines[before..].iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let found: Vec<_> =
+            lines.map(|line| (line["span"]["trace_id"].clone(), line["span"]["parent_id"].clone())).collect();
+        assert_eq!(found, [told.clone(), Default::default(), Default::default()], "{speaks:?} {server:?}");
     }
-    let lines = until("all calls are logged", || Some(ends(&daemon)).filter(|lines| lines.len() == 3));
-    let spans = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["span"].clone());
-    let found: Vec<_> = spans.map(|span| (span["trace_id"].clone(), span["parent_id"].clone())).collect();
-    let told = (json!("0af7651916cd43dd8448eb211c80319c"), json!("00f067aa0ba902b7"));
-    assert_eq!(found, [told, Default::default(), Default::default()]);
 }
 
 #[test]

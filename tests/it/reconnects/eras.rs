@@ -2,17 +2,24 @@
 
 use std::rc::Rc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outcome;
-use crate::support::{Daemon, Era, Place, Setup, Shim, arguments, result, until};
+use crate::support::{Agent, Daemon, Era, Place, Setup, Shim, arguments, result, until};
+
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+const UPDATED: &str = "notifications/resources/updated";
 
 /// How a daemon may end.
 const ENDS: [fn(&mut Daemon); 2] = [Daemon::kill9, |daemon| assert!(daemon.term().success())];
 
-/// A server of each era, `old` and `new`.
+/// A server of each era, `old` and `new`, with a resource.
 fn start(place: &Rc<Place>) -> Daemon {
-    Setup::with(Era::Legacy.server("old")).server(Era::Modern.server("new")).start_in(place)
+    let server = |era: Era, name: &str| {
+        let shelf = json!({"resources": [{"uri": format!("{name}://1"), "name": "one"}]});
+        era.server(name).arg("--library").arg(place.write(&format!("{name}.json"), shelf.to_string()))
+    };
+    Setup::with(server(Era::Legacy, "old")).server(server(Era::Modern, "new")).start_in(place)
 }
 
 /// A shim whose agent is never introduced.
@@ -20,6 +27,20 @@ fn modern(place: &Place) -> Shim {
     let mut shim = Shim::start(place, &[]);
     shim.speak_modern(&json!({}));
     shim
+}
+
+/// Listens for this; gives the subscription, and what of it was granted.
+fn listen(shim: &mut Shim, wanted: &Value) -> (Value, Value) {
+    let id = shim.ask("subscriptions/listen", &json!({"notifications": wanted}));
+    let granted = told(shim, &id, "notifications/subscriptions/acknowledged")["notifications"].clone();
+    (id, granted)
+}
+
+/// Waits for this notification of the subscription; its params.
+fn told(shim: &mut Shim, id: &Value, method: &str) -> Value {
+    let told = shim.expect_notification(method);
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], *id, "{told}");
+    told["params"].clone()
 }
 
 /// The next daemon, for who has lost one in this way.
@@ -30,6 +51,42 @@ fn restart(place: &Rc<Place>, mut daemon: Daemon, end: fn(&mut Daemon), shim: &S
     until("the shim has noticed", || (told(&shim.log()) > before).then_some(()));
     drop(daemon);
     start(place)
+}
+
+/// Case E11.
+#[test]
+fn what_a_modern_agent_listens_to_goes_on_with_the_next_daemon() {
+    let place = Place::new();
+    let mut daemon = start(&place);
+    let mut shim = modern(&place);
+    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["old://1", "new://1"]});
+    let (id, granted) = listen(&mut shim, &wanted);
+    assert_eq!(granted, wanted);
+    for (round, end) in ENDS.into_iter().enumerate() {
+        daemon = restart(&place, daemon, end, &shim);
+        // It may have missed anything.
+        told(&mut shim, &id, TOOLS_CHANGED);
+        for uri in ["old://1", "new://1"] {
+            assert_eq!(told(&mut shim, &id, UPDATED)["uri"], uri);
+        }
+        for server in ["old", "new"] {
+            let tool = format!("fresh{round}");
+            let mut other = Agent::ready(&daemon);
+            arguments(&other.call(&format!("{server}__mutate_tools"), &json!({"add": [tool]})));
+            other.hang_up();
+            until("it is told", || shim.tools().contains(&format!("{server}__{tool}")).then_some(()));
+            told(&mut shim, &id, TOOLS_CHANGED);
+        }
+        let mut other = Agent::ready(&daemon);
+        arguments(&other.call("new__touch", &json!({"uris": ["new://1"]})));
+        assert_eq!(told(&mut shim, &id, UPDATED)["uri"], "new://1");
+        shim.expect_quiet();
+    }
+    assert_eq!(daemon.status()["agents"][0]["client"], "test-agent 7");
+    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    let daemon = restart(&place, daemon, Daemon::kill9, &shim);
+    shim.expect_quiet();
+    drop(daemon);
 }
 
 /// Case E11.
@@ -59,21 +116,30 @@ fn an_agent_of_both_eras_goes_on_in_both() {
     let place = Place::new();
     let mut daemon = start(&place);
     let mut shim = modern(&place);
-    let found = shim.request("server/discover", &json!({}));
-    assert!(result(&found)["supportedVersions"].to_string().contains("2026-07-28"), "{found}");
+    assert!(
+        result(&shim.request("server/discover", &json!({})))["supportedVersions"].to_string().contains("2026-07-28")
+    );
     shim.speak_legacy();
     result(&shim.initialize("2025-06-18"));
     shim.tools();
+    shim.speak_modern(&json!({}));
+    let (id, _) = listen(&mut shim, &json!({"toolsListChanged": true}));
     for end in ENDS {
         daemon = restart(&place, daemon, end, &shim);
-        shim.expect_notification("notifications/tools/list_changed");
+        let mut told: Vec<Value> = [(); 2].map(|()| shim.next()).into();
+        told.sort_by_key(|told| told["params"].is_null());
+        assert!(told.iter().all(|told| told["method"] == TOOLS_CHANGED), "{told:?}");
+        assert_eq!(
+            (&told[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], &told[1]["params"]),
+            (&id, &Value::Null)
+        );
         for server in ["old", "new"] {
-            let answer = shim.call(&format!("{server}__echo"), &json!({}));
-            assert!(result(&answer)["resultType"].is_null(), "{answer}");
-            shim.speak_modern(&json!({}));
             let answer = shim.call(&format!("{server}__echo"), &json!({}));
             assert_eq!(result(&answer)["resultType"], "complete");
             shim.speak_legacy();
+            let answer = shim.call(&format!("{server}__echo"), &json!({}));
+            assert!(result(&answer)["resultType"].is_null(), "{answer}");
+            shim.speak_modern(&json!({}));
         }
         let agents = daemon.status()["agents"].clone();
         assert_eq!((&agents[0]["client"], &agents[0]["protocol"]), (&json!("test-agent 7"), &json!("2025-06-18")));

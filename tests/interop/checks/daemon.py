@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,7 +86,9 @@ class Daemon:
         self._process.wait()
         for process in self.left():
             if process.is_running():
-                os.kill(process.pid, signal.SIGKILL)
+                # It may have ended meanwhile.
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
         shutil.rmtree(self._directory)
 
     def door(self, profile):

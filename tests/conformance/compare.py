@@ -1,8 +1,8 @@
 """Runs the conformance suite for servers of both eras against the fixture, without mcpd and through it, and compares.
 
 Without mcpd, all passes that is scored. Through it, whatever way the server is shared, a scenario that passing.txt lists
-passes the same checks; of each other one it is said how it differs, or that it could be listed. So it is where the fixture
-speaks the other era, but for the checks that crossed-cannot.txt has with the reason.
+passes the same checks, but for those that cannot.txt has for that way with the reason; of each other one it is said how it
+differs, or that it could be listed. So it is where the fixture speaks the other era.
 """
 
 import argparse
@@ -24,6 +24,8 @@ BRIDGES = {"legacy": SessionBridge, "modern": StatelessBridge}
 SETTINGS = '[daemon]\nnaming = "{tool}"\n'
 # What the scenarios are called in which the fixture asks something.
 ASKING = "input-required-result"
+# As cannot.txt calls the ways by mcpd.
+SHARED, SESSION, CROSSED = KINDS = ("shared", "session", "crossed")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def directly(edition):
 def ways(edition):
     """All of them, the direct one first."""
     crossed = next(era for era in BRIDGES if era != edition.era)
-    return [directly(edition), Way(edition.era, "shared"), Way(edition.era, "session"), Way(crossed, "shared")]
+    return [directly(edition), Way(edition.era, SHARED), Way(edition.era, SESSION), Way(crossed, SHARED)]
 
 
 def run(suite, edition, way, mcpd, scenario=None):
@@ -79,11 +81,11 @@ class Comparison:
             alone = [(one, name) for one in asking for name in self._clean(one[0]) if ASKING in name]
             list(pool.map(lambda play: self._run_alone(*play), alone))
 
-    def found(self, is_crossed):
+    def found(self, kind):
         """For each scenario that finds no fault directly: where it ends worse by mcpd, with the checks and why."""
         found = {}
         for edition, way in self._results:
-            if way.sharing and crosses(edition, way) == is_crossed:
+            if kind_of(edition, way) == kind:
                 for name, worse in self._worse((edition, way)):
                     where = found.setdefault(f"{edition.revision}/{name}", {})
                     if worse:
@@ -111,8 +113,9 @@ class Comparison:
         self._results[one].scenarios[name] = result.scenarios.get(name, NOT_RUN)
 
 
-def crosses(edition, way):
-    return way.era != edition.era
+def kind_of(edition, way):
+    """One of the kinds; `None` for the direct way."""
+    return CROSSED if way.era != edition.era else way.sharing
 
 
 def leaves_questions(edition, way):
@@ -124,7 +127,7 @@ def without(found, cannot):
     """What is found, but for the checks that cannot pass; says which of those do."""
     met = {f"{name}/{check}" for name, where in found.items() for worse in where.values() for check in worse}
     for check in sorted(cannot - met):
-        print(f"new {check}: passes, so that crossed-cannot.txt need not have it")
+        print(f"new {check}: passes, so that cannot.txt need not have it")
     left = {}
     for name, where in found.items():
         for worse in where.values():
@@ -132,6 +135,11 @@ def without(found, cannot):
                 del worse[check]
         left[name] = {place: worse for place, worse in where.items() if worse}
     return left
+
+
+def listed_for(kind, cannot):
+    """The checks of one way in cannot.txt."""
+    return {line.removeprefix(f"{kind} ") for line in cannot if line.startswith(f"{kind} ")}
 
 
 def judge(passing, found):
@@ -161,15 +169,13 @@ def main():
     comparison = Comparison(Suite(arguments.installed), arguments.mcpd)
     comparison.run()
     passing = listed(HERE / "passing.txt")
-    cannot = {line.partition(": ")[0] for line in listed(HERE / "crossed-cannot.txt")}
+    cannot = {line.partition(": ")[0] for line in listed(HERE / "cannot.txt")}
     faults = comparison.faults()
     for edition, log in faults.items():
         print(f"FAIL {edition} finds fault with the fixture itself: {log}")
-    counts = [
-        (len(EDITIONS) - len(faults), len(faults)),
-        judge(passing, comparison.found(is_crossed=False)),
-        judge(passing, without(comparison.found(is_crossed=True), cannot)),
-    ]
+    counts = [(len(EDITIONS) - len(faults), len(faults))]
+    for kind in KINDS:
+        counts.append(judge(passing, without(comparison.found(kind), listed_for(kind, cannot))))
     passed, failed = map(sum, zip(*counts))
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)

@@ -71,17 +71,12 @@ def agents(installed):
     }
 
 
-def expected(server, known, agent):
-    """What an agent is to see of it."""
-    seen = dict(SEEN)
-    if server == "python-1":
-        # Its SDK declares no subscriptions.
-        seen = {**seen, "lists": [*filter("touch".__ne__, TOOLS)]}
-        del seen["updates"]
-    if agent.is_modern or known[server].is_modern:
-        # mcpd does not speak of them in the stateless era yet.
-        seen = {what: one for what, one in seen.items() if what not in ("changes", "updates")}
-    return seen
+def expected(server):
+    """What there is to see of it."""
+    if server != "python-1":
+        return SEEN
+    # Its SDK declares no subscriptions.
+    return {what: seen for what, seen in SEEN.items() if what != "updates"} | {"lists": [*filter("touch".__ne__, TOOLS)]}
 
 
 def look(mcpd, known, agent):
@@ -95,7 +90,7 @@ def look(mcpd, known, agent):
                 **agent.told,
                 "command": daemon.connecting(),
                 "servers": {name: f"{name}__" for name in known},
-                "checks": {name: list(expected(name, known, agent)) for name in known},
+                "checks": {name: list(expected(name)) for name in known},
             }
             command = [*agent.command, json.dumps(told)]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
@@ -113,7 +108,7 @@ def check(kept, name, agent, looked, known):
         assert was_modern == {name: server.is_modern for name, server in known.items()}, was_modern
     for server in known:
         with kept.check(f"square: {name} sees of a server on {server} what any agent sees of any"):
-            seen, wanted = saw[server], expected(server, known, agent)
+            seen, wanted = saw[server], expected(server)
             wrong = [what for what in wanted if seen.get(what) != wanted[what]]
             assert not wrong, "; ".join(f"{what}: {seen.get(what)} instead of {wanted[what]}" for what in wrong)
 

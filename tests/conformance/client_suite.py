@@ -1,7 +1,7 @@
-"""Runs the client scenarios of both versions of the conformance suite with mcpd as the client, and compares what passes
-with what has to.
+"""Runs the client scenarios of the conformance suite in both eras with mcpd as the client, and compares what passes with
+what has to.
 
-client-passing.txt lists the scenarios that pass in each version that has them; client-cannot.txt the others, with the
+client-passing.txt lists the scenarios that pass in each edition that has them; client-cannot.txt the others, with the
 reason. Each scenario is in one of the two.
 """
 
@@ -12,28 +12,28 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from suite import VERSIONS, Suite, listed, stop
+from suite import EDITIONS, Suite, listed, stop
 
 HERE = Path(__file__).parent
 
 
 def play_all(suite, mcpd):
-    """How each scenario ended, by name and version."""
+    """How each scenario ended, by name and edition."""
     command = shlex.join([sys.executable, "-B", str(HERE / "client.py"), str(mcpd)])
-    plays = [(name, version) for version in VERSIONS for name in suite.client_scenarios(version)]
+    plays = [(name, edition) for edition in EDITIONS for name in suite.client_scenarios(edition)]
     with ThreadPoolExecutor(2) as pool:
         outcomes = pool.map(lambda play: suite.play(*play, command), plays)
         return dict(zip(plays, outcomes))
 
 
 def failures(outcomes):
-    """For each scenario why it fails in which version; nothing if it passes in all that have it."""
+    """For each scenario why it fails in which edition; nothing if it passes in all that have it."""
     found = {}
-    for (name, version), outcome in outcomes.items():
+    for (name, edition), outcome in outcomes.items():
         where = found.setdefault(name, [])
         if outcome.failures or not outcome.passed:
             why = "; ".join(outcome.failures.values()) or "nothing was checked"
-            where.append(f"{version}: {why[:300]}")
+            where.append(f"{edition}: {why[:300]}")
     return found
 
 

@@ -9,23 +9,20 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# As installed.
-VERSIONS = ("0.1", "0.2")
-# A client is tested in the words of what counts in the initialize era, with scenarios that were written for a later one
-# included: what they check of a login holds in any.
-CLIENT_OPTIONS = {"0.1": [], "0.2": ["--spec-version", "2025-11-25", "--force"]}
 # For a whole run, in seconds.
 PATIENCE = 60
 
 
 @dataclass(frozen=True)
 class Edition:
-    """What a version of the suite has of a revision of the protocol, for servers that speak the era."""
+    """What a version of the suite, as installed, has of a revision of the protocol, which is of an era."""
 
     version: str
     revision: str
     era: str
+    # For a server, and for a client.
     options: tuple = ()
+    client_options: tuple = ()
 
     def only(self, scenario):
         """The options for one of its scenarios."""
@@ -35,10 +32,14 @@ class Edition:
         return f"{self.revision} of {self.version}"
 
 
+# In the words of the era of initialize a client plays scenarios that were written for a later one, too: what they check of
+# a login holds in any.
 EDITIONS = (
     Edition("0.1", "2025-11-25", "legacy"),
-    Edition("0.2", "2025-11-25", "legacy", ("--requirements", "2025-11-25")),
-    Edition("0.2", "2026-07-28", "modern", ("--requirements", "2026-07-28")),
+    Edition(
+        "0.2", "2025-11-25", "legacy", ("--requirements", "2025-11-25"), ("--spec-version", "2025-11-25", "--force")
+    ),
+    Edition("0.2", "2026-07-28", "modern", ("--requirements", "2026-07-28"), ("--spec-version", "2026-07-28")),
 )
 
 
@@ -82,17 +83,18 @@ class Suite:
         status = self._conduct(edition.version, directory, "server", "--url", url, *options)
         return Result(dict(map(_server_outcome, directory.glob("server-*"))), status == 0, directory / "log")
 
-    def client_scenarios(self, version):
+    def client_scenarios(self, edition):
         """The names of what it has for clients."""
-        command = [*self._command(version), "list", "--client"]
+        of = () if "--force" in edition.client_options else edition.client_options
+        command = [*self._command(edition.version), "list", "--client", *of]
         listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
         return re.findall(r"^  - (\S+)", listed, re.MULTILINE)
 
-    def play(self, scenario, version, client):
+    def play(self, scenario, edition, client):
         """Runs one scenario with a client, a shell's command that is given the URL of the suite's server."""
-        directory = self._empty(f"client-{version}-{scenario.replace('/', '-')}")
-        options = ["--scenario", scenario, "--command", client, *CLIENT_OPTIONS[version]]
-        status = self._conduct(version, directory, "client", *options)
+        directory = self._empty(f"client-{edition}-{scenario}".replace("/", "-").replace(" ", "-"))
+        options = ["--scenario", scenario, "--command", client, *edition.client_options]
+        status = self._conduct(edition.version, directory, "client", *options)
         # Below a directory that is named after the time.
         checks = next(directory.rglob("checks.json"), directory / "checks.json")
         outcome = _outcome(checks, {"FAILURE", "WARNING"})

@@ -91,6 +91,8 @@ pub(super) struct Instance {
     within: Option<(u64, u64)>,
     /// What its states begin with, so that they are known for its own.
     pub(super) mark: u64,
+    /// Until when it may speak of a call that was given up.
+    late_until: Option<Instant>,
     /// Until when it wants to be left alone.
     left_alone_until: Option<Instant>,
 }
@@ -124,6 +126,7 @@ impl Instance {
             task_support: TaskSupport::default(),
             within: None,
             mark: 0,
+            late_until: None,
             left_alone_until: None,
         }
     }

@@ -128,7 +128,7 @@ impl ServerTask {
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        let is_drained = drained_by.is_some() && instance.calls() == 0 && self.commands.is_empty();
+        let is_drained = drained_by.is_some() && instance.awaited() == 0 && self.commands.is_empty();
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }

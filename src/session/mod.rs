@@ -163,6 +163,8 @@ struct Session {
     /// Version of each list the agent has, or was told to ask for again.
     told: PerKind<Option<u64>>,
     initialized: bool,
+    /// A request of the modern era has said who the agent is.
+    is_met: bool,
     /// Nothing is taken on any more.
     is_leaving: bool,
     attachments: Attachments,
@@ -211,6 +213,7 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
         deferred: Vec::new(),
         told: PerKind::default(),
         initialized: false,
+        is_met: false,
         is_leaving: false,
         attachments: Attachments::default(),
         waits: Vec::new(),

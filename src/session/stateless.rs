@@ -22,7 +22,7 @@ use crate::server::role::Abilities;
 
 impl Session {
     pub(super) fn stateless_request(&mut self, id: Bytes, method: &Bytes, params: Option<&Bytes>, read: Read) {
-        self.meet(params);
+        self.meet(params, method[..] == *b"server/discover");
         match (&method[..], read) {
             _ if !era::has(era::MODERN, method) => self.unknown_method(&id, method),
             (b"server/discover", _) => self.discover(&id),
@@ -36,18 +36,20 @@ impl Session {
         }
     }
 
-    /// For who looks at the connection, and for servers that have an instance for each: it is told of one agent, the first.
-    fn meet(&mut self, params: Option<&Bytes>) {
-        if self.setup.facts.stateless.get().is_some() {
+    /// For who looks at the connection, and for servers that have an instance for each: it is told of one agent, the first that does
+    /// more than look what is there, for that may be done before `initialize`.
+    fn meet(&mut self, params: Option<&Bytes>, only_looks: bool) {
+        if self.is_met {
             return;
         }
+        self.is_met = !only_looks;
         let Client { capabilities, info } = Client::of(params);
         let client = info.and_then(|info| peer::software(&info, LONGEST_CLIENT));
         let is_first = self.setup.facts.introduction.get().is_none();
         let introduction = Introduction { client: client.clone(), protocol: era::MODERN };
         // The only task that sets it, and only once.
         let _ = self.setup.facts.stateless.set(introduction);
-        if is_first {
+        if is_first && !only_looks {
             self.caller = Arc::new(Caller { client, ..Caller::clone(&self.caller) });
             self.abilities = Arc::new(Abilities::read(era::MODERN, capabilities.as_ref()));
             self.attach();

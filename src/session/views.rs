@@ -14,7 +14,7 @@ use crate::server::Agent;
 impl Session {
     /// Says to the servers for which that matters that the agent is there.
     pub(super) fn attach(&mut self) {
-        if self.setup.facts.agent().is_some() {
+        if self.is_met || self.setup.facts.introduction.get().is_some() {
             let agent = self.agent();
             self.waits.extend(self.attachments.update(&self.setup, &agent));
             self.renew_subscriptions(&agent);

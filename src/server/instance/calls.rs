@@ -1,6 +1,6 @@
 //! The calls among an instance's requests: out to the server, back to the agent, and every other way one can end.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -19,6 +19,9 @@ use crate::server::{MAX_IN_FLIGHT, share};
 
 /// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
 pub(super) const MAX_WORDS: usize = 4 << 10;
+
+/// What a server of the modern era had said of a call before it heard that this was given up is here by then.
+const LATE: Duration = Duration::from_secs(2);
 
 /// Lines that wait for a server that does not read; no call is taken beyond. Those that were cancelled count too, so that
 /// calling and cancelling without end fills no memory.
@@ -130,6 +133,11 @@ impl Instance {
         })
     }
 
+    /// Calls that somebody waits for.
+    pub(in crate::server) fn awaited(&self) -> usize {
+        self.unanswered().filter(|call| call.reply.to().is_some()).count()
+    }
+
     /// The calls of one connection, with the ids that the server knows them by.
     pub(super) fn calls_of(&self, session: u64) -> impl Iterator<Item = (u64, &Unanswered)> {
         self.pending.with_ids().filter_map(move |(id, owner)| match owner {
@@ -179,9 +187,11 @@ impl Instance {
 
     /// The server goes on with a call of which nobody waits for the answer, perhaps.
     pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool) {
-        // One of the modern era says nothing more about it (MCP 2026-07-28, `basic/patterns/cancellation`).
+        // One of the modern era says nothing more about it than what is on its way (MCP 2026-07-28, `basic/patterns/cancellation`).
         if self.era() == Era::Legacy {
             self.given_up.add(id, key.session);
+        } else {
+            self.late_until = Some(Instant::now() + LATE);
         }
         self.link.give_up(id);
         if makes_task {

@@ -79,7 +79,8 @@ impl Instance {
         if has_missed {
             Kind::ALL.into_iter().for_each(|kind| self.note_change(kind.change().as_bytes()));
         }
-        let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_default();
+        // One that cannot be read, for what all agents want may be more than one may ask for, takes nothing back.
+        let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
         self.grant(filter, &granted)
     }
 

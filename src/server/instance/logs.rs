@@ -2,6 +2,8 @@
 //!
 //! Source: MCP 2025-11-25, `server/utilities/logging`.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -67,6 +69,9 @@ impl Instance {
                 _ => None,
             })
         };
+        if self.within.is_none() && self.late_until.is_some_and(|at| at > Instant::now()) {
+            return Effect::Nothing;
+        }
         if !calls().any(|call| call.origin.is_stateless()) {
             return Effect::Logged { owner: self.owner(), line, params };
         }

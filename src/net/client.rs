@@ -28,6 +28,7 @@ use self::connector::Connector;
 use self::names::Names;
 use self::proxies::Proxies;
 use self::resolver::Resolver;
+use self::sender::Reads;
 pub use self::sender::{Failure, Sender};
 use self::trust::{Roots, Tls};
 use crate::config::Remote;
@@ -48,8 +49,11 @@ pub struct Client(Arc<Parts>);
 
 struct Parts {
     configured: Sender,
+    /// To the same origin, made when it is needed.
+    listening: OnceLock<Sender>,
     /// Made when it is needed, which it is for logins only.
     supplied: OnceLock<Sender>,
+    names: Names,
     addresses: Arc<Addresses>,
     tls: Tls,
     proxies: Arc<Proxies>,
@@ -79,9 +83,10 @@ impl Clients {
             tls.ready().await?;
         }
         let (names, proxies) = (self.names.of_another(), Arc::clone(&self.proxies));
-        let configured = sender(Resolver::Any(names.clone()), &tls, &proxies);
-        let addresses = Arc::new(Addresses::new(&url, names, Arc::clone(&proxies)));
-        Ok(Client(Arc::new(Parts { configured, supplied: OnceLock::new(), addresses, tls, proxies })))
+        let configured = sender(Resolver::Any(names.clone()), &tls, &proxies, Reads::Answers);
+        let addresses = Arc::new(Addresses::new(&url, names.clone(), Arc::clone(&proxies)));
+        let (listening, supplied) = (OnceLock::new(), OnceLock::new());
+        Ok(Client(Arc::new(Parts { configured, listening, supplied, names, addresses, tls, proxies })))
     }
 }
 
@@ -92,12 +97,19 @@ impl Client {
         &self.0.configured
     }
 
+    /// For requests to the configured origin whose answer is a stream that stays open.
+    #[must_use]
+    pub fn listening(&self) -> &Sender {
+        let Parts { listening, names, tls, proxies, .. } = &*self.0;
+        listening.get_or_init(|| sender(Resolver::Any(names.clone()), tls, proxies, Reads::News))
+    }
+
     /// For requests to a URL that the server has supplied. Each is to pass [`Self::check_supplied`] first: this one alone
     /// sees names, not addresses that are written in a URL.
     #[must_use]
     pub fn supplied(&self) -> &Sender {
         let Parts { supplied, addresses, tls, proxies, .. } = &*self.0;
-        supplied.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies))
+        supplied.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies, Reads::Answers))
     }
 
     /// Whether a request may be sent to a URL that the server has supplied, by [`Self::supplied`], which is then ready for it.
@@ -114,8 +126,8 @@ impl Client {
     }
 }
 
-fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>) -> Sender {
-    Sender::new(Connector::new(resolver, tls.clone(), Arc::clone(proxies)), Arc::clone(proxies))
+fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>, reads: Reads) -> Sender {
+    Sender::new(Connector::new(resolver, tls.clone(), Arc::clone(proxies)), Arc::clone(proxies), reads)
 }
 
 impl fmt::Debug for Clients {

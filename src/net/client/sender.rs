@@ -23,8 +23,19 @@ const IDLE: Duration = Duration::from_secs(4);
 const MOST_IDLE: usize = 256;
 /// How often a connection over HTTP/2 with unfinished requests is probed, and for how long it may not answer.
 const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(20));
+/// Bytes that are read at once of what seldom comes: a connection that waits keeps room for as many.
+const SMALL: usize = 4 << 10;
 /// What mcpd calls itself.
 pub(super) const AGENT: HeaderValue = HeaderValue::from_static(concat!("mcpd/", env!("CARGO_PKG_VERSION")));
+
+/// What is read from its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// Answers, which may be large.
+    Answers,
+    /// News, for which it mostly waits.
+    News,
+}
 
 /// Sends requests, each once. Cheap to clone.
 #[derive(Clone)]
@@ -43,9 +54,13 @@ pub enum Failure {
 }
 
 impl Sender {
-    pub(super) fn new(connector: Connector, proxies: Arc<Proxies>) -> Self {
+    pub(super) fn new(connector: Connector, proxies: Arc<Proxies>, reads: Reads) -> Self {
         let (every, patience) = PROBE;
-        let client = Client::builder(TokioExecutor::new())
+        let mut builder = Client::builder(TokioExecutor::new());
+        if reads == Reads::News {
+            builder.http1_read_buf_exact_size(SMALL);
+        }
+        let client = builder
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)

@@ -22,7 +22,7 @@ use rooms::kind::{Kind, PerKind};
 use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
-use rooms::server::call::{Call, CallKey, Matter, Reply, ReplySender};
+use rooms::server::call::{Call, CallKey, Matter, Origin, Reply, ReplySender};
 use rooms::server::listing::{Listing, Next};
 use rooms::session::asked::{Asked, Lead, Method};
 use serde_json::value::RawValue;
@@ -146,9 +146,10 @@ impl Router {
             progress_token: asked.progress_token.clone(),
             matter: Matter::Nothing,
             limit: route.limit,
+            origin: Origin::Legacy(Arc::default()),
         };
         self.pending[route.server].register(|number| {
-            check_request(&asked, (&method, what), &route, number, &call.line_as(number));
+            check_request(&asked, (&method, what), &route, number, &call.line_as(number, &[]));
             Entry { number, agent, id: id.clone() }
         });
         drop(call);

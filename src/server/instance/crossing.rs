@@ -110,6 +110,9 @@ impl Instance {
         (id, line): (&Bytes, &Bytes),
         outcome: Result<&Bytes, &Bytes>,
     ) -> Effect {
+        if matches!(crossing.way, Way::Down { .. }) && call.reply.to().is_none() {
+            return self.keep_answer(call, crossing, line);
+        }
         match (&crossing.way, outcome) {
             (Way::Up { .. }, Ok(result)) => match result::to_legacy(result) {
                 Ok(ToLegacy::Complete(changes)) => self.end_changed(call, (id, line), &changes, outcome),
@@ -158,7 +161,7 @@ impl Instance {
         self.end_call(call, id, answer, outcome)
     }
 
-    fn end_failed(&mut self, call: Unanswered, failure: Failure) -> Effect {
+    pub(super) fn end_failed(&mut self, call: Unanswered, failure: Failure) -> Effect {
         self.fail_sent(call, failure, true);
         Effect::Nothing
     }

@@ -9,16 +9,18 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
-use super::{Instance, Owner};
+use super::{Effect, Instance, Owner};
 use crate::chance;
 use crate::era::input::{self, Given};
 use crate::era::request;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
-use crate::server::call::{Call, Origin};
+use crate::jsonrpc::{Message, parse};
+use crate::server::call::{Call, CallKey, Failure, Origin};
 use crate::server::question::{Wish, failed, not_asked, undeclared};
 use crate::server::role::Abilities;
 
@@ -37,11 +39,18 @@ pub(super) struct Held {
     count: u64,
     /// What the agent has to come back with.
     state: Option<String>,
+    /// The server's answer to the call, which has come while nobody waited.
+    answer: Option<Bytes>,
 }
 
 impl Held {
     fn bytes(&self) -> usize {
-        self.asked.iter().filter_map(|asked| asked.params.as_ref()).map(Bytes::len).sum()
+        self.asked.iter().filter_map(|asked| asked.params.as_ref()).chain(&self.answer).map(Bytes::len).sum()
+    }
+
+    /// Whether the server has answered, and is at the call no more.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answer.is_some()
     }
 }
 
@@ -122,6 +131,33 @@ impl Instance {
         self.unanswered().map(bytes).sum()
     }
 
+    /// Keeps the server's answer to a call for which nobody waits just now until its agent comes back. One that is too large with
+    /// all that is held is lost.
+    pub(super) fn keep_answer(&mut self, mut call: Unanswered, mut crossing: Crossing, line: &Bytes) -> Effect {
+        let has_room = self.held_bytes() + line.len() <= MOST_MESSAGES * self.max_message;
+        let Way::Down { held, .. } = &mut crossing.way else { return Effect::Nothing };
+        if !has_room {
+            return self.end_failed(call, Failure::AnswerTooLarge);
+        }
+        held.asked.clear();
+        held.answer = Some(Bytes::copy_from_slice(line));
+        call.crossing = Some(Box::new(crossing));
+        self.pending.register(|_| Owner::Call(call));
+        Effect::Nothing
+    }
+
+    /// Answers the call that has come back under this key, if its answer was kept.
+    fn give_kept(&mut self, key: CallKey) {
+        let is_it = |owner: &Owner| matches!(owner, Owner::Call(call) if call.reply.key == key && call.is_parked());
+        let Some((_, Owner::Call(mut call))) = self.pending.remove_where(is_it).pop() else { return };
+        let Some(mut crossing) = call.crossing.take() else { return };
+        let Way::Down { held, .. } = &mut crossing.way else { return };
+        let Some(line) = held.answer.take() else { return };
+        if let Ok(Message::Response { id, outcome }) = parse(&line) {
+            self.end_crossing(call, *crossing, (&id, &line), outcome.as_ref());
+        }
+    }
+
     /// A call that its agent sends again: what it was asked for goes to the server, and it waits for the call as before. The call
     /// itself comes back if it is none of these.
     pub(super) fn resume(&mut self, call: Box<Call>) -> Result<(), Box<Call>> {
@@ -149,8 +185,10 @@ impl Instance {
             })
         };
         let Some(held) = known.filter(|held| is_the_same(held)) else {
-            let error = ErrorObject::new(INVALID_PARAMS, "`requestState` is not known, or not any more");
-            call.refuse_with(&error);
+            // What has become of a call that there was, nobody can tell.
+            let data = Some(json!({ "server": *self.config.name, "outcome": "unknown" }));
+            let why = "`requestState` is not known, or not any more";
+            call.refuse_with(&ErrorObject { data, ..ErrorObject::new(INVALID_PARAMS, why) });
             return Ok(());
         };
         let answered = held.take_answered(&responses);
@@ -163,6 +201,8 @@ impl Instance {
             *known = abilities;
         }
         held.tell_what_is_asked(self.mark);
+        let key = held.reply.key;
+        self.give_kept(key);
         for (id, line) in answered {
             if !self.say(line) {
                 let why = "the answer found no room, because the server does not read";

@@ -202,7 +202,10 @@ impl Instance {
 impl Unanswered {
     /// The server has ended it, and does not know the id that it has here.
     pub(super) fn is_parked(&self) -> bool {
-        matches!(self.crossing.as_deref(), Some(Crossing { way: Way::Up { round: Some(_), .. }, .. }))
+        self.crossing.as_deref().is_some_and(|crossing| match &crossing.way {
+            Way::Up { round, .. } => round.is_some(),
+            Way::Down { held, .. } => held.is_answered(),
+        })
     }
 
     /// What is kept of it while it waits.

@@ -100,6 +100,20 @@ fn a_state_is_good_once() {
 }
 
 #[test]
+fn what_a_server_answers_before_its_agent_comes_back_is_kept_for_it() {
+    let daemon = start();
+    let mut agent = able(Agent::connect(&daemon));
+    let arguments = json!({"method": SAMPLE, "params": {}, "leave": true});
+    let asked = agent.call("s__ask_client", &arguments);
+    let answer = agent.call_again("s__ask_client", &arguments, &asked, &responses(&asked));
+    assert_eq!(result(&answer)["structuredContent"]["params"]["arguments"], arguments, "{answer}");
+    let twice = agent.call_again("s__ask_client", &arguments, &asked, &responses(&asked));
+    assert_eq!(twice["error"]["data"]["outcome"], "unknown", "{twice}");
+    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
+    assert_eq!(calls, 1, "nothing was done again");
+}
+
+#[test]
 fn a_state_of_a_daemon_that_has_gone_is_refused() {
     let daemon = start();
     let (agent, asked) = asked(&daemon);

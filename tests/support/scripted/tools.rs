@@ -243,6 +243,10 @@ fn ask_client(server: &mut Server, call: &Call) {
         server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{params}}}"#));
         server.asked.insert(question, call.id.clone());
     }
+    if call.arguments["leave"] == true {
+        server.asked.clear();
+        server.output.line(&call.echo());
+    }
 }
 
 /// Answers to ids that nobody asked with, before the right one.

@@ -71,6 +71,10 @@ impl Login {
             return Err(Failure::Refused(NOBODY.to_owned()));
         }
         let kept = record.grant.as_ref();
+        if kept.is_none() && self.settings().grant.is_none() {
+            // A secret that may be meant for a person's login is shown to nobody that a server names while no one looks.
+            return Err(Failure::Refused(UNSAID.to_owned()));
+        }
         if let Some(before) = kept.and_then(|kept| Url::parse(&kept.token_endpoint).ok())
             && !origin::same(&before, &found.token)
         {
@@ -115,6 +119,8 @@ impl Wanted {
     }
 }
 
+/// Why nobody is shown a secret.
+const UNSAID: &str = "nobody has logged in to it, and its `oauth` does not say `grant = \"client_credentials\"`";
 /// Why there is no token where it takes a person.
 pub(super) const NOBODY: &str = "nobody has logged in to it";
 

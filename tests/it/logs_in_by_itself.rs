@@ -8,6 +8,9 @@ use crate::logs_in::world::World;
 use crate::support::http::Authorization;
 use crate::support::{Agent, Daemon, Setup, result, until};
 
+/// That mcpd may show the secret to whom a server names, though nobody looks.
+const BY_ITSELF: &str = ", grant = \"client_credentials\"";
+
 /// Of an authorization server that lets in programs only, and has nothing that is for persons.
 fn for_programs() -> Value {
     json!({
@@ -37,7 +40,7 @@ fn configure(world: &World, secret: &str, more: &str) {
 }
 
 fn world() -> World {
-    world_of("machine's secret", "")
+    world_of("machine's secret", BY_ITSELF)
 }
 
 #[track_caller]
@@ -103,6 +106,17 @@ fn where_persons_log_in_too_the_configuration_says_who_does() {
 }
 
 #[test]
+fn a_secret_is_shown_to_nobody_that_a_server_names_until_somebody_says_so() {
+    let world = world_of("machine's secret", "");
+    let daemon = world.serve();
+    wait_needs_login(&daemon, "grant = \"client_credentials\"");
+    assert_eq!(asked(&world), 0);
+    world.run(&["login", "tracker"]).expect_code(0);
+    daemon.wait_row("tracker", "is ready", |row| row["state"] == "ready");
+    assert_eq!(asked(&world), 1);
+}
+
+#[test]
 fn a_token_of_its_own_is_asked_for_again_before_it_ends_and_when_it_is_refused() {
     let world = world();
     world.authorization.habits(|habits| habits.expires_in = Some(5));
@@ -137,7 +151,7 @@ fn a_token_of_its_own_is_asked_for_again_before_it_ends_and_when_it_is_refused()
 /// Case I11.
 #[test]
 fn credentials_that_are_refused_are_shown_once_and_taken_when_they_are_right() {
-    let world = world_of("wrong secret", "");
+    let world = world_of("wrong secret", BY_ITSELF);
     let daemon = world.serve();
     wait_needs_login(&daemon, "gives no token for its client credentials: it says invalid_client");
     let requests = || (asked(&world), world.front.http().requests().len());
@@ -152,7 +166,7 @@ fn credentials_that_are_refused_are_shown_once_and_taken_when_they_are_right() {
     assert!(ran.stderr.contains("it says invalid_client") && !ran.to_string().contains("wrong secret"), "{ran}");
     assert!(!daemon.client(&["status"]).to_string().contains("wrong secret"));
 
-    configure(&world, "machine's secret", "");
+    configure(&world, "machine's secret", BY_ITSELF);
     daemon.client(&["reload"]).expect_code(0);
     daemon.wait_row("tracker", "is ready", |row| row["state"] == "ready");
     agent.hang_up();
@@ -223,14 +237,14 @@ fn who_logs_out_is_told_that_client_credentials_let_mcpd_in_again() {
 
 #[test]
 fn what_its_credentials_are_to_allow_is_as_for_any_login() {
-    let world = world_of("machine's secret", ", scopes = [\"mine\"]");
+    let world = world_of("machine's secret", ", scopes = [\"mine\"], grant = \"client_credentials\"");
     world.authorization.habits(|habits| {
         habits.scope = Some("theirs");
         habits.metadata["scopes_supported"] = json!(["offline_access"]);
     });
     world.run(&["login", "tracker"]).expect_code(0);
     assert_eq!(world.kept()["grant"]["scopes"], json!(["mine"]));
-    configure(&world, "machine's secret", "");
+    configure(&world, "machine's secret", BY_ITSELF);
     world.run(&["logout", "tracker"]).expect_code(0);
     let daemon = world.serve();
     assert_eq!(daemon.row("tracker")["state"], "ready");
@@ -244,7 +258,7 @@ fn a_login_of_another_kind_or_name_than_is_configured_does_not_count() {
     world.authorization.knows("other", "other's secret", "client_secret_basic");
     world.log_in().expect_code(0);
     world.authorization.habits(|habits| habits.methods = vec!["client_secret_basic"]);
-    configure(&world, "machine's secret", ", grant = \"client_credentials\"");
+    configure(&world, "machine's secret", BY_ITSELF);
     let known_as = || world.kept()["grant"]["application"]["id"].clone();
     drop(world.serve());
     assert_eq!(known_as(), "machine");

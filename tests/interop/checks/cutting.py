@@ -3,13 +3,15 @@
 import socket
 import threading
 from contextlib import suppress
+from dataclasses import replace
 
 
 class Cutting:
     """A server that listens, reached by another port, between `with` and its end."""
 
-    def __init__(self, listening):
+    def __init__(self, listening, era="auto"):
         self._server = listening
+        self._era = era
         self._socket = None
         self._ends = []
 
@@ -27,7 +29,7 @@ class Cutting:
 
     def remote(self):
         """As mcpd is told of it."""
-        return self._server.remote(port=self._socket.getsockname()[1])
+        return replace(self._server.remote(port=self._socket.getsockname()[1]), era=self._era)
 
     def cut(self):
         """Ends every connection there is; others can be made at once."""

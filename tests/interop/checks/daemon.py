@@ -48,9 +48,10 @@ class Remote:
 
     url: str
     sharing: str = "shared"
+    era: str = "auto"
 
     def keys(self, _mark):
-        return [f"url = {json.dumps(self.url)}", f"sharing = {json.dumps(self.sharing)}"]
+        return [f"{key} = {json.dumps(getattr(self, key))}" for key in ("url", "sharing", "era")]
 
 
 class Daemon:

@@ -219,7 +219,8 @@ def main():
     servers = {name: (server, ALIKE) for name, server in alike.items()} | {
         "everything_http": (software.everything_over("streamableHttp"), (everything_starts_anew,)),
         "everything_sse": (software.everything_over("sse"), (everything_starts_anew,)),
-        "rmcp_cut": (Cutting(software.rmcp()), (goes_on,)),
+        # In the modern era a stream that breaks off is not gone on with.
+        "rmcp_cut": (Cutting(software.rmcp(), era="legacy"), (goes_on,)),
         "fastmcp_cut": (Cutting(software.python_over("fastmcp", "fastmcp", "http")), (ends_it,)),
     }
     with served(arguments.mcpd, {name: server for name, (server, _) in servers.items()}) as daemon:

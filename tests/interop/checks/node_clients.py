@@ -18,6 +18,12 @@ def ways_in(world):
     return {"socket": {"socket": world.daemon.socket}, "connect": {"launch": connect}}
 
 
+def known_to(sdk, tools):
+    """What the SDK shows of tools: line 2 speaks the modern era, in which they do not say whether they make tasks."""
+    unknown = {"execution"} if sdk == "client" else set()
+    return [{key: value for key, value in tool.items() if key not in unknown} for tool in tools]
+
+
 async def check(world, modules, sdk, way):
     calls = [(name, arguments) for name, arguments, _ in world.calls]
     refused = [(name, {}) for name in DENIED]
@@ -25,7 +31,7 @@ async def check(world, modules, sdk, way):
         for seen in (one, other):
             # A peer that leaves `server/discover` unanswered holds line 2 up for a minute.
             assert seen["seconds"] < 3, seen["seconds"]
-            assert seen["tools"] == world.expected, [tool["name"] for tool in seen["tools"]]
+            assert seen["tools"] == known_to(sdk, world.expected), [tool["name"] for tool in seen["tools"]]
             for (name, _, part), outcome in zip(world.calls, seen["outcomes"]):
                 assert part in outcome["result"]["content"][0]["text"], (name, outcome)
         refusals = [outcome["error"] for outcome in one["outcomes"][len(calls) :]]

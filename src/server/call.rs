@@ -1,6 +1,7 @@
 //! A call on its way to a server, what comes back, and how it can fail.
 
 mod failure;
+mod line;
 mod origin;
 
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 pub use self::failure::{CallError, Failure};
+pub(super) use self::line::numbered;
 pub use self::origin::Origin;
 use super::question::Question;
 use super::subscriptions::Subscription;
@@ -18,7 +20,7 @@ use super::{Counter, ServerHandle};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::splice::{Change, Edit, splice};
+use crate::jsonrpc::splice::Change;
 
 /// Which call of which session: unique while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -240,18 +242,7 @@ impl Call {
     /// The line as the server gets it, its request numbered `id`, changed for its era, with a newline.
     #[must_use]
     pub fn line_as(&self, id: u64, changes: &[Change]) -> Bytes {
-        let mut digits = itoa::Buffer::new();
-        let id = digits.format(id).as_bytes();
-        let nothing = Edit { part: &self.line[..0], replacement: b"" };
-        let rename = self.rename.as_ref().map(|(part, replacement)| Edit { part, replacement });
-        // Two agents may choose the same token; the request's own id is as unique and leads back to it.
-        let token = self.progress_token.as_ref().map(|part| Edit { part, replacement: id });
-        let own = Edit { part: &self.id, replacement: id };
-        let mut edits = [own, rename.unwrap_or(nothing), token.unwrap_or(nothing)];
-        if changes.is_empty() {
-            return splice(&self.line, &mut edits);
-        }
-        splice(&self.line, &mut edits.into_iter().chain(changes.iter().map(Change::edit)).collect::<Vec<_>>())
+        numbered(&self.line, (&self.id, self.rename.as_ref(), self.progress_token.as_ref()), id, changes)
     }
 
     /// What it begins or ends, if it does that.

@@ -9,7 +9,7 @@ use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
 use crate::era::Era;
-use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::call::{Call, CallKey, Failure, Matter, Origin, Reply};
@@ -59,15 +59,13 @@ impl Instance {
         let (changes, crossing) = if call.origin.era() == self.era() {
             (Vec::new(), None)
         } else {
-            let Err(foreign) = self.resume(call) else { return false };
-            call = foreign;
-            match Crossing::of(&call) {
-                Ok((crossing, changes)) => (changes, Some(Box::new(crossing))),
-                Err(NotAnObject) => {
-                    call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
-                    return false;
-                }
-            }
+            let Ok((crossing, changes)) = Crossing::of(&call) else {
+                call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
+                return false;
+            };
+            let Some((fresh, crossing)) = self.resume(call, crossing) else { return false };
+            call = fresh;
+            (changes, Some(Box::new(crossing)))
         };
         if let Some(what) = self.lacks(&call) {
             self.refuse(*call, what);

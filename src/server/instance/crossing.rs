@@ -21,7 +21,7 @@ use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Change, Edit, splice};
-use crate::server::call::{Call, Failure, Origin};
+use crate::server::call::{Call, Failure, Origin, numbered};
 use crate::server::role::{Abilities, Ability};
 
 /// A legacy agent asks for a task where a tool says that it can be one, which tools of the modern era do not: it is answered at once, as by
@@ -82,13 +82,7 @@ impl Crossing {
 impl Request {
     /// The line as the server gets it once more, its request numbered `id`.
     pub(super) fn line_as(&self, id: u64, changes: &[Change]) -> Bytes {
-        let mut digits = itoa::Buffer::new();
-        let id = digits.format(id).as_bytes();
-        let own = Edit { part: &self.id, replacement: id };
-        let token = self.progress_token.as_ref().map(|part| Edit { part, replacement: id });
-        let rename = self.rename.as_ref().map(|(part, replacement)| Edit { part, replacement });
-        let edits = [own].into_iter().chain(token).chain(rename).chain(changes.iter().map(Change::edit));
-        splice(&self.line, &mut edits.collect::<Vec<_>>())
+        numbered(&self.line, (&self.id, self.rename.as_ref(), self.progress_token.as_ref()), id, changes)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -160,25 +160,25 @@ impl Instance {
 
     /// A call that its agent sends again: what it was asked for goes to the server, and it waits for the call as before. The call
     /// itself comes back if it is none of these.
-    pub(super) fn resume(&mut self, call: Box<Call>) -> Result<(), Box<Call>> {
-        let Origin::Modern { profile, .. } = &call.origin else { return Err(call) };
-        let Ok((Crossing { asked, way: Way::Down { abilities, .. } }, _)) = Crossing::of(&call) else {
-            return Err(call);
+    pub(super) fn resume(&mut self, call: Box<Call>, crossing: Crossing) -> Option<(Box<Call>, Crossing)> {
+        let (Origin::Modern { profile, .. }, Way::Down { .. }) = (&call.origin, &crossing.way) else {
+            return Some((call, crossing));
         };
-        let given = match input::given(&asked.params) {
+        let given = match input::given(&crossing.asked.params) {
             Ok(given) => given,
             Err(NotAnObject) => {
                 // Were it taken for a new one, the tool would be called twice.
                 let error = ErrorObject::new(INVALID_PARAMS, "`inputResponses` or `requestState` is malformed");
                 call.refuse_with(&error);
-                return Ok(());
+                return None;
             }
         };
-        let Some(Given { responses, state }) = given else { return Err(call) };
+        let Some(Given { responses, state }) = given else { return Some((call, crossing)) };
         let known = self.pending.iter_mut().find_map(|owner| match owner {
             Owner::Call(held) if held.is_held_as(&state, profile) => Some(held),
             _ => None,
         });
+        let Crossing { asked, way: Way::Down { abilities, .. } } = crossing else { return None };
         let is_the_same = |held: &Unanswered| {
             held.crossing.as_ref().is_some_and(|crossing| {
                 crossing.asked.method == asked.method && request::is_again(&crossing.asked.params, &asked.params)
@@ -189,7 +189,7 @@ impl Instance {
             let data = Some(json!({ "server": *self.config.name, "outcome": "unknown" }));
             let why = "`requestState` is not known, or not any more";
             call.refuse_with(&ErrorObject { data, ..ErrorObject::new(INVALID_PARAMS, why) });
-            return Ok(());
+            return None;
         };
         let answered = held.take_answered(&responses);
         held.deadline.put_off(Instant::now());
@@ -209,7 +209,7 @@ impl Instance {
                 self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
             }
         }
-        Ok(())
+        None
     }
 
     /// The server does not want to know any more what it has asked with this request.

@@ -2,13 +2,11 @@
 
 use std::time::Instant;
 
-use http::StatusCode;
-
 use super::{Effect, Instance, Owner};
 use crate::jsonrpc::pending::{Taken, minted};
 use crate::server::call::Failure;
 use crate::server::lifecycle::LONGEST_RETRY_AFTER;
-use crate::transport::http::Lost;
+use crate::transport::http::{Lost, is_busy};
 
 impl Instance {
     /// Ends the request of this id.
@@ -72,11 +70,6 @@ impl Instance {
         let reason = "it has asked to be left alone for a while".to_owned();
         Some(Failure::Unavailable { reason, retry_after: Some(left) })
     }
-}
-
-/// Whether a server says that it has looked at nothing, and that it is not the request's fault.
-fn is_busy(status: StatusCode) -> bool {
-    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// What it is for the agent, and whether the server may have done what it was asked.

@@ -94,10 +94,7 @@ impl Lost {
     pub(crate) fn may_be_legacy(&self) -> bool {
         match self {
             Self::NotSent { .. } | Self::LoginNeeded { .. } => false,
-            Self::Status { status, .. } => {
-                !self.is_no_admission()
-                    && !matches!(*status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
-            }
+            Self::Status { status, .. } => !self.is_no_admission() && !is_busy(*status),
             Self::Cut { .. } | Self::TooLarge | Self::NoAnswer => true,
         }
     }
@@ -122,4 +119,9 @@ impl Lost {
             Self::NoAnswer => Parting::Unfit { what: "answers the first message with something else".to_owned() },
         }
     }
+}
+
+/// Whether a server says that it has looked at nothing, and that it is not the request's fault.
+pub(crate) fn is_busy(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }

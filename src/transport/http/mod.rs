@@ -33,6 +33,6 @@ mod report;
 mod token;
 mod way;
 
-pub(crate) use self::ends::{Lost, Parting};
+pub(crate) use self::ends::{Lost, Parting, is_busy};
 pub(crate) use self::modern::Mirrors;
 pub(crate) use self::way::Http;

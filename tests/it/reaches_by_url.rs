@@ -3,7 +3,7 @@
 //! `answers` (what passes in each manner of HTTP) · `policy` (who is shown what) · `listens` (what a server says by itself) ·
 //! `resumes` (streams that break off) · `sessions` (of HTTP) · `old` (HTTP+SSE) · `waits` (servers that are away, or want to be
 //! left alone) · `bodies` (answers that are none, or without measure) · `crowds` (many calls at once) · `redirects` · `cuts`
-//! (connections cut anywhere) · `eras` (how it is found out which one a server speaks in) · `stateless` (the modern one).
+//! (connections cut anywhere) · `second` (HTTP/2) · `eras` (how it is found out which one a server speaks in) · `stateless` (the modern one).
 
 mod answers;
 mod bodies;
@@ -15,6 +15,7 @@ mod old;
 mod policy;
 mod redirects;
 mod resumes;
+mod second;
 mod sessions;
 mod stateless;
 mod waits;

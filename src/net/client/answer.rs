@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::{self, ErrorKind};
 
 use bytes::Bytes;
 use http::header::HeaderMap;
@@ -69,5 +70,7 @@ pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     while let Some(deeper) = deepest.source() {
         deepest = deeper;
     }
-    deepest.to_string()
+    let kind = deepest.downcast_ref::<io::Error>().map(io::Error::kind);
+    // What rustls says of it is a page on the web.
+    if kind == Some(ErrorKind::UnexpectedEof) { "it ended too early".to_owned() } else { deepest.to_string() }
 }

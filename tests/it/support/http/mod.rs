@@ -3,7 +3,7 @@
 //! `message` (requests in, responses out) → `stream` (a body that is written piece by piece) → `server` (listens, and keeps what
 //! it was asked) → `front` (the scripted server behind HTTP) · `authorization` (who lets clients in) ·
 //! `cutter` (a proxy that cuts connections) · `relay` (what stands in between) → `tls` (TLS before a server) · `tunnel` (a proxy
-//! that makes connections).
+//! that makes connections) · `second` (HTTP/2 before a server).
 
 mod authorization;
 mod cutter;
@@ -11,6 +11,7 @@ mod front;
 mod locked;
 mod message;
 mod relay;
+mod second;
 mod server;
 mod stream;
 mod tls;
@@ -21,6 +22,7 @@ pub(crate) use self::cutter::{Cut, Cutter, Direction};
 pub(crate) use self::front::{Answers, Front, Manner};
 pub(crate) use self::locked::Locked;
 pub(crate) use self::message::{Request, Response};
+pub(crate) use self::second::Http2;
 pub(crate) use self::server::HttpServer;
 pub(crate) use self::stream::Writer;
 pub(crate) use self::tls::{Tls, authority};

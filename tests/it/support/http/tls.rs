@@ -23,7 +23,7 @@ impl Tls {
 
     /// Listens at another address of this machine.
     pub(crate) fn at(host: [u8; 4], server: SocketAddr) -> Self {
-        let config = config();
+        let config = config(b"http/1.1");
         Self(Relay::start(IpAddr::from(host), move |client, keeper| {
             let Some(server) = keeper.connect(server) else { return };
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a sound configuration");
@@ -52,14 +52,15 @@ fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/fixtures/tls", name].iter().collect()
 }
 
-fn config() -> Arc<ServerConfig> {
+/// What such a server speaks TLS with, over which clients and it speak `protocol`.
+pub(super) fn config(protocol: &[u8]) -> Arc<ServerConfig> {
     let certificates = CertificateDer::pem_file_iter(fixture("server.pem")).expect("a file");
     let certificates = certificates.map(|certificate| certificate.expect("a certificate")).collect();
     let key = PrivateKeyDer::from_pem_file(fixture("server.key")).expect("a key");
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
     let mut config = builder.with_single_cert(certificates, key).expect("they belong together");
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Arc::new(config)
 }
 

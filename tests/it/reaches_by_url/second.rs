@@ -1,0 +1,98 @@
+//! Servers that speak HTTP/2.
+
+use serde_json::json;
+
+use super::{beside, expect_error, expect_well};
+use crate::support::http::{Front, Http2, Manner, Request, authority};
+use crate::support::{Agent, Daemon, Place, Server, arguments, quoted, until};
+
+/// Calls in flight.
+const MANY: usize = 100;
+/// One for answers, one for what a server says by itself, and more where the machine stands still for seconds.
+const CONNECTIONS: usize = 10;
+
+/// A scripted server behind HTTP/2 as `a`. To be dropped from the last to the first.
+fn start(manner: Manner, requests: usize) -> (Front, Http2, Daemon) {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "", manner);
+    let second = Http2::closing_after(requests, front.http().address());
+    let trusted = format!("ca_file = {}", quoted(authority("authority")));
+    let daemon = beside(Server::at("a", &second.url("/mcp")).line(&trusted), &place);
+    (front, second, daemon)
+}
+
+/// Waits until the server has been asked for so many calls of `sleep`.
+fn wait_calls(front: &Front, calls: usize) {
+    let is_one = |request: &Request| request.json()["params"]["name"] == "sleep";
+    until("all calls", || (front.http().count(is_one) == calls).then_some(()));
+}
+
+#[test]
+fn a_hundred_calls_at_once_share_the_connection_of_a_server_that_speaks_http_2() {
+    let (_front, second, daemon) = start(Manner::default(), usize::MAX);
+    let mut agent = Agent::ready(&daemon);
+    for _ in 0..3 {
+        let calls: Vec<_> = (0..MANY).map(|number| agent.start_call("a__echo", &json!({"number": number}))).collect();
+        for (number, call) in calls.iter().enumerate() {
+            assert_eq!(arguments(&agent.answer(call))["number"], number);
+        }
+    }
+    expect_well(&mut agent);
+    assert!(second.accepted() < CONNECTIONS, "{} connections", second.accepted());
+}
+
+#[test]
+fn a_server_that_wants_a_new_connection_now_and_then_loses_no_call() {
+    let (_front, second, daemon) = start(Manner::default(), 7);
+    let mut agent = Agent::ready(&daemon);
+    for number in 0..MANY {
+        let answer = agent.call("a__echo", &json!({"number": number}));
+        assert_eq!(arguments(&answer)["number"], number);
+    }
+    expect_well(&mut agent);
+    assert!(second.accepted() >= MANY / 7, "{} connections", second.accepted());
+}
+
+#[test]
+fn a_connection_of_http_2_that_is_cut_ends_each_call_on_it_once() {
+    let (front, second, daemon) = start(Manner::json(), usize::MAX);
+    let mut agent = Agent::ready(&daemon);
+    let calls: Vec<_> = (0..10).map(|_| agent.start_call("a__sleep", &json!({"ms": 600_000}))).collect();
+    wait_calls(&front, calls.len());
+    second.cut();
+    for call in &calls {
+        expect_error(&agent.answer(call), -31001, "unknown");
+    }
+    expect_well(&mut agent);
+}
+
+#[test]
+fn a_stream_that_breaks_off_with_its_connection_of_http_2_is_gone_on_with() {
+    let (_front, second, daemon) = start(Manner::default(), usize::MAX);
+    let mut agent = Agent::ready(&daemon);
+    let calls: Vec<_> = (0..10)
+        .map(|number| {
+            let arguments = json!({"n": 3, "every": 300});
+            let params = json!({"name": "a__progress", "arguments": arguments, "_meta": {"progressToken": number}});
+            agent.ask("tools/call", &params)
+        })
+        .collect();
+    let mut told = vec![0; calls.len()];
+    let mut answered = 0;
+    let mut cut = Some(&second);
+    while answered < calls.len() {
+        let message = agent.next();
+        if let Some(number) = message["params"]["progressToken"].as_u64() {
+            told[number as usize] += 1;
+            assert_eq!(message["params"]["progress"], told[number as usize], "call {number}");
+        } else {
+            arguments(&message);
+            answered += 1;
+        }
+        if !told.contains(&0) {
+            cut.take().inspect(|second| second.cut());
+        }
+    }
+    assert_eq!(told, vec![3; calls.len()]);
+    expect_well(&mut agent);
+}

@@ -1,0 +1,41 @@
+"""Checks tasks with the SDKs on both ends: those of 2025-11-25 and those of the extension, each with each."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import results
+from daemon import Daemon, Server
+
+HERE = Path(__file__).parent
+PATIENCE = 60
+# By what it is that becomes of a task.
+SEEN = {"runs": [False, "built"], "errors": [True, "on purpose"], "asks": [False, "Hello, Ada!"], "cancels": "cancelled"}
+
+
+def main():
+    arguments = results.arguments(__doc__)
+    kept, installed = results.Results(arguments.results), arguments.installed
+    python = str(installed / "mcp-1/bin/python")
+    servers = {
+        "python-1": Server([python, str(HERE / "task_server.py")]),
+        "rmcp": Server([str(installed / "task-server")]),
+    }
+    # Of the extension no tool says beforehand that it makes tasks.
+    agents = {
+        "line 1 of Python": ([python, str(HERE / "task_agent.py")], SEEN | {"offers": True}),
+        "rmcp": ([str(installed / "task-agent")], SEEN),
+    }
+    for name, (command, wanted) in agents.items():
+        saw = {}
+        with Daemon(arguments.mcpd, servers) as daemon, kept.check(f"tasks: {name} goes through its part"):
+            told = {"command": daemon.connecting(), "servers": {server: f"{server}__" for server in servers}}
+            ended = subprocess.run([*command, json.dumps(told)], capture_output=True, text=True, timeout=PATIENCE)
+            assert ended.returncode == 0, ended.stderr[-4000:]
+            saw = json.loads(ended.stdout)
+        for server in servers:
+            with kept.check(f"tasks: {name} has those of a server on {server} end as any"):
+                assert saw.get(server) == wanted, saw.get(server)
+
+
+main()

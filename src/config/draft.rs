@@ -4,7 +4,9 @@
 //! where each of its values comes from.
 
 mod exposure;
+mod filling;
 mod launch;
+mod profile;
 mod remote;
 mod settings;
 
@@ -13,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use self::exposure::{Exposure, Patterns};
-pub(super) use self::launch::{LaunchDraft, ProgramDraft, is_root, is_whole};
+pub(super) use self::filling::{is_root, is_whole};
+pub(super) use self::launch::{LaunchDraft, ProgramDraft};
+pub(super) use self::profile::{ProfileDraft, ScopedDraft};
 pub(crate) use self::remote::url_complaint;
 pub(super) use self::remote::{OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope};
 pub(super) use self::settings::{CallTimeouts, SettingsDraft};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;
-use super::read::ProfileDraft;
 use super::sourced::{Sourced, or_unset, values};
 use super::{DaemonConfig, Keep, ServerConfig};
 use crate::naming::{Naming, Scheme};

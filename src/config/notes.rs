@@ -7,9 +7,8 @@ use globset::Glob;
 
 use super::Loaded;
 use super::diagnostic::{Diagnostic, Level};
-use super::draft::{Exposure, LaunchDraft, OAuthDraft, ServerDraft};
+use super::draft::{Exposure, LaunchDraft, OAuthDraft, ProfileDraft, ServerDraft};
 use super::interpolate::Template;
-use super::read::ProfileDraft;
 use super::sourced::{Place, Sourced};
 use crate::kind::Kind;
 

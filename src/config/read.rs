@@ -23,7 +23,6 @@ pub(super) use self::clients::{Translated, has_servers, is_codex, pointers, tran
 use self::fields::Fields;
 pub(super) use self::fields::suggestion;
 pub(super) use self::policy::EXPOSED;
-pub(super) use self::profiles::ProfileDraft;
 pub(crate) use self::server::fitted_name;
 use super::diagnostic::SourceFile;
 use super::draft::{DaemonDraft, Draft};

@@ -1,11 +1,11 @@
 //! How a server is run as it is written, and what becomes of that when its `${…}` are filled in.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::super::interpolate::{Sources, Template, Undefined};
-use super::super::launch::{AGENT_CWD, Launch, Program, Secrets};
+use super::super::launch::{Launch, Program};
 use super::super::sourced::{Sourced, values};
+use super::filling::{Filling, is_whole};
 use super::remote::RemoteDraft;
 
 /// What one table says of it.
@@ -30,7 +30,7 @@ pub(in crate::config) struct ProgramDraft {
 impl LaunchDraft {
     /// Filled in. The first undefined name fails the launch: one is enough to go and look.
     pub(in crate::config) fn fill(&self, sources: &dyn Sources) -> Result<Launch, Undefined> {
-        let filling = Filling { sources, secrets: Secrets::default() };
+        let filling = Filling::from(sources);
         match self {
             Self::Program(draft) => draft.fill(filling).map(Launch::Program),
             Self::Remote(draft) => draft.fill(filling).map(Launch::Remote),
@@ -59,45 +59,4 @@ impl ProgramDraft {
             secrets: filling.secrets,
         })
     }
-}
-
-/// Where values come from, and what of them is secret.
-pub(super) struct Filling<'a> {
-    sources: &'a dyn Sources,
-    pub(super) secrets: Secrets,
-}
-
-impl Filling<'_> {
-    pub(super) fn text(&mut self, template: &Sourced<Template>) -> Result<String, Undefined> {
-        template.value.fill(self.sources, &mut self.secrets)
-    }
-
-    fn texts(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
-        templates.iter().map(|template| self.text(template)).collect()
-    }
-
-    pub(super) fn named(
-        &mut self,
-        templates: &[(String, Sourced<Template>)],
-    ) -> Result<BTreeMap<String, String>, Undefined> {
-        templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
-    }
-
-    pub(super) fn roots(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
-        let roots = self.texts(templates)?;
-        let complaint = "has one that is no whole path and no `file://` URI";
-        if roots.iter().all(|root| is_root(root)) {
-            Ok(roots)
-        } else {
-            Err(Undefined::Unfit { key: "roots", complaint })
-        }
-    }
-}
-
-pub(in crate::config) fn is_whole(path: &str) -> bool {
-    Path::new(path).is_absolute() || path.starts_with(AGENT_CWD)
-}
-
-pub(in crate::config) fn is_root(text: &str) -> bool {
-    is_whole(text) || text.starts_with("file:///")
 }

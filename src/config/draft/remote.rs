@@ -8,7 +8,7 @@ use super::super::interpolate::{Template, Undefined};
 use super::super::launch::{AGENT_CWD, Remote};
 use super::super::oauth::{OAuth, OAuthGrant, OAuthSettings};
 use super::super::sourced::{Sourced, values};
-use super::launch::{Filling, is_whole};
+use super::filling::{Filling, is_whole};
 
 #[derive(Debug)]
 pub(in crate::config) struct RemoteDraft {

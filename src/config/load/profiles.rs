@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::diagnostic::Diagnostic;
+use super::super::draft::ProfileDraft;
 use super::super::profile::{MOST_PROFILES, Profile};
-use super::super::read::{ProfileDraft, suggestion};
+use super::super::read::suggestion;
 use crate::naming::Naming;
 
 /// Those of the files added so far.

@@ -3,36 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::draft::NamingDraft;
-use super::super::profile::{
-    Narrowing, Profile, Scoped, ScopedRules, UNKNOWN_USER, is_profile_name, profile_name_taken,
-};
-use super::super::sourced::{Sourced, or_unset, values};
+use super::super::draft::{ProfileDraft, ScopedDraft};
+use super::super::profile::{Scoped, UNKNOWN_USER, is_profile_name, profile_name_taken};
+use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::Fields;
 use super::server::fitted_name;
 use crate::kind::{Kind, PerKind};
-use crate::naming::Naming;
-
-/// One profile of one file.
-#[derive(Debug)]
-pub(in super::super) struct ProfileDraft {
-    pub(in super::super) name: Sourced<Arc<str>>,
-    pub(in super::super) servers: Option<Sourced<Vec<Sourced<Arc<str>>>>>,
-    pub(in super::super) rules: PerKind<ScopedDraft>,
-    pub(in super::super) expose: Option<Sourced<Vec<Kind>>>,
-    pub(in super::super) read_only: Option<Sourced<bool>>,
-    pub(in super::super) naming: NamingDraft,
-    pub(in super::super) allow_uids: Option<Sourced<BTreeSet<u32>>>,
-}
-
-/// `allow` and `deny` of one kind.
-#[derive(Debug, Default)]
-pub(in super::super) struct ScopedDraft {
-    pub(in super::super) allow: Option<Sourced<Vec<Sourced<Scoped>>>>,
-    pub(in super::super) deny: Option<Sourced<Vec<Sourced<Scoped>>>>,
-}
 
 impl Reader<'_> {
     pub(super) fn profiles(&mut self, entry: &Entry) -> Vec<ProfileDraft> {
@@ -158,32 +136,5 @@ impl Reader<'_> {
         };
         self.error(problem);
         None
-    }
-}
-
-impl ScopedDraft {
-    fn settle(&self) -> ScopedRules {
-        let all = |patterns: &Sourced<Vec<Sourced<Scoped>>>| values(&patterns.value);
-        ScopedRules { allow: self.allow.as_ref().map(all), deny: self.deny.as_ref().map(all).unwrap_or_default() }
-    }
-}
-
-impl ProfileDraft {
-    /// With what all profiles have that say nothing else.
-    pub(in super::super) fn settle(&self, naming: &Naming) -> Profile {
-        let servers = self.servers.as_ref().map(|servers| values(&servers.value).into_iter().collect());
-        let narrowing = Narrowing {
-            rules: PerKind::from_fn(|kind| self.rules[kind].settle()),
-            expose: self.expose.as_ref().map(|kinds| kinds.value.clone()),
-            read_only: or_unset(self.read_only.as_ref(), false),
-        };
-        let allow_uids = or_unset(self.allow_uids.as_ref(), BTreeSet::new());
-        Profile {
-            name: Arc::clone(&self.name.value),
-            servers,
-            narrowing,
-            naming: self.naming.settle(naming),
-            allow_uids,
-        }
     }
 }

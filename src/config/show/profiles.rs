@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::read::ProfileDraft;
+use super::super::draft::ProfileDraft;
 use super::page::{Page, on_or_off, quoted};
 use super::servers::spelt_kinds;
 use super::show_naming;

@@ -133,6 +133,14 @@ pub fn own_params() -> Value {
     }})
 }
 
+/// The same for one about a task, which takes that its answers are understood.
+#[must_use]
+pub fn own_task_params() -> Value {
+    let mut params = own_params();
+    params["_meta"][meta::CAPABILITIES] = json!({ "extensions": { TASKS: {} } });
+    params
+}
+
 /// The version in which an agent that proposed `asked` is served.
 #[must_use]
 pub fn negotiate(asked: &str) -> &'static str {

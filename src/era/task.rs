@@ -77,14 +77,27 @@ pub fn made_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     Ok(changes)
 }
 
-/// Turns the state of a task into that of a legacy server.
+/// Turns the state of a task into that of a legacy server, where a task whose tool says of itself that it failed has failed.
 ///
 /// # Errors
 /// If it is no object.
 pub fn state_to_legacy(state: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let mut changes = without(state, &MODERN_ONLY)?;
     changes.extend(called(state, |(modern, legacy)| (modern, legacy))?);
+    if let [Some(status), Some(result)] = members(state, ["status", "result"])?
+        && text(&status).is_some_and(|status| status[..] == *b"completed")
+        && status_of(&result) == "failed"
+    {
+        changes.push(Change { part: status, replacement: Bytes::from_static(b"\"failed\"") });
+    }
     Ok(changes)
+}
+
+/// The legacy status of a task that has ended with this raw result of its tool.
+#[must_use]
+pub fn status_of(result: &Bytes) -> &'static str {
+    let said = members(result, ["isError"]).ok().and_then(|[said]| said);
+    if said.is_some_and(|said| said[..] == *b"true") { "failed" } else { "completed" }
 }
 
 /// Turns the state of a task of a legacy server into that of a modern one.
@@ -165,13 +178,25 @@ pub fn told_id(result: &Bytes, told: Told) -> Option<Bytes> {
 /// # Errors
 /// If it, or its `_meta`, is no object.
 pub fn result_to_legacy(result: &Bytes, id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    related(result, &["resultType", "ttlMs", "cacheScope"], id)
+}
+
+/// Says in the params of what a modern task wants to know that it is the task with this raw id that does.
+///
+/// # Errors
+/// If they, or their `_meta`, are no object.
+pub fn question_to_legacy(params: &Bytes, id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    related(params, &[], id)
+}
+
+/// Says in the `_meta` of `object` to which task it belongs, and leaves the members `names` out.
+fn related(object: &Bytes, names: &[&str], id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let related = format!(r#""{RELATED}":{{"taskId":{}}}"#, String::from_utf8_lossy(id));
-    let modern = ["resultType", "ttlMs", "cacheScope"];
-    let [meta] = members(result, ["_meta"])?;
+    let [meta] = members(object, ["_meta"])?;
     let Some(meta) = meta.filter(|raw| raw[..] != b"null"[..]) else {
-        return exchange(result, &[&modern[..], &["_meta"]].concat(), &format!(r#""_meta":{{{related}}}"#));
+        return exchange(object, &[names, &["_meta"]].concat(), &format!(r#""_meta":{{{related}}}"#));
     };
-    let mut changes = without(result, &modern)?;
+    let mut changes = without(object, names)?;
     changes.extend(exchange(&meta, &[RELATED], &related)?);
     Ok(changes)
 }

@@ -19,9 +19,9 @@ impl Deadline {
         Self { at: last.min(now + limit.silence), last, limit }
     }
 
-    /// The call makes progress `now`.
+    /// The call makes progress `now`, or will be heard of then again.
     pub(super) fn put_off(&mut self, now: Instant) {
-        self.at = self.last.min(now + self.limit.silence);
+        self.at = self.at.max(self.last.min(now + self.limit.silence));
     }
 
     /// When it is, as far as can be known.

@@ -13,6 +13,7 @@ mod elicitations;
 mod expiry;
 mod heads;
 pub(super) mod held;
+mod kept;
 mod listening;
 mod listens;
 mod lists;
@@ -21,9 +22,12 @@ mod lost;
 mod owner;
 mod ownership;
 mod pings;
+mod polls;
 mod questions;
 mod rounds;
 mod task_calls;
+mod task_inputs;
+mod task_questions;
 mod tasks;
 
 use std::sync::Arc;
@@ -238,6 +242,12 @@ impl Instance {
             }
             Taken::Owner(Owner::Disowned { task, .. }) => {
                 self.disowned_answered(task, outcome.as_ref());
+                Effect::Nothing
+            }
+            Taken::Owner(Owner::Update { task, .. }) => {
+                if outcome.is_err() {
+                    self.update_failed(task);
+                }
                 Effect::Nothing
             }
             Taken::Owner(Owner::Initialize | Owner::Discover) | Taken::Stray => {

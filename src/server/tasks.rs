@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ServerHandle;
+use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 
@@ -117,6 +118,15 @@ pub(super) struct TaskSupport {
 }
 
 impl TaskSupport {
+    /// What the raw `extensions` of a server of the modern era say.
+    ///
+    /// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
+    pub(super) fn of_extensions(extensions: Option<&Bytes>) -> Self {
+        let said = extensions.and_then(|raw| members(raw, [era::TASKS]).ok()).and_then(|[said]| said);
+        let declared = said.is_some_and(|said| said.starts_with(b"{"));
+        Self { declared, cancels: declared }
+    }
+
     /// What the raw capability says, if there is one.
     pub(super) fn read(capability: Option<&Bytes>) -> Self {
         let Some(Ok([cancel])) = capability.map(|raw| members(raw, ["cancel"])) else { return Self::default() };
@@ -183,5 +193,15 @@ mod tests {
         assert_eq!((read(r#"{"list":{}}"#), read(r#"{"cancel":null}"#)), ((true, false), (true, false)));
         assert_eq!((read("null"), read("7")), ((false, false), (false, false)));
         assert_eq!(TaskSupport::read(None), TaskSupport::default());
+        for (extensions, declared) in [
+            (r#"{"io.modelcontextprotocol/tasks":{}}"#, true),
+            (r#"{"a/b":{},"io.modelcontextprotocol/tasks":{"x":1}}"#, true),
+            (r#"{"io.modelcontextprotocol/tasks":null}"#, false),
+            (r#"{"a/b":{}}"#, false),
+        ] {
+            let support = TaskSupport::of_extensions(Some(&Bytes::from_static(extensions.as_bytes())));
+            assert_eq!(support, TaskSupport { declared, cancels: declared }, "{extensions}");
+        }
+        assert_eq!(TaskSupport::of_extensions(None), TaskSupport::default());
     }
 }

@@ -117,9 +117,6 @@ fn agents_are_told_of_tasks_where_a_server_of_their_era_has_them() {
 fn who_cannot_follow_one_is_answered_at_once() {
     let daemon = start();
     let wants = json!({"name": "s__echo", "arguments": {"as_task": true, "id": "t"}, "task": {"ttl": 5}});
-    let mut legacy = Agent::ready(&daemon);
-    let answer = legacy.request("tools/call", &wants);
-    assert_eq!(arguments(&answer)["id"], "t");
     let mut plain = wants.clone();
     plain["_meta"] = Value::Object(meta(&json!({})));
     assert_eq!(arguments(&Agent::connect(&daemon).request("tools/call", &plain))["id"], "t");

@@ -53,6 +53,9 @@ fn a_modern_state_has_more_than_a_legacy_one() {
         ),
         (r#"{"taskId":"t","inputRequests":{},"pollIntervalMs":5}"#, r#"{"taskId":"t","pollInterval":5}"#),
         (r#"{"error":{},"ttlMs":1,"ttl":2}"#, r#"{"ttlMs":1,"ttl":2}"#),
+        (r#"{"status":"completed","result":{"isError":true}}"#, r#"{"status":"failed"}"#),
+        (r#"{"result":{"isError":false},"status":"completed"}"#, r#"{"status":"completed"}"#),
+        (r#"{"status":"cancelled","result":{"isError":true}}"#, r#"{"status":"cancelled"}"#),
     ] {
         assert_eq!(changed(modern, state_to_legacy), Ok(legacy.to_owned()));
     }
@@ -134,4 +137,13 @@ fn a_result_says_of_which_task_it_is_in_the_legacy_era() {
     ] {
         assert_eq!(changed(modern, |result| result_to_legacy(result, &bytes("\"t\""))), Ok(legacy.to_owned()));
     }
+    assert_eq!((status_of(&bytes("{}")), status_of(&bytes(r#"{"isError":true}"#))), ("completed", "failed"));
+    let question = |params: &str| changed(params, |params| question_to_legacy(params, &bytes("\"t\"")));
+    let related = r#""io.modelcontextprotocol/related-task":{"taskId":"t"}"#;
+    assert_eq!(question(r#"{"message":"?"}"#), Ok(format!(r#"{{"_meta":{{{related}}},"message":"?"}}"#)));
+    assert_eq!(
+        question(r#"{"ttlMs":1,"_meta":{"progressToken":7}}"#),
+        Ok(format!(r#"{{"ttlMs":1,"_meta":{{{related},"progressToken":7}}}}"#))
+    );
+    assert_eq!(question("[]"), Err(NotAnObject));
 }

@@ -97,7 +97,11 @@ impl ServerInfo {
             instructions: instructions.map(Arc::from),
             offers: PerKind::from_fn(|kind| declared(of_kind(kind))),
             logs: !is_modern && declared(&logging),
-            tasks: TaskSupport::read(tasks.as_ref().filter(|_| era::has(protocol, "tasks"))),
+            tasks: if is_modern {
+                TaskSupport::of_extensions(extensions.as_ref())
+            } else {
+                TaskSupport::read(tasks.as_ref().filter(|_| era::has(protocol, "tasks")))
+            },
             tells,
             // Copied, so that it does not keep the whole message in memory.
             extensions: extensions.filter(|raw| raw.starts_with(b"{")).map(|raw| Bytes::copy_from_slice(&raw)),

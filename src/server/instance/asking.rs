@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use super::Instance;
 use super::ownership::Whose;
 use super::questions::{For, MOST, Open, said};
-use super::rounds::Place;
 use crate::era::input::elicitation_to_legacy;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
@@ -78,11 +77,11 @@ impl Instance {
         }
     }
 
-    /// Asks the agent of a call what a server wants to know before it answers that.
+    /// Asks an agent what a server wants to know before it answers a call of it, or goes on with a task.
     pub(super) fn ask_for(
         &mut self,
         whom: (u64, ReplySender),
-        place: Place,
+        purpose: For,
         (method, params): (&Bytes, Option<&Bytes>),
         wish: Wish,
     ) -> Result<(), ErrorObject> {
@@ -98,7 +97,7 @@ impl Instance {
         // What was read is of the server's line; what is replaced has to be of this one.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let progress_token = progress::token(meta).unwrap_or_default();
-        self.ask_agent(whom, (line, id), For::Call(place), Wish { progress_token, ..wish })
+        self.ask_agent(whom, (line, id), purpose, Wish { progress_token, ..wish })
     }
 
     /// Until the agent has answered, its calls have their full time.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::crossing::Crossing;
+use super::task_calls::News;
 use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
@@ -59,7 +60,7 @@ impl Instance {
         let (changes, crossing) = if call.origin.era() == self.era() {
             (Vec::new(), None)
         } else {
-            let Ok((crossing, changes)) = Crossing::of(&call) else {
+            let Ok((crossing, changes)) = Crossing::of(&call, self.task_support.declared) else {
                 call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
                 return false;
             };
@@ -212,7 +213,6 @@ impl Instance {
                 return Effect::Nothing;
             }
         };
-        self.count_calls(self.calls - 1);
         let key = call.reply.key;
         if let Err(error) = response {
             self.stats.errors.add_one();
@@ -221,8 +221,14 @@ impl Instance {
                 self.questions.elicitations.add_required(error, key.session, to);
             }
         }
-        call.reply.answer_with(answer, Outcome::of(response), task);
+        self.end_answered(call, answer, Outcome::of(response), task);
         self.end_ask(key, response)
+    }
+
+    /// Gives the agent its answer.
+    pub(super) fn end_answered(&mut self, call: Unanswered, answer: Bytes, outcome: Outcome, task: News) {
+        self.count_calls(self.calls - 1);
+        call.reply.answer_with(answer, outcome, task);
     }
 
     /// Answers for the server, which gets a call that it has not begun to read no more; whether it may have read it.

@@ -11,8 +11,9 @@ use bytes::Bytes;
 
 use super::calls::Unanswered;
 use super::held::Held;
+use super::polls::Step;
 use super::rounds::Round;
-use super::{Effect, Instance};
+use super::{Effect, Instance, Owner};
 use crate::era;
 use crate::era::error::{self, ErrorToModern};
 use crate::era::request;
@@ -20,13 +21,9 @@ use crate::era::result::{self, Cached, ToLegacy};
 use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply;
-use crate::jsonrpc::splice::{Change, Edit, splice};
-use crate::server::call::{Call, Failure, Origin, numbered};
+use crate::jsonrpc::splice::{Change, Edit, applied, splice};
+use crate::server::call::{Call, Failure, Matter, Origin, numbered};
 use crate::server::role::{Abilities, Ability};
-
-/// A legacy agent asks for a task where a tool says that it can be one, which tools of the modern era do not: it is answered at once, as by
-/// a legacy server whose tool does not say so.
-pub(super) const MAKES_TASK: bool = false;
 
 /// What is kept of a call from the other era until it is answered.
 pub(super) struct Crossing {
@@ -48,26 +45,33 @@ pub(super) struct Request {
 /// From which era to which.
 pub(super) enum Way {
     /// From an agent that has introduced itself to a server that wants to know with each request who asks.
-    Up { speaker: Arc<Speaker>, rounds: usize, round: Option<Round> },
+    Up { speaker: Arc<Speaker>, makes_task: bool, rounds: usize, round: Option<Round> },
+    /// The same about a task that such a server has made.
+    About { speaker: Arc<Speaker>, step: Step },
     /// From an agent that can be asked nothing to a server that asks.
     Down { profile: Arc<str>, abilities: Abilities, held: Held },
 }
 
 impl Crossing {
-    /// Of a call that comes from another era than that of the server, with what has to be changed of its line.
-    pub(super) fn of(call: &Call) -> Result<(Self, Vec<Change>), NotAnObject> {
+    /// Of a call that comes from another era than that of the server, which may make tasks or not, with what has to be changed of its line.
+    pub(super) fn of(call: &Call, may_make_tasks: bool) -> Result<(Self, Vec<Change>), NotAnObject> {
         let [method, params] = members(&call.line, ["method", "params"])?;
         let method = method.as_ref().and_then(text).ok_or(NotAnObject)?;
         let params = params.ok_or(NotAnObject)?;
         let (line, id) = (call.line.clone(), call.id.clone());
         let (rename, progress_token) = (call.rename.clone(), call.progress_token.clone());
         let asked = Request { line, id, rename, progress_token, method, params };
-        let (way, changes) = match &call.origin {
-            Origin::Legacy(speaker) => {
-                let changes = request::to_modern(&asked.params, speaker, MAKES_TASK)?;
-                (Way::Up { speaker: Arc::clone(speaker), rounds: 0, round: None }, changes)
+        let (way, changes) = match (&call.origin, &call.matter) {
+            (Origin::Legacy(speaker), Matter::Task(ask)) => {
+                let (step, changes) = Step::first(&asked, speaker, ask.act)?;
+                (Way::About { speaker: Arc::clone(speaker), step }, changes)
             }
-            Origin::Modern { profile, .. } => {
+            (Origin::Legacy(speaker), matter) => {
+                let makes_task = may_make_tasks && matches!(matter, Matter::NewTask);
+                let changes = request::to_modern(&asked.params, speaker, makes_task)?;
+                (Way::Up { speaker: Arc::clone(speaker), makes_task, rounds: 0, round: None }, changes)
+            }
+            (Origin::Modern { profile, .. }, _) => {
                 let changes = request::to_legacy(&asked.params)?;
                 let [meta] = members(&asked.params, ["_meta"])?;
                 let capabilities = meta.and_then(|meta| members(&meta, [era::meta::CAPABILITIES]).ok());
@@ -79,7 +83,28 @@ impl Crossing {
     }
 }
 
+impl Crossing {
+    /// What is told of the agent, if it does not say that itself.
+    pub(super) fn speaker(&self) -> Option<Arc<Speaker>> {
+        match &self.way {
+            Way::Up { speaker, .. } | Way::About { speaker, .. } => Some(Arc::clone(speaker)),
+            Way::Down { .. } => None,
+        }
+    }
+}
+
 impl Request {
+    /// What makes of it the request `method` about the same task, for whom it is.
+    ///
+    /// # Errors
+    /// If its params, or their `_meta`, are no object.
+    pub(super) fn about_task(&self, method: &str, speaker: &Speaker) -> Result<Vec<Change>, NotAnObject> {
+        let [part] = members(&self.line, ["method"])?;
+        let mut changes = request::to_modern(&self.params, speaker, true)?;
+        changes.extend(part.map(|part| Change { part, replacement: format!("\"{method}\"").into() }));
+        Ok(changes)
+    }
+
     /// The line as the server gets it once more, its request numbered `id`.
     pub(super) fn line_as(&self, id: u64, changes: &[Change]) -> Bytes {
         numbered(&self.line, (&self.id, self.rename.as_ref(), self.progress_token.as_ref()), id, changes)
@@ -108,7 +133,9 @@ impl Instance {
             return self.keep_answer(call, crossing, line);
         }
         match (&crossing.way, outcome) {
-            (Way::Up { .. }, Ok(result)) => match result::to_legacy(result) {
+            (Way::About { .. }, _) => self.told_of_task(call, crossing, (id, line), outcome),
+            (Way::Up { makes_task, .. }, Ok(result)) => match result::to_legacy(result) {
+                Ok(ToLegacy::Complete(_)) if *makes_task => self.keep_result(call, &crossing, id, result),
                 Ok(ToLegacy::Complete(changes)) => self.end_changed(call, (id, line), &changes, outcome),
                 Ok(ToLegacy::Required(required)) => {
                     self.begin_round(call, crossing, required);
@@ -116,6 +143,10 @@ impl Instance {
                 }
                 Ok(ToLegacy::Malformed(_)) => self.end_failed(call, Failure::AnswerMalformed),
                 Ok(ToLegacy::Unknown(kind)) => self.end_failed(call, Failure::NotOfItsEra { what: kind }),
+                Ok(ToLegacy::Task(changes)) if *makes_task => {
+                    let made = Bytes::from(applied(result, &changes));
+                    self.end_changed(call, (id, line), &changes, Ok(&made))
+                }
                 Ok(ToLegacy::Task(_)) => self.end_failed(call, Failure::NotOfItsEra { what: "task".to_owned() }),
                 Err(NotAnObject) => self.end_failed(call, Failure::AnswerMalformed),
             },
@@ -141,7 +172,19 @@ impl Instance {
         }
     }
 
-    fn end_changed(
+    /// Sends a call again that the server has ended, or that it was not sent as.
+    pub(super) fn send_again(&mut self, mut call: Unanswered, changes: &[Change]) {
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        self.pending.register(|id| {
+            if let Some(crossing) = &call.crossing {
+                call.line = outbox.push(crossing.asked.line_as(id, changes));
+                link.announce(call.line, id);
+            }
+            Owner::Call(call)
+        });
+    }
+
+    pub(super) fn end_changed(
         &mut self,
         call: Unanswered,
         (id, line): (&Bytes, &Bytes),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::calls::Unanswered;
 use super::{Effect, Instance, Owner};
 use crate::jsonrpc::reply;
 use crate::server::call::Failure;
@@ -12,7 +13,9 @@ impl Instance {
         let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
         self.tasks.expire(now);
         self.expire_questions(now);
-        let ends = self.tasks.next_end().into_iter().chain(self.questions.deadline());
+        self.poll_tasks(now);
+        let polls = self.unanswered().filter_map(Unanswered::polls_at);
+        let ends = self.tasks.next_end().into_iter().chain(self.questions.deadline()).chain(polls);
         self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(ends).min();
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {
@@ -36,6 +39,7 @@ impl Instance {
                     self.listen_ended(id, None);
                 }
                 Owner::Level { .. } => self.level_answered(),
+                Owner::Update { task, .. } => self.update_failed(task),
                 // A server that cancels nothing may be at the task as before.
                 Owner::Disowned { .. }
                 | Owner::Initialize

@@ -238,7 +238,7 @@ impl Unanswered {
     fn held(&mut self) -> Option<(&Abilities, &mut Held)> {
         match &mut self.crossing.as_mut()?.way {
             Way::Down { abilities, held, .. } => Some((abilities, held)),
-            Way::Up { .. } => None,
+            Way::Up { .. } | Way::About { .. } => None,
         }
     }
 

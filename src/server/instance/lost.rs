@@ -50,6 +50,7 @@ impl Instance {
             Owner::Level { .. } => self.level_answered(),
             Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),
             Owner::Listen { .. } => minted(id).into_iter().for_each(|id| self.listen_ended(id, None)),
+            Owner::Update { task, .. } => self.update_failed(task),
             Owner::Call(_)
             | Owner::Initialize
             | Owner::Discover

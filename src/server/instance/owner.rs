@@ -29,6 +29,8 @@ pub(in crate::server) enum Owner {
     Listen { acknowledge_by: Option<Instant> },
     /// Nobody: the task that it is to cancel is nobody's any more.
     Disowned { task: u64, deadline: Instant },
+    /// An agent's task, of which it was told what it wanted to know.
+    Update { task: u64, deadline: Instant },
     /// Nobody: it is asked for what needs no answer.
     Aside { deadline: Instant },
 }
@@ -38,9 +40,15 @@ impl Owner {
         match self {
             Self::Initialize | Self::Discover | Self::Ping | Self::Check => None,
             Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
-            Self::Level { deadline } | Self::Disowned { deadline, .. } | Self::Aside { deadline } => Some(*deadline),
+            Self::Level { deadline } | Self::Aside { deadline } => Some(*deadline),
+            Self::Disowned { deadline, .. } | Self::Update { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
             Self::Call(call) => Some(call.deadline.at()),
         }
+    }
+
+    /// Whether it waits for the result of this task.
+    pub(super) fn awaits(&self, task: &[u8]) -> bool {
+        matches!(self, Self::Call(call) if call.awaits(task))
     }
 }

@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::calls::{MAX_LINES, MAX_WORDS};
 use super::elicitations::Elicitations;
-use super::rounds::Place;
+use super::rounds::{Place, given};
+use super::task_inputs::TaskInput;
 use super::{Instance, Owner};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply;
@@ -59,6 +60,8 @@ pub(super) enum For {
     Server,
     /// A call waits that is sent again with it.
     Call(Place),
+    /// The server is told, and goes on with a task.
+    Task(TaskInput),
 }
 
 /// What has come back from an agent, and where more may come from.
@@ -131,6 +134,13 @@ impl Questions {
         asker.clone()
     }
 
+    /// Nobody wants an answer any more to what was asked for this.
+    pub(super) fn withdraw(&mut self, is_it: impl Fn(For) -> bool, why: &'static str) {
+        for Open { withdraw, .. } in self.open.extract_if(.., |open| is_it(open.purpose)) {
+            let _ = withdraw.send(Withdrawal::Reason(why));
+        }
+    }
+
     fn find(&self, number: u64) -> Option<usize> {
         self.open.iter().position(|open| open.number == number)
     }
@@ -187,11 +197,14 @@ impl Instance {
             }
             Some(Said::Answer(line)) => {
                 let Open { id, purpose, .. } = self.questions.open.swap_remove(index);
-                if let For::Call(place) = purpose {
-                    self.input_given(place, &line);
-                } else if !self.say(line) {
-                    let why = "the answer found no room, because the server does not read";
-                    self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
+                match purpose {
+                    For::Call(place) => self.input_given(place, given(&line)),
+                    For::Task(place) => self.task_input_given(place, given(&line)),
+                    For::Server if self.say(line) => {}
+                    For::Server => {
+                        let why = "the answer found no room, because the server does not read";
+                        self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
+                    }
                 }
             }
             // There is always an answer before the end.
@@ -235,16 +248,15 @@ impl Instance {
                     self.say(reply::error(Some(&id), &failed(code, why, &self.config.name)));
                 }
                 For::Call(place) => self.fail_round(place.call, format!("wanted to know more, but {why}")),
+                For::Task(place) => self.task_input_given(place, Err(format!("wanted to know more, but {why}"))),
             }
         }
     }
 
     /// What was asked for a call is wanted no more.
     pub(super) fn withdraw_inputs(&mut self, call: u64) {
-        let is_of_call = |open: &mut Open| matches!(open.purpose, For::Call(place) if place.call == call);
-        for Open { withdraw, .. } in self.questions.open.extract_if(.., is_of_call) {
-            let _ = withdraw.send(Withdrawal::Reason("the call that this was for has ended"));
-        }
+        let is_of_call = |purpose: For| matches!(purpose, For::Call(place) if place.call == call);
+        self.questions.withdraw(is_of_call, "the call that this was for has ended");
     }
 
     /// The server says that a person has been at a URL: those who were sent there hear of it.

@@ -9,7 +9,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::calls::Unanswered;
-use super::crossing::{Crossing, MAKES_TASK, Way};
+use super::crossing::{Crossing, Way};
+use super::questions::For;
 use super::{Instance, Owner};
 use crate::era::input::{Input, Required};
 use crate::era::request;
@@ -79,7 +80,7 @@ impl Instance {
         for (index, input) in inputs.iter().enumerate() {
             let place = Place { call: parked, index };
             let asked = match to.clone() {
-                Some(to) => self.ask_for_input((session, to), place, input),
+                Some(to) => self.ask_for_input((session, to), For::Call(place), input),
                 None => Err("nobody waits for it any more".to_owned()),
             };
             if let Err(why) = asked {
@@ -89,10 +90,10 @@ impl Instance {
         self.go_on(parked);
     }
 
-    fn ask_for_input(
+    pub(super) fn ask_for_input(
         &mut self,
         whom: (u64, ReplySender),
-        place: Place,
+        purpose: For,
         Input { method, params, .. }: &Input,
     ) -> Result<(), String> {
         let named = String::from_utf8_lossy(method);
@@ -104,31 +105,31 @@ impl Instance {
             }
             Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
             Some(Ok(wish)) if wish.ability == Ability::Roots && self.answers_roots() => {
-                let roots = roots_result(self.config.roots());
-                self.keep_input(place, Bytes::from(roots));
+                let roots = Bytes::from(roots_result(self.config.roots()));
+                match purpose {
+                    For::Call(place) => self.keep_input(place, roots),
+                    For::Task(place) => self.keep_task_input(place, roots),
+                    For::Server => {}
+                }
                 Ok(())
             }
-            Some(Ok(wish)) => self.ask_for(whom, place, (method, params.as_ref()), wish).map_err(|error| error.message),
+            Some(Ok(wish)) => {
+                self.ask_for(whom, purpose, (method, params.as_ref()), wish).map_err(|error| error.message)
+            }
         }
     }
 
-    /// The agent has answered one of the questions, with this whole line.
-    pub(super) fn input_given(&mut self, place: Place, line: &Bytes) {
-        let line = line.slice(..line.len().saturating_sub(1));
-        match members(&line, ["result", "error"]) {
-            Ok([Some(result), None]) => {
+    /// The agent has answered one of the questions: with this raw result, or so that nobody can go on.
+    pub(super) fn input_given(&mut self, place: Place, given: Result<Bytes, String>) {
+        match given {
+            Ok(result) => {
                 self.keep_input(place, result);
                 if !self.has_room_for(place.call) {
                     return self.fail_round(place.call, TOO_MUCH.to_owned());
                 }
                 self.go_on(place.call);
             }
-            Ok([_, Some(error)]) => {
-                let said = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
-                let said = said.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default();
-                self.fail_round(place.call, format!("wanted to know more, which was answered with an error: {said}"));
-            }
-            _ => self.fail_round(place.call, "wanted to know more, which was answered with nothing".to_owned()),
+            Err(why) => self.fail_round(place.call, why),
         }
     }
 
@@ -159,7 +160,7 @@ impl Instance {
         match self.pending.get_mut(parked.to_string().as_bytes()) {
             Some(Owner::Call(call)) => match &mut call.crossing.as_mut()?.way {
                 Way::Up { round, .. } => round.as_mut(),
-                Way::Down { .. } => None,
+                Way::Down { .. } | Way::About { .. } => None,
             },
             _ => None,
         }
@@ -173,21 +174,14 @@ impl Instance {
         }
         let Taken::Owner(Owner::Call(mut call)) = self.pending.take(parked.to_string().as_bytes()) else { return };
         let Some(crossing) = &mut call.crossing else { return };
-        let Way::Up { speaker, round, .. } = &mut crossing.way else { return };
+        let Way::Up { speaker, makes_task, round, .. } = &mut crossing.way else { return };
         let Some(Round { answers, state }) = round.take() else { return };
         let answers: Vec<_> = answers.into_iter().filter_map(|(key, answer)| Some((key, answer?))).collect();
         let asked = &crossing.asked;
-        let Ok(mut changes) = request::to_modern(&asked.params, speaker, MAKES_TASK) else { return };
+        let Ok(mut changes) = request::to_modern(&asked.params, speaker, *makes_task) else { return };
         changes.push(request::again(&asked.params, &answers, state.as_ref()));
         call.deadline.put_off(Instant::now());
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
-        self.pending.register(|id| {
-            if let Some(crossing) = &call.crossing {
-                call.line = outbox.push(crossing.asked.line_as(id, &changes));
-                link.announce(call.line, id);
-            }
-            Owner::Call(call)
-        });
+        self.send_again(call, &changes);
     }
 
     /// The call cannot be sent again; `why` says of the server what it wanted.
@@ -199,11 +193,26 @@ impl Instance {
     }
 }
 
+/// What an agent has answered with this whole line: its raw result, or why there is none, of the server.
+pub(super) fn given(line: &Bytes) -> Result<Bytes, String> {
+    let line = line.slice(..line.len().saturating_sub(1));
+    match members(&line, ["result", "error"]) {
+        Ok([Some(result), None]) => Ok(result),
+        Ok([_, Some(error)]) => {
+            let said = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
+            let said = said.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default();
+            Err(format!("wanted to know more, which was answered with an error: {said}"))
+        }
+        _ => Err("wanted to know more, which was answered with nothing".to_owned()),
+    }
+}
+
 impl Unanswered {
     /// The server has ended it, and does not know the id that it has here.
     pub(super) fn is_parked(&self) -> bool {
         self.crossing.as_deref().is_some_and(|crossing| match &crossing.way {
             Way::Up { round, .. } => round.is_some(),
+            Way::About { step, .. } => step.is_waiting(),
             Way::Down { held, .. } => held.is_answered(),
         })
     }

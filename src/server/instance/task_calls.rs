@@ -12,9 +12,11 @@ use super::calls::Unanswered;
 use super::tasks::{Early, Open, Task};
 use super::{Instance, Owner};
 use crate::calls::Outcome;
+use crate::era::task::{Told, made_to_legacy, told_id};
+use crate::era::{self, Era};
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::jsonrpc::splice::{Edit, splice};
+use crate::jsonrpc::splice::{Edit, applied, splice};
 use crate::server::call::{Call, CallKey, Failure, Matter, ReplySender, ToAgent};
 use crate::server::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, TaskState};
 use crate::server::unasked::{TaskStatus, Unasked};
@@ -26,8 +28,12 @@ impl Instance {
     /// Passes a request about a task on, if this instance has made that for the same agent.
     pub(in crate::server) fn ask_about_task(&mut self, call: Box<Call>) {
         let Matter::Task(ask) = &call.matter else { return };
-        if self.tasks.of(call.reply.key.session, &ask.id).is_none() {
+        let Some((_, task)) = self.tasks.of(call.reply.key.session, &ask.id) else {
             return call.refuse_unknown_task();
+        };
+        if let Some(kept) = &task.kept {
+            let act = ask.act;
+            return kept.answer(*call, act);
         }
         if ask.act == TaskAct::Cancel && !self.task_support.cancels {
             let message = format!("server `{}` cancels no tasks", self.config.name);
@@ -75,7 +81,7 @@ impl Instance {
         Ok(Some(Box::new(TaskNews::Made(MadeTask { state, instance, early, life: self.tasks.life() }))))
     }
 
-    fn add_task(&mut self, request: u64, task: Task) -> bool {
+    pub(super) fn add_task(&mut self, request: u64, task: Task) -> bool {
         if let Some((request, session)) = self.tasks.make_room() {
             self.given_up.add(request, session);
         }
@@ -111,27 +117,31 @@ impl Instance {
             // It is answered when the task has ended, as the call would have been: with an error, perhaps.
             (TaskAct::Result, _) => {}
         }
-        self.tasks.end(request);
+        self.end_task(request);
         Some(Box::new(TaskNews::Seen(TaskState { id, raw_id, ended: true, ttl: None, object: None })))
     }
 
     /// The server says how a task is: whoever waits for its result may wait on.
     fn note_state(&mut self, request: u64, state: &TaskState) {
         if state.ended {
-            self.tasks.end(request);
+            self.end_task(request);
         } else {
             self.put_off_result(&state.id);
         }
     }
 
-    fn put_off_result(&mut self, id: &[u8]) {
+    fn end_task(&mut self, request: u64) {
+        self.tasks.end(request);
+        self.withdraw_task_inputs(request);
+    }
+
+    pub(super) fn put_off_result(&mut self, id: &[u8]) {
         let now = Instant::now();
         for owner in self.pending.iter_mut() {
-            if let Owner::Call(Unanswered { matter: Matter::Task(ask), deadline, .. }) = owner
-                && ask.act == TaskAct::Result
-                && ask.id == id
+            if let Owner::Call(call) = owner
+                && call.awaits(id)
             {
-                deadline.put_off(now);
+                call.deadline.put_off(now);
             }
         }
     }
@@ -175,7 +185,7 @@ impl Instance {
     pub(super) fn late_answer(&mut self, id: &Bytes, outcome: Result<&Bytes, &Bytes>) {
         let Some((request, key)) = self.tasks.take_given_up(id) else { return };
         let Ok(result) = outcome else { return };
-        let Some(state) = TaskState::made(result).filter(|_| self.task_support.declared) else { return };
+        let Some(state) = self.late_task(result).filter(|_| self.task_support.declared) else { return };
         let (has_ended, _) = self.tasks.take_early(&state.id);
         if state.ended || has_ended {
             return;
@@ -184,6 +194,16 @@ impl Instance {
         if self.add_task(request, Task::new(&state, key, None, None, open)) {
             self.disown_task(request);
         }
+    }
+
+    /// The task that such an answer, as the server has sent it, says that it has made.
+    fn late_task(&self, result: &Bytes) -> Option<TaskState> {
+        if self.era() == Era::Legacy {
+            return TaskState::made(result);
+        }
+        told_id(result, Told::Made)?;
+        let changes = made_to_legacy(result).ok()?;
+        TaskState::made(&applied(result, &changes).into())
     }
 
     /// An agent did not hear of a task that was made for it.
@@ -211,8 +231,12 @@ impl Instance {
     fn disown_task(&mut self, request: u64) {
         let Some(raw_id) = self.tasks.disown(request).filter(|_| self.task_support.cancels) else { return };
         let id: Option<&RawValue> = serde_json::from_slice(&raw_id).ok();
+        let mut params = json!({ "taskId": id });
+        if self.era() == Era::Modern {
+            params["_meta"] = era::own_task_params()["_meta"].take();
+        }
         let deadline = self.aside_deadline();
-        self.request("tasks/cancel", &json!({ "taskId": id }), Owner::Disowned { task: request, deadline });
+        self.request("tasks/cancel", &params, Owner::Disowned { task: request, deadline });
     }
 
     /// The server has answered that it is to cancel a task of nobody's. One that refuses may be at it as before.

@@ -2,12 +2,17 @@
 //!
 //! It goes with its instance, and so do they.
 
+mod over;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::kept::Kept;
+use super::task_inputs::TaskInputs;
+use crate::era::speaker::Speaker;
 use crate::jsonrpc::pending::minted;
 use crate::server::call::{CallKey, ReplySender, Ticket};
 use crate::server::tasks::TaskState;
@@ -36,6 +41,12 @@ pub(in crate::server) struct Task {
     /// The agent's own progress token, raw.
     pub(in crate::server) token: Option<Bytes>,
     pub(in crate::server) open: Option<Open>,
+    /// What it has ended with, if it has ended before it was made.
+    pub(in crate::server) kept: Option<Box<Kept>>,
+    /// What its server wants to know of its agent.
+    pub(in crate::server) inputs: TaskInputs,
+    /// For whom the server is told.
+    pub(in crate::server) speaker: Option<Arc<Speaker>>,
 }
 
 /// That a task has not ended.
@@ -63,6 +74,8 @@ pub(in crate::server) struct Tasks {
     all: BTreeMap<u64, Task>,
     by_id: HashMap<Bytes, u64>,
     open: usize,
+    /// Of results that are kept.
+    kept_bytes: usize,
     /// Calls that were given up, with their agents' sessions.
     given_up: VecDeque<(u64, CallKey)>,
     /// What was said of tasks that are not known yet.
@@ -90,7 +103,13 @@ impl Task {
         token: Option<Bytes>,
         open: Option<Open>,
     ) -> Self {
-        Self { id: state.id.clone(), raw_id: state.raw_id.clone(), key, to, token, open }
+        let (id, raw_id) = (state.id.clone(), state.raw_id.clone());
+        Self { id, raw_id, key, to, token, open, kept: None, inputs: TaskInputs::default(), speaker: None }
+    }
+
+    /// When what is kept of it is over.
+    fn kept_until(&self) -> Option<Instant> {
+        self.kept.as_ref().map(|kept| kept.until)
     }
 }
 
@@ -132,6 +151,7 @@ impl Tasks {
             self.forget(other);
         }
         self.open += usize::from(task.open.is_some());
+        self.kept_bytes += task.kept.as_ref().map_or(0, |kept| kept.bytes());
         self.by_id.insert(task.id.clone(), request);
         self.all.insert(request, task);
         true
@@ -167,7 +187,18 @@ impl Tasks {
         self.end(request);
         if let Some(task) = self.all.remove(&request) {
             self.by_id.remove(&task.id);
+            self.kept_bytes -= task.kept.map_or(0, |kept| kept.bytes());
         }
+    }
+
+    /// To be changed.
+    pub(in crate::server) fn get_mut(&mut self, request: u64) -> Option<&mut Task> {
+        self.all.get_mut(&request)
+    }
+
+    /// The bytes of what agents have answered and servers were not told yet.
+    pub(in crate::server) fn answer_bytes(&self) -> usize {
+        self.all_open().map(|task| task.inputs.bytes()).sum()
     }
 
     /// It is nobody's any more. Its raw id, if the server may still be at it.
@@ -197,20 +228,6 @@ impl Tasks {
     pub(in crate::server) fn all_open(&self) -> impl Iterator<Item = &Task> {
         let any = (self.open > 0).then_some(&self.all);
         any.into_iter().flat_map(BTreeMap::values).filter(|task| task.open.is_some())
-    }
-
-    /// When the next one is over in any case.
-    pub(in crate::server) fn next_end(&self) -> Option<Instant> {
-        self.all_open().filter_map(|task| task.open.as_ref()?.until).min()
-    }
-
-    /// Ends those that are over `now` in any case.
-    pub(in crate::server) fn expire(&mut self, now: Instant) {
-        let is_over = |task: &Task| task.open.as_ref().and_then(|open| open.until).is_some_and(|until| until <= now);
-        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(request, _)| *request).collect();
-        for request in over {
-            self.end(request);
-        }
     }
 
     /// Keeps what was said of a task that is not known yet. How many such lines were dropped.

@@ -11,6 +11,7 @@ mod questions;
 mod relistens;
 mod square;
 mod states;
+mod tasks_up;
 
 use std::rc::Rc;
 

@@ -1,6 +1,6 @@
 //! Tasks as the modern era has them: made of calls that say so by clients that understand them.
 
-use serde_json::json;
+use serde_json::{Value, from_str, json};
 
 use super::modern::{Asked, CAPABILITIES};
 use super::server::Server;
@@ -18,10 +18,13 @@ pub(crate) fn is_wanted(call: &Call) -> bool {
     call.arguments["as_task"] == true && call.meta[CAPABILITIES]["extensions"][EXTENSION].is_object()
 }
 
-/// Makes a task of a call, with the id that its argument `id` says: it waits for an answer if it is to `ask`.
+/// Makes a task of a call, with the id that its argument `id` says: it waits for an answer if it is to `ask`, for those that it names
+/// there or for one. It ends with `isError` if it is to `fail`, does not heed cancellation if it is `stubborn`, and takes no answers if
+/// it is `deaf`.
 pub(crate) fn create(server: &mut Server, call: &Call) {
     let id = call.arguments["id"].to_string();
-    let status = if call.arguments["ask"] == true { "input_required" } else { "working" };
+    let asks = call.arguments["ask"] == true || call.arguments["ask"].is_object();
+    let status = if asks { "input_required" } else { "working" };
     let task = Task::new(status, call.echo_content());
     let members = members(&task, &id);
     server.tasks.all.insert(id, task);
@@ -29,7 +32,7 @@ pub(crate) fn create(server: &mut Server, call: &Call) {
 }
 
 /// Answers one of `tasks/*`.
-pub(crate) fn request(server: &mut Server, asked: &Asked, params: &serde_json::Value) {
+pub(crate) fn request(server: &mut Server, asked: &Asked, params: &Value) {
     if !params["_meta"][CAPABILITIES]["extensions"][EXTENSION].is_object() {
         return server.output.line(&error(asked.id, -32021, "Missing required client capability", ""));
     }
@@ -39,6 +42,8 @@ pub(crate) fn request(server: &mut Server, asked: &Asked, params: &serde_json::V
     };
     let line = match asked.method {
         "tasks/get" => asked.response(&format!("{{{}}}", members(task, &id))),
+        "tasks/cancel" if argument(task, "stubborn") == true => asked.response("{}"),
+        "tasks/update" if argument(task, "deaf") == true => error(asked.id, -32603, "it hears nothing", ""),
         "tasks/cancel" => {
             task.end("cancelled", None);
             asked.response("{}")
@@ -52,12 +57,23 @@ pub(crate) fn request(server: &mut Server, asked: &Asked, params: &serde_json::V
     server.output.line(&line);
 }
 
+/// What the call of a task says.
+fn argument(task: &Task, key: &str) -> Value {
+    from_str::<Value>(task.result()).expect("JSON")["params"]["arguments"][key].clone()
+}
+
 fn members(task: &Task, id: &str) -> String {
     let more = match task.status() {
         "input_required" => {
-            r#","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}}"#.to_owned()
+            let who = json!({"who": {"method": "elicitation/create", "params": {"message": "Who?"}}});
+            let named = argument(task, "ask");
+            format!(r#","inputRequests":{}"#, if named.is_object() { named } else { who })
         }
-        "completed" => format!(r#","result":{{"content":[],"structuredContent":{}}}"#, task.result()),
+        "completed" => {
+            let is_error = if argument(task, "fail") == true { r#","isError":true"# } else { "" };
+            format!(r#","result":{{"content":[],"structuredContent":{}{is_error}}}"#, task.result())
+        }
+        "failed" => r#","error":{"code":-32050,"message":"it broke","data":{"n":1.10}}"#.to_owned(),
         _ => String::new(),
     };
     format!(

@@ -124,6 +124,31 @@ fn what_is_said_of_a_task_too_early_is_kept_in_bounds() {
 }
 
 #[test]
+fn what_is_kept_makes_room_and_is_over_when_its_time_is() {
+    let (mut tasks, now) = (Tasks::default(), Instant::now());
+    let kept = |id: &str, session, seconds| {
+        let ttl = Duration::from_secs(seconds);
+        let kept = Kept::new(id, &Bytes::from("{}"), ttl, (now, std::time::SystemTime::UNIX_EPOCH)).expect("an object");
+        Task { kept: Some(Box::new(kept)), ..task(id, session, None) }
+    };
+    let size = kept("a", 7, 1).kept.expect("it is kept").bytes();
+    for (request, id, session) in [(1, "a", 7), (2, "b", 8), (3, "c", 8)] {
+        tasks.make_room_to_keep(session, size, 3 * size);
+        assert!(tasks.add(request, kept(id, session, request)));
+    }
+    assert_eq!(tasks.next_end(), Some(now + Duration::from_secs(1)));
+    tasks.make_room_to_keep(8, size, 3 * size);
+    assert!(tasks.of(7, b"a").is_some() && tasks.of(8, b"b").is_none(), "its own goes first");
+    tasks.make_room_to_keep(9, size, 2 * size);
+    assert!(tasks.of(7, b"a").is_none() && tasks.of(8, b"c").is_some(), "or else the oldest");
+    tasks.expire(now + Duration::from_secs(2));
+    assert!(tasks.of(8, b"c").is_some());
+    tasks.expire(now + Duration::from_secs(3));
+    assert!(tasks.of(8, b"c").is_none() && tasks.next_end().is_none() && tasks.kept_bytes == 0);
+    tasks.make_room_to_keep(7, size, 0);
+}
+
+#[test]
 fn they_live_as_long_as_their_instance() {
     let tasks = Tasks::default();
     let life = tasks.life();

@@ -1,0 +1,233 @@
+//! What legacy agents ask of tasks that a modern server has made of their calls.
+//!
+//! The server tells how a task is, and has its result, the error or what it wants to know in there; so the request for a result is
+//! one for the state, made again and again until the task has ended. Between two of them the call stays among the unanswered ones
+//! under an id that the server never sees. Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Polling" and
+//! "Task Cancellation"; MCP 2025-11-25, `basic/utilities/tasks`.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::calls::Unanswered;
+use super::crossing::{Crossing, Request, Way};
+use super::{Effect, Instance, Owner};
+use crate::era::error;
+use crate::era::speaker::Speaker;
+use crate::era::task::{Status, result_to_legacy, state_to_legacy};
+use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
+use crate::jsonrpc::splice::{Change, applied};
+use crate::server::call::{Failure, Matter};
+use crate::server::tasks::TaskAct;
+
+const STATE: &str = "tasks/get";
+/// Between two looks at a task whose server does not say how often it is to be looked at.
+const USUAL: Duration = Duration::from_secs(1);
+/// Between two looks at least, whatever its server says, and at most: whoever waits for the result is not to wait long for nothing.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// How far a request about a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The server is to cancel the task.
+    Cancel,
+    /// It is to say how the task is.
+    State,
+    /// It is asked again then.
+    Wait(Instant),
+}
+
+impl Step {
+    /// The first of a request for this, with what makes it of that.
+    pub(super) fn first(asked: &Request, speaker: &Speaker, act: TaskAct) -> Result<(Self, Vec<Change>), NotAnObject> {
+        let (step, method) = match act {
+            TaskAct::Cancel => (Self::Cancel, "tasks/cancel"),
+            TaskAct::Get | TaskAct::Result => (Self::State, STATE),
+        };
+        Ok((step, asked.about_task(method, speaker)?))
+    }
+
+    /// Whether the server knows nothing of the request just now.
+    pub(super) fn is_waiting(self) -> bool {
+        matches!(self, Self::Wait(_))
+    }
+}
+
+impl Instance {
+    /// The server has answered what was asked of a task.
+    pub(super) fn told_of_task(
+        &mut self,
+        call: Unanswered,
+        crossing: Crossing,
+        (id, line): (&Bytes, &Bytes),
+        outcome: Result<&Bytes, &Bytes>,
+    ) -> Effect {
+        let (Matter::Task(ask), Way::About { step, .. }) = (&call.matter, &crossing.way) else {
+            return self.end_failed(call, Failure::AnswerMalformed);
+        };
+        let state = match outcome {
+            Ok(state) => state,
+            Err(raw) => {
+                let change = error::to_legacy(&crossing.asked.method, raw);
+                return self.end_changed(call, (id, line), change.as_slice(), outcome);
+            }
+        };
+        match (ask.act, step) {
+            (TaskAct::Cancel, Step::Cancel) => {
+                self.look_again(call, crossing);
+                Effect::Nothing
+            }
+            (TaskAct::Cancel, _) if has_ended_otherwise(state) => {
+                // As legacy servers do where a task has ended (MCP 2025-11-25, "Task Cancellation").
+                let error = ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended");
+                self.end_with_error(call, id, &error)
+            }
+            // A server may go on with it all the same. There legacy ones have to have cancelled it; the state is what is true.
+            (TaskAct::Get | TaskAct::Cancel, _) => match state_to_legacy(state) {
+                Ok(changes) => {
+                    let legacy = Bytes::from(applied(state, &changes));
+                    self.end_changed(call, (id, line), &changes, Ok(&legacy))
+                }
+                Err(NotAnObject) => self.end_failed(call, Failure::AnswerMalformed),
+            },
+            (TaskAct::Result, _) => self.polled(call, crossing, id, state),
+        }
+    }
+
+    /// Answers whoever waits for the result, or has him wait on.
+    fn polled(&mut self, call: Unanswered, crossing: Crossing, id: &Bytes, state: &Bytes) -> Effect {
+        let Matter::Task(ask) = &call.matter else { return self.end_failed(call, Failure::AnswerMalformed) };
+        match Status::read(state) {
+            Some(Status::Working | Status::InputRequired(None)) => {
+                self.wait_on(call, crossing, state);
+                Effect::Nothing
+            }
+            Some(Status::InputRequired(Some(wanted))) => {
+                let (task, to) = (self.tasks.find(&ask.id).map(|(request, _)| request), call.reply.to().cloned());
+                let (session, speaker) = (call.reply.key.session, crossing.speaker());
+                self.wait_on(call, crossing, state);
+                if let (Some(task), Some(to), Some(speaker)) = (task, to, speaker) {
+                    self.ask_for_task((task, (session, to), speaker), &wanted);
+                }
+                Effect::Nothing
+            }
+            Some(Status::Completed(Some(result))) => {
+                let raw_id = self.tasks.find(&ask.id).map(|(_, task)| task.raw_id.clone());
+                let changes = raw_id.map_or(Err(NotAnObject), |raw_id| result_to_legacy(&result, &raw_id));
+                let Ok(changes) = changes else { return self.end_failed(call, Failure::AnswerMalformed) };
+                let legacy = Bytes::from(applied(&result, &changes));
+                let answer = reply::result(call.reply.id(), &legacy);
+                self.end_call(call, id, answer, Ok(&legacy))
+            }
+            Some(Status::Failed(Some(raw))) => {
+                let changes: Vec<_> = error::to_legacy(b"tools/call", &raw).into_iter().collect();
+                let legacy = Bytes::from(applied(&raw, &changes));
+                let answer = reply::raw_error(call.reply.id(), &legacy);
+                self.end_call(call, id, answer, Err(&legacy))
+            }
+            Some(Status::Cancelled) => {
+                self.end_with_error(call, id, &ErrorObject::new(INTERNAL_ERROR, "the task was cancelled"))
+            }
+            Some(Status::Completed(None) | Status::Failed(None)) | None => {
+                self.end_failed(call, Failure::AnswerMalformed)
+            }
+        }
+    }
+
+    fn end_with_error(&mut self, call: Unanswered, id: &Bytes, error: &ErrorObject) -> Effect {
+        let raw = Bytes::from(serde_json::json!(error).to_string());
+        let answer = reply::raw_error(call.reply.id(), &raw);
+        self.end_call(call, id, answer, Err(&raw))
+    }
+
+    /// The task is at work still, so that whoever waits for its result may wait on.
+    fn wait_on(&mut self, mut call: Unanswered, mut crossing: Crossing, state: &Bytes) {
+        let Matter::Task(ask) = &call.matter else { return };
+        let (task, at) = (ask.id.clone(), Instant::now() + interval(state));
+        if let Way::About { step, .. } = &mut crossing.way {
+            *step = Step::Wait(at);
+        }
+        // It is to have its full time from when the server is asked again.
+        call.deadline.put_off(at);
+        call.crossing = Some(Box::new(crossing));
+        self.expire_by(at);
+        self.pending.register(|_| Owner::Call(call));
+        self.put_off_result(&task);
+    }
+
+    /// Asks again how those tasks are whose results are waited for, as far as it is time `now`.
+    pub(super) fn poll_tasks(&mut self, now: Instant) {
+        let is_due = |owner: &Owner| matches!(owner, Owner::Call(call) if call.polls_at().is_some_and(|at| at <= now));
+        if !self.pending.iter().any(is_due) {
+            return;
+        }
+        for (_, owner) in self.pending.remove_where(is_due) {
+            if let Owner::Call(mut call) = owner
+                && let Some(crossing) = call.crossing.take()
+            {
+                self.look_again(call, *crossing);
+            }
+        }
+    }
+
+    /// Asks how the task is.
+    fn look_again(&mut self, mut call: Unanswered, mut crossing: Crossing) {
+        let Way::About { speaker, step } = &mut crossing.way else { return };
+        *step = Step::State;
+        // It was well-formed the first time.
+        let Ok(changes) = crossing.asked.about_task(STATE, speaker) else { return };
+        call.crossing = Some(Box::new(crossing));
+        self.send_again(call, &changes);
+    }
+}
+
+impl Unanswered {
+    /// When its task is looked at again.
+    pub(super) fn polls_at(&self) -> Option<Instant> {
+        match self.crossing.as_deref()?.way {
+            Way::About { step: Step::Wait(at), .. } => Some(at),
+            Way::About { .. } | Way::Up { .. } | Way::Down { .. } => None,
+        }
+    }
+
+    /// Whether it waits for the result of this task.
+    pub(super) fn awaits(&self, task: &[u8]) -> bool {
+        matches!(&self.matter, Matter::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
+    }
+}
+
+/// Whether the modern `state` is that of a task that has ended, and was not cancelled.
+fn has_ended_otherwise(state: &Bytes) -> bool {
+    matches!(Status::read(state), Some(Status::Completed(_) | Status::Failed(_)))
+}
+
+/// How long to wait before the next look at a task in this state.
+fn interval(state: &Bytes) -> Duration {
+    let said = members(state, ["pollIntervalMs"]).ok().and_then(|[said]| said);
+    let ms = said.and_then(|raw| serde_json::from_slice::<f64>(&raw).ok());
+    let wanted = ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
+    wanted.unwrap_or(USUAL).clamp(SHORTEST, LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_looked_at_as_often_as_its_server_wants_within_bounds() {
+        for (state, expected) in [
+            ("{}", USUAL),
+            (r#"{"pollIntervalMs":250}"#, Duration::from_millis(250)),
+            (r#"{"pollIntervalMs":0}"#, SHORTEST),
+            (r#"{"pollIntervalMs":60000}"#, LONGEST),
+            (r#"{"pollIntervalMs":-5}"#, USUAL),
+            (r#"{"pollIntervalMs":null}"#, USUAL),
+            (r#"{"pollIntervalMs":"soon"}"#, USUAL),
+            ("[]", USUAL),
+        ] {
+            assert_eq!(interval(&Bytes::from_static(state.as_bytes())), expected, "{state}");
+        }
+    }
+}

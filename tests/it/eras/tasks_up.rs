@@ -1,0 +1,319 @@
+//! Tasks of a modern server for a legacy agent, which asks for them, waits for them and is asked for them as its era has it.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Era, Setup, arguments, code, result, until};
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+const ELICIT: &str = "elicitation/create";
+
+fn start() -> Daemon {
+    Setup::with(Era::Modern.server("s").flags("--tasks")).start()
+}
+
+fn able(daemon: &Daemon) -> Agent {
+    Agent::able(daemon, &json!({"sampling": {}, "elicitation": {"form": {}}, "roots": {}}))
+}
+
+/// Calls a tool and asks for a task that is kept so long.
+fn create(agent: &mut Agent, tool: &str, arguments: &Value, ttl: &Value) -> Value {
+    agent.request("tools/call", &json!({"name": tool, "arguments": arguments, "task": {"ttl": ttl}}))
+}
+
+/// Has the server make the task `id`, and gives what the agent is told of it.
+#[track_caller]
+fn made(agent: &mut Agent, id: &str, more: &Value) -> Value {
+    let mut arguments = json!({"as_task": true, "id": id});
+    arguments.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let answer = create(agent, "s__echo", &arguments, &Value::Null);
+    let task = &result(&answer)["task"];
+    assert_eq!((&task["taskId"], &result(&answer)["resultType"]), (&json!(id), &Value::Null), "{answer}");
+    task.clone()
+}
+
+/// Has a tool answer at once; the task that the agent is told of all the same.
+#[track_caller]
+fn made_up(agent: &mut Agent, tool: &str, ttl: &Value) -> Value {
+    let answer = create(agent, tool, &json!({"n": 1}), ttl);
+    result(&answer)["task"].clone()
+}
+
+fn ask(agent: &mut Agent, act: &str, id: &Value) -> Value {
+    agent.request(&format!("tasks/{act}"), &json!({ "taskId": id }))
+}
+
+fn start_waiting(agent: &mut Agent, id: &str) -> Value {
+    agent.ask("tasks/result", &json!({ "taskId": id }))
+}
+
+fn finish(agent: &mut Agent, id: &str, status: &str) {
+    arguments(&agent.call("s__finish_task", &json!({"id": id, "status": status, "quiet": true})));
+}
+
+fn listed(agent: &mut Agent) -> Vec<Value> {
+    result(&agent.request("tasks/list", &json!({})))["tasks"].as_array().expect("a list").clone()
+}
+
+/// How often the server was sent this about the task.
+fn asked(daemon: &Daemon, method: &str, id: &str) -> usize {
+    let (method, id) = (format!("\"{method}\""), format!("\"taskId\":\"{id}\""));
+    daemon.journal("s").iter().filter(|line| line.contains(&method) && line.contains(&id)).count()
+}
+
+#[test]
+fn it_is_made_looked_at_and_awaited() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    let task = made(&mut agent, "t", &json!({"a": 1.5}));
+    assert_eq!((&task["status"], &task["pollInterval"], &task["ttl"]), (&json!("working"), &json!(50), &Value::Null));
+    assert_eq!(
+        (&task["pollIntervalMs"], task.as_object().expect("an object").contains_key("ttl")),
+        (&Value::Null, true)
+    );
+    let state = ask(&mut agent, "get", &json!("t"));
+    assert_eq!((&result(&state)["status"], &result(&state)["zeta"]), (&json!("working"), &json!(1.10)));
+    assert_eq!((&result(&state)["resultType"], &result(&state)["ttlMs"]), (&Value::Null, &Value::Null));
+    assert_eq!(listed(&mut agent), [result(&state).clone()]);
+    let waiting = start_waiting(&mut agent, "t");
+    until("it is looked at again and again", || (asked(&daemon, "tasks/get", "t") > 4).then_some(()));
+    finish(&mut agent, "t", "completed");
+    let ended = agent.answer(&waiting);
+    assert_eq!(arguments(&ended)["a"], 1.5);
+    assert_eq!(result(&ended)["_meta"][RELATED], json!({"taskId": "t"}));
+    assert_eq!(result(&ended)["resultType"], Value::Null);
+    let state = ask(&mut agent, "get", &json!("t"));
+    assert_eq!((&result(&state)["status"], &result(&state)["result"]), (&json!("completed"), &Value::Null));
+    assert_eq!(arguments(&ask(&mut agent, "result", &json!("t")))["a"], 1.5, "it is to be had again");
+    assert_eq!(asked(&daemon, "tasks/result", "t") + asked(&daemon, "tasks/list", "t"), 0);
+    agent.expect_quiet();
+}
+
+#[test]
+fn the_server_hears_for_whom_it_is_with_each_request_about_it() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    made(&mut agent, "t", &json!({"ask": true}));
+    let waiting = start_waiting(&mut agent, "t");
+    let question = agent.expect_request(ELICIT);
+    agent.respond(&question, &json!({"action": "decline"}));
+    result(&agent.answer(&waiting));
+    ask(&mut agent, "cancel", &json!("t"));
+    let journal = daemon.journal("s");
+    for method in ["tools/call", "tasks/get", "tasks/update", "tasks/cancel"] {
+        let line = journal.iter().find(|line| line.contains(&format!("\"{method}\""))).expect(method);
+        let meta = &serde_json::from_str::<Value>(line).expect("JSON")["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-agent", "{method}");
+        let able = &meta["io.modelcontextprotocol/clientCapabilities"];
+        assert_eq!((&able["sampling"], &able["extensions"]["io.modelcontextprotocol/tasks"]), (&json!({}), &json!({})));
+    }
+}
+
+#[test]
+fn a_call_that_asks_for_none_is_none() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.call("s__echo", &json!({"as_task": true, "id": "t"}));
+    assert_eq!(arguments(&answer)["id"], "t");
+    assert!(listed(&mut agent).is_empty());
+}
+
+#[test]
+fn what_is_answered_at_once_is_a_task_that_has_ended() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    let task = made_up(&mut agent, "s__echo", &json!(90_000));
+    assert_eq!((&task["status"], &task["ttl"]), (&json!("completed"), &json!(90_000)));
+    assert!(task["createdAt"].is_string() && task["createdAt"] == task["lastUpdatedAt"]);
+    let id = &task["taskId"];
+    assert_eq!(result(&ask(&mut agent, "get", id)), &task);
+    assert_eq!(listed(&mut agent)[0], task);
+    for _ in 0..2 {
+        let ended = ask(&mut agent, "result", id);
+        assert_eq!((&arguments(&ended)["n"], &result(&ended)["_meta"][RELATED]["taskId"]), (&json!(1), id));
+        assert_eq!(result(&ended)["resultType"], Value::Null);
+    }
+    assert_eq!(code(&ask(&mut agent, "cancel", id)), -32602);
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("tasks/")), "the server knows of no task");
+    let other = made_up(&mut agent, "s__refuse", &Value::Null);
+    assert_eq!((&other["status"], &other["ttl"]), (&json!("failed"), &json!(300_000)));
+    assert_eq!(result(&ask(&mut agent, "result", &other["taskId"]))["isError"], true);
+    assert_ne!(&other["taskId"], id);
+    let refused = create(&mut agent, "s__fail", &json!({"code": -32050, "message": "no"}), &Value::Null);
+    assert_eq!((code(&refused), listed(&mut agent).len()), (-32050, 2), "an error makes no task");
+}
+
+#[test]
+fn what_was_answered_at_once_is_kept_for_its_time() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    let short = made_up(&mut agent, "s__echo", &json!(1));
+    let long = made_up(&mut agent, "s__echo", &json!(60_000));
+    until("it is over", || (code(&ask(&mut agent, "get", &short["taskId"])) == -32602).then_some(()));
+    assert_eq!(code(&ask(&mut agent, "result", &short["taskId"])), -32602);
+    assert_eq!(listed(&mut agent), [long]);
+}
+
+#[test]
+fn no_other_agent_knows_of_it() {
+    let daemon = start();
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    made(&mut agent, "t", &json!({}));
+    let kept = made_up(&mut agent, "s__echo", &Value::Null)["taskId"].clone();
+    let heard = daemon.journal("s").len();
+    for id in [&json!("t"), &kept] {
+        for act in ["get", "result", "cancel"] {
+            let message = format!("Unknown task: {}", id.as_str().expect("text"));
+            assert_eq!(ask(&mut other, act, id)["error"], json!({"code": -32602, "message": message}), "{act}");
+        }
+    }
+    assert!(listed(&mut other).is_empty());
+    assert_eq!(daemon.journal("s").len(), heard, "the server hears nothing of it");
+}
+
+#[test]
+fn what_its_server_needs_on_the_way_its_agent_is_asked_while_it_waits() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    let wanted = json!({
+        "q": {"method": ELICIT, "params": {"message": "q?", "_meta": {"x": 1}}},
+        "r": {"method": "roots/list"},
+    });
+    let task = made(&mut agent, "t", &json!({ "ask": wanted }));
+    assert_eq!(task["status"], "input_required");
+    assert_eq!(result(&ask(&mut agent, "get", &json!("t")))["inputRequests"], Value::Null);
+    let waiting = start_waiting(&mut agent, "t");
+    let (question, roots) = (agent.expect_request(ELICIT), agent.expect_request("roots/list"));
+    assert_eq!(question["params"], json!({"message": "q?", "_meta": {"x": 1, RELATED: {"taskId": "t"}}}));
+    assert_eq!(roots["params"], json!({"_meta": {RELATED: {"taskId": "t"}}}));
+    agent.respond(&question, &json!({"action": "accept", "content": {"n": 1.5}}));
+    let before = asked(&daemon, "tasks/get", "t");
+    until("it is looked at again", || (asked(&daemon, "tasks/get", "t") > before + 2).then_some(()));
+    assert_eq!(asked(&daemon, "tasks/update", "t"), 0, "the server need not take a part");
+    agent.respond(&roots, &json!({"roots": []}));
+    let ended = agent.answer(&waiting);
+    let told = &result(&ended)["structuredContent"];
+    assert_eq!(told, &json!({"q": {"action": "accept", "content": {"n": 1.5}}, "r": {"roots": []}}));
+    assert_eq!(asked(&daemon, "tasks/update", "t"), 1);
+    agent.expect_quiet();
+}
+
+#[test]
+fn who_answers_with_an_error_waits_in_vain_and_is_asked_when_he_waits_again() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    made(&mut agent, "t", &json!({"ask": true}));
+    let waiting = start_waiting(&mut agent, "t");
+    let question = agent.expect_request(ELICIT);
+    agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "not today"}}));
+    let answer = agent.answer(&waiting);
+    assert!(answer["error"]["message"].as_str().is_some_and(|why| why.contains("not today")), "{answer}");
+    let waiting = start_waiting(&mut agent, "t");
+    let question = agent.expect_request(ELICIT);
+    agent.respond(&question, &json!({"action": "cancel"}));
+    assert_eq!(result(&agent.answer(&waiting))["structuredContent"], json!({"who": {"action": "cancel"}}));
+    // One that cannot be asked is told so.
+    let mut unable = Agent::ready(&daemon);
+    made(&mut unable, "u", &json!({"ask": true}));
+    assert_eq!(code(&ask(&mut unable, "result", &json!("u"))), -32603);
+}
+
+#[test]
+fn a_server_that_does_not_take_the_answer_ends_the_waiting() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    made(&mut agent, "t", &json!({"ask": true, "deaf": true}));
+    let waiting = start_waiting(&mut agent, "t");
+    let question = agent.expect_request(ELICIT);
+    agent.respond(&question, &json!({"action": "cancel"}));
+    assert_eq!(code(&agent.answer(&waiting)), -32603);
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_task_that_ends_has_no_more_questions() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    made(&mut agent, "t", &json!({"ask": true}));
+    let waiting = start_waiting(&mut agent, "t");
+    let question = agent.expect_request(ELICIT);
+    finish(&mut agent, "t", "completed");
+    result(&agent.answer(&waiting));
+    let taken_back = agent.expect_notification("notifications/cancelled");
+    assert_eq!(taken_back["params"]["requestId"], question["id"]);
+}
+
+#[test]
+fn an_end_is_told_as_the_era_of_the_agent_has_it() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    made(&mut agent, "tool", &json!({"fail": true}));
+    finish(&mut agent, "tool", "completed");
+    assert_eq!(result(&ask(&mut agent, "get", &json!("tool")))["status"], "failed");
+    assert_eq!(result(&ask(&mut agent, "result", &json!("tool")))["isError"], true);
+    made(&mut agent, "broken", &json!({}));
+    finish(&mut agent, "broken", "failed");
+    let state = ask(&mut agent, "get", &json!("broken"));
+    assert_eq!((&result(&state)["status"], &result(&state)["error"]), (&json!("failed"), &Value::Null));
+    let error = json!({"code": -32050, "message": "it broke", "data": {"n": 1.10}});
+    assert_eq!(ask(&mut agent, "result", &json!("broken"))["error"], error);
+}
+
+#[test]
+fn it_is_cancelled_and_whoever_waits_hears_that() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    made(&mut agent, "t", &json!({}));
+    let waiting = start_waiting(&mut agent, "t");
+    let cancelled = ask(&mut agent, "cancel", &json!("t"));
+    assert_eq!((&result(&cancelled)["taskId"], &result(&cancelled)["status"]), (&json!("t"), &json!("cancelled")));
+    assert_eq!(code(&agent.answer(&waiting)), -32603);
+    made(&mut agent, "stubborn", &json!({"stubborn": true}));
+    assert_eq!(result(&ask(&mut agent, "cancel", &json!("stubborn")))["status"], "working", "it is what is true");
+    made(&mut agent, "over", &json!({"stubborn": true}));
+    finish(&mut agent, "over", "completed");
+    assert_eq!(code(&ask(&mut agent, "cancel", &json!("over"))), -32602);
+}
+
+#[test]
+fn who_waits_no_longer_leaves_the_task_at_work() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    made(&mut agent, "t", &json!({}));
+    let waiting = start_waiting(&mut agent, "t");
+    until("it is looked at", || (asked(&daemon, "tasks/get", "t") > 2).then_some(()));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}}));
+    agent.expect_quiet();
+    assert_eq!(asked(&daemon, "tasks/cancel", "t"), 0);
+    finish(&mut agent, "t", "completed");
+    result(&ask(&mut agent, "result", &json!("t")));
+    agent.expect_quiet();
+}
+
+#[test]
+fn what_ends_without_its_task_ends_the_waiting() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    made(&mut agent, "t", &json!({}));
+    let waiting = start_waiting(&mut agent, "t");
+    arguments(&agent.call("s__forget_task", &json!({"id": "t"})));
+    assert_eq!(code(&agent.answer(&waiting)), -32602);
+    assert_eq!(code(&ask(&mut agent, "get", &json!("t"))), -32602);
+    made(&mut agent, "u", &json!({}));
+    let waiting = start_waiting(&mut agent, "u");
+    until("it is looked at", || (asked(&daemon, "tasks/get", "u") > 1).then_some(()));
+    agent.call("s__die", &json!({"how": "kill"}));
+    assert!(agent.answer(&waiting)["error"].is_object());
+    assert_eq!(code(&ask(&mut agent, "get", &json!("u"))), -32602, "it has gone with its instance");
+}
+
+#[test]
+fn what_is_left_of_an_agent_that_leaves_is_cancelled() {
+    let daemon = start();
+    let mut agent = Agent::ready(&daemon);
+    made(&mut agent, "t", &json!({}));
+    agent.hang_up();
+    until("it is cancelled", || (asked(&daemon, "tasks/cancel", "t") == 1).then_some(()));
+    let journal = daemon.journal("s");
+    let line = journal.iter().find(|line| line.contains("tasks/cancel")).expect("it was sent");
+    assert!(line.contains("io.modelcontextprotocol/protocolVersion") && line.contains("extensions"), "{line}");
+}

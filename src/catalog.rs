@@ -75,6 +75,8 @@ pub struct Catalog {
     /// What else can be read: a template, its server, and what of that is exposed.
     templates: Vec<(Template, usize, Policy)>,
     lists: PerKind<Bytes>,
+    /// That of tools for who may ask for tasks, where that is another.
+    tools_for_tasks: Option<Bytes>,
     versions: PerKind<u64>,
     keeps: PerKind<Keep>,
     exposure: Vec<PerKind<Exposure>>,
@@ -126,7 +128,17 @@ impl Catalog {
         &self.lists[kind]
     }
 
-    /// Tells one list of a kind from another, whatever catalogs they are in: the same for the same bytes.
+    /// The same for an agent of the legacy era that may ask for tasks: its tools say whether they make some, which those of servers of the
+    /// modern era do not.
+    ///
+    /// Source: MCP 2025-11-25, `basic/utilities/tasks`, "Tool-Level Negotiation".
+    #[must_use]
+    pub fn list_for_tasks(&self, kind: Kind) -> &Bytes {
+        self.tools_for_tasks.as_ref().filter(|_| kind == Kind::Tools).unwrap_or_else(|| self.list(kind))
+    }
+
+    /// Tells one list of a kind from another, whatever catalogs they are in: the same for the same bytes, whoever
+    /// is shown them.
     #[must_use]
     pub fn version(&self, kind: Kind) -> u64 {
         self.versions[kind]

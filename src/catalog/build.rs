@@ -8,7 +8,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::template::Template;
 use super::{Catalog, Item, Keep, Names, Route, Source};
-use crate::jsonrpc::splice::{Edit, splice_into};
+use crate::jsonrpc::exchange::with_first;
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::splice::{Change, Edit, splice_into};
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
@@ -20,12 +22,13 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         resources: HashMap::new(),
         templates: Vec::new(),
         lists: PerKind::default(),
+        tools_for_tasks: None,
         versions: PerKind::default(),
         keeps: PerKind::from_fn(|kind| Keep::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))),
         exposure: vec![PerKind::default(); sources.len()],
     };
     for kind in Kind::ALL {
-        let mut list = Text::begin(kind);
+        let mut list = Text::begin(kind, sources.iter().any(|source| source.lists[kind].makes_tasks));
         for (server, source) in sources.iter().enumerate() {
             let mut denied = HashSet::new();
             for item in &source.lists[kind].items {
@@ -47,16 +50,23 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
                 }
             }
         }
-        catalog.lists[kind] = list.end();
-        catalog.versions[kind] = version(&catalog.lists[kind]);
+        let for_tasks;
+        (catalog.lists[kind], for_tasks) = list.end();
+        catalog.versions[kind] = version(&catalog.lists[kind], for_tasks.as_ref());
+        if kind == Kind::Tools {
+            catalog.tools_for_tasks = for_tasks;
+        }
     }
     catalog
 }
 
 /// Whoever finds two lists with one hash has found a way not to announce a change of its own.
-fn version(list: &Bytes) -> u64 {
+fn version(list: &Bytes, for_tasks: Option<&Bytes>) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(list);
+    if let Some(for_tasks) = for_tasks {
+        hasher.write(for_tasks);
+    }
     hasher.finish()
 }
 
@@ -81,7 +91,7 @@ impl Catalog {
         if kind == Kind::Tools {
             self.exposure[server][kind].tokens += tokens::of_bytes(vacant.key().len(), item.passed_on);
         }
-        list.add_renamed(item, vacant.key());
+        list.add_renamed(item, vacant.key(), source.lists[kind].makes_tasks);
         vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });
         self.exposure[server][kind].exposed += 1;
     }
@@ -115,34 +125,59 @@ impl Catalog {
     }
 }
 
-/// The raw result of a list, in the making.
-struct Text(BytesMut);
+/// The raw result of a list, in the making, and that for who may ask for tasks, if any tool has to say there that it makes some.
+struct Text {
+    plain: BytesMut,
+    for_tasks: Option<BytesMut>,
+}
 
 impl Text {
-    fn begin(kind: Kind) -> Self {
-        Self(BytesMut::from(&*format!("{{\"{}\":[", kind.member())))
+    fn begin(kind: Kind, any_makes_tasks: bool) -> Self {
+        let begin = || BytesMut::from(&*format!("{{\"{}\":[", kind.member()));
+        Self { plain: begin(), for_tasks: any_makes_tasks.then(begin) }
     }
 
     fn add(&mut self, definition: &[u8]) {
-        self.separate();
-        self.0.put_slice(definition);
-    }
-
-    /// An exposed name consists of characters that need no escape in JSON.
-    fn add_renamed(&mut self, item: &Item, name: &Bytes) {
-        self.separate();
-        let quoted = [b"\"", &name[..], b"\""].concat();
-        splice_into(&mut self.0, &item.definition, &mut [Edit { part: &item.raw_key, replacement: &quoted }]);
-    }
-
-    fn separate(&mut self) {
-        if self.0.last() == Some(&b'}') {
-            self.0.put_u8(b',');
+        for text in self.texts() {
+            separate(text);
+            text.put_slice(definition);
         }
     }
 
-    fn end(mut self) -> Bytes {
-        self.0.put_slice(b"]}");
-        self.0.freeze()
+    /// An exposed name consists of characters that need no escape in JSON.
+    fn add_renamed(&mut self, item: &Item, name: &Bytes, makes_tasks: bool) {
+        let quoted = [b"\"", &name[..], b"\""].concat();
+        let rename = Edit { part: &item.raw_key, replacement: &quoted };
+        let may_be_task = makes_tasks.then(|| may_be_task(&item.definition)).flatten();
+        let said = may_be_task.iter().map(Change::edit);
+        for (text, mut edits) in self.texts().zip([vec![rename], said.chain([rename]).collect()]) {
+            separate(text);
+            splice_into(text, &item.definition, &mut edits);
+        }
     }
+
+    /// Those in the making.
+    fn texts(&mut self) -> impl Iterator<Item = &mut BytesMut> {
+        std::iter::once(&mut self.plain).chain(&mut self.for_tasks)
+    }
+
+    fn end(self) -> (Bytes, Option<Bytes>) {
+        let end = |mut text: BytesMut| {
+            text.put_slice(b"]}");
+            text.freeze()
+        };
+        (end(self.plain), self.for_tasks.map(end))
+    }
+}
+
+fn separate(list: &mut BytesMut) {
+    if list.last() == Some(&b'}') {
+        list.put_u8(b',');
+    }
+}
+
+/// What has a tool say that it can be called as a task, unless it says something of that itself.
+fn may_be_task(definition: &Bytes) -> Option<Change> {
+    let [said] = members(definition, ["execution"]).ok()?;
+    said.is_none().then(|| with_first(definition, r#""execution":{"taskSupport":"optional"}"#))
 }

@@ -38,6 +38,8 @@ pub struct List {
     pub truncated: bool,
     /// How long it may be kept, if the server says that.
     pub keep: Option<Keep>,
+    /// Of tools: their server makes tasks of calls as it sees fit, and says so for all of them at once.
+    pub makes_tasks: bool,
 }
 
 impl List {

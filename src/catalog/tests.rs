@@ -45,6 +45,33 @@ fn listed(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
+fn tools_of_a_server_that_makes_tasks_of_any_say_so_to_who_may_ask_for_some() {
+    let makes_tasks = |server: Server, makes_tasks| {
+        let mut lists = server.lists.clone();
+        let mut list = List { makes_tasks, ..List::clone(&lists[Kind::Tools]) };
+        let definition = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"forbidden"}}"#);
+        list.items.push(Item { key: "own".into(), raw_key: definition.slice(8..13), definition, passed_on: 0 });
+        lists[Kind::Tools] = Arc::new(list);
+        Server { lists, ..server }
+    };
+    let servers = [makes_tasks(server("a", &[], &["x"]), true), makes_tasks(server("b", &[], &["y"]), false)];
+    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    let own = |server: &str| format!(r#"{{"name":"{server}__own","execution":{{"taskSupport":"forbidden"}}}}"#);
+    let tool = |name: &str, said: &str| format!(r#"{{{said}"x":1.10,"name":"{name}","z":null,"a":[]}}"#);
+    let list = |said| {
+        let tools = [tool("a__x", said), own("a"), tool("b__y", ""), own("b")];
+        format!(r#"{{"tools":[{}]}}"#, tools.join(","))
+    };
+    assert_eq!(&catalog.list(Kind::Tools)[..], list("").as_bytes());
+    let said = r#""execution":{"taskSupport":"optional"},"#;
+    assert_eq!(&catalog.list_for_tasks(Kind::Tools)[..], list(said).as_bytes());
+    let servers = servers.map(|server| makes_tasks(server, false));
+    let plain = build(&mut Names::default(), Scheme::Prefixed, &servers[1..]);
+    assert!(plain.tools_for_tasks.is_none() && plain.list_for_tasks(Kind::Tools) == plain.list(Kind::Tools));
+    assert_eq!(catalog.list_for_tasks(Kind::Prompts), catalog.list(Kind::Prompts));
+}
+
+#[test]
 fn a_tool_passes_unchanged_but_for_its_name() {
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "u\"v"])]);
     let expected = r#"{"tools":[{"x":1.10,"name":"s__t","z":null,"a":[]},{"x":1.10,"name":"s__u_v_"#;

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::listing::{Listing, Next};
-use crate::catalog::Lists;
+use crate::catalog::{List, Lists};
 use crate::config::{Launch, ServerConfig};
 use crate::kind::{Kind, PerKind};
 
@@ -57,6 +57,9 @@ struct Kept<'a> {
     templates: Vec<&'a RawValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
+    /// [`crate::catalog::List::makes_tasks`] of its tools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "makesTasks")]
+    makes_tasks: bool,
 }
 
 /// What a server of this configuration was last known to offer, if it has ever said so.
@@ -84,11 +87,11 @@ impl Cache {
         if kept.version != VERSION || kept.server != server {
             return None;
         }
-        let instructions = kept.instructions.map(Arc::from);
+        let (instructions, makes_tasks) = (kept.instructions.map(Arc::from), kept.makes_tasks);
         // It has the members of a page of each list, and is read as one: what is in a file is trusted no more.
         let text = Bytes::from(text);
         let lists = Kind::ALL.map(|kind| match Listing::of(kind).page(&text)? {
-            Next::Done(list) => Some(Arc::new(list)),
+            Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == Kind::Tools, ..list })),
             Next::Page(..) => None,
         });
         let is_whole = lists.iter().all(Option::is_some);
@@ -118,6 +121,7 @@ impl Cache {
             resources: raw(Kind::Resources),
             templates: raw(Kind::Templates),
             instructions: instructions.as_deref().map(str::to_owned),
+            makes_tasks: lists[Kind::Tools].makes_tasks,
         };
         let text = serde_json::to_vec(&kept)?;
         let path = self.directory.join(&self.file);
@@ -232,6 +236,13 @@ mod tests {
         assert_eq!(read.instructions.as_deref(), Some("Read\nthis."));
         assert_eq!(&read.lists[Kind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
         assert_eq!(&*read.lists[Kind::Tools].items[1].key, "u");
+        assert!(!read.lists[Kind::Tools].makes_tasks);
+        let tools = List { makes_tasks: true, ..List::clone(&read.lists[Kind::Tools]) };
+        let mut lists = read.lists;
+        lists[Kind::Tools] = Arc::new(tools);
+        cache.write("s", &Known { lists, instructions: None }).expect("written");
+        let read = cache.read("s").expect("it was written");
+        assert!(read.lists[Kind::Tools].makes_tasks && !read.lists[Kind::Prompts].makes_tasks);
         assert!(cache.read("other").is_none());
         assert!(last_known(&place.path().join("a/b"), &config).is_some());
         for foreign in ["", "{}", "[1", r#"{"version":1,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {

@@ -89,7 +89,9 @@ impl Session {
             Deferred::List { id, kind, era: Era::Legacy } if settled => {
                 self.told[kind] = Some(view.catalog.version(kind));
                 // In three parts, so that a long list is shared by all who wait for it rather than copied for each.
-                self.respond(Some(&id), reply::result_in_parts(&id, view.catalog.list(kind)));
+                let catalog = &view.catalog;
+                let list = if self.has("tasks") { catalog.list_for_tasks(kind) } else { catalog.list(kind) };
+                self.respond(Some(&id), reply::result_in_parts(&id, list));
             }
             Deferred::Listen { id, filter } if settled => self.begin_listening(id, filter, &view),
             Deferred::Ask(asked) if settled || self.lead(&asked, &view).is_some() => match self.lead(&asked, &view) {

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
 use crate::catalog::List;
+use crate::era::Era;
 use crate::jsonrpc::reply::METHOD_NOT_FOUND;
 use crate::kind::{Kind, PerKind};
 use crate::server::listing::{Listing, Next, Pace};
@@ -100,7 +101,8 @@ impl Instance {
     }
 
     fn listed(&mut self, kind: Kind, list: List) -> Effect {
-        let list = if kind == Kind::Tools { self.without_unfit(list) } else { list };
+        let mut list = if kind == Kind::Tools { self.without_unfit(list) } else { list };
+        list.makes_tasks = kind == Kind::Tools && self.era() == Era::Modern && self.task_support.declared;
         if let Some(following) = &mut self.following[kind] {
             (following.now, following.attempted) = (false, true);
         }

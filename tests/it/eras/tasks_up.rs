@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Setup, arguments, code, result, until};
+use crate::support::{Agent, Daemon, Era, Place, Setup, arguments, code, result, until};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 const ELICIT: &str = "elicitation/create";
@@ -105,6 +105,27 @@ fn the_server_hears_for_whom_it_is_with_each_request_about_it() {
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-agent", "{method}");
         let able = &meta["io.modelcontextprotocol/clientCapabilities"];
         assert_eq!((&able["sampling"], &able["extensions"]["io.modelcontextprotocol/tasks"]), (&json!({}), &json!({})));
+    }
+}
+
+#[test]
+fn an_agent_that_may_ask_for_tasks_is_told_which_tools_make_some() {
+    let place = Place::new();
+    let listing = place.write("tools.json", r#"{"tools":[{"name":"echo","inputSchema":{}}]}"#);
+    let server = |name| Era::Modern.server(name).arg("--listing").arg(&listing);
+    let daemon = Setup::with(server("s").flags("--tasks")).server(server("plain")).start_in(&place);
+    let told = |agent: &mut Agent, tool: &str| {
+        let tools = result(&agent.request("tools/list", &json!({})))["tools"].clone();
+        let tool = tools.as_array().expect("a list").iter().find(|found| found["name"] == tool).expect("it is listed");
+        tool["execution"].clone()
+    };
+    let mut agent = Agent::ready(&daemon);
+    let optional = json!({"taskSupport": "optional"});
+    assert_eq!([told(&mut agent, "s__echo"), told(&mut agent, "plain__echo")], [optional, Value::Null]);
+    let mut older = Agent::connect(&daemon);
+    result(&older.initialize("2025-06-18"));
+    for agent in [&mut older, &mut Agent::modern(&daemon, &json!({}))] {
+        assert_eq!(told(agent, "s__echo"), Value::Null);
     }
 }
 

@@ -16,8 +16,9 @@ impl Group {
     /// Says to them that it has gone.
     pub(super) fn take_leave(&mut self, session: u64) {
         self.agents.remove(&session);
-        for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(session)) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.may_have_calls_of(session)) {
             slot.running.handle.take_leave(session);
+            slot.guests.remove(&session);
         }
     }
 

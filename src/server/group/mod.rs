@@ -189,7 +189,7 @@ impl Group {
             }
             Command::Hear { agent, subscription } => self.hear(agent, subscription).await,
             Command::Cancel { key, words } => {
-                for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(key.session)) {
+                for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
                     slot.running.handle.cancel(key, words.clone()).await;
                 }
             }
@@ -221,7 +221,7 @@ impl Group {
         };
         match index.and_then(|index| self.slots.get_mut(index)) {
             Some(slot) => {
-                slot.used = Instant::now();
+                slot.is_used_by(session);
                 call.reply.hold(Arc::clone(&slot.ticket));
                 slot.running.handle.call(call).await;
             }

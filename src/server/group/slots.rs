@@ -92,6 +92,8 @@ pub(super) struct Slot {
     pub(super) stays: bool,
     /// The revision it has to have.
     pub(super) due: u64,
+    /// Agents that it does not belong to, and whose calls have come back to it.
+    pub(super) guests: HashSet<u64>,
     /// Each call it has not answered, and each task it has not ended, holds a copy.
     pub(super) ticket: Ticket,
 }
@@ -99,7 +101,20 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new(purpose: Purpose, running: Running, stays: bool) -> Self {
         let ticket = Ticket::new(running.handle.clone());
-        Self { purpose, running, used: Instant::now(), stays, due: 0, ticket }
+        Self { purpose, running, used: Instant::now(), stays, due: 0, guests: HashSet::new(), ticket }
+    }
+
+    /// It is given a call of this agent.
+    pub(super) fn is_used_by(&mut self, agent: u64) {
+        self.used = Instant::now();
+        if !self.purpose.is_for(agent) {
+            self.guests.insert(agent);
+        }
+    }
+
+    /// Whether calls of this agent may be here.
+    pub(super) fn may_have_calls_of(&self, agent: u64) -> bool {
+        self.purpose.is_for(agent) || self.guests.contains(&agent)
     }
 
     fn load(&self) -> usize {

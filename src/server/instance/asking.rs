@@ -142,22 +142,23 @@ impl Instance {
         if self.protocol.is_none() {
             return Err("the handshake is not over");
         }
-        let session = match &self.role {
-            Role::Of(agent) => agent.session,
-            _ => match self.whose() {
-                Whose::One(session) => session,
-                Whose::Several => {
-                    return Err("several agents are using this server, so mcpd cannot know whom this is for");
-                }
-                Whose::Nobody => {
-                    return Err("no agent has a call at this server, so mcpd cannot know whom this is for");
-                }
-            },
+        let session = match (self.whose(), &self.role) {
+            // A call that has come back on another connection than it came on is that one's, wherever it is.
+            (Whose::One(session), _) => session,
+            (Whose::Nobody, Role::Of(agent)) => agent.session,
+            (Whose::Several, _) => {
+                return Err("several agents are using this server, so mcpd cannot know whom this is for");
+            }
+            (Whose::Nobody, Role::Any | Role::Nobody) => {
+                return Err("no agent has a call at this server, so mcpd cannot know whom this is for");
+            }
         };
         if let Some(call) = self.stateless_call(session)? {
             return Ok(Whom::Caller(call));
         }
-        if let Role::Of(agent) = &self.role {
+        if let Role::Of(agent) = &self.role
+            && agent.session == session
+        {
             return Ok(Whom::Agent(agent.session, agent.to.clone()));
         }
         let to = self.way_to_owner().ok_or("no agent waits any more for the call that this may be for")?;

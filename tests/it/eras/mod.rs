@@ -9,6 +9,7 @@ mod listens;
 mod probes;
 mod questions;
 mod relistens;
+mod returns;
 mod square;
 mod states;
 mod tasks_up;

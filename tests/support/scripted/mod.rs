@@ -1,10 +1,11 @@
 //! What the scripted server is made of.
 //!
 //! `flags` (what the test's config asks for) → `kin` (wrappers and daughters, before any protocol) → `server` (lines,
-//! timers, methods) → `listing`, `tasks` and `tools` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
+//! timers, methods) → `listing`, `tasks`, `tools` and `asking` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
 //! of the process it is). Of the modern era alone: `modern` (what a request says of itself), `input` (results that ask for more),
 //! `extension` (tasks) and `listening` (subscriptions).
 
+mod asking;
 mod extension;
 mod flags;
 mod input;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use serde_json::{Value, from_slice, from_str};
 
+use super::asking;
 use super::extension;
 use super::flags::{Era, Flags};
 use super::kin;
@@ -35,7 +36,7 @@ pub(crate) struct Server {
     pub(crate) output: Output,
     pub(crate) tools: Vec<String>,
     /// Calls that wait for the client's answer, by the id of the question.
-    pub(crate) asked: HashMap<String, String>,
+    pub(crate) asked: HashMap<String, asking::Asked>,
     pub(crate) tasks: Tasks,
     pub(crate) listening: Listening,
     /// Set to leave the loop.
@@ -255,11 +256,11 @@ impl Server {
     }
 
     fn answered(&mut self, id: &str, line: &[u8]) {
-        if let Some(call) = self.asked.remove(id)
-            && !self.asked.values().any(|other| *other == call)
+        if let Some(asked) = self.asked.remove(id)
+            && !self.asked.values().any(|other| other.call == asked.call)
         {
             let answer: Value = from_slice(line).expect("it was read before");
-            self.output.line(&tools::structured(&call, &answer.to_string()));
+            asking::go_on(self, asked, &answer);
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, from_str};
 
 use super::server::{Later, Server};
 use super::wire::{error, quoted, response};
-use super::{input, introspect, kin, listening, modern, tasks};
+use super::{asking, input, introspect, kin, listening, modern, tasks};
 
 /// The tools listed unless `--bare` is given, in this order.
 pub(crate) const BUILT_IN: &[&str] = &[
@@ -70,11 +70,11 @@ impl Call {
         })
     }
 
-    fn number(&self, key: &str) -> u64 {
+    pub(crate) fn number(&self, key: &str) -> u64 {
         self.arguments[key].as_u64().unwrap_or_default()
     }
 
-    fn text(&self, key: &str) -> &str {
+    pub(crate) fn text(&self, key: &str) -> &str {
         self.arguments[key].as_str().unwrap_or_default()
     }
 
@@ -140,7 +140,7 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
             (0..call.number("n")).for_each(|_| server.list_changed());
             server.output.line(&call.echo());
         }
-        "ask_client" => ask_client(server, call),
+        "ask_client" => asking::tool(server, call),
         "duplicate_reply" => (0..2).for_each(|_| server.output.line(&call.echo())),
         "wrong_id_reply" => wrong_id_reply(server, call),
         "progress" => progress(server, call),
@@ -231,22 +231,6 @@ fn mutate_tools(server: &mut Server, call: &Call) {
     server.tools.extend(call.names("add"));
     server.list_changed();
     server.output.line(&call.echo());
-}
-
-/// Sends the client a request with the `params` given, as often as `times` says; the call is answered with what the client
-/// answers last.
-fn ask_client(server: &mut Server, call: &Call) {
-    let method = quoted(call.text("method"));
-    let params = call.raw_argument("params").unwrap_or_else(|| "{}".to_owned());
-    for _ in 0..call.arguments["times"].as_u64().unwrap_or(1) {
-        let question = quoted(&format!("ask-{}", server.fresh()));
-        server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{params}}}"#));
-        server.asked.insert(question, call.id.clone());
-    }
-    if call.arguments["leave"] == true {
-        server.asked.clear();
-        server.output.line(&call.echo());
-    }
 }
 
 /// Answers to ids that nobody asked with, before the right one.

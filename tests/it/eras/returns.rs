@@ -1,0 +1,104 @@
+//! A call that comes back by another connection than it came by is that one's from then on, in whichever instance it waits.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, code, inputs, result};
+
+const SAMPLE: &str = "sampling/createMessage";
+
+fn start(sharing: &str) -> Daemon {
+    Setup::with(Server::named("s").line(format!("sharing = \"{sharing}\""))).start()
+}
+
+fn able(daemon: &Daemon) -> Agent {
+    Agent::modern(daemon, &json!({"sampling": {}}))
+}
+
+/// Those who are there for `sharing = "session"`, each with an instance of its own.
+fn two(daemon: &Daemon) -> [Agent; 2] {
+    [able(daemon), able(daemon)].map(|mut agent| {
+        agent.tools();
+        agent
+    })
+}
+
+fn responses(asked: &Value, model: &str) -> Value {
+    inputs(asked).keys().map(|key| (key.clone(), json!({ "model": model }))).collect()
+}
+
+/// Comes back, and does not wait.
+fn start_again(agent: &mut Agent, arguments: &Value, asked: &Value) -> Value {
+    let params = json!({"name": "s__ask_client", "arguments": arguments});
+    agent.ask_again("tools/call", &params, asked, &responses(asked, "m"))
+}
+
+fn calls(daemon: &Daemon) -> usize {
+    daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
+}
+
+#[test]
+fn it_is_asked_again_where_it_is_now() {
+    for sharing in ["shared", "session", "pool"] {
+        let daemon = start(sharing);
+        let [mut one, mut other] = two(&daemon);
+        let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
+        let asked = one.call("s__ask_client", &arguments);
+        let again = other.call_again("s__ask_client", &arguments, &asked, &responses(&asked, "first"));
+        assert_eq!(inputs(&again).len(), 1, "{sharing}: {again}");
+        let answer = other.call_again("s__ask_client", &arguments, &again, &responses(&again, "second"));
+        assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "second"}), "{sharing}");
+        assert_eq!(calls(&daemon), 1, "{sharing}");
+        one.expect_quiet();
+        other.expect_quiet();
+    }
+}
+
+#[test]
+fn while_both_have_a_call_at_that_instance_neither_is_asked() {
+    let daemon = start("session");
+    let [mut one, mut other] = two(&daemon);
+    let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
+    let asked = one.call("s__ask_client", &arguments);
+    let busy = one.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
+    daemon.wait_journal("s", "\"mark\":1");
+    let id = start_again(&mut other, &arguments, &asked);
+    let answer = other.answer(&id);
+    assert_eq!(result(&answer)["structuredContent"]["error"]["code"], -31004, "{answer}");
+    one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+    one.expect_quiet();
+}
+
+#[test]
+fn its_end_there_reaches_the_server() {
+    for hangs_up in [false, true] {
+        let daemon = start("session");
+        let [mut one, mut other] = two(&daemon);
+        let arguments = json!({"method": SAMPLE, "params": {}, "hang": true});
+        let asked = one.call("s__ask_client", &arguments);
+        let id = start_again(&mut other, &arguments, &asked);
+        daemon.wait_journal("s", "\"model\":\"m\"");
+        if hangs_up {
+            other.hang_up();
+        } else {
+            let params = json!({ "requestId": id });
+            other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+        }
+        daemon.wait_journal("s", "notifications/cancelled");
+        daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
+        one.expect_quiet();
+    }
+}
+
+#[test]
+fn it_ends_with_the_instance_of_who_has_gone() {
+    let daemon = start("session");
+    let [mut one, mut other] = two(&daemon);
+    let arguments = json!({"method": SAMPLE, "params": {}});
+    let asked = one.call("s__ask_client", &arguments);
+    one.hang_up();
+    let gone = |row: &Value| row["instances"].as_array().is_some_and(|all| all.len() == 2);
+    daemon.wait_row("s", "has no instance of the one that has gone", gone);
+    let late = other.call_again("s__ask_client", &arguments, &asked, &responses(&asked, "m"));
+    assert_eq!((code(&late), &late["error"]["data"]["outcome"]), (-32602, &json!("unknown")), "{late}");
+    assert_eq!(calls(&daemon), 1, "nothing is done again");
+}

@@ -1,0 +1,47 @@
+//! What it asks its client as of the legacy era, for a call that waits for that.
+
+use serde_json::Value;
+
+use super::server::Server;
+use super::tools::{Call, structured};
+use super::wire::quoted;
+
+/// What the client was asked for a call, and is asked once more so many times after it has answered.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub(crate) call: String,
+    method: String,
+    params: String,
+    again: u64,
+    /// The call is never answered.
+    hangs: bool,
+}
+
+/// Sends the client a request with the `params` given, as often as `times` says; the call is answered with what the client
+/// answers last. With `again` it is sent so many times more, each when the one before is answered; with `hang` there is no answer.
+pub(crate) fn tool(server: &mut Server, call: &Call) {
+    let method = quoted(call.text("method"));
+    let params = call.raw_argument("params").unwrap_or_else(|| "{}".to_owned());
+    let (again, hangs) = (call.number("again"), call.arguments["hang"] == true);
+    let asked = Asked { call: call.id.clone(), method, params, again, hangs };
+    (0..call.arguments["times"].as_u64().unwrap_or(1)).for_each(|_| ask(server, asked.clone()));
+    if call.arguments["leave"] == true {
+        server.asked.clear();
+        server.output.line(&call.echo());
+    }
+}
+
+fn ask(server: &mut Server, asked: Asked) {
+    let (question, Asked { method, params, .. }) = (quoted(&format!("ask-{}", server.fresh())), &asked);
+    server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{params}}}"#));
+    server.asked.insert(question, asked);
+}
+
+/// The client has answered this, and nothing else is asked for the call.
+pub(crate) fn go_on(server: &mut Server, asked: Asked, answer: &Value) {
+    match asked {
+        Asked { again: 0, hangs: true, .. } => {}
+        Asked { again: 0, call, .. } => server.output.line(&structured(&call, &answer.to_string())),
+        Asked { again, .. } => ask(server, Asked { again: again - 1, ..asked }),
+    }
+}

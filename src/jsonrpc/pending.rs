@@ -40,6 +40,12 @@ impl<T> Pending<T> {
         id
     }
 
+    /// The id that the next one gets.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     /// The owner of a response whose raw id is `id`. Only the exact spelling that was sent counts.
     pub fn take(&mut self, id: &[u8]) -> Taken<T> {
         let entry = self.position(id).and_then(|index| self.entries.remove(index));

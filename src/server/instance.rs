@@ -220,7 +220,11 @@ impl Instance {
     }
 
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
-        match self.take_asked(id) {
+        let taken = self.take_asked(id);
+        if matches!(taken, Taken::Owner(_)) {
+            self.given_up.heard(id);
+        }
+        match taken {
             Taken::Owner(Owner::Call(mut call)) => {
                 if let Some(crossing) = call.crossing.take() {
                     return self.end_crossing(call, *crossing, (id, line), outcome.as_ref());

@@ -165,7 +165,7 @@ impl Instance {
         Ok(Whom::Agent(session, to))
     }
 
-    /// The one call of a connection, if it is one of the modern era: several on one connection may be of several agents.
+    /// The one call of a connection, to which all belongs that the server is at, if it is one of the modern era: several on one connection may be of several agents.
     fn stateless_call(&self, session: u64) -> Result<Option<u64>, &'static str> {
         let calls = || self.calls_of(session).filter(|(id, _)| self.within.is_none_or(|(within, _)| within == *id));
         if !calls().any(|(_, call)| call.origin.is_stateless()) {
@@ -173,7 +173,7 @@ impl Instance {
         }
         match (calls().next(), calls().nth(1), self.within) {
             (Some((id, _)), None, Some(_)) => Ok(Some(id)),
-            (Some((id, _)), None, None) if !self.given_up.has_any_of(session) => Ok(Some(id)),
+            (Some((id, _)), None, None) if !self.given_up.count(Instant::now()) => Ok(Some(id)),
             _ => Err("several calls are unanswered on the connection, so mcpd cannot know which one this is for"),
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::crossing::Crossing;
+use super::ownership::{GRACE, Until};
 use super::task_calls::News;
 use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
@@ -188,7 +189,9 @@ impl Instance {
     pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool) {
         // One of the modern era says nothing more about it than what is on its way (MCP 2026-07-28, `basic/patterns/cancellation`).
         if self.era() == Era::Legacy {
-            self.given_up.add(id, key.session);
+            let now = Instant::now();
+            let at = now + GRACE.min(self.config.settings.call_timeout);
+            self.given_up.add(id, key.session, Some(Until { at, answered: self.pending.next() }), now);
         } else {
             self.late_until = Some(Instant::now() + LATE);
         }

@@ -106,7 +106,7 @@ impl Instance {
             return Whose::One(session);
         }
         let busy = self.busy_for().map(|(session, _)| session);
-        self.given_up.whose(busy.chain(self.questions.sessions()))
+        self.given_up.whose(busy.chain(self.questions.sessions()), Instant::now())
     }
 }
 

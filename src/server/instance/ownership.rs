@@ -1,16 +1,23 @@
 //! Whose a thing is that a server says without saying to whom. Pure.
 //!
 //! It is certainly an agent's only if everything that the server may be at is that agent's: the calls it has not answered,
-//! those that were given up here and that it may go on with, cancelled or out of time, until it has answered them as well, and
-//! what it has asked an agent itself.
+//! those that were given up here and that it may go on with, cancelled or out of time, and what it has asked an agent itself.
+//!
+//! One that was given up counts until the server has answered it all the same. Many never do, and rightly (MCP 2025-11-25,
+//! `basic/utilities/cancellation`): such a call counts no more when it has been over for [`GRACE`], and the server has answered
+//! something that it was sent after the cancellation, which it has read by then.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use crate::jsonrpc::pending::minted;
 
-/// Given-up calls that are remembered one by one. Of older ones, which a server that heeds its cancellations never answers,
-/// it is remembered whose they were.
+/// Given-up calls that are remembered one by one. Of older ones it is remembered whose they were.
 const MOST: usize = 1024;
+
+/// How long a server that reads may go on with a call of which it knows that nobody wants it, at most: most stop at once, and what cannot be
+/// stopped is seldom longer than a minute. If a call here may be silent for less, then for that long.
+pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// To whom it all belongs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,44 +42,101 @@ impl Whose {
     }
 }
 
+/// Until when a call counts that was given up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Until {
+    pub(super) at: Instant,
+    /// And until the server has answered a request with this id, or a later one.
+    pub(super) answered: u64,
+}
+
+impl Until {
+    fn and(self, other: Self) -> Self {
+        Self { at: self.at.max(other.at), answered: self.answered.max(other.answered) }
+    }
+}
+
+#[derive(Debug)]
+struct One {
+    id: u64,
+    session: u64,
+    /// `None` where nothing tells.
+    until: Option<Until>,
+}
+
 /// The calls that were given up here after they had reached the server.
 #[derive(Debug, Default)]
 pub(in crate::server) struct GivenUp {
-    /// Ids with their sessions, in the order of the ids.
-    known: VecDeque<(u64, u64)>,
+    /// In the order of the ids.
+    known: VecDeque<One>,
     forgotten: Whose,
+    /// When all of these are over.
+    forgotten_until: Option<Until>,
+    /// The last request that the server has answered since there are any, if only roughly: nothing is written out of order.
+    answered: u64,
 }
 
 impl GivenUp {
-    /// One was given up.
-    pub(in crate::server) fn add(&mut self, id: u64, session: u64) {
+    /// One was given up `now`.
+    pub(super) fn add(&mut self, id: u64, session: u64, until: Option<Until>, now: Instant) {
+        self.sweep(now);
         if self.known.len() == MOST
-            && let Some((_, session)) = self.known.pop_front()
+            && let Some(One { session, until, .. }) = self.known.pop_front()
         {
+            let is_first = self.forgotten == Whose::Nobody;
             self.forgotten = self.forgotten.and(session);
+            let both = || Some(self.forgotten_until?.and(until?));
+            self.forgotten_until = if is_first { until } else { both() };
         }
-        let at = self.known.partition_point(|(other, _)| *other < id);
-        self.known.insert(at, (id, session));
+        let at = self.known.partition_point(|other| other.id < id);
+        self.known.insert(at, One { id, session, until });
     }
 
     /// The server has answered one that nobody waits for.
     pub(in crate::server) fn answered(&mut self, id: &[u8]) {
-        let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |(own, _)| *own).ok());
+        let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
         if let Some(index) = found {
             self.known.remove(index);
         }
     }
 
-    /// Whether the server may be at any that was this session's.
-    pub(in crate::server) fn has_any_of(&self, session: u64) -> bool {
-        !matches!(self.forgotten, Whose::Nobody) || self.known.iter().any(|(_, owner)| *owner == session)
+    /// It has answered one that was pending.
+    pub(in crate::server) fn heard(&mut self, id: &[u8]) {
+        if !self.is_empty() {
+            self.answered = self.answered.max(minted(id).unwrap_or_default());
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.forgotten == Whose::Nobody
+    }
+
+    fn is_over(&self, until: Option<Until>, now: Instant) -> bool {
+        until.is_some_and(|until| until.at <= now && until.answered <= self.answered)
+    }
+
+    /// Forgets what is over.
+    fn sweep(&mut self, now: Instant) {
+        if self.is_over(self.forgotten_until, now) {
+            (self.forgotten, self.forgotten_until) = (Whose::Nobody, None);
+        }
+        let mut known = std::mem::take(&mut self.known);
+        known.retain(|one| !self.is_over(one.until, now));
+        self.known = known;
+    }
+
+    /// Whether the server may be at any.
+    pub(super) fn count(&self, now: Instant) -> bool {
+        self.whose(std::iter::empty(), now) != Whose::Nobody
     }
 
     /// To whom all belongs that the server may be at, `unanswered` being the sessions of the calls that it owes an answer, and
     /// the sessions that owe it one.
-    pub(in crate::server) fn whose(&self, unanswered: impl Iterator<Item = u64>) -> Whose {
-        let mut whose = self.forgotten;
-        for session in unanswered.chain(self.known.iter().map(|(_, session)| *session)) {
+    pub(super) fn whose(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Whose {
+        let forgotten = if self.is_over(self.forgotten_until, now) { Whose::Nobody } else { self.forgotten };
+        let known = self.known.iter().filter(|one| !self.is_over(one.until, now)).map(|one| one.session);
+        let mut whose = forgotten;
+        for session in unanswered.chain(known) {
             whose = whose.and(session);
             if whose == Whose::Several {
                 break;
@@ -83,38 +147,4 @@ impl GivenUp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn whose(given_up: &GivenUp, unanswered: &[u64]) -> Whose {
-        given_up.whose(unanswered.iter().copied())
-    }
-
-    #[test]
-    fn what_is_said_is_an_agents_if_all_that_the_server_may_be_at_is() {
-        let mut given_up = GivenUp::default();
-        assert_eq!(whose(&given_up, &[]), Whose::Nobody);
-        assert_eq!(whose(&given_up, &[7, 7]), Whose::One(7));
-        assert_eq!(whose(&given_up, &[7, 8]), Whose::Several);
-        given_up.add(3, 9);
-        given_up.add(1, 7);
-        assert_eq!(whose(&given_up, &[7]), Whose::Several);
-        for stray in ["2", "03", "\"3\"", "3.0", ""] {
-            given_up.answered(stray.as_bytes());
-        }
-        given_up.answered(b"1");
-        assert_eq!((whose(&given_up, &[9]), whose(&given_up, &[7])), (Whose::One(9), Whose::Several));
-        given_up.answered(b"3");
-        assert_eq!(whose(&given_up, &[7]), Whose::One(7));
-    }
-
-    #[test]
-    fn of_calls_that_are_never_answered_no_more_is_kept_than_whose_they_were() {
-        let mut given_up = GivenUp::default();
-        for id in 0..3 * MOST as u64 {
-            given_up.add(id, 7);
-        }
-        assert_eq!(given_up.known.len(), MOST);
-        assert_eq!((whose(&given_up, &[7]), whose(&given_up, &[8])), (Whose::One(7), Whose::Several));
-    }
-}
+mod tests;

@@ -83,7 +83,7 @@ impl Instance {
 
     pub(super) fn add_task(&mut self, request: u64, task: Task) -> bool {
         if let Some((request, session)) = self.tasks.make_room() {
-            self.given_up.add(request, session);
+            self.given_up.add(request, session, None, Instant::now());
         }
         self.tasks.add(request, task)
     }

@@ -88,6 +88,8 @@ type Outcome = Result<Result<Bytes, Bytes>, HandshakeError>;
 enum Heard {
     /// To `server/discover`, which it may know nothing of.
     Discovered(Outcome),
+    /// Nothing to that, which may be because of it.
+    Lost(HandshakeError),
     /// To `initialize`.
     Introduced(Outcome),
 }
@@ -95,12 +97,12 @@ enum Heard {
 /// Introduces mcpd to the server.
 pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> Result<ServerInfo, HandshakeError> {
     let mut silent_at = (opening == Opening::Ask).then(|| Instant::now() + SILENCE);
-    let (mut refusal, mut has_asked_again) = (None, false);
+    let (mut refusal, mut has_asked_again, mut is_guessed) = (None, false, false);
     match opening {
         Opening::Initialize | Opening::Remember => introduce(instance),
         Opening::Ask | Opening::Discover => discover(instance),
     }
-    let info = loop {
+    let mut info = loop {
         let heard = match silent_at {
             Some(at) => timeout_at(at, next(instance)).await,
             None => Ok(next(instance).await),
@@ -123,7 +125,13 @@ pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> 
             // A modern one that is only slow has not said so yet.
             Some(Heard::Introduced(outcome)) if instance.is_asked_alone() => refusal = Some(refused(outcome)),
             Some(Heard::Introduced(outcome)) => return Err(refused(outcome)),
-            Some(Heard::Discovered(Err(why))) if opening == Opening::Discover => return Err(why),
+            Some(Heard::Discovered(Err(why)) | Heard::Lost(why)) if opening == Opening::Discover => return Err(why),
+            Some(Heard::Lost(_)) => {
+                is_guessed = true;
+                if silent_at.take().is_some() {
+                    introduce(instance);
+                }
+            }
             Some(Heard::Discovered(outcome)) => match outcome.map_or(Finding::Legacy, finding) {
                 Finding::Modern(info) => break *info,
                 Finding::Again if !has_asked_again => {
@@ -146,6 +154,7 @@ pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> 
             },
         }
     };
+    info.is_guessed = is_guessed && era::of(info.protocol) == Era::Legacy;
     settle(instance, info.protocol);
     Ok(info)
 }
@@ -200,7 +209,8 @@ async fn next(instance: &mut Instance) -> Result<Option<Heard>, HandshakeError> 
         Arrival::Lost { request, lost } if instance.is_introducing(request) => {
             let why = HandshakeError::Closed(Closed::Parted(lost.parting()));
             return match instance.pending.take(request.to_string().as_bytes()) {
-                Taken::Owner(Owner::Discover) if lost.may_be_legacy() => Ok(Some(Heard::Discovered(Err(why)))),
+                Taken::Owner(Owner::Discover) if lost.is_refusal() => Ok(Some(Heard::Discovered(Err(why)))),
+                Taken::Owner(Owner::Discover) if lost.may_be_legacy() => Ok(Some(Heard::Lost(why))),
                 Taken::Owner(Owner::Initialize) => Ok(Some(Heard::Introduced(Err(why)))),
                 Taken::Owner(_) | Taken::Stray => Err(why),
             };

@@ -50,7 +50,7 @@ pub(super) struct ServerTask {
     /// Since when an instance that may be stopped for it has had no call.
     pub(super) idle_since: Option<Instant>,
     pub(super) agents: Agents,
-    /// The instance has ended when it was asked which era it speaks in.
+    /// The instance has ended when it was asked which era it speaks in: the next one is not asked.
     died_of_probe: bool,
 }
 
@@ -132,8 +132,12 @@ impl ServerTask {
 
     /// Has one instance, and another if that one has died of the question which era it speaks in. Tells what its end means.
     async fn one_instance(&mut self) -> Event {
-        let event = self.one_attempt().await;
-        if std::mem::take(&mut self.died_of_probe) { self.one_attempt().await } else { event }
+        let mut event = self.one_attempt().await;
+        if self.died_of_probe {
+            event = self.one_attempt().await;
+            self.died_of_probe = false;
+        }
+        event
     }
 
     /// Has one instance, serves it, and leaves nothing of it behind. Tells what its end means.
@@ -162,7 +166,9 @@ impl ServerTask {
         let mut instance =
             Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
         instance.mark = held::mark(self.purpose.as_deref());
-        let opening = Opening::of(self.config.settings.era, self.publisher.verdict.of(&self.config));
+        let legacy = self.died_of_probe.then_some(Era::Legacy);
+        let found = legacy.or_else(|| self.publisher.verdict.of(&self.config));
+        let opening = Opening::of(self.config.settings.era, found);
         // What begins and ends it is not to take room for as long as it lasts.
         let introduced = Box::pin(turn.during(introduce(&mut instance, &mut process, (opening, limit))));
         let introduced = self.while_wanted(introduced).await;
@@ -185,9 +191,11 @@ impl ServerTask {
     fn judge(&mut self, introduced: Option<&Result<ServerInfo, End>>, opening: Opening, instance: &Instance) {
         let verdict = &self.publisher.verdict;
         match introduced {
-            Some(Ok(info)) => verdict.found(&self.config, era::of(info.protocol)),
+            Some(Ok(info)) => match era::of(info.protocol) {
+                Era::Legacy if info.is_guessed || self.died_of_probe => verdict.seems_legacy(&self.config),
+                era => verdict.found(&self.config, era),
+            },
             Some(Err(End::Ended(Ended::Exited(_)))) if opening == Opening::Ask && instance.is_asked_alone() => {
-                verdict.found(&self.config, Era::Legacy);
                 self.died_of_probe = true;
             }
             // It may have been a legacy server once.

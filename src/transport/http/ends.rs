@@ -99,6 +99,11 @@ impl Lost {
         }
     }
 
+    /// Whether the server has said that it wants nothing of the kind.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if status.is_client_error()) && self.may_be_legacy()
+    }
+
     /// What it means for all, if it is said to the first.
     pub(crate) fn parting(&self) -> Parting {
         let unreachable = |reason: &String| Parting::Unreachable { reason: reason.clone(), retry_after: None };

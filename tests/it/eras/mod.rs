@@ -13,6 +13,7 @@ mod returns;
 mod square;
 mod states;
 mod tasks_up;
+mod verdicts;
 
 use std::rc::Rc;
 

@@ -1,0 +1,46 @@
+//! What a server says of its era is remembered; that it has died, or its connection broken, says nothing for good.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Daemon, Place, Server, Setup, until};
+
+/// What a scripted server was asked at each start, first.
+fn openings(daemon: &Daemon) -> Vec<String> {
+    let method = |line: String| Some(serde_json::from_str::<Value>(&line).ok()?["method"].as_str()?.to_owned());
+    let journal = daemon.journal("s");
+    let starts = journal.split(|line| line.starts_with("# start")).skip(1);
+    starts.filter_map(|life| life.iter().cloned().find_map(method)).collect()
+}
+
+fn restart(daemon: &Daemon) {
+    let starts = openings(daemon).len();
+    daemon.client(&["restart", "s"]).expect_code(0);
+    until("it has started again", || (openings(daemon).len() > starts).then_some(()));
+    daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
+}
+
+#[test]
+fn a_server_that_has_crashed_at_its_start_is_asked_when_it_starts_again() {
+    let place = Place::new();
+    let ready = place.path("ready");
+    let server = Server::named("s").flags("--era both --exit-unless").arg(&ready);
+    let daemon = Setup::with(server).spawn_in(&place);
+    daemon.wait_row("s", "has crashed", |row| row["state"] == "backoff");
+    fs::write(&ready, "").expect("the test's own");
+    let row = daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
+    assert_eq!(row["protocol"], "2026-07-28", "{row}");
+}
+
+#[test]
+fn a_server_that_dies_of_the_question_is_asked_once_more_and_then_not_again() {
+    let daemon = Setup::with(Server::named("s").flags("--probe fatal")).start();
+    daemon.wait_row("s", "is ready", |row| row["state"] == "ready" && row["protocol"] == "2025-11-25");
+    let (asked, served) = ("server/discover", "initialize");
+    assert_eq!(openings(&daemon), [asked, served]);
+    for _ in 0..2 {
+        restart(&daemon);
+    }
+    assert_eq!(openings(&daemon), [asked, served, asked, served, served]);
+}

@@ -241,7 +241,7 @@ impl Instance {
         sent
     }
 
-    /// The same for one of which it is known whether the server may have read it.
+    /// The same for one of which it is known whether the server may have read it, as it was sent last.
     pub(super) fn fail_sent(&mut self, call: Unanswered, failure: Failure, sent: bool) {
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
@@ -249,6 +249,7 @@ impl Instance {
         call.reply.fail(failure, sent);
     }
 
+        let sent = sent || call.was_sent_before();
     /// Passes progress to the call whose token it carries, and puts its deadline off.
     pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
@@ -266,7 +267,8 @@ impl Instance {
         self.questions.withdraw_all();
         for (_, owner) in self.pending.remove_where(|_| true) {
             if let Owner::Call(call) = owner {
-                let failure = if self.outbox.has_begun(call.line) { written } else { unwritten };
+                let was_written = self.outbox.has_begun(call.line) || call.was_sent_before();
+                let failure = if was_written { written } else { unwritten };
                 self.fail_call(call, failure.clone());
             }
         }

@@ -217,6 +217,11 @@ impl Unanswered {
         })
     }
 
+    /// It is sent again: what it does, it may have done when it was sent first.
+    pub(super) fn was_sent_before(&self) -> bool {
+        matches!(self.crossing.as_deref(), Some(Crossing { way: Way::Up { rounds: 1.., .. }, .. }))
+    }
+
     /// What is kept of it while it waits.
     fn parked_bytes(&self) -> usize {
         match self.crossing.as_deref() {

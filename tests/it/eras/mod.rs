@@ -10,6 +10,7 @@ mod probes;
 mod questions;
 mod relistens;
 mod returns;
+mod sendings;
 mod square;
 mod states;
 mod tasks_up;

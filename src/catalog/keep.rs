@@ -1,6 +1,7 @@
-//! How long a list may be kept by who has it, and whether by others, too.
+//! How long a list may be kept by who has it.
 //!
-//! Source: MCP 2026-07-28, `server/utilities/caching`.
+//! Source: MCP 2026-07-28, `server/utilities/caching`. Whatever its parts say, a list of several servers is for who has asked alone: what
+//! is in it depends on the profile, so it is never what others may be told.
 
 use bytes::Bytes;
 
@@ -11,9 +12,11 @@ use crate::jsonrpc::members::members;
 pub struct Keep {
     /// In milliseconds.
     pub ttl: u64,
-    /// It is the same for everybody.
-    pub is_public: bool,
 }
+
+/// In milliseconds. Servers come and go, are switched on and off and change their policy, of which those who say how long their own lists
+/// hold know nothing. Who listens hears of that at once, and who does not is up to date again after a minute.
+const LONGEST: u64 = 60_000;
 
 impl Keep {
     /// What a result says; `None` if it says nothing. What is malformed allows nothing.
@@ -24,25 +27,19 @@ impl Keep {
             return None;
         }
         let ttl = ttl.and_then(|raw| serde_json::from_slice(&raw).ok()).unwrap_or(0);
-        Some(Self { ttl, is_public: scope.is_some_and(|raw| raw[..] == *b"\"public\"") })
+        Some(Self { ttl })
     }
 
-    /// What holds for two parts: the shorter time, and the stricter scope.
+    /// What holds for two parts: the shorter time.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { ttl: self.ttl.min(other.ttl), is_public: self.is_public && other.is_public }
+        Self { ttl: self.ttl.min(other.ttl) }
     }
 
-    /// Of all parts; of none, nothing may be kept.
+    /// Of all parts, but not for long; of none, nothing may be kept.
     #[must_use]
     pub fn of_all(parts: impl IntoIterator<Item = Self>) -> Self {
-        parts.into_iter().reduce(Self::and).unwrap_or_default()
-    }
-
-    /// The word for its scope.
-    #[must_use]
-    pub fn scope(self) -> &'static str {
-        if self.is_public { "public" } else { "private" }
+        parts.into_iter().reduce(Self::and).map(|all| all.and(Self { ttl: LONGEST })).unwrap_or_default()
     }
 }
 
@@ -51,27 +48,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_says_how_long_it_may_be_kept_and_by_whom() {
-        let read = |text: &'static str| Keep::read(&Bytes::from_static(text.as_bytes()));
-        let keep = |ttl, is_public| Some(Keep { ttl, is_public });
+    fn a_result_says_how_long_it_may_be_kept() {
         for (result, expected) in [
             ("{}", None),
             ("[]", None),
-            (r#"{"ttlMs":7,"cacheScope":"public"}"#, keep(7, true)),
-            (r#"{"ttlMs":7}"#, keep(7, false)),
-            (r#"{"cacheScope":"public"}"#, keep(0, true)),
-            (r#"{"ttlMs":-1,"cacheScope":"private"}"#, keep(0, false)),
-            (r#"{"ttlMs":"long","cacheScope":7}"#, keep(0, false)),
+            (r#"{"ttlMs":7,"cacheScope":"public"}"#, Some(7)),
+            (r#"{"ttlMs":7}"#, Some(7)),
+            (r#"{"cacheScope":"public"}"#, Some(0)),
+            (r#"{"ttlMs":-1,"cacheScope":"private"}"#, Some(0)),
+            (r#"{"ttlMs":"long","cacheScope":7}"#, Some(0)),
         ] {
-            assert_eq!(read(result), expected, "{result}");
+            let read = Keep::read(&Bytes::from_static(result.as_bytes()));
+            assert_eq!(read, expected.map(|ttl| Keep { ttl }), "{result}");
         }
     }
 
     #[test]
-    fn of_several_parts_the_shortest_time_and_the_strictest_scope_hold() {
-        let [long, short, own] = [(9, true), (3, true), (5, false)].map(|(ttl, is_public)| Keep { ttl, is_public });
-        assert_eq!(Keep::of_all([long, short]), Keep { ttl: 3, is_public: true });
-        assert_eq!(Keep::of_all([long, own]), Keep { ttl: 5, is_public: false });
+    fn of_several_parts_the_shortest_time_holds_and_none_is_long() {
+        let of_all = |parts: &[u64]| Keep::of_all(parts.iter().map(|ttl| Keep { ttl: *ttl })).ttl;
+        assert_eq!([of_all(&[9, 3]), of_all(&[3, 9]), of_all(&[LONGEST + 1, u64::MAX])], [3, 3, LONGEST]);
         assert_eq!(Keep::of_all([]), Keep::default());
     }
 }

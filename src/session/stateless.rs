@@ -94,7 +94,7 @@ fn complete(keep: Keep) -> Value {
     json!({
         "resultType": "complete",
         "ttlMs": keep.ttl,
-        "cacheScope": keep.scope(),
+        "cacheScope": "private",
         "_meta": { era::meta::SERVER: { "name": "mcpd", "version": env!("CARGO_PKG_VERSION") } },
     })
 }

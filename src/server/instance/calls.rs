@@ -74,7 +74,7 @@ impl Instance {
             return false;
         }
         if let (Origin::Modern { level: Some(level), .. }, Some(_)) = (&call.origin, &crossing) {
-            self.want_level(Some(self.level.at_least(*level)));
+            self.log_for_call(*level);
         }
         let bytes = call.line.len();
         let deadline = Deadline::new(call.limit, Instant::now());
@@ -159,6 +159,7 @@ impl Instance {
     /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let cancelled =
+        self.log_for_calls_that_are_left();
             self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
         let Some((id, Owner::Call(mut call))) = cancelled else {
             self.cancel_waiting(key);

@@ -23,14 +23,21 @@ pub(in crate::server) struct Asking {
     /// Whether it can be asked at all.
     pub(in crate::server) declared: bool,
     wanted: Option<Level>,
+    /// Of calls that are unanswered.
+    of_calls: Option<Level>,
     asked: Option<Level>,
     is_out: bool,
 }
 
+/// What a server logs from that was asked for another level, and that nobody wants one of any more: from which level on it logged before,
+/// it has not said.
+const USUAL: Level = Level::Info;
+
 impl Asking {
-    /// What is wanted already and this.
-    pub(super) fn at_least(&self, level: Level) -> Level {
-        self.wanted.map_or(level, |wanted| wanted.min(level))
+    /// What is to be asked for, if anything ever was.
+    fn needed(&self) -> Option<Level> {
+        let all = self.wanted.into_iter().chain(self.of_calls).min();
+        all.or(self.asked.map(|_| USUAL))
     }
 }
 
@@ -41,6 +48,21 @@ impl Instance {
         self.ask_for_level();
     }
 
+    /// Has it log from this level on for as long as a call is unanswered, which is of a modern agent and says so for itself.
+    pub(super) fn log_for_call(&mut self, level: Level) {
+        self.level.of_calls = Some(self.level.of_calls.map_or(level, |of_calls| of_calls.min(level)));
+        self.ask_for_level();
+    }
+
+    /// A call has ended.
+    pub(super) fn log_for_calls_that_are_left(&mut self) {
+        if self.level.of_calls.is_some() {
+            let stateless = self.unanswered().filter(|call| call.origin.is_stateless());
+            self.level.of_calls = stateless.filter_map(|call| call.origin.level()).min();
+            self.ask_for_level();
+        }
+    }
+
     /// It has answered what it was asked, or that took too long.
     pub(super) fn level_answered(&mut self) {
         self.level.is_out = false;
@@ -48,10 +70,8 @@ impl Instance {
     }
 
     fn ask_for_level(&mut self) {
-        let Asking { declared: true, wanted: Some(wanted), asked, is_out: false } = self.level else { return };
-        if asked == Some(wanted) {
-            return;
-        }
+        let Asking { declared: true, asked, is_out: false, .. } = self.level else { return };
+        let Some(wanted) = self.level.needed().filter(|needed| asked != Some(*needed)) else { return };
         (self.level.asked, self.level.is_out) = (Some(wanted), true);
         let deadline = self.aside_deadline();
         self.request("logging/setLevel", &json!({ "level": wanted.word() }), Owner::Level { deadline });

@@ -5,6 +5,7 @@ mod bytes;
 mod caches;
 mod crowds;
 mod discovers;
+mod levels;
 mod listens;
 mod probes;
 mod questions;

@@ -1,0 +1,74 @@
+//! A legacy server logs at the level of a modern call for as long as that lasts.
+
+use serde_json::{Value, json};
+
+use super::full;
+use crate::support::{Agent, Daemon, Era, Place, Setup, until};
+
+fn start() -> Daemon {
+    let place = Place::new();
+    Setup::with(full(&place, Era::Legacy)).start_in(&place)
+}
+
+/// The levels that the server was asked for, in order.
+fn levels(daemon: &Daemon) -> Vec<String> {
+    let level = |line: String| {
+        let line: Value = serde_json::from_str(&line).ok()?;
+        Some(line["params"]["level"].as_str()?.to_owned()).filter(|_| line["method"] == "logging/setLevel")
+    };
+    daemon.journal("old").into_iter().filter_map(level).collect()
+}
+
+#[track_caller]
+fn expect(daemon: &Daemon, expected: &[&str]) {
+    until("the level is as it should be", || (levels(daemon) == expected).then_some(()));
+}
+
+#[test]
+fn after_the_call_the_server_logs_as_before() {
+    let daemon = start();
+    let mut other = Agent::ready(&daemon);
+    other.request("logging/setLevel", &json!({"level": "error"}));
+    expect(&daemon, &["error"]);
+    let mut agent = Agent::modern(&daemon, &json!({}));
+    agent.log_from("debug");
+    let call = agent.start_call("old__sleep", &json!({"ms": 300}));
+    expect(&daemon, &["error", "debug"]);
+    agent.answer(&call);
+    expect(&daemon, &["error", "debug", "error"]);
+    other.expect_quiet();
+}
+
+#[test]
+fn where_nobody_wants_a_level_it_is_the_usual_one() {
+    let daemon = start();
+    let mut agent = Agent::modern(&daemon, &json!({}));
+    for (level, given_up) in [("debug", false), ("info", false), ("debug", true)] {
+        agent.log_from(level);
+        let call = agent.start_call("old__sleep", &json!({"ms": if given_up { 60_000 } else { 100 }, "level": level}));
+        if given_up {
+            daemon.wait_journal("old", "60000");
+            agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        } else {
+            agent.answer(&call);
+        }
+    }
+    expect(&daemon, &["debug", "info", "debug", "info"]);
+}
+
+#[test]
+fn of_several_calls_the_one_that_wants_most_decides() {
+    let daemon = start();
+    let [mut most, mut least] = ["debug", "warning"].map(|level| {
+        let mut agent = Agent::modern(&daemon, &json!({}));
+        agent.log_from(level);
+        agent
+    });
+    let long = least.start_call("old__sleep", &json!({"ms": 60_000}));
+    expect(&daemon, &["warning"]);
+    let short = most.start_call("old__sleep", &json!({"ms": 100}));
+    most.answer(&short);
+    expect(&daemon, &["warning", "debug", "warning"]);
+    least.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": long}}));
+    least.expect_quiet();
+}

@@ -12,6 +12,8 @@ use crate::jsonrpc::splice::Change;
 
 /// Somebody has to open a URL first; of MCP 2025-11-25 only (`client/elicitation`, "Error Handling").
 const URL_REQUIRED: i32 = -32042;
+/// What the keys of such URLs begin with.
+const URL_KEY: &str = "url-";
 /// Codes that mean what the modern era says, or nothing.
 const RESERVED: std::ops::RangeInclusive<i32> = -32099..=-32020;
 
@@ -65,13 +67,35 @@ pub fn without_urls(error: &Bytes) -> Option<Change> {
     (number == URL_REQUIRED).then(|| replaced(code, INTERNAL_ERROR))
 }
 
+/// Which of the URLs that [`to_modern`] has asked for the agent says it has not opened, and what it says, of a request that is made
+/// again with these params: such a server would only want them opened once more.
+#[must_use]
+pub fn unopened(params: &Bytes) -> Option<(String, &'static str)> {
+    // Hardly any has it.
+    memchr::memmem::find(params, URL_KEY.as_bytes())?;
+    let [responses, state] = members(params, ["inputResponses", "requestState"]).ok()?;
+    if state.is_some_and(|raw| raw[..] != b"null"[..]) {
+        return None;
+    }
+    let refusal = |response: &Bytes| match &members(response, ["action"]).ok().and_then(|[action]| text(&action?))?[..]
+    {
+        b"decline" => Some("declined"),
+        b"cancel" => Some("cancelled"),
+        _ => None,
+    };
+    let all = input::responses(Some(&responses?)).ok()?;
+    all.iter()
+        .filter(|(key, _)| key.starts_with(URL_KEY.as_bytes()))
+        .find_map(|(key, response)| Some((String::from_utf8_lossy(key).into_owned(), refusal(response)?)))
+}
+
 /// The result that asks for what the error wants done.
 fn urls(error: &Bytes) -> Option<Vec<u8>> {
     let [data] = members(error, ["data"]).ok()?;
     let [all] = members(&data?, ["elicitations"]).ok()?;
     let all = elements(&all?, input::MOST)?;
     let are_objects = all.iter().all(|raw| raw.first() == Some(&b'{'));
-    let keys: Vec<String> = (1..=all.len()).map(|number| format!("url-{number}")).collect();
+    let keys: Vec<String> = (1..=all.len()).map(|number| format!("{URL_KEY}{number}")).collect();
     let inputs = keys.iter().zip(&all).map(|(key, params)| (&key[..], &b"elicitation/create"[..], Some(params)));
     (are_objects && !all.is_empty()).then(|| input::required_without_state(inputs))
 }
@@ -162,6 +186,18 @@ mod tests {
         assert_eq!(Required::read(&result.into()), Ok(Required { inputs, state: None }));
         let instead = applied(&error, &[without_urls(&error).expect("its code is of the legacy era")]);
         assert!(text(&instead).starts_with(r#"{"code":-32603,"message":"m","data":{"#));
+        for (responses, expected) in [
+            (r#"{"url-1":{"action":"accept"},"url-2":{"action":"decline"}}"#, Some(("url-2".to_owned(), "declined"))),
+            (r#"{"url-2":{"action":"cancel"}}"#, Some(("url-2".to_owned(), "cancelled"))),
+            (r#"{"url-1":{"action":"accept"}}"#, None),
+            (r#"{"1":{"action":"decline"},"url-1":7}"#, None),
+            ("null", None),
+        ] {
+            let params = format!(r#"{{"name":"t","inputResponses":{responses}}}"#);
+            assert_eq!(unopened(&params.clone().into()), expected, "{params}");
+            let with_state = params.replacen('{', r#"{"requestState":"s","#, 1);
+            assert_eq!(unopened(&with_state.into()), None);
+        }
         for none in ["[]", "[7]", "{}", "null"] {
             let error = bytes(&format!(r#"{{"code":-32042,"message":"m","data":{{"elicitations":{none}}}}}"#));
             assert!(matches!(to_modern(b"tools/call", &error), ErrorToModern::Changed(_)), "{none}");

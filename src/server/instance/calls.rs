@@ -65,6 +65,10 @@ impl Instance {
                 call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
                 return false;
             };
+            if let Some(error) = crossing.unopened(&self.config.name) {
+                call.refuse_with(&error);
+                return false;
+            }
             let Some((fresh, crossing)) = self.resume(call, crossing) else { return false };
             call = fresh;
             (changes, Some(Box::new(crossing)))
@@ -73,6 +77,7 @@ impl Instance {
             self.refuse(*call, what);
             return false;
         }
+        // Before the call, so that the server logs so by then.
         if let (Origin::Modern { level: Some(level), .. }, Some(_)) = (&call.origin, &crossing) {
             self.log_for_call(*level);
         }
@@ -154,12 +159,12 @@ impl Instance {
     fn count_calls(&mut self, calls: usize) {
         let before = std::mem::replace(&mut self.calls, calls);
         self.stats.in_flight.change(before as u64, calls as u64);
+        self.log_for_calls_that_are_left();
     }
 
     /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let cancelled =
-        self.log_for_calls_that_are_left();
             self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
         let Some((id, Owner::Call(mut call))) = cancelled else {
             self.cancel_waiting(key);
@@ -244,13 +249,13 @@ impl Instance {
 
     /// The same for one of which it is known whether the server may have read it, as it was sent last.
     pub(super) fn fail_sent(&mut self, call: Unanswered, failure: Failure, sent: bool) {
+        let sent = sent || call.was_sent_before();
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
         self.fail_ask(call.reply.key, &failure, sent);
         call.reply.fail(failure, sent);
     }
 
-        let sent = sent || call.was_sent_before();
     /// Passes progress to the call whose token it carries, and puts its deadline off.
     pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::calls::Unanswered;
 use super::held::Held;
@@ -20,10 +21,14 @@ use crate::era::request;
 use crate::era::result::{self, Cached, ToLegacy};
 use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{NotAnObject, members, text};
-use crate::jsonrpc::reply;
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
+use crate::peer;
 use crate::server::call::{Call, Failure, Matter, Origin, numbered};
 use crate::server::role::{Abilities, Ability};
+
+/// Most characters shown of what an agent says.
+const LONGEST_KEY: usize = 20;
 
 /// What is kept of a call from the other era until it is answered.
 pub(super) struct Crossing {
@@ -81,9 +86,17 @@ impl Crossing {
         };
         Ok((Self { asked, way }, changes))
     }
-}
 
-impl Crossing {
+    /// Why the call is not made again, if it is one that a legacy server has wanted URLs opened for first, which were not.
+    pub(super) fn unopened(&self, server: &str) -> Option<ErrorObject> {
+        let is_down = matches!(self.way, Way::Down { .. });
+        let (key, said) = error::unopened(&self.asked.params).filter(|_| is_down)?;
+        let key = peer::printable(&key, LONGEST_KEY);
+        let why = format!("the server does this only after a URL was opened, which was {said} (`{key}`)");
+        let data = Some(json!({ "server": server, "outcome": "not_sent" }));
+        Some(ErrorObject { data, ..ErrorObject::new(INTERNAL_ERROR, why) })
+    }
+
     /// What is told of the agent, if it does not say that itself.
     pub(super) fn speaker(&self) -> Option<Arc<Speaker>> {
         match &self.way {

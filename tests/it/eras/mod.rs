@@ -15,6 +15,7 @@ mod sendings;
 mod square;
 mod states;
 mod tasks_up;
+mod urls;
 mod verdicts;
 
 use std::rc::Rc;

@@ -1,0 +1,51 @@
+//! A URL that a legacy server wants opened before it does what a call asks (−32042), which a modern agent is told by a result.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, inputs, result};
+
+fn start() -> (Daemon, Agent) {
+    let daemon = Setup::with(Server::named("s")).start();
+    let agent = Agent::modern(&daemon, &json!({"elicitation": {"url": {}}}));
+    (daemon, agent)
+}
+
+/// A call that is always refused until two URLs are opened.
+fn wants_urls() -> Value {
+    let url = |id: &str| json!({"mode": "url", "elicitationId": id, "url": format!("https://{id}"), "message": "m"});
+    let error = json!({"code": -32042, "message": "first", "data": {"elicitations": [url("a"), url("b")]}});
+    let text = format!(r#"{{"jsonrpc":"2.0","id":$ID,"error":{error}}}"#) + "\n";
+    json!({"text": text, "answer": false})
+}
+
+fn calls(daemon: &Daemon) -> usize {
+    daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
+}
+
+#[test]
+fn one_that_is_declined_ends_the_call_with_what_was_declined() {
+    let (daemon, mut agent) = start();
+    let asked = agent.call("s__raw", &wants_urls());
+    assert_eq!(inputs(&asked).keys().collect::<Vec<_>>(), ["url-1", "url-2"]);
+    for (action, said) in [("decline", "declined"), ("cancel", "cancelled")] {
+        let responses = json!({"url-1": {"action": "accept"}, "url-2": {"action": action}});
+        let answer = agent.call_again("s__raw", &wants_urls(), &asked, &responses);
+        let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {answer}"));
+        assert!(message.contains("url-2") && message.contains(said), "{answer}");
+        assert_eq!(answer["error"]["data"], json!({"server": "s", "outcome": "not_sent"}), "{answer}");
+    }
+    assert_eq!(calls(&daemon), 1, "it would only want the same again");
+}
+
+#[test]
+fn after_all_were_opened_the_call_is_made_again() {
+    let (daemon, mut agent) = start();
+    let asked = agent.call("s__raw", &wants_urls());
+    let responses = json!({"url-1": {"action": "accept"}, "url-2": {"action": "accept"}});
+    let again = agent.call_again("s__raw", &wants_urls(), &asked, &responses);
+    assert_eq!(result(&again)["resultType"], "input_required");
+    let params = json!({"name": "s__echo", "arguments": {"n": 1}, "inputResponses": responses});
+    let done = agent.request("tools/call", &params);
+    assert_eq!(arguments(&done), &json!({"n": 1}));
+    assert_eq!(calls(&daemon), 3);
+}

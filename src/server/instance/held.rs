@@ -70,9 +70,14 @@ pub(in crate::server) fn mark(purpose: Option<&str>) -> u64 {
     KEYS.hash_one(purpose)
 }
 
+/// Whether it may be a call that was made before, or one that spells a letter in a way that can hide that.
+fn may_come_back(call: &Call) -> bool {
+    [&b"requestState"[..], b"\\u00"].iter().any(|sign| memchr::memmem::find(&call.line, sign).is_some())
+}
+
 /// The mark of the instance that has made the state with which a call comes back, if it is such a call.
 pub(in crate::server) fn marked(call: &Call) -> Option<u64> {
-    if !call.origin.is_stateless() || memchr::memmem::find(&call.line, b"requestState").is_none() {
+    if !call.origin.is_stateless() || !may_come_back(call) {
         return None;
     }
     let [params] = members(&call.line, ["params"]).ok()?;
@@ -164,6 +169,9 @@ impl Instance {
         let (Origin::Modern { profile, .. }, Way::Down { .. }) = (&call.origin, &crossing.way) else {
             return Some((call, crossing));
         };
+        if !may_come_back(&call) {
+            return Some((call, crossing));
+        }
         let given = match input::given(&crossing.asked.params) {
             Ok(given) => given,
             Err(NotAnObject) => {

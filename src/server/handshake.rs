@@ -142,14 +142,11 @@ pub(super) async fn handshake(instance: &mut Instance, mut opening: Opening) -> 
                     let why = "does not speak MCP 2026-07-28, which `era = \"modern\"` asks for";
                     return Err(HandshakeError::Refused(why.to_owned()));
                 }
-                Finding::Legacy | Finding::Again => {
-                    if let Some(why) = refusal {
-                        return Err(why);
-                    }
-                    if silent_at.take().is_some() {
-                        introduce(instance);
-                    }
-                }
+                Finding::Legacy | Finding::Again => match refusal {
+                    Some(why) => return Err(why),
+                    None if silent_at.take().is_some() => introduce(instance),
+                    None => {}
+                },
                 Finding::Neither(why) => return Err(HandshakeError::Refused(why)),
             },
         }

@@ -1,3 +1,5 @@
+//! Whom what is left unattributed belongs to, as tables.
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -45,7 +45,8 @@ impl HttpServer {
         address: SocketAddr,
         handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).expect("a free port");
+        // Where one has been before, somebody may have the port just now who connects to somewhere.
+        let listener = until("a free port", || TcpListener::bind(address).ok());
         let shared = Arc::new(Shared {
             handler: Box::new(handler),
             is_stopping: AtomicBool::new(false),

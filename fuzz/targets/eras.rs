@@ -47,13 +47,13 @@ fn requests(raw: &Bytes) {
     if let Ok(mut changes) = request::to_modern(raw, &Speaker::default(), false) {
         check(raw, &changes, &again);
         let modern = Bytes::from(applied(raw, &changes));
-        let back = request::to_legacy(&modern).expect("what was made here can be read");
+        let back = request::to_legacy(&modern, false).expect("what was made here can be read");
         check(&modern, &back, &again);
         changes.push(request::again(raw, &[(Bytes::from_static(b"\"k\""), Bytes::from_static(b"{}"))], None));
         check(raw, &changes, &again);
         assert!(request::is_again(raw, &modern) || raw.windows(6).any(|six| six == b"\"task\"") || !same_keys(raw));
     }
-    if let Ok(changes) = request::to_legacy(raw) {
+    if let Ok(changes) = request::to_legacy(raw, false) {
         check(raw, &changes, &again);
     }
 }

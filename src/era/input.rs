@@ -96,7 +96,8 @@ pub(super) fn required_without_state<'a>(
 }
 
 /// The members of `inputRequests`.
-pub(super) fn requests<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<&'a Bytes>)>) -> String {
+#[must_use]
+pub fn requests<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<&'a Bytes>)>) -> String {
     let request = |(key, method, params): (&str, &[u8], Option<&Bytes>)| {
         let method = json!(String::from_utf8_lossy(method));
         let params = params.map_or_else(String::new, |raw| format!(r#","params":{}"#, String::from_utf8_lossy(raw)));

@@ -37,22 +37,28 @@ pub fn to_modern(params: &Bytes, speaker: &Speaker, makes_task: bool) -> Result<
     Ok(changes)
 }
 
-/// Leaves out of `params` what only the modern era has, and what would ask a legacy server for a task, which is not what a modern client
-/// asks for. `_meta` goes with its last member.
+/// Leaves out of `params` what only the modern era has. What would ask a legacy server for a task, which is not what a modern client asks
+/// for, stands there if and only if one is to be made. `_meta` goes with its last member.
 ///
 /// # Errors
 /// If `params` or its `_meta` is no object.
-pub fn to_legacy(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+pub fn to_legacy(params: &Bytes, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
     let [meta] = members(params, ["_meta"])?;
     let [responses, state] = OF_AGAIN;
+    let task = if makes_task { r#""task":{}"# } else { "" };
     match meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| cut(&meta, OF_META)).transpose()? {
-        Some(meta) if !meta.leaves_any => without(params, &["_meta", "task", responses, state]),
+        Some(meta) if !meta.leaves_any => rest(params, &["_meta", "task", responses, state], task),
         meta => {
-            let mut changes = without(params, &["task", responses, state])?;
+            let mut changes = rest(params, &["task", responses, state], task)?;
             changes.extend(meta.into_iter().flat_map(|meta| meta.changes));
             Ok(changes)
         }
     }
+}
+
+/// Leaves these members out of `object`, and puts `member` in, if that is one.
+fn rest(object: &Bytes, names: &[&str], member: &str) -> Result<Vec<Change>, NotAnObject> {
+    if member.is_empty() { without(object, names) } else { exchange(object, names, member) }
 }
 
 /// Puts what was answered, each a raw key with a raw result, and the raw state into the `params` of a request that is made again.

@@ -5,9 +5,12 @@
 //! server needs to know. Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
 use bytes::Bytes;
+use serde_json::json;
 
+use super::{MISSING_CAPABILITY, TASKS};
 use crate::jsonrpc::exchange::{cut, exchange, keys, without};
 use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::reply::ErrorObject;
 use crate::jsonrpc::splice::Change;
 
 /// Times are called so in the modern era, and in the legacy one.
@@ -37,6 +40,8 @@ pub enum Detail<'a> {
     Error(&'a Bytes),
     /// It waits for answers: raw `inputRequests`.
     Inputs(&'a Bytes),
+    /// It waits for answers to what nobody can be asked yet: its agent has nothing to do.
+    Unasked,
 }
 
 /// Turns the result of a call that made a task into the one of a legacy server.
@@ -114,6 +119,7 @@ pub fn state_to_modern(state: &Bytes, place: Place, detail: Detail<'_>) -> Resul
         Detail::Result(raw) => (Some(said("result", raw)), Some("completed")),
         Detail::Error(raw) => (Some(said("error", raw)), Some("failed")),
         Detail::Inputs(raw) => (Some(said("inputRequests", raw)), Some("input_required")),
+        Detail::Unasked => (None, Some("working")),
     };
     let kind = (place == Place::Result).then(|| r#""resultType":"complete""#.to_owned());
     let members_first = kind.into_iter().chain(detail).collect::<Vec<_>>().join(",");
@@ -199,6 +205,40 @@ fn related(object: &Bytes, names: &[&str], id: &Bytes) -> Result<Vec<Change>, No
     let mut changes = without(object, names)?;
     changes.extend(exchange(&meta, &[RELATED], &related)?);
     Ok(changes)
+}
+
+/// The id, as text, of the task that a legacy request with these params says it belongs to.
+#[must_use]
+pub fn related_id(params: &Bytes) -> Option<Bytes> {
+    memchr::memmem::find(params, b"related-task")?;
+    let [meta] = members(params, ["_meta"]).ok()?;
+    let [related] = members(&meta?, [RELATED]).ok()?;
+    let [id] = members(&related?, ["taskId"]).ok()?;
+    text(&id?)
+}
+
+/// Leaves that out, which a modern client learns by where it finds the request, and by another id.
+///
+/// # Errors
+/// If the params, or their `_meta`, are no object.
+pub fn question_to_modern(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    let [meta] = members(params, ["_meta"])?;
+    match meta.map(|meta| cut(&meta, [RELATED])).transpose()? {
+        Some(meta) if meta.leaves_any => Ok(meta.changes),
+        _ => without(params, &["_meta"]),
+    }
+}
+
+/// The error for a request that has not declared what it takes to follow a task.
+///
+/// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
+#[must_use]
+pub fn not_declared() -> ErrorObject {
+    let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
+    ErrorObject {
+        data: Some(data),
+        ..ErrorObject::new(MISSING_CAPABILITY, "the request does not declare the extension for tasks")
+    }
 }
 
 /// Calls the times of `state` what the other era calls them. One that has both names keeps the one that is understood.

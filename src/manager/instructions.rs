@@ -1,6 +1,6 @@
 //! What the servers of a view say of themselves as a whole.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::View;
 use crate::era::{MODERN, TASKS};
@@ -9,7 +9,7 @@ use crate::kind::Kind;
 
 impl View {
     /// The extensions that any of the servers declares which agents see something of, each with what the first says of it; that for
-    /// tasks only where the server is of the era that has it as an extension.
+    /// tasks where the server is of the era that has it as an extension, or makes tasks as the era before has them.
     ///
     /// Source: MCP 2026-07-28, `basic/versioning`, "Extension Negotiation".
     #[must_use]
@@ -18,8 +18,12 @@ impl View {
         for (member, exposure) in self.servers.iter().zip(self.catalog.exposure()) {
             let published = member.handle.published();
             let (declared, has_tasks) = (published.extensions.clone(), published.protocol == Some(MODERN));
+            let makes_tasks = published.makes_tasks;
             drop(published);
             let is_seen = Kind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);
+            if is_seen && makes_tasks {
+                all.entry(TASKS.to_owned()).or_insert_with(|| json!({}));
+            }
             if let Some(declared) = declared.filter(|_| is_seen)
                 && let Ok(declared) = serde_json::from_slice::<Map<String, Value>>(&declared)
             {

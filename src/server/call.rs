@@ -282,7 +282,12 @@ impl Call {
 
     /// Answers, for the server, that what is asked is so.
     pub(super) fn grant(self) {
-        let line = reply::result(self.reply.id(), b"{}");
+        self.answer_done(b"{}");
+    }
+
+    /// Answers, for the server, with this result.
+    pub(super) fn answer_done(self, result: &[u8]) {
+        let line = reply::result(self.reply.id(), result);
         self.reply.answer(line, Outcome::Ok);
     }
 }

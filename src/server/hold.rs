@@ -14,8 +14,10 @@ use super::control::Vouched;
 use super::instance::Instance;
 use super::lifecycle::State;
 use super::task::ServerTask;
+use super::tasks::{stated_task, unknown_task};
 use super::{Command, MAX_IN_FLIGHT, Stop, share};
 use crate::catalog::Lists;
+use crate::era::Era;
 
 /// What is said of a server that needs a login to whoever wants something of it.
 pub(crate) fn login_needed(server: &str) -> String {
@@ -61,6 +63,10 @@ impl ServerTask {
             // None cannot be asked, has no tasks, and the next one has told nobody of any roots.
             Command::Check(_) | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
             Command::Call(call) if matches!(call.matter, Matter::Task(_)) => call.refuse_unknown_task(),
+            Command::Call(call) if self.is_about_gone_task(&call) => {
+                let id = stated_task(&call).unwrap_or_default();
+                call.refuse_with(&unknown_task(&id));
+            }
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
@@ -79,6 +85,11 @@ impl ServerTask {
                 }
             }
         }
+    }
+
+    /// Whether it is a modern agent's about a task of a server that has not the same era: that went with its instance.
+    fn is_about_gone_task(&self, call: &Call) -> bool {
+        self.publisher.verdict.of(&self.config) == Some(Era::Legacy) && stated_task(call).is_some()
     }
 
     /// Whether there is a place for it, as there would be at an instance that reads nothing.

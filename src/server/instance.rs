@@ -3,6 +3,7 @@
 //! Synchronous but for its streams: each event is taken in and turned into lines queued for the server, answers to
 //! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
 
+mod asked;
 mod asking;
 mod asks;
 mod calls;
@@ -25,9 +26,14 @@ mod pings;
 mod polls;
 mod questions;
 mod rounds;
+mod stated;
+mod stated_asks;
+mod stated_questions;
+mod stated_tasks;
 mod task_calls;
 mod task_inputs;
 mod task_questions;
+mod task_tools;
 mod tasks;
 
 use std::sync::Arc;
@@ -50,6 +56,8 @@ use self::ownership::GivenUp;
 use self::pings::Askers;
 pub(super) use self::questions::Heard;
 use self::questions::Questions;
+use self::stated::StatedTasks;
+use self::task_tools::TaskTools;
 use self::tasks::Tasks;
 use super::call::Failure;
 use super::link::{Closed, Link};
@@ -90,7 +98,10 @@ pub(super) struct Instance {
     pub(super) questions: Questions,
     role: Role,
     tasks: Tasks,
+    /// Those of agents of the modern era, if it is of the other.
+    stated: StatedTasks,
     pub(super) task_support: TaskSupport,
+    task_tools: TaskTools,
     /// The call on whose own stream is what is taken in just now, and its session.
     within: Option<(u64, u64)>,
     /// What its states begin with, so that they are known for its own.
@@ -127,7 +138,9 @@ impl Instance {
             questions: Questions::default(),
             role,
             tasks: Tasks::default(),
+            stated: StatedTasks::default(),
             task_support: TaskSupport::default(),
+            task_tools: TaskTools::default(),
             within: None,
             mark: 0,
             late_until: None,
@@ -252,6 +265,10 @@ impl Instance {
                 if outcome.is_err() {
                     self.update_failed(task);
                 }
+                Effect::Nothing
+            }
+            Taken::Owner(Owner::TaskEnd { task }) => {
+                self.task_end_answered(&task, outcome.is_ok());
                 Effect::Nothing
             }
             Taken::Owner(Owner::Initialize | Owner::Discover) | Taken::Stray => {

@@ -73,6 +73,8 @@ pub struct Published {
     pub software: Option<String>,
     /// The extensions that the running instance declares, raw.
     pub extensions: Option<Bytes>,
+    /// The running instance is of the legacy era, and makes tasks of calls of tools.
+    pub makes_tasks: bool,
     /// What it has told a model of itself, as last known, in bounded length.
     pub instructions: Option<Arc<str>>,
     /// When it was last known how the running instance is, and how many pings it had missed in a row by then.
@@ -129,6 +131,7 @@ pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publ
         protocol: None,
         software: None,
         extensions: None,
+        makes_tasks: false,
         instructions: None,
         checked: None,
         limits: None,

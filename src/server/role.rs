@@ -83,6 +83,11 @@ impl Abilities {
         if self.raw.is_empty() { Bytes::from_static(b"{}") } else { self.raw.clone() }
     }
 
+    /// Without the words, which are not needed to know what is among them.
+    pub(super) fn bare(self) -> Self {
+        Self { raw: Bytes::new(), ..self }
+    }
+
     fn found_in(raw: Bytes) -> Option<Self> {
         let [sampling, elicitation, roots, tasks] =
             members(&raw, ["sampling", "elicitation", "roots", "tasks"]).ok()?;

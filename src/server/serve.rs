@@ -68,7 +68,9 @@ impl ServerTask {
             }
         });
         self.publisher.settled(!offers_any);
-        instance.expect(&self.publisher.known().lists[Kind::Tools]);
+        let known = self.publisher.known();
+        instance.expect(&known.lists[Kind::Tools]);
+        instance.note_task_tools(&known.lists[Kind::Tools]);
         self.release_held(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,

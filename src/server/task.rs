@@ -153,7 +153,7 @@ impl ServerTask {
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
             (published.remote, published.protocol, published.software) = (None, None, None);
-            published.extensions = None;
+            (published.extensions, published.makes_tasks) = (None, false);
             published.checked = None;
         });
         event
@@ -217,6 +217,7 @@ impl ServerTask {
             published.protocol = Some(info.protocol);
             published.software.clone_from(&info.software);
             published.extensions.clone_from(&info.extensions);
+            published.makes_tasks = info.tasks.of_calls;
             published.instructions.clone_from(&info.instructions);
             published.checked = Some((Instant::now(), 0));
         });

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ServerHandle;
+use super::call::Call;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
@@ -102,6 +103,16 @@ impl TaskState {
     }
 }
 
+/// The id, as text, by which a modern agent knows the task that this is about, if it is about one.
+pub(super) fn stated_task(call: &Call) -> Option<Bytes> {
+    if !call.origin.is_stateless() || memchr::memmem::find(&call.line, b"tasks/").is_none() {
+        return None;
+    }
+    let [method] = members(&call.line, ["method"]).ok()?;
+    let is_about_task = matches!(&text(&method?)?[..], b"tasks/get" | b"tasks/update" | b"tasks/cancel");
+    call.rename.as_ref().filter(|_| is_about_task).and_then(|(known, _)| text(known))
+}
+
 /// The same for a task that never was, is another agent's, is denied, or has gone with its instance.
 #[must_use]
 pub fn unknown_task(id: &[u8]) -> ErrorObject {
@@ -115,6 +126,8 @@ pub(super) struct TaskSupport {
     pub(super) declared: bool,
     /// They can be cancelled.
     pub(super) cancels: bool,
+    /// It makes them of calls of tools that ask for one, which is of the legacy era.
+    pub(super) of_calls: bool,
 }
 
 impl TaskSupport {
@@ -124,13 +137,17 @@ impl TaskSupport {
     pub(super) fn of_extensions(extensions: Option<&Bytes>) -> Self {
         let said = extensions.and_then(|raw| members(raw, [era::TASKS]).ok()).and_then(|[said]| said);
         let declared = said.is_some_and(|said| said.starts_with(b"{"));
-        Self { declared, cancels: declared }
+        Self { declared, cancels: declared, of_calls: false }
     }
 
     /// What the raw capability says, if there is one.
     pub(super) fn read(capability: Option<&Bytes>) -> Self {
-        let Some(Ok([cancel])) = capability.map(|raw| members(raw, ["cancel"])) else { return Self::default() };
-        Self { declared: true, cancels: cancel.is_some_and(|raw| raw[..] != b"null"[..]) }
+        let found = capability.map(|raw| members(raw, ["cancel", "requests"]));
+        let Some(Ok([cancel, requests])) = found else { return Self::default() };
+        let tools = requests.and_then(|raw| members(&raw, ["tools"]).ok()).and_then(|[raw]| raw);
+        let calls = tools.and_then(|raw| members(&raw, ["call"]).ok()).and_then(|[raw]| raw);
+        let is_said = |raw: Option<Bytes>| raw.is_some_and(|raw| raw[..] != b"null"[..]);
+        Self { declared: true, cancels: is_said(cancel), of_calls: is_said(calls) }
     }
 }
 
@@ -200,8 +217,17 @@ mod tests {
             (r#"{"a/b":{}}"#, false),
         ] {
             let support = TaskSupport::of_extensions(Some(&Bytes::from_static(extensions.as_bytes())));
-            assert_eq!(support, TaskSupport { declared, cancels: declared }, "{extensions}");
+            assert_eq!(support, TaskSupport { declared, cancels: declared, of_calls: false }, "{extensions}");
         }
         assert_eq!(TaskSupport::of_extensions(None), TaskSupport::default());
+        for (raw, expected) in [
+            (r#"{"requests":{"tools":{"call":{}}}}"#, true),
+            (r#"{"requests":{"tools":{"call":null}}}"#, false),
+            (r#"{"requests":{"tools":{}}}"#, false),
+            (r#"{"requests":7}"#, false),
+            ("{}", false),
+        ] {
+            assert_eq!(TaskSupport::read(Some(&Bytes::from_static(raw.as_bytes()))).of_calls, expected, "{raw}");
+        }
     }
 }

@@ -11,10 +11,8 @@ use serde_json::json;
 use super::Session;
 use super::asked::{Asked, Lead, Subject};
 use crate::calls::Outcome;
-use crate::era;
-use crate::era::task::{Told, told_id};
+use crate::era::task::{Told, not_declared, told_id};
 use crate::jsonrpc::members::text;
-use crate::jsonrpc::reply::ErrorObject;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
@@ -32,10 +30,7 @@ impl Session {
     /// Leads a request about a task to the server whose tool has made it.
     pub(super) fn ask_about_stated_task(&mut self, asked: Asked) {
         if !asked.stated.is_some_and(|stated| stated.takes_tasks) {
-            let data = json!({ "requiredCapabilities": { "extensions": { era::TASKS: {} } } });
-            let message = "the request does not declare the extension for tasks";
-            let error =
-                ErrorObject { data: Some(data), ..ErrorObject::new(era::MISSING_CAPABILITY, message.to_owned()) };
+            let error = not_declared();
             return self.end_unrouted(&asked, &error, Outcome::Error { code: Some(error.code.into()) });
         }
         let view = self.profile_view.borrow().clone();

@@ -102,8 +102,14 @@ fn it_is_unknown_to_whoever_is_not_to_know_it() {
 }
 
 #[test]
-fn agents_are_told_of_tasks_where_a_server_of_their_era_has_them() {
-    for (flags, expected) in [("--era modern --tasks", true), ("--era modern", false), ("--tasks", false)] {
+fn agents_are_told_of_tasks_where_a_server_makes_some() {
+    for (flags, expected) in [
+        ("--era modern --tasks", true),
+        ("--era modern", false),
+        ("--tasks", true),
+        ("--tasks --protocol 2025-06-18", false),
+        ("--bare", false),
+    ] {
         let daemon = Setup::with(Server::named("s").flags(flags)).start();
         let mut agent = Agent::connect(&daemon);
         ask(&mut agent, "tools/list", &json!({}));
@@ -120,7 +126,7 @@ fn who_cannot_follow_one_is_answered_at_once() {
     let mut plain = wants.clone();
     plain["_meta"] = Value::Object(meta(&json!({})));
     assert_eq!(arguments(&Agent::connect(&daemon).request("tools/call", &plain))["id"], "t");
-    // And a server of the older era is not asked for one by who does not say so in its words.
+    // And a server of the older era is asked for one only where it has to be.
     let daemon = Setup::with(Server::named("s").flags("--tasks")).start();
     let answer = ask(&mut Agent::connect(&daemon), "tools/call", &wants);
     assert_eq!(arguments(&answer)["id"], "t");

@@ -55,7 +55,7 @@ fn a_modern_request_keeps_what_legacy_servers_may_know() {
         (r#"{"name":"a"}"#, r#"{"name":"a"}"#),
     ] {
         let params = bytes(&modern.replace("SAID", SAID));
-        let changes = to_legacy(&params).expect("an object");
+        let changes = to_legacy(&params, false).expect("an object");
         assert_eq!(text(&applied(&params, &changes)), legacy, "{modern}");
     }
 }
@@ -64,7 +64,7 @@ fn a_modern_request_keeps_what_legacy_servers_may_know() {
 fn what_cannot_be_read_is_refused() {
     for params in ["[]", "7", r#"{"_meta":7}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_Meta":{}}"#] {
         assert_eq!(to_modern(&bytes(params), &Speaker::default(), false), Err(NotAnObject), "{params}");
-        assert_eq!(to_legacy(&bytes(params)), Err(NotAnObject), "{params}");
+        assert_eq!(to_legacy(&bytes(params), false), Err(NotAnObject), "{params}");
     }
 }
 
@@ -121,7 +121,7 @@ proptest! {
         let params = bytes(&format!("{{{}}}", all.join(",")));
         let speaker = Speaker { level: Some(Level::Info), ..Speaker::default() };
         let modern = Bytes::from(applied(&params, &to_modern(&params, &speaker, makes_task).expect("an object")));
-        let back = applied(&modern, &to_legacy(&modern).expect("an object"));
+        let back = applied(&modern, &to_legacy(&modern, false).expect("an object"));
         prop_assert_eq!(text(&back), text(&params));
     }
 }

@@ -67,6 +67,9 @@ impl Instance {
         asked: (&Bytes, Option<&Bytes>),
         wish: Wish,
     ) -> Result<(), ErrorObject> {
+        if let Some(task) = self.stated_asker(asked.1, &wish) {
+            return self.hold_for_task(&task, id, asked, &wish);
+        }
         let not_asked = |code, why| not_asked(code, why, &self.config.name);
         match self.whom_to_ask().map_err(|why| not_asked(-31004, why))? {
             Whom::Agent(..) if self.questions.has(id) => {

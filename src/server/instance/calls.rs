@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::crossing::Crossing;
 use super::ownership::{GRACE, Until};
+use super::stated::StatedTasks;
 use super::task_calls::News;
 use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
@@ -46,7 +47,8 @@ pub(in crate::server) struct Unanswered {
 
 impl Unanswered {
     pub(super) fn makes_task(&self) -> bool {
-        matches!(self.matter, Matter::NewTask)
+        let crosses = self.crossing.as_deref().is_some_and(Crossing::makes_task);
+        crosses || matches!(self.matter, Matter::NewTask)
     }
 }
 
@@ -61,7 +63,7 @@ impl Instance {
         let (changes, crossing) = if call.origin.era() == self.era() {
             (Vec::new(), None)
         } else {
-            let Ok((crossing, changes)) = Crossing::of(&call, self.task_support.declared) else {
+            let Ok((crossing, mut changes)) = Crossing::of(&call, self.task_support.declared) else {
                 call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
                 return false;
             };
@@ -70,6 +72,7 @@ impl Instance {
                 return false;
             }
             let Some((fresh, crossing)) = self.resume(call, crossing) else { return false };
+            let Some((fresh, crossing)) = self.with_task(fresh, crossing, &mut changes) else { return false };
             call = fresh;
             (changes, Some(Box::new(crossing)))
         };
@@ -151,7 +154,7 @@ impl Instance {
         })
     }
 
-    fn refuse(&self, call: Call, what: &'static str) {
+    pub(super) fn refuse(&self, call: Call, what: &'static str) {
         self.stats.errors.add_one();
         call.refuse(Failure::Overloaded { what });
     }
@@ -168,6 +171,7 @@ impl Instance {
             self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
         let Some((id, Owner::Call(mut call))) = cancelled else {
             self.cancel_waiting(key);
+            self.drop_stated_of(key);
             return self.drop_task_of(key);
         };
         let makes_task = call.makes_task();
@@ -269,6 +273,7 @@ impl Instance {
     /// Ends every call, and with them the tasks: the server is gone, or may not be waited for any longer.
     pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
         self.tasks = Tasks::default();
+        self.stated = StatedTasks::default();
         self.fail_asks(unwritten);
         self.questions.withdraw_all();
         for (_, owner) in self.pending.remove_where(|_| true) {

@@ -14,6 +14,7 @@ use super::calls::Unanswered;
 use super::held::Held;
 use super::polls::Step;
 use super::rounds::Round;
+use super::stated_asks::Phase;
 use super::{Effect, Instance, Owner};
 use crate::era;
 use crate::era::error::{self, ErrorToModern};
@@ -54,7 +55,9 @@ pub(super) enum Way {
     /// The same about a task that such a server has made.
     About { speaker: Arc<Speaker>, step: Step },
     /// From an agent that can be asked nothing to a server that asks.
-    Down { profile: Arc<str>, abilities: Abilities, held: Held },
+    Down { profile: Arc<str>, abilities: Abilities, held: Held, makes_task: bool },
+    /// The same about a task that such a server has made, which calls it by this id, as text.
+    Stated { id: Bytes, phase: Phase },
 }
 
 impl Crossing {
@@ -77,11 +80,12 @@ impl Crossing {
                 (Way::Up { speaker: Arc::clone(speaker), makes_task, rounds: 0, round: None }, changes)
             }
             (Origin::Modern { profile, .. }, _) => {
-                let changes = request::to_legacy(&asked.params)?;
+                let changes = request::to_legacy(&asked.params, false)?;
                 let [meta] = members(&asked.params, ["_meta"])?;
                 let capabilities = meta.and_then(|meta| members(&meta, [era::meta::CAPABILITIES]).ok());
                 let abilities = Abilities::read(era::MODERN, capabilities.and_then(|[raw]| raw).as_ref());
-                (Way::Down { profile: Arc::clone(profile), abilities, held: Held::default() }, changes)
+                let held = Held::default();
+                (Way::Down { profile: Arc::clone(profile), abilities, held, makes_task: false }, changes)
             }
         };
         Ok((Self { asked, way }, changes))
@@ -101,8 +105,13 @@ impl Crossing {
     pub(super) fn speaker(&self) -> Option<Arc<Speaker>> {
         match &self.way {
             Way::Up { speaker, .. } | Way::About { speaker, .. } => Some(Arc::clone(speaker)),
-            Way::Down { .. } => None,
+            Way::Down { .. } | Way::Stated { .. } => None,
         }
+    }
+
+    /// Whether a legacy server was asked for a task, which its agent has not done itself.
+    pub(super) fn makes_task(&self) -> bool {
+        matches!(self.way, Way::Down { makes_task: true, .. })
     }
 }
 
@@ -127,6 +136,16 @@ impl Request {
         self.line.len()
     }
 
+    /// What it is about, by the server's own name, as text.
+    pub(super) fn own_name(&self) -> Option<Bytes> {
+        self.rename.as_ref().and_then(|(_, own)| text(own))
+    }
+
+    /// The same by the name that the agent knows it by.
+    pub(super) fn agents_name(&self) -> Option<Bytes> {
+        self.rename.as_ref().and_then(|(part, _)| text(part))
+    }
+
     /// Whether its answer may be kept by a client, and has to say how long.
     fn cached(&self) -> Cached {
         if self.method[..] == *b"resources/read" { Cached::Yes } else { Cached::No }
@@ -147,6 +166,8 @@ impl Instance {
         }
         match (&crossing.way, outcome) {
             (Way::About { .. }, _) => self.told_of_task(call, crossing, (id, line), outcome),
+            (Way::Stated { .. }, _) => self.stated_answered(call, crossing, (id, line), outcome),
+            (Way::Down { makes_task: true, .. }, Ok(result)) => self.stated_made(call, crossing, (id, line), result),
             (Way::Up { makes_task, .. }, Ok(result)) => match result::to_legacy(result) {
                 Ok(ToLegacy::Complete(_)) if *makes_task => self.keep_result(call, &crossing, id, result),
                 Ok(ToLegacy::Complete(changes)) => self.end_changed(call, (id, line), &changes, outcome),

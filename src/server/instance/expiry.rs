@@ -14,8 +14,11 @@ impl Instance {
         self.tasks.expire(now);
         self.expire_questions(now);
         self.poll_tasks(now);
+        let unanswered = self.stated.expire(now);
+        self.refuse_questions(&unanswered);
         let polls = self.unanswered().filter_map(Unanswered::polls_at);
-        let ends = self.tasks.next_end().into_iter().chain(self.questions.deadline()).chain(polls);
+        let ends = [self.tasks.next_end(), self.stated.next_end(), self.questions.deadline()];
+        let ends = ends.into_iter().flatten().chain(polls);
         self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(ends).min();
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {
@@ -47,6 +50,7 @@ impl Instance {
                 | Owner::Ping
                 | Owner::Check
                 | Owner::Renewal { .. }
+                | Owner::TaskEnd { .. }
                 | Owner::Aside { .. } => {}
             }
         }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::json;
 
+use super::asked::Asked;
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
 use super::{Effect, Instance, Owner};
@@ -29,7 +30,7 @@ const MOST: usize = 16;
 
 /// Calls for which nobody waits, and what was asked about calls, may together have the bytes of so many largest messages, and what
 /// was asked about one call, which its agent is told in one, those of one. What is more is refused.
-const MOST_MESSAGES: usize = 4;
+pub(super) const MOST_MESSAGES: usize = 4;
 
 /// What the server has asked about one call.
 #[derive(Default)]
@@ -45,22 +46,13 @@ pub(super) struct Held {
 
 impl Held {
     fn bytes(&self) -> usize {
-        self.asked.iter().filter_map(|asked| asked.params.as_ref()).chain(&self.answer).map(Bytes::len).sum()
+        self.asked.iter().map(Asked::bytes).chain(self.answer.as_ref().map(Bytes::len)).sum()
     }
 
     /// Whether the server has answered, and is at the call no more.
     pub(super) fn is_answered(&self) -> bool {
         self.answer.is_some()
     }
-}
-
-struct Asked {
-    key: String,
-    /// The server's own, raw.
-    id: Bytes,
-    /// As text.
-    method: Bytes,
-    params: Option<Bytes>,
 }
 
 /// What the states of an instance begin with that a person calls by this name. It is another in each daemon, so that nobody can have
@@ -114,13 +106,7 @@ impl Instance {
             return Err(not_asked("too many requests for agents are unanswered"));
         }
         held.count += 1;
-        let copied = |raw: &Bytes| Bytes::copy_from_slice(raw);
-        held.asked.push(Asked {
-            key: held.count.to_string(),
-            id: copied(id),
-            method: copied(method),
-            params: params.map(copied),
-        });
+        held.asked.push(Asked::new(held.count, id, method, params.map(|raw| &raw[..])));
         call.deadline.put_off(Instant::now());
         call.tell_what_is_asked(self.mark);
         Ok(())
@@ -211,17 +197,23 @@ impl Instance {
         held.tell_what_is_asked(self.mark);
         let key = held.reply.key;
         self.give_kept(key);
+        self.say_answers(answered);
+        None
+    }
+
+    /// Answers the server's requests of these ids with these lines.
+    pub(super) fn say_answers(&mut self, answered: Vec<(Bytes, Bytes)>) {
         for (id, line) in answered {
             if !self.say(line) {
                 let why = "the answer found no room, because the server does not read";
                 self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
             }
         }
-        None
     }
 
     /// The server does not want to know any more what it has asked with this request.
     pub(super) fn withdraw_held(&mut self, id: &Bytes) {
+        self.stated.withdraw(id);
         for owner in self.pending.iter_mut() {
             if let Owner::Call(call) = owner
                 && let Some((_, held)) = call.held()
@@ -246,7 +238,7 @@ impl Unanswered {
     fn held(&mut self) -> Option<(&Abilities, &mut Held)> {
         match &mut self.crossing.as_mut()?.way {
             Way::Down { abilities, held, .. } => Some((abilities, held)),
-            Way::Up { .. } | Way::About { .. } => None,
+            Way::Up { .. } | Way::About { .. } | Way::Stated { .. } => None,
         }
     }
 
@@ -272,8 +264,7 @@ impl Unanswered {
         // Without chance there is no state that could be brought back.
         let Ok(chance) = chance::fresh() else { return };
         let state = format!("{mark:x}.{chance}");
-        let inputs = held.asked.iter().map(|asked| (&asked.key[..], &asked.method[..], asked.params.as_ref()));
-        let result = input::required(inputs, &state);
+        let result = input::required(held.asked.iter().map(Asked::input), &state);
         held.state = Some(state);
         self.reply.suspend(reply::result(&id, &result));
     }

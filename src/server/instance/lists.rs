@@ -103,6 +103,9 @@ impl Instance {
     fn listed(&mut self, kind: Kind, list: List) -> Effect {
         let mut list = if kind == Kind::Tools { self.without_unfit(list) } else { list };
         list.makes_tasks = kind == Kind::Tools && self.era() == Era::Modern && self.task_support.declared;
+        if kind == Kind::Tools {
+            self.note_task_tools(&list);
+        }
         if let Some(following) = &mut self.following[kind] {
             (following.now, following.attempted) = (false, true);
         }

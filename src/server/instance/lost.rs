@@ -51,6 +51,7 @@ impl Instance {
             Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),
             Owner::Listen { .. } => minted(id).into_iter().for_each(|id| self.listen_ended(id, None)),
             Owner::Update { task, .. } => self.update_failed(task),
+            Owner::TaskEnd { task } => self.task_end_answered(&task, false),
             Owner::Call(_)
             | Owner::Initialize
             | Owner::Discover

@@ -31,6 +31,8 @@ pub(in crate::server) enum Owner {
     Disowned { task: u64, deadline: Instant },
     /// An agent's task, of which it was told what it wanted to know.
     Update { task: u64, deadline: Instant },
+    /// Nobody: while it is unanswered the server asks what it has to know for a modern agent's task, by that one's id as text.
+    TaskEnd { task: Bytes },
     /// Nobody: it is asked for what needs no answer.
     Aside { deadline: Instant },
 }
@@ -38,7 +40,7 @@ pub(in crate::server) enum Owner {
 impl Owner {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Initialize | Self::Discover | Self::Ping | Self::Check => None,
+            Self::Initialize | Self::Discover | Self::Ping | Self::Check | Self::TaskEnd { .. } => None,
             Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
             Self::Level { deadline } | Self::Aside { deadline } => Some(*deadline),
             Self::Disowned { deadline, .. } | Self::Update { deadline, .. } => Some(*deadline),

@@ -188,7 +188,7 @@ impl Unanswered {
     pub(super) fn polls_at(&self) -> Option<Instant> {
         match self.crossing.as_deref()?.way {
             Way::About { step: Step::Wait(at), .. } => Some(at),
-            Way::About { .. } | Way::Up { .. } | Way::Down { .. } => None,
+            Way::About { .. } | Way::Up { .. } | Way::Down { .. } | Way::Stated { .. } => None,
         }
     }
 

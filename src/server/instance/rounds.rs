@@ -160,7 +160,7 @@ impl Instance {
         match self.pending.get_mut(parked.to_string().as_bytes()) {
             Some(Owner::Call(call)) => match &mut call.crossing.as_mut()?.way {
                 Way::Up { round, .. } => round.as_mut(),
-                Way::Down { .. } | Way::About { .. } => None,
+                Way::Down { .. } | Way::About { .. } | Way::Stated { .. } => None,
             },
             _ => None,
         }
@@ -214,6 +214,7 @@ impl Unanswered {
             Way::Up { round, .. } => round.is_some(),
             Way::About { step, .. } => step.is_waiting(),
             Way::Down { held, .. } => held.is_answered(),
+            Way::Stated { .. } => false,
         })
     }
 

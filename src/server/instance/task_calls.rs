@@ -56,12 +56,17 @@ impl Instance {
             (Matter::Nothing | Matter::Subscription(_), _) => Ok(None),
             (Matter::NewTask, response) => {
                 let made = response.map_or(Ok(None), |result| self.task_made(call, id, result));
-                if !self.may_make_tasks() {
-                    self.stats.stray_notifications.add(self.tasks.drop_early());
-                }
+                self.drop_early_tasks();
                 made
             }
             (Matter::Task(ask), response) => Ok(self.task_seen(call.reply.key.session, ask, response)),
+        }
+    }
+
+    /// Drops what was said of tasks that are not known, unless a call may still say whose they are.
+    pub(super) fn drop_early_tasks(&mut self) {
+        if !self.may_make_tasks() {
+            self.stats.stray_notifications.add(self.tasks.drop_early());
         }
     }
 
@@ -74,7 +79,7 @@ impl Instance {
         let open = (!state.ended).then(|| Open::new(self.ends_at(state.ttl), call.reply.ticket().cloned()));
         let token = call.progress_token.clone();
         let task = Task::new(&state, call.reply.key, call.reply.to().cloned(), token, open);
-        if !self.add_task(request, task) {
+        if self.stated.has_open(&state.id) || !self.add_task(request, task) {
             return Err(Failure::TaskIdTaken);
         }
         let instance = call.reply.ticket().map(|ticket| (**ticket).clone());
@@ -149,6 +154,9 @@ impl Instance {
     /// Tells the agent whose task it is that it has another status.
     pub(super) fn task_status(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(state) = params.and_then(TaskState::read) else { return self.stats.stray_notifications.add_one() };
+        if self.note_stated(&state, None) {
+            return;
+        }
         let Some((request, task)) = self.tasks.find(&state.id) else {
             let dropped = if self.may_make_tasks() {
                 self.tasks.keep_early(Early { id: state.id, ended: state.ended, line: splice(line, &mut []) })
@@ -248,17 +256,18 @@ impl Instance {
 
     /// Whether an agent waits for the end of one.
     pub(in crate::server) fn has_open_tasks(&self) -> bool {
-        self.tasks.awaited().next().is_some()
+        self.tasks.awaited().next().is_some() || self.stated.open().next().is_some()
     }
 
     /// The sessions that the server may be at something for, and the way to each.
     pub(super) fn busy_for(&self) -> impl Iterator<Item = (u64, Option<&ReplySender>)> {
         let calls = self.unanswered().map(|call| (call.reply.key.session, call.reply.to()));
-        calls.chain(self.tasks.all_open().map(|task| (task.key.session, task.to.as_ref())))
+        let tasks = self.tasks.all_open().map(|task| (task.key.session, task.to.as_ref()));
+        calls.chain(tasks).chain(self.stated.open().map(|task| (task.key.session, None)))
     }
 }
 
 /// Whether a server answers so that it does not know a task, or, asked to cancel it, that it has ended.
-fn is_unknown(response: Result<&Bytes, &Bytes>) -> bool {
+pub(super) fn is_unknown(response: Result<&Bytes, &Bytes>) -> bool {
     Outcome::of(response).code() == Some(INVALID_PARAMS.into())
 }

@@ -14,6 +14,7 @@ mod returns;
 mod sendings;
 mod square;
 mod states;
+mod tasks_down;
 mod tasks_up;
 mod urls;
 mod verdicts;

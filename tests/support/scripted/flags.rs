@@ -141,6 +141,9 @@ pub(crate) struct Flags {
     /// Make tasks of calls that ask for one.
     #[arg(long)]
     pub(crate) tasks: bool,
+    /// One more tool, which does what `echo` does, but as a task only.
+    #[arg(long)]
+    pub(crate) task_only: Vec<String>,
     /// Do not declare that tasks can be cancelled.
     #[arg(long)]
     pub(crate) no_task_cancel: bool,

@@ -18,10 +18,21 @@ pub(crate) fn page(server: &mut Server, params: &Value) -> String {
     }
     let first = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
     let size = if server.flags.page_size == 0 { usize::MAX } else { server.flags.page_size };
-    let tools: Vec<_> = server.tools.iter().skip(first).take(size).map(|name| definition(name)).collect();
+    let tools = server.tools.iter().skip(first).take(size);
+    let tools: Vec<_> = tools.map(|name| definition_of(server, name)).collect();
     let next = first.saturating_add(size);
     let cursor = if next < server.tools.len() { format!(r#","nextCursor":"{next}""#) } else { String::new() };
     format!(r#"{{"tools":[{}]{cursor}}}"#, tools.join(","))
+}
+
+fn definition_of(server: &Server, name: &str) -> String {
+    let definition = definition(name);
+    let is_task_only = server.flags.task_only.iter().any(|tool| tool == name);
+    if is_task_only {
+        definition.replace(r#"{"taskSupport":"optional"}"#, r#"{"taskSupport":"required"}"#)
+    } else {
+        definition
+    }
 }
 
 /// A tool with everything that a careless relay alters: numbers, key order, fields of other makers.

@@ -50,7 +50,8 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(flags: Flags, output: Output) -> Self {
         let built_in: &[&str] = if flags.bare { &[] } else { tools::BUILT_IN };
-        let tools = built_in.iter().map(|name| (*name).to_owned()).chain(flags.tools.clone());
+        let more = flags.tools.iter().chain(&flags.task_only).cloned();
+        let tools = built_in.iter().map(|name| (*name).to_owned()).chain(more);
         let of_tasks = tasks::TOOLS.into_iter().filter(|_| flags.tasks).map(str::to_owned);
         let is_modern = flags.era != Era::Legacy && !flags.bare;
         let of_era = tools::MODERN.into_iter().filter(|_| is_modern).map(str::to_owned);
@@ -177,6 +178,9 @@ impl Server {
                     extension::create(self, &call);
                 }
                 Some(call) => match &params["task"] {
+                    Value::Null if self.flags.task_only.contains(&call.name) => {
+                        self.output.line(&error(id, -32601, "it runs as a task only", ""));
+                    }
                     Value::Null => tools::call(self, &call),
                     task if self.flags.tasks && legacy => tasks::create(self, &call, &task["ttl"]),
                     _ => tools::call(self, &call),
@@ -256,6 +260,9 @@ impl Server {
     }
 
     fn answered(&mut self, id: &str, line: &[u8]) {
+        if tasks::answered(self, id, line) {
+            return;
+        }
         if let Some(asked) = self.asked.remove(id)
             && !self.asked.values().any(|other| other.call == asked.call)
         {

@@ -16,18 +16,34 @@ pub(crate) const TOOLS: [&str; 2] = ["finish_task", "forget_task"];
 pub(crate) struct Tasks {
     pub(crate) all: BTreeMap<String, Task>,
     made: u64,
+    /// Tasks that wait for the client's answers, by the ids of the questions.
+    asked: BTreeMap<String, String>,
 }
 
 pub(crate) struct Task {
     status: String,
     ttl: String,
     result: String,
+    /// What it ends with in its place.
+    end: Ending,
+    /// Requests for the client, which are sent when its result is asked for: it waits for their answers.
+    asks: Vec<Value>,
+    answers: Vec<Value>,
     /// Leaves the question how it is unanswered.
     mute: bool,
     /// Goes on though it is to be cancelled.
     stubborn: bool,
     /// Requests that wait for its result.
     waiting: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Result,
+    /// A result that says that the tool has failed.
+    Refusal,
+    /// An error of JSON-RPC.
+    Error,
 }
 
 /// What is declared.
@@ -40,7 +56,7 @@ pub(crate) fn capability(cancels: bool) -> &'static str {
 }
 
 /// Makes a task of a call: with the id that its argument `id` says, in the status `status`, said first
-/// if `early`, done after `ms`. The answer comes
+/// if `early`, done after `ms`, ending with what `end` says, an error or a refusal. It `asks` these requests. The answer comes
 /// after `delay` ms, whatever is cancelled.
 pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
     server.tasks.made += 1;
@@ -48,11 +64,16 @@ pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
         Value::Null => format!("\"task-{}\"", server.tasks.made),
         id => id.to_string(),
     };
-    let status = call.arguments["status"].as_str().unwrap_or("working").to_owned();
+    let asks = call.arguments["asks"].as_array().cloned().unwrap_or_default();
+    let status = if asks.is_empty() { "working" } else { "input_required" };
+    let status = call.arguments["status"].as_str().unwrap_or(status).to_owned();
     let task = Task {
         status,
         ttl: ttl.to_string(),
         result: call.echo_content(),
+        end: Ending::of(&call.arguments["end"]),
+        asks,
+        answers: Vec::new(),
         mute: call.arguments["mute"] == true,
         stubborn: call.arguments["stubborn"] == true,
         waiting: Vec::new(),
@@ -88,8 +109,12 @@ pub(crate) fn request(server: &mut Server, method: &str, id: &str, params: &Valu
             let object = server.tasks.all[&task_id].object(&task_id);
             server.output.line(&response(id, &object));
         }
-        "tasks/result" if task.has_ended() => server.output.line(&response(id, &task.result_of(&task_id))),
-        "tasks/result" => task.waiting.push(id.to_owned()),
+        "tasks/result" if task.has_ended() => server.output.line(&task.answer_to(id, &task_id)),
+        "tasks/result" => {
+            task.waiting.push(id.to_owned());
+            let asks = std::mem::take(&mut task.asks);
+            ask(server, &task_id, &asks);
+        }
         _ => server.output.line(&error(id, -32601, "Method not found", "")),
     }
 }
@@ -98,14 +123,45 @@ pub(crate) fn request(server: &mut Server, method: &str, id: &str, params: &Valu
 pub(crate) fn finish(server: &mut Server, id: &str, status: &str, quiet: bool) {
     let Some(task) = server.tasks.all.get_mut(id) else { return };
     status.clone_into(&mut task.status);
-    let (object, result) = (task.object(id), task.result_of(id));
+    let object = task.object(id);
     let waiting = if task.has_ended() { std::mem::take(&mut task.waiting) } else { Vec::new() };
+    let answers: Vec<_> = waiting.iter().map(|request| task.answer_to(request, id)).collect();
     if !quiet {
         server.output.notify("notifications/tasks/status", &object);
     }
-    for request in waiting {
-        server.output.line(&response(&request, &result));
+    for line in answers {
+        server.output.line(&line);
     }
+}
+
+/// Sends the client these requests for a task.
+fn ask(server: &mut Server, task: &str, requests: &[Value]) {
+    for request in requests {
+        let question = format!("\"task-ask-{}\"", server.fresh());
+        let related = format!(r#""_meta":{{"io.modelcontextprotocol/related-task":{{"taskId":{task}}}}}"#);
+        let params = request["params"].as_object().map(|params| json!(params).to_string()).unwrap_or_default();
+        let rest = params.trim_start_matches('{').trim_end_matches('}').to_owned();
+        let comma = if rest.is_empty() { "" } else { "," };
+        server.output.line(&format!(
+            r#"{{"jsonrpc":"2.0","id":{question},"method":{},"params":{{{rest}{comma}{related}}}}}"#,
+            request["method"]
+        ));
+        server.tasks.asked.insert(question, task.to_owned());
+    }
+}
+
+/// Takes in what the client answers, if it was asked that for a task, which is done with the last answer.
+pub(crate) fn answered(server: &mut Server, question: &str, line: &[u8]) -> bool {
+    let Some(id) = server.tasks.asked.remove(question) else { return false };
+    let answer: Value = serde_json::from_slice(line).expect("it was read before");
+    let answer = if answer["error"].is_null() { answer["result"].clone() } else { answer["error"].clone() };
+    let Some(task) = server.tasks.all.get_mut(&id) else { return true };
+    task.answers.push(answer);
+    if !task.has_ended() && !server.tasks.asked.values().any(|other| *other == id) {
+        task.result = json!(task.answers).to_string();
+        finish(server, &id, "completed", false);
+    }
+    true
 }
 
 /// What the tools of this room do.
@@ -120,10 +176,21 @@ pub(crate) fn tool(server: &mut Server, call: &Call) {
     server.output.line(&call.echo());
 }
 
+impl Ending {
+    fn of(argument: &Value) -> Self {
+        match argument.as_str() {
+            Some("refusal") => Self::Refusal,
+            Some("error") => Self::Error,
+            _ => Self::Result,
+        }
+    }
+}
+
 impl Task {
     pub(crate) fn new(status: &str, result: String) -> Self {
         let (status, ttl) = (status.to_owned(), "null".to_owned());
-        Self { status, ttl, result, mute: false, stubborn: false, waiting: Vec::new() }
+        let (end, asks, answers) = (Ending::Result, Vec::new(), Vec::new());
+        Self { status, ttl, result, end, asks, answers, mute: false, stubborn: false, waiting: Vec::new() }
     }
 
     pub(crate) fn status(&self) -> &str {
@@ -152,6 +219,15 @@ impl Task {
         format!(
             r#"{{"zeta":1.10,"status":{status},"taskId":{id},"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":{ttl},"pollInterval":50,"x-vendor":12345678901234567890123}}"#
         )
+    }
+
+    /// The answer to the request for its result.
+    fn answer_to(&self, request: &str, id: &str) -> String {
+        match self.end {
+            Ending::Error => error(request, -32007, "it broke", r#","data":{"zeta":1.10}"#),
+            Ending::Refusal => response(request, r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#),
+            Ending::Result => response(request, &self.result_of(id)),
+        }
     }
 
     fn result_of(&self, id: &str) -> String {

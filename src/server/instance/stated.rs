@@ -1,0 +1,231 @@
+//! The tasks that a legacy server has made of modern agents' calls: whose each is, whether the server may still be at it, and what
+//! it wants to know. Pure.
+//!
+//! Such an agent says with each request who it is: a task is its profile's, whatever becomes of the connection that had it made.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::asked::Asked;
+use crate::era::input;
+use crate::jsonrpc::reply;
+use crate::server::call::{CallKey, Ticket};
+use crate::server::role::Abilities;
+use crate::server::tasks::TaskState;
+
+/// Tasks that are remembered. For one more the oldest that has ended is forgotten; while all are open, no call is taken that makes
+/// another.
+const MOST: usize = 1024;
+/// Questions that one task waits with.
+const MOST_ASKED: usize = 16;
+/// After so long in which nobody has asked for it and the server has said nothing of it, the server is not taken to be at a task, however
+/// long it keeps it.
+const SILENCE: Duration = Duration::from_secs(60 * 60);
+
+/// One that was made.
+pub(super) struct StatedTask {
+    /// The call that made it, by its id at the server.
+    request: u64,
+    pub(super) key: CallKey,
+    /// As the server spelled it in JSON.
+    pub(super) raw_id: Bytes,
+    profile: Arc<str>,
+    /// What its agent can be asked, by what it has said last.
+    pub(super) abilities: Abilities,
+    /// Unless it has ended.
+    open: Option<Open>,
+    /// A request for its result is unanswered, which has the server ask what it wants to know.
+    pub(super) asks: bool,
+    asked: Vec<Asked>,
+    /// How many questions there have been.
+    count: u64,
+}
+
+/// That a task has not ended.
+struct Open {
+    /// When it is over in any case.
+    ends_at: Option<Instant>,
+    heard_at: Instant,
+    /// Keeps one of several instances.
+    ticket: Option<Ticket>,
+}
+
+/// Those of one instance, by the server's own ids as text.
+#[derive(Default)]
+pub(super) struct StatedTasks {
+    all: HashMap<Bytes, StatedTask>,
+}
+
+impl Open {
+    fn until(&self) -> Instant {
+        let silent_at = self.heard_at + SILENCE;
+        self.ends_at.map_or(silent_at, |at| at.min(silent_at))
+    }
+}
+
+impl StatedTask {
+    /// The one that the call `key` of `profile` has made, which is `request` at the server and holds `ticket`.
+    pub(super) fn new(
+        state: &TaskState,
+        (request, key): (u64, CallKey),
+        profile: Arc<str>,
+        abilities: Abilities,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        let raw_id = state.raw_id.clone();
+        let mut made =
+            Self { request, key, raw_id, profile, abilities, open: None, asks: false, asked: Vec::new(), count: 0 };
+        made.hear(state, Instant::now(), ticket);
+        made
+    }
+
+    /// Takes in how it is, unless it has ended; from when on it is over in any case.
+    pub(super) fn hear(&mut self, state: &TaskState, now: Instant, ticket: Option<Ticket>) -> Option<Instant> {
+        if state.ended {
+            return None;
+        }
+        // Its time runs from when it was made.
+        let ends_at = match &self.open {
+            Some(open) => open.ends_at,
+            None => state.ttl.and_then(|ttl| now.checked_add(ttl)),
+        };
+        let ticket = self.open.take().and_then(|open| open.ticket).or(ticket);
+        Some(self.open.insert(Open { ends_at, heard_at: now, ticket }).until())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The bytes of its questions.
+    pub(super) fn bytes(&self) -> usize {
+        self.asked.iter().map(Asked::bytes).sum()
+    }
+
+    /// Whether one more may be asked.
+    pub(super) fn has_room(&self) -> bool {
+        self.asked.len() < MOST_ASKED
+    }
+
+    /// Keeps what the server asks with its request `id`, under a key that no other has had.
+    pub(super) fn ask(&mut self, id: &Bytes, method: &Bytes, params: Option<&[u8]>) {
+        self.count += 1;
+        self.asked.push(Asked::new(self.count, id, method, params));
+    }
+
+    /// What is asked, as raw `inputRequests`, if anything is.
+    pub(super) fn inputs(&self) -> Option<Bytes> {
+        let asked = self.asked.iter().map(Asked::input);
+        (!self.asked.is_empty()).then(|| Bytes::from(format!("{{{}}}", input::requests(asked))))
+    }
+
+    /// The server's requests that these are the answers to, by their ids, with lines for it; they are not open any more.
+    pub(super) fn take_answered(&mut self, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
+        let mut lines = Vec::new();
+        for (key, result) in responses {
+            if let Some(index) = self.asked.iter().position(|asked| asked.key.as_bytes() == &key[..]) {
+                let asked = self.asked.remove(index);
+                let line = reply::result(&asked.id, result);
+                lines.push((asked.id, line));
+            }
+        }
+        lines
+    }
+}
+
+impl StatedTasks {
+    /// Whether one more call may make one, while so many others do.
+    pub(super) fn have_room(&self, making: usize) -> bool {
+        self.all.len() + making < MOST || self.open().count() + making < MOST
+    }
+
+    /// Adds one, in whose place an ended one may have to go; `false` if an open one has its id, or all are open.
+    pub(super) fn add(&mut self, id: Bytes, task: StatedTask) -> bool {
+        if self.all.get(&id).is_some_and(StatedTask::is_open) {
+            return false;
+        }
+        if self.all.len() >= MOST && !self.all.contains_key(&id) {
+            let ended = self.all.iter().filter(|(_, task)| !task.is_open());
+            let Some(oldest) = ended.min_by_key(|(_, task)| task.request).map(|(id, _)| id.clone()) else {
+                return false;
+            };
+            self.all.remove(&oldest);
+        }
+        self.all.insert(id, task);
+        true
+    }
+
+    /// Whether an open one has this id.
+    pub(super) fn has_open(&self, id: &[u8]) -> bool {
+        self.all.get(id).is_some_and(StatedTask::is_open)
+    }
+
+    /// The one of that id.
+    pub(super) fn find(&mut self, id: &[u8]) -> Option<&mut StatedTask> {
+        self.all.get_mut(id)
+    }
+
+    /// The same, if it is this profile's.
+    pub(super) fn of(&mut self, profile: &str, id: &[u8]) -> Option<&mut StatedTask> {
+        self.find(id).filter(|task| *task.profile == *profile)
+    }
+
+    /// The id of the one that the call `key` has made.
+    pub(super) fn made_by(&self, key: CallKey) -> Option<Bytes> {
+        self.all.iter().find(|(_, task)| task.key == key).map(|(id, _)| id.clone())
+    }
+
+    /// It has ended. The ids of the server's requests that nobody will answer.
+    pub(super) fn end(&mut self, id: &[u8]) -> Vec<Bytes> {
+        let Some(task) = self.all.get_mut(id) else { return Vec::new() };
+        task.open = None;
+        task.asked.drain(..).map(|asked| asked.id).collect()
+    }
+
+    /// Nobody will ask for it. The same.
+    pub(super) fn forget(&mut self, id: &[u8]) -> Vec<Bytes> {
+        let unanswered = self.end(id);
+        self.all.remove(id);
+        unanswered
+    }
+
+    /// The server does not want to know any more what it has asked with this request.
+    pub(super) fn withdraw(&mut self, question: &Bytes) {
+        for task in self.all.values_mut() {
+            task.asked.retain(|asked| asked.id != question);
+        }
+    }
+
+    /// Whether it has asked something with this request.
+    pub(super) fn has_question(&self, question: &Bytes) -> bool {
+        self.all.values().any(|task| task.asked.iter().any(|asked| asked.id == question))
+    }
+
+    /// The bytes of all questions.
+    pub(super) fn bytes(&self) -> usize {
+        self.all.values().map(StatedTask::bytes).sum()
+    }
+
+    /// Those that the server may be at.
+    pub(super) fn open(&self) -> impl Iterator<Item = &StatedTask> {
+        self.all.values().filter(|task| task.is_open())
+    }
+
+    /// When the next one is over in any case.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        self.all.values().filter_map(|task| task.open.as_ref().map(Open::until)).min()
+    }
+
+    /// Ends those that are over `now` in any case. The ids of the server's requests that nobody will answer.
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<Bytes> {
+        let is_over = |task: &StatedTask| task.open.as_ref().is_some_and(|open| open.until() <= now);
+        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(id, _)| id.clone()).collect();
+        over.iter().flat_map(|id| self.end(id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Which tools of a legacy server can be called as tasks only. Pure but for where it is kept.
+//!
+//! Source: MCP 2025-11-25, `basic/utilities/tasks`, "Tool-Level Negotiation".
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Instance;
+use crate::catalog::List;
+use crate::jsonrpc::members::{members, text};
+
+/// Their own names, of one list: there are no more than that has.
+#[derive(Default)]
+pub(super) struct TaskTools {
+    names: HashSet<Arc<str>>,
+}
+
+impl TaskTools {
+    fn of(list: &List) -> Self {
+        let tools = list.items.iter().filter(|tool| is_required(&tool.definition));
+        Self { names: tools.map(|tool| Arc::clone(&tool.key)).collect() }
+    }
+
+    /// Whether the tool of this name is one.
+    pub(super) fn have(&self, name: &[u8]) -> bool {
+        !self.names.is_empty() && str::from_utf8(name).is_ok_and(|name| self.names.contains(name))
+    }
+}
+
+impl Instance {
+    /// Takes note of what its tools say, if the server makes tasks of calls.
+    pub(in crate::server) fn note_task_tools(&mut self, tools: &List) {
+        self.task_tools = if self.task_support.of_calls { TaskTools::of(tools) } else { TaskTools::default() };
+    }
+}
+
+fn is_required(tool: &Bytes) -> bool {
+    let support = || {
+        let [execution] = members(tool, ["execution"]).ok()?;
+        let [support] = members(&execution?, ["taskSupport"]).ok()?;
+        text(&support?)
+    };
+    // Most say nothing of it.
+    memchr::memmem::find(tool, b"taskSupport").is_some() && support().is_some_and(|said| said[..] == *b"required")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_says_that_it_runs_as_a_task_only() {
+        for (tool, expected) in [
+            (r#"{"name":"a","execution":{"taskSupport":"required"}}"#, true),
+            (r#"{"name":"a","execution":{"taskSupport":"\u0072equired"}}"#, true),
+            (r#"{"name":"a","execution":{"taskSupport":"optional"}}"#, false),
+            (r#"{"name":"a","taskSupport":"required"}"#, false),
+            (r#"{"name":"a","execution":"taskSupport"}"#, false),
+            (r#"{"name":"a","execution":{"taskSupport":7}}"#, false),
+            (r#"{"name":"a"}"#, false),
+        ] {
+            assert_eq!(is_required(&Bytes::from_static(tool.as_bytes())), expected, "{tool}");
+        }
+    }
+}

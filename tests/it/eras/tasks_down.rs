@@ -1,0 +1,278 @@
+//! A legacy server's tool that runs as a task only, called by modern agents: a task that they follow as their era has it.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result, until};
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+const ELICIT: &str = "elicitation/create";
+
+fn server() -> Server {
+    Server::named("s").flags("--tasks --task-only build")
+}
+
+fn start() -> Daemon {
+    Setup::with(server()).head("[profiles.other]").start()
+}
+
+fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
+    daemon.place().runtime_dir().join(format!("{profile}.sock"))
+}
+
+fn capabilities() -> Value {
+    json!({"extensions": {EXTENSION: {}}, "elicitation": {}})
+}
+
+/// An agent that understands tasks.
+fn connect(daemon: &Daemon) -> Agent {
+    Agent::modern(daemon, &capabilities())
+}
+
+fn about(agent: &mut Agent, act: &str, id: &Value) -> Value {
+    agent.request(&format!("tasks/{act}"), &json!({ "taskId": id }))
+}
+
+fn update(agent: &mut Agent, id: &Value, responses: &Value) -> Value {
+    agent.request("tasks/update", &json!({"taskId": id, "inputResponses": responses}))
+}
+
+/// Has `build` make a task; the id that the agent is told.
+#[track_caller]
+fn made(agent: &mut Agent, arguments: &Value) -> Value {
+    let answer = agent.call("s__build", arguments);
+    assert_eq!(result(&answer)["resultType"], "task", "{answer}");
+    result(&answer)["taskId"].clone()
+}
+
+/// Has the server end the task that it calls so.
+fn finish(agent: &mut Agent, id: &str) {
+    result(&agent.call("s__finish_task", &json!({ "id": id })));
+}
+
+/// Looks at a task until it is in this status, which may take the server a moment.
+#[track_caller]
+fn follow(agent: &mut Agent, id: &Value, status: &str) -> Value {
+    for _ in 0..1000 {
+        let state = about(agent, "get", id);
+        if result(&state)["status"] == status {
+            return result(&state).clone();
+        }
+    }
+    panic!("it never is {status}");
+}
+
+fn heard(daemon: &Daemon, method: &str) -> usize {
+    daemon.journal("s").iter().filter(|line| line.contains(&format!("\"method\":\"{method}\""))).count()
+}
+
+#[test]
+fn it_is_made_and_followed_to_its_result_on_any_connection() {
+    let daemon = start();
+    let mut maker = connect(&daemon);
+    let answer = maker.call("s__build", &json!({"id": "t 1", "n": 7}));
+    let (task, id) = (result(&answer), result(&answer)["taskId"].clone());
+    assert_eq!(
+        (&task["status"], &task["ttlMs"], &task["pollIntervalMs"]),
+        (&json!("working"), &Value::Null, &json!(50))
+    );
+    assert_eq!((&task["task"], &task["ttl"]), (&Value::Null, &Value::Null), "nothing of the other era: {task}");
+    assert_ne!(id, "t 1");
+    drop(maker);
+    let mut agent = connect(&daemon);
+    let working = about(&mut agent, "get", &id);
+    assert_eq!((&result(&working)["resultType"], &result(&working)["status"]), (&json!("complete"), &json!("working")));
+    assert_eq!((&result(&working)["taskId"], &result(&working)["result"]), (&id, &Value::Null));
+    finish(&mut agent, "t 1");
+    let ended = about(&mut agent, "get", &id);
+    assert_eq!((&result(&ended)["status"], &result(&ended)["taskId"]), (&json!("completed"), &id));
+    let params = &result(&ended)["result"]["structuredContent"]["params"];
+    assert_eq!((&params["arguments"]["n"], &params["task"]), (&json!(7), &json!({})));
+    assert_eq!(result(&ended)["result"]["resultType"], "complete");
+    assert_eq!(about(&mut agent, "get", &id)["result"], ended["result"], "it is to be had again");
+}
+
+#[test]
+fn a_tool_that_fails_has_completed_and_a_call_that_fails_has_failed() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    for (end, status) in [("refusal", "completed"), ("error", "failed")] {
+        for said in ["completed", "failed"] {
+            let id = made(&mut agent, &json!({"id": format!("{end} {said}"), "end": end, "status": said}));
+            let state = about(&mut agent, "get", &id);
+            assert_eq!(result(&state)["status"], status, "{state}");
+            if end == "refusal" {
+                assert_eq!(result(&state)["result"]["isError"], true);
+            } else {
+                let error = json!({"code": -32007, "message": "it broke", "data": {"zeta": 1.1}});
+                assert_eq!(result(&state)["error"], error);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_server_asks_for_it_is_answered_by_an_update() {
+    let daemon = start();
+    let mut maker = connect(&daemon);
+    let asks = json!([
+        {"method": ELICIT, "params": {"message": "Who?", "zeta": 1.5}},
+        {"method": ELICIT, "params": {"message": "Why?"}},
+    ]);
+    let id = made(&mut maker, &json!({"id": "t", "asks": asks}));
+    maker.hang_up();
+    let mut agent = connect(&daemon);
+    let state = follow(&mut agent, &id, "input_required");
+    let inputs = state["inputRequests"].as_object().expect("they are there").clone();
+    let asked = |message: &str| {
+        let found = inputs.iter().find(|(_, input)| input["params"]["message"] == message);
+        found.map(|(key, input)| (key.clone(), input.clone())).expect("it is asked")
+    };
+    let ((who, first), (why, _)) = (asked("Who?"), asked("Why?"));
+    assert_eq!(first, json!({"method": ELICIT, "params": {"message": "Who?", "zeta": 1.5}}), "nothing else is in it");
+    let yes = json!({"action": "accept", "content": {"n": 1.5}});
+    let done = update(&mut agent, &id, &json!({"nobody": {}, who.clone(): yes}));
+    assert_eq!(result(&done), &json!({"resultType": "complete"}));
+    let left = follow(&mut agent, &id, "input_required");
+    assert_eq!(left["inputRequests"].as_object().map(|left| left.keys().collect::<Vec<_>>()), Some(vec![&why]));
+    result(&update(&mut agent, &id, &json!({who: {"action": "decline"}, why: {"action": "cancel"}})));
+    let ended = follow(&mut agent, &id, "completed");
+    assert_eq!(ended["result"]["structuredContent"], json!([yes, {"action": "cancel"}]), "each is answered once");
+    assert_eq!(code(&update(&mut agent, &id, &json!(7))), -32602);
+    agent.expect_quiet();
+}
+
+#[test]
+fn what_its_agent_cannot_answer_is_refused() {
+    let daemon = start();
+    let mut agent = Agent::modern(&daemon, &json!({"extensions": {EXTENSION: {}}}));
+    let asks = json!([{"method": ELICIT, "params": {"message": "Who?"}}]);
+    let id = made(&mut agent, &json!({"id": "t", "asks": asks}));
+    let ended = follow(&mut agent, &id, "completed");
+    assert_eq!(ended["result"]["structuredContent"][0]["code"], -32601, "{ended}");
+}
+
+#[test]
+fn it_is_cancelled_and_what_was_asked_for_it_is_refused() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let asks = json!([{"method": ELICIT, "params": {"message": "Who?"}}]);
+    let id = made(&mut agent, &json!({"id": "t", "asks": asks}));
+    follow(&mut agent, &id, "input_required");
+    for _ in 0..2 {
+        assert_eq!(result(&about(&mut agent, "cancel", &id)), &json!({"resultType": "complete"}));
+    }
+    let state = about(&mut agent, "get", &id);
+    assert_eq!((&result(&state)["status"], &result(&state)["inputRequests"]), (&json!("cancelled"), &Value::Null));
+    let refused = |line: &String| line.contains("task-ask-") && line.contains("\"error\"");
+    until("it is refused", || daemon.journal("s").iter().any(refused).then_some(()));
+    let daemon = Setup::with(server().flags("--no-task-cancel")).start();
+    let mut agent = connect(&daemon);
+    let id = made(&mut agent, &json!({"id": "t"}));
+    assert_eq!(code(&about(&mut agent, "cancel", &id)), -32601);
+    assert_eq!(heard(&daemon, "tasks/cancel"), 0);
+}
+
+#[test]
+fn who_does_not_understand_tasks_is_told_what_the_tool_takes() {
+    let daemon = start();
+    let mut agent = Agent::modern(&daemon, &json!({}));
+    let before = heard(&daemon, "tools/call");
+    let refused = agent.call("s__build", &json!({"id": "t"}));
+    assert_eq!(code(&refused), -32021);
+    assert_eq!(refused["error"]["data"], json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}}));
+    assert_eq!(heard(&daemon, "tools/call"), before, "the server hears nothing of it");
+    assert_eq!(
+        arguments(&connect(&daemon).call("s__echo", &json!({"n": 1})))["n"],
+        1,
+        "what may be either is answered"
+    );
+}
+
+#[test]
+fn it_is_unknown_to_whoever_is_not_to_know_it() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let id = made(&mut agent, &json!({"id": "t"}));
+    let mut other = Agent::at(&socket(&daemon, "other"));
+    other.speak_modern(&capabilities());
+    let mut legacy = Agent::ready(&daemon);
+    let mine = legacy.request("tools/call", &json!({"name": "s__build", "arguments": {"id": "u"}, "task": {}}));
+    assert_eq!(result(&mine)["task"]["taskId"], "u");
+    let taken = agent.call("s__build", &json!({"id": "u"}));
+    assert_eq!(code(&taken), -32603, "an id that another one has: {taken}");
+    let heard = daemon.journal("s").len();
+    let text = id.as_str().expect("text");
+    for act in ["get", "update", "cancel"] {
+        assert_eq!(code(&about(&mut other, act, &id)), -32602, "{act}");
+        for forged in [json!("t"), json!("u"), json!(format!("{text}u")), json!(text[1..])] {
+            assert_eq!(code(&about(&mut agent, act, &forged)), -32602, "{act} {forged}");
+        }
+    }
+    for act in ["get", "result", "cancel"] {
+        for unknown in [&json!("t"), &id] {
+            assert_eq!(code(&about(&mut legacy, act, unknown)), -32602, "{act} {unknown}");
+        }
+    }
+    assert_eq!(daemon.journal("s").len(), heard, "the server hears nothing of it");
+    assert_eq!(result(&about(&mut agent, "get", &id))["status"], "working");
+}
+
+#[test]
+fn it_goes_with_its_server() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let id = made(&mut agent, &json!({"id": "t", "mute": true}));
+    let waiting = agent.ask("tasks/get", &json!({ "taskId": id }));
+    agent.call("s__die", &json!({}));
+    assert_eq!(code(&agent.answer(&waiting)), -31001);
+    result(&agent.call("s__echo", &json!({})));
+    for act in ["get", "update", "cancel"] {
+        let unknown = about(&mut agent, act, &id);
+        let message = format!("Unknown task: {}", id.as_str().expect("text"));
+        assert_eq!((code(&unknown), &unknown["error"]["message"]), (-32602, &json!(message)), "{act}");
+    }
+}
+
+#[test]
+fn one_that_the_server_knows_no_more_is_unknown() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let id = made(&mut agent, &json!({"id": "t"}));
+    result(&agent.call("s__forget_task", &json!({"id": "t"})));
+    for _ in 0..2 {
+        assert_eq!(code(&about(&mut agent, "get", &id)), -32602);
+    }
+    assert_eq!(heard(&daemon, "tasks/get"), 1);
+}
+
+#[test]
+fn one_that_its_agent_never_hears_of_is_cancelled() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let call = agent.start_call("s__build", &json!({"id": "t", "delay": 300}));
+    daemon.wait_journal("s", "tools/call");
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    daemon.wait_journal("s", "tasks/cancel");
+    agent.expect_quiet();
+}
+
+#[test]
+fn a_server_with_one_at_work_is_not_stopped_as_idle() {
+    let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
+    let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
+    let daemon = Setup::with(lazy).server(clock).start();
+    let wait = |server: &str, wanted: &str| drop(daemon.wait_row(server, wanted, |row| row["state"] == wanted));
+    wait("s", "idle");
+    let id = made(&mut connect(&daemon), &json!({"id": "t"}));
+    let mut agent = connect(&daemon);
+    result(&agent.call("clock__echo", &json!({})));
+    wait("clock", "idle");
+    assert_eq!(result(&about(&mut agent, "get", &id))["status"], "working");
+    finish(&mut agent, "t");
+    assert_eq!(result(&about(&mut agent, "get", &id))["status"], "completed");
+    wait("s", "idle");
+    assert_eq!(code(&about(&mut agent, "get", &id)), -32602);
+    assert_eq!(daemon.row("s")["state"], "idle", "nobody wakes it for what is gone");
+}

@@ -1,4 +1,4 @@
-//! Whom what is left unattributed belongs to, as tables.
+//! To whom all belongs that a server may be at, with calls that were given up.
 
 use super::*;
 

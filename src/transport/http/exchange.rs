@@ -80,7 +80,11 @@ impl Exchange {
     /// Until it is answered. One that is no request is when it was sent.
     async fn send(&self, line: &Bytes) -> Result<(), Lost> {
         let place = self.report.place();
-        let (mut response, learnt) = match place.post(line, self.head(line).await).await {
+        let head = self.head(line).await.map_err(|modern::TooLong| {
+            let reason = "what it wants to have of the request in headers is over 8 KiB".to_owned();
+            Lost::NotSent { reason }
+        })?;
+        let (mut response, learnt) = match place.post(line, head).await {
             Ok(answered) => answered,
             Err(Unanswered::NotSent(reason)) => return Err(Lost::NotSent { reason }),
             Err(Unanswered::Cut(reason)) => {
@@ -122,13 +126,13 @@ impl Exchange {
     }
 
     /// What it has in its head. A large one is read where nobody else has to wait.
-    async fn head(&self, line: &Bytes) -> HeaderMap {
-        let Manner::Modern(mirrors) = &self.manner else { return HeaderMap::new() };
+    async fn head(&self, line: &Bytes) -> Result<HeaderMap, modern::TooLong> {
+        let Manner::Modern(mirrors) = &self.manner else { return Ok(HeaderMap::new()) };
         if line.len() <= INLINE {
             return modern::head(line, mirrors);
         }
         let (line, mirrors) = (line.clone(), Arc::clone(mirrors));
-        spawn_blocking(move || modern::head(&line, &mirrors)).await.unwrap_or_default()
+        spawn_blocking(move || modern::head(&line, &mirrors)).await.unwrap_or_else(|_| Ok(HeaderMap::new()))
     }
 
     /// Reports a message; whether it answers the request.

@@ -124,6 +124,29 @@ fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rul
     expect_well(&mut agent);
 }
 
+/// Case I16.
+#[test]
+fn a_call_of_which_too_much_is_wanted_in_headers_is_not_sent() {
+    let place = Place::new();
+    let tools = json!([wants("good", "string", "Region"), {"name": "sleep", "inputSchema": {"type": "object"}}]);
+    let listing = place.write("listing.json", json!({ "tools": tools }).to_string());
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
+    let mut agent = Agent::ready(&daemon);
+    for (given, fits) in
+        [("x".repeat(7000), true), ("x".repeat(9000), false), ("é".repeat(4000), false), ("x".repeat(3 << 20), false)]
+    {
+        let answer = agent.call("a__good", &json!({ "r": given }));
+        if fits {
+            assert_eq!(arguments(&answer)["r"], given);
+        } else {
+            expect_error(&answer, -31004, "not_sent");
+            assert!(answer["error"]["message"].as_str().is_some_and(|said| said.contains("headers")), "{answer}");
+        }
+    }
+    assert_eq!(front.calls("good"), 1);
+    expect_well(&mut agent);
+}
+
 #[test]
 fn a_server_that_wants_other_headers_is_asked_for_its_tools_again() {
     let place = Place::new();

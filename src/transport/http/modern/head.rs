@@ -12,9 +12,25 @@ const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// Most bytes of what a request has in its head of its own, names and values: many servers take no more of a whole head.
+const MOST: usize = 8 << 10;
+
+/// What a request has to have in its head is more than servers take.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::transport::http) struct TooLong;
+
 /// What the request `line` has in its head. They are read from what is sent, so that the two never differ; what is not in it, or
 /// twice, is left out, and is the server's to refuse.
-pub(in crate::transport::http) fn head(line: &Bytes, mirrors: &Mirrors) -> HeaderMap {
+///
+/// # Errors
+/// If it is over [`MOST`].
+pub(in crate::transport::http) fn head(line: &Bytes, mirrors: &Mirrors) -> Result<HeaderMap, TooLong> {
+    let headers = headers(line, mirrors);
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if bytes > MOST { Err(TooLong) } else { Ok(headers) }
+}
+
+fn headers(line: &Bytes, mirrors: &Mirrors) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(PROTOCOL, HeaderValue::from_static(era::MODERN));
     let [method, params] = members(line, ["method", "params"]).unwrap_or_default();
@@ -48,7 +64,7 @@ mod tests {
 
     fn check(method: &str, params: &str, expected: Option<&str>) {
         let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        let headers = head(&Bytes::from(line), &Mirrors::default());
+        let headers = head(&Bytes::from(line), &Mirrors::default()).expect("it is short");
         assert_eq!(headers.get(PROTOCOL).expect("a version"), "2026-07-28");
         assert_eq!(headers.get(METHOD).expect("a method"), method);
         assert_eq!(headers.get(NAME).map(|name| name.to_str().expect("visible")), expected, "{params}");
@@ -72,7 +88,7 @@ mod tests {
         {
             check("tools/call", params, None);
         }
-        let nothing = head(&Bytes::from_static(b"{}"), &Mirrors::default());
+        let nothing = head(&Bytes::from_static(b"{}"), &Mirrors::default()).expect("it is short");
         assert_eq!((nothing.len(), nothing.get(PROTOCOL).is_some()), (1, true));
     }
 
@@ -86,8 +102,16 @@ mod tests {
         {
             let params = format!(r#"{{"name":"{tool}","arguments":{{"r":"eu"}}}}"#);
             let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-            let headers = head(&Bytes::from(line), &mirrors);
+            let headers = head(&Bytes::from(line), &mirrors).expect("it is short");
             assert_eq!(headers.get("mcp-param-region").is_some(), expected, "{method} {tool}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_much_for_a_head_is_refused_as_it_would_be_sent() {
+        for (uri, fits) in [("x".repeat(MOST - 100), true), ("x".repeat(MOST), false), ("é".repeat(MOST / 2), false)] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{{"uri":"{uri}"}}}}"#);
+            assert_eq!(head(&Bytes::from(line), &Mirrors::default()).is_ok(), fits, "{} bytes", uri.len());
         }
     }
 }

@@ -219,6 +219,10 @@ impl Instance {
         answer: Bytes,
         response: Result<&Bytes, &Bytes>,
     ) -> Effect {
+        if let Some(failure) = response.err().and_then(|error| self.refused_for_headers(error)) {
+            self.fail_sent(call, failure, false);
+            return Effect::Nothing;
+        }
         let task = match self.task_news(&call, id, response) {
             Ok(task) => task,
             Err(failure) => {
@@ -229,7 +233,6 @@ impl Instance {
         let key = call.reply.key;
         if let Err(error) = response {
             self.stats.errors.add_one();
-            self.refused(error);
             if let Some(to) = call.reply.to() {
                 self.questions.elicitations.add_required(error, key.session, to);
             }

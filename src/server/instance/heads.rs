@@ -6,13 +6,15 @@ use super::Instance;
 use crate::calls::Outcome;
 use crate::catalog::List;
 use crate::era::HEADER_MISMATCH;
+use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::peer;
+use crate::server::call::Failure;
 use crate::transport::http::Mirrors;
 
 /// Tools that are left out of one list and named in the log; of others it is said how many there are.
 const NAMED: usize = 10;
-/// Most characters shown of a tool's name.
+/// Most characters shown of a tool's name, or of what the server says.
 const LONGEST: usize = 100;
 
 impl Instance {
@@ -52,12 +54,19 @@ impl Instance {
         }
     }
 
-    /// Takes note that a call was refused: with headers that the server does not want its tools have changed.
+    /// How a call ends that was refused for its headers: these are between mcpd and the server, which has looked at nothing else, and
+    /// whose tools have changed, so they are listed again. It is for the agent to call again, who may want another tool then.
     ///
     /// Source: as above, "Client Behavior".
-    pub(super) fn refused(&mut self, error: &Bytes) {
-        if self.link.has_heads() && Outcome::of(Err(error)).code() == Some(HEADER_MISMATCH.into()) {
-            self.note_change(Kind::Tools.change().as_bytes());
+    pub(super) fn refused_for_headers(&mut self, error: &Bytes) -> Option<Failure> {
+        if !self.link.has_heads() || Outcome::of(Err(error)).code() != Some(HEADER_MISMATCH.into()) {
+            return None;
         }
+        self.note_change(Kind::Tools.change().as_bytes());
+        let said = members(error, ["message"]).ok().and_then(|[raw]| text(&raw?)).unwrap_or_default();
+        let said = peer::printable(&String::from_utf8_lossy(&said), LONGEST);
+        let reason =
+            format!("its tools want other headers than it has listed, so they are listed again; it says: {said}");
+        Some(Failure::Unavailable { reason, retry_after: None })
     }
 }

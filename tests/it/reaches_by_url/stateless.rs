@@ -158,10 +158,13 @@ fn a_server_that_wants_other_headers_is_asked_for_its_tools_again() {
     place.write("listing.json", list("New"));
     front.instead(|request| {
         let is_refused = request.rpc() == "tools/call" && request.header("mcp-param-new").is_none();
-        let error = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": {"code": -32020, "message": "no"}});
+        let error = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": {"code": -32020, "message": "no Mcp-Param-New"}});
         is_refused.then(|| Response::json(&error).with_status(400))
     });
-    assert_eq!(code(&agent.call("a__good", &json!({"r": "x"}))), -32020);
+    let refused = agent.call("a__good", &json!({"r": "x"}));
+    // What is between mcpd and the server is not for the agent to mend.
+    expect_error(&refused, -31004, "not_sent");
+    assert!(refused["error"]["message"].as_str().is_some_and(|said| said.ends_with("Mcp-Param-New")), "{refused}");
     agent.expect_notification("notifications/tools/list_changed");
     result(&agent.call("a__good", &json!({"r": "x"})));
     assert_eq!(heads(&posts(&front, "tools/call")[1], "mcp-param-"), ["mcp-param-new: x"]);

@@ -232,6 +232,11 @@ impl ReplySender {
         }
     }
 
+    /// Whether the session has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        self.0.to.is_closed()
+    }
+
     /// Hands over a request; `false` if the session is gone or has fallen behind: then the agent does not hear of it.
     pub(super) fn ask(&self, question: Box<Question>) -> bool {
         self.0.to.capacity() > KEPT_FOR_ANSWERS && self.0.to.try_send(ToAgent::Question(question)).is_ok()

@@ -24,6 +24,11 @@ impl Deadline {
         self.at = self.at.max(self.last.min(now + self.limit.silence));
     }
 
+    /// Nobody waits for it any more from `now` on.
+    pub(super) fn end(&mut self, now: Instant) {
+        self.at = self.at.min(now);
+    }
+
     /// When it is, as far as can be known.
     pub(super) fn at(&self) -> Instant {
         self.at

@@ -34,6 +34,7 @@ fn is_asked(agent: &mut Agent, era: Era) -> bool {
     true
 }
 
+/// Case B16.
 #[test]
 fn a_cancelled_call_that_is_never_answered_does_not_keep_a_server_from_asking_for_ever() {
     for era in Era::BOTH {

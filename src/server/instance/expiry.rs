@@ -10,6 +10,11 @@ use crate::server::call::Failure;
 impl Instance {
     /// Ends what has waited too long.
     pub(in crate::server) fn expire(&mut self, now: Instant) -> Effect {
+        for owner in self.pending.iter_mut() {
+            if let Owner::Call(call) = owner {
+                call.look(now);
+            }
+        }
         let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
         self.tasks.expire(now);
         self.expire_questions(now);
@@ -25,13 +30,15 @@ impl Instance {
             match owner {
                 Owner::Call(mut call) => {
                     let (after, key, makes_task) = (call.deadline.limit(), call.reply.key, call.makes_task());
+                    let is_away = call.reply.to().is_none();
                     self.give_up_held(&mut call);
                     self.withdraw_inputs(id);
                     if call.is_parked() {
                         self.fail_sent(call, Failure::TimedOut { after }, true);
                     } else if self.fail_call(call, Failure::TimedOut { after }) {
                         self.give_up(id, key, makes_task);
-                        self.send(reply::cancelled(id, "the call timed out"));
+                        let why = if is_away { "its agent has not come back" } else { "the call timed out" };
+                        self.send(reply::cancelled(id, why));
                     }
                     self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
                 }

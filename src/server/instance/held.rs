@@ -4,6 +4,8 @@
 //! Source: MCP 2026-07-28, `basic/patterns/mrtr`. The `requestState` that is made here says nothing: it is a random number that
 //! is known to this instance, for one call of one profile, until it is used once or the call has run out of time.
 
+mod call;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -11,11 +13,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::asked::Asked;
+pub(super) use self::call::Held;
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
 use super::{Effect, Instance, Owner};
-use crate::chance;
 use crate::era::input::{self, Given};
 use crate::era::request;
 use crate::jsonrpc::members::{NotAnObject, members};
@@ -23,7 +24,6 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::{Message, parse};
 use crate::server::call::{Call, CallKey, Failure, Origin};
 use crate::server::question::{Wish, failed, not_asked, undeclared};
-use crate::server::role::Abilities;
 
 /// Requests of a server that one call waits with.
 const MOST: usize = 16;
@@ -31,29 +31,6 @@ const MOST: usize = 16;
 /// Calls for which nobody waits, and what was asked about calls, may together have the bytes of so many largest messages, and what
 /// was asked about one call, which its agent is told in one, those of one. What is more is refused.
 pub(super) const MOST_MESSAGES: usize = 4;
-
-/// What the server has asked about one call.
-#[derive(Default)]
-pub(super) struct Held {
-    asked: Vec<Asked>,
-    /// How many there have been.
-    count: u64,
-    /// What the agent has to come back with.
-    state: Option<String>,
-    /// The server's answer to the call, which has come while nobody waited.
-    answer: Option<Bytes>,
-}
-
-impl Held {
-    fn bytes(&self) -> usize {
-        self.asked.iter().map(Asked::bytes).chain(self.answer.as_ref().map(Bytes::len)).sum()
-    }
-
-    /// Whether the server has answered, and is at the call no more.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answer.is_some()
-    }
-}
 
 /// What the states of an instance begin with that a person calls by this name. It is another in each daemon, so that nobody can have
 /// a call led to an instance that has told him nothing.
@@ -105,10 +82,11 @@ impl Instance {
         if held.asked.len() >= MOST || held.bytes() + bytes > max_message {
             return Err(not_asked("too many requests for agents are unanswered"));
         }
-        held.count += 1;
-        held.asked.push(Asked::new(held.count, id, method, params.map(|raw| &raw[..])));
+        held.add(id, method, params);
         call.deadline.put_off(Instant::now());
         call.tell_what_is_asked(self.mark);
+        let look_at = call.look_at();
+        look_at.into_iter().for_each(|at| self.expire_by(at));
         Ok(())
     }
 
@@ -195,7 +173,8 @@ impl Instance {
             *known = abilities;
         }
         held.tell_what_is_asked(self.mark);
-        let key = held.reply.key;
+        let (key, look_at) = (held.reply.key, held.look_at());
+        look_at.into_iter().for_each(|at| self.expire_by(at));
         self.give_kept(key);
         self.say_answers(answered);
         None
@@ -231,57 +210,5 @@ impl Instance {
             let error = failed(-31001, "the call that this was for has ended", &server);
             self.say(reply::error(Some(&asked.id), &error));
         }
-    }
-}
-
-impl Unanswered {
-    fn held(&mut self) -> Option<(&Abilities, &mut Held)> {
-        match &mut self.crossing.as_mut()?.way {
-            Way::Down { abilities, held, .. } => Some((abilities, held)),
-            Way::Up { .. } | Way::About { .. } | Way::Stated { .. } => None,
-        }
-    }
-
-    fn is_held_as(&self, wanted: &Bytes, by: &str) -> bool {
-        match self.crossing.as_deref() {
-            Some(Crossing { way: Way::Down { profile, held, .. }, .. }) => {
-                **profile == *by && held.state.as_ref().is_some_and(|state| state.as_bytes() == &wanted[..])
-            }
-            _ => false,
-        }
-    }
-
-    /// Answers that more has to be known, if anything has and somebody waits.
-    fn tell_what_is_asked(&mut self, mark: u64) {
-        if self.reply.to().is_none() {
-            return;
-        }
-        let id = self.reply.id().clone();
-        let Some((_, held)) = self.held() else { return };
-        if held.asked.is_empty() {
-            return;
-        }
-        // Without chance there is no state that could be brought back.
-        let Ok(chance) = chance::fresh() else { return };
-        let state = format!("{mark:x}.{chance}");
-        let result = input::required(held.asked.iter().map(Asked::input), &state);
-        held.state = Some(state);
-        self.reply.suspend(reply::result(&id, &result));
-    }
-
-    /// The server's requests that these are the answers to, by their ids, with lines for it; they are not open any more.
-    fn take_answered(&mut self, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
-        let Some((_, held)) = self.held() else { return Vec::new() };
-        // Each is good for once.
-        held.state = None;
-        let mut lines = Vec::new();
-        for (key, result) in responses {
-            if let Some(index) = held.asked.iter().position(|asked| asked.key.as_bytes() == &key[..]) {
-                let asked = held.asked.remove(index);
-                let line = reply::result(&asked.id, result);
-                lines.push((asked.id, line));
-            }
-        }
-        lines
     }
 }

@@ -45,7 +45,7 @@ impl Owner {
             Self::Level { deadline } | Self::Aside { deadline } => Some(*deadline),
             Self::Disowned { deadline, .. } | Self::Update { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
-            Self::Call(call) => Some(call.deadline.at()),
+            Self::Call(call) => Some(call.look_at().map_or(call.deadline.at(), |at| at.min(call.deadline.at()))),
         }
     }
 

@@ -36,6 +36,7 @@ fn calls(daemon: &Daemon) -> usize {
     daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
 }
 
+/// Case B16.
 #[test]
 fn it_is_asked_again_where_it_is_now() {
     for sharing in ["shared", "session", "pool"] {

@@ -249,8 +249,7 @@ impl Instance {
             Taken::Owner(Owner::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
             Taken::Owner(Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => Effect::Nothing,
             Taken::Owner(Owner::Listen { .. }) => {
-                minted(id).into_iter().for_each(|id| self.listen_ended(id, Some(outcome.as_ref())));
-                Effect::Nothing
+                minted(id).map_or(Effect::Nothing, |id| self.listen_ended(id, Some(outcome.as_ref())))
             }
             Taken::Owner(Owner::Check) => self.checked(),
             Taken::Owner(Owner::Level { .. }) => {

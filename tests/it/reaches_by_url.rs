@@ -3,7 +3,8 @@
 //! `answers` (what passes in each manner of HTTP) · `policy` (who is shown what) · `listens` (what a server says by itself) ·
 //! `resumes` (streams that break off) · `sessions` (of HTTP) · `old` (HTTP+SSE) · `waits` (servers that are away, or want to be
 //! left alone) · `bodies` (answers that are none, or without measure) · `crowds` (many calls at once) · `redirects` · `cuts`
-//! (connections cut anywhere) · `second` (HTTP/2) · `eras` (how it is found out which one a server speaks in) · `stateless` (the modern one).
+//! (connections cut anywhere) · `second` (HTTP/2) · `eras` (how it is found out which one a server speaks in) · `stateless` (the modern one) ·
+//! `stateless_listens` (what such a one says by itself).
 
 mod answers;
 mod bodies;
@@ -18,6 +19,7 @@ mod resumes;
 mod second;
 mod sessions;
 mod stateless;
+mod stateless_listens;
 mod waits;
 
 use std::rc::Rc;

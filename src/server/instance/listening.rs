@@ -2,11 +2,12 @@
 //! Pure.
 //!
 //! It cannot be added to: for another set of resources there is another one, which takes the place of the one before when the
-//! server acknowledges it, so that nothing is missed and nothing is heard twice.
+//! server acknowledges it, so that nothing is missed and nothing is heard twice. A server may refuse a whole set for one resource
+//! that it does not have: then it is asked for fewer new ones at a time, until it is known which one that is.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use crate::era::subscription::Filter;
 use crate::kind::Kind;
 use crate::server::call::Call;
+use crate::server::deadline::Deadline;
 use crate::server::handshake::Tells;
 
 /// How long a server that has ended one is left alone, at first; then twice as long each time.
@@ -29,8 +31,11 @@ pub(in crate::server) struct Listening {
     tells: Tells,
     /// What agents want to hear of, as text and raw.
     uris: BTreeMap<Bytes, Bytes>,
-    /// Calls that subscribe to a resource, until the server acknowledges that.
-    waiting: Vec<Call>,
+    /// Those of them that the server has acknowledged last: it does not refuse another set for them.
+    known: BTreeSet<Bytes>,
+    /// How many others it is asked for at a time, since it has refused more.
+    at_once: Option<usize>,
+    waiting: Vec<Waiting>,
     /// Not acknowledged yet.
     asked: Option<Asked>,
     /// Acknowledged.
@@ -41,6 +46,12 @@ pub(in crate::server) struct Listening {
     has_missed: bool,
     ended: u32,
     again_at: Option<Instant>,
+}
+
+/// A call that subscribes to a resource, until the server acknowledges that.
+struct Waiting {
+    call: Call,
+    deadline: Deadline,
 }
 
 /// One that the server has been asked for, by the request with this id.
@@ -98,17 +109,41 @@ impl Listening {
     }
 
     pub(super) fn forget(&mut self, uri: &[u8]) {
+        self.known.remove(uri);
         self.is_stale |= self.uris.remove(uri).is_some();
     }
 
-    pub(super) fn wait(&mut self, call: Call) {
-        self.waiting.push(call);
+    /// Has a call wait, until its own deadline at most; that.
+    pub(super) fn wait(&mut self, call: Call, now: Instant) -> Instant {
+        let deadline = Deadline::new(call.limit, now);
+        let until = deadline.at();
+        self.waiting.push(Waiting { call, deadline });
         self.is_stale = true;
+        until
+    }
+
+    /// The calls that wait.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Call> {
+        self.waiting.iter().map(|waiting| &waiting.call)
+    }
+
+    /// When the next one of them has waited too long.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        self.waiting.iter().map(|waiting| waiting.deadline.at()).min()
+    }
+
+    /// Takes out those that have, each with the limit that it has reached.
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<(Call, Duration)> {
+        let overdue = self.waiting.extract_if(.., |waiting| waiting.deadline.at() <= now);
+        let overdue: Vec<_> = overdue.map(|waiting| (waiting.call, waiting.deadline.limit())).collect();
+        self.is_stale |= !overdue.is_empty();
+        overdue
     }
 
     /// Takes out the calls that wait no more.
     pub(super) fn take_waiting(&mut self, is_it: impl Fn(&Call) -> bool) -> Vec<Call> {
-        let taken: Vec<_> = self.waiting.extract_if(.., |call| is_it(call)).collect();
+        let taken = self.waiting.extract_if(.., |waiting| is_it(&waiting.call));
+        let taken: Vec<_> = taken.map(|waiting| waiting.call).collect();
         self.is_stale |= !taken.is_empty();
         taken
     }
@@ -116,8 +151,14 @@ impl Listening {
     /// What is wanted by now. What of that the server declares nothing of, it is not asked for.
     fn wanted(&self) -> Filter {
         let mut uris = self.uris.clone();
-        let waiting = self.waiting.iter().filter_map(Call::subscription);
+        let waiting = self.waiting().filter_map(Call::subscription);
         uris.extend(waiting.map(|wanted| (wanted.uri.clone(), wanted.raw.clone())));
+        let mut more = self.at_once.unwrap_or(usize::MAX);
+        uris.retain(|uri, _| {
+            let is_asked_for = self.known.contains(uri) || more > 0;
+            more -= usize::from(is_asked_for && !self.known.contains(uri));
+            is_asked_for
+        });
         let Tells { changes, updates } = &self.tells;
         Filter {
             tools: changes[Kind::Tools],
@@ -153,9 +194,32 @@ impl Listening {
     /// The server has acknowledged the one with this id; `None` if that is not waited for.
     pub(super) fn acknowledged(&mut self, id: u64, now: Instant) -> Option<Begun> {
         let Asked { filter, .. } = self.asked.take_if(|asked| asked.id == id)?;
+        self.known = filter.uris.iter().map(|(uri, _)| uri.clone()).collect();
+        self.at_once = self.at_once.map(|count| count.saturating_mul(2));
+        self.is_stale |= self.at_once.is_some();
         let open = Open { id, filter: filter.clone(), since: now };
         let before = self.open.replace(open).map(|before| before.id);
         Some(Begun { filter, before, has_missed: std::mem::take(&mut self.has_missed) })
+    }
+
+    /// The server refuses the set that it is asked for with this id because of what is new in it, so that it is asked for less.
+    /// What it is not asked for any more, as text: nothing yet, if several are new. `None` if nothing is.
+    pub(super) fn narrow(&mut self, id: u64) -> Option<Vec<Bytes>> {
+        let asked = self.asked.as_ref().filter(|asked| asked.id == id)?;
+        let uris = asked.filter.uris.iter().map(|(uri, _)| uri);
+        let new: Vec<_> = uris.filter(|uri| !self.known.contains(*uri)).cloned().collect();
+        if new.is_empty() {
+            return None;
+        }
+        self.asked = None;
+        self.has_missed |= self.open.is_none();
+        self.is_stale = true;
+        if new.len() > 1 {
+            self.at_once = Some(new.len() / 2);
+            return Some(Vec::new());
+        }
+        new.iter().for_each(|uri| self.forget(uri));
+        Some(new)
     }
 
     /// The one with this id has ended. Whether those who wait wait in vain.
@@ -204,90 +268,4 @@ fn is_same(a: &Filter, b: &Filter) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kind::PerKind;
-
-    fn of(tools: bool, updates: bool) -> Listening {
-        let mut listening = Listening::default();
-        listening.declare(Tells { changes: PerKind::from_fn(|kind| tools && kind == Kind::Tools), updates });
-        listening
-    }
-
-    fn want(listening: &mut Listening, uri: &'static str) {
-        listening.want(&Bytes::from(uri), &Bytes::from(format!("\"{uri}\"")));
-    }
-
-    /// What it is asked for, written.
-    fn asked(listening: &mut Listening, id: u64, now: Instant) -> Option<String> {
-        let Due::Ask(filter) = listening.due(now) else { return None };
-        let written = filter.written();
-        listening.asked(id, filter);
-        Some(written)
-    }
-
-    #[test]
-    fn a_server_is_asked_for_what_it_declares_and_somebody_wants() {
-        let now = Instant::now();
-        for (tools, updates, uri, expected) in [
-            (false, false, Some("a"), None),
-            (false, true, None, None),
-            (true, false, Some("a"), Some(r#"{"toolsListChanged":true}"#)),
-            (false, true, Some("a"), Some(r#"{"resourceSubscriptions":["a"]}"#)),
-        ] {
-            let mut listening = of(tools, updates);
-            uri.into_iter().for_each(|uri| want(&mut listening, uri));
-            assert_eq!(asked(&mut listening, 1, now).as_deref(), expected, "{tools} {updates} {uri:?}");
-            assert_eq!(listening.due(now), Due::Nothing);
-        }
-    }
-
-    #[test]
-    fn another_set_takes_the_place_of_the_one_before_when_it_is_acknowledged() {
-        let (mut listening, now) = (of(false, true), Instant::now());
-        want(&mut listening, "a");
-        assert!(asked(&mut listening, 1, now).is_some());
-        want(&mut listening, "b");
-        assert_eq!(listening.due(now), Due::Nothing, "one after another");
-        assert_eq!(listening.acknowledged(7, now), None);
-        assert_eq!(listening.acknowledged(1, now).map(|begun| begun.before), Some(None));
-        assert_eq!(asked(&mut listening, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a","b"]}"#));
-        assert!(listening.hears(1) && !listening.hears(2) && listening.is_of(2));
-        assert_eq!(listening.acknowledged(2, now).map(|begun| begun.before), Some(Some(1)));
-        assert!(!listening.hears(1) && listening.hears(2));
-        want(&mut listening, "c");
-        listening.forget(b"c");
-        assert_eq!(listening.due(now), Due::Nothing, "the same set");
-        listening.forget(b"a");
-        listening.forget(b"b");
-        assert_eq!(listening.due(now), Due::End(2));
-    }
-
-    #[test]
-    fn one_that_the_server_ends_is_asked_for_again_after_a_growing_pause() {
-        let (mut listening, now) = (of(true, false), Instant::now());
-        let mut pauses = Vec::new();
-        for id in 1..12 {
-            let at = listening.again_at.unwrap_or(now);
-            assert!(asked(&mut listening, id, at).is_some());
-            let missed = listening.acknowledged(id, at).map(|begun| begun.has_missed);
-            assert_eq!(missed, Some(id > 1));
-            listening.ended(id, at);
-            let Due::At(again) = listening.due(at) else { panic!("later") };
-            pauses.push(again.duration_since(at));
-        }
-        assert_eq!(pauses[..3], [PAUSE, 2 * PAUSE, 4 * PAUSE]);
-        assert_eq!(pauses.last(), Some(&LONGEST_PAUSE));
-    }
-
-    #[test]
-    fn one_of_which_the_server_knows_nothing_is_not_asked_for_again() {
-        let (mut listening, now) = (of(true, true), Instant::now());
-        want(&mut listening, "a");
-        assert!(asked(&mut listening, 1, now).is_some());
-        listening.give_up();
-        assert!(listening.ended(1, now));
-        assert_eq!(listening.due(now + LONGEST_PAUSE), Due::Nothing);
-        assert!(!listening.tells_updates());
-    }
-}
+mod tests;

@@ -15,10 +15,11 @@ use crate::era::subscription::Filter;
 use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::minted;
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::splice::applied;
 use crate::kind::Kind;
 use crate::server::call::{Call, Failure};
+use crate::server::{MAX_IN_FLIGHT, share};
 
 impl Instance {
     /// Asks for what is wanted by now; when to look again.
@@ -57,9 +58,23 @@ impl Instance {
             let why = "the server does not tell of changes of resources";
             return call.refuse_with(&ErrorObject::new(METHOD_NOT_FOUND, why));
         }
-        match self.listening.pause() {
-            Some(left) => call.refuse(Failure::Unavailable { reason: ENDED.to_owned(), retry_after: Some(left) }),
-            None => self.listening.wait(call),
+        if let Some(left) = self.listening.pause() {
+            return call.refuse(Failure::Unavailable { reason: ENDED.to_owned(), retry_after: Some(left) });
+        }
+        let waiting = || self.listening.waiting().map(|call| (call.reply.key.session, 1));
+        if waiting().count() >= MAX_IN_FLIGHT && !share::is_due(MAX_IN_FLIGHT, call.reply.key.session, 1, waiting()) {
+            self.stats.errors.add_one();
+            return call.refuse(Failure::Overloaded { what: "it has too many unanswered calls" });
+        }
+        let until = self.listening.wait(call, Instant::now());
+        self.expire_by(until);
+    }
+
+    /// Ends the calls that have waited too long for a subscription to begin.
+    pub(super) fn expire_waiting(&mut self, now: Instant) {
+        for (call, after) in self.listening.take_overdue(now) {
+            self.stats.errors.add_one();
+            call.refuse(Failure::TimedOut { after });
         }
     }
 
@@ -116,16 +131,33 @@ impl Instance {
     }
 
     /// The server has answered the request that is to stay open, or it was lost.
-    pub(super) fn listen_ended(&mut self, id: u64, outcome: Option<Result<&Bytes, &Bytes>>) {
-        let is_unknown = |error| Outcome::of(Err(error)).code() == Some(METHOD_NOT_FOUND.into());
-        if let Some(Err(error)) = outcome
-            && is_unknown(error)
-        {
+    pub(super) fn listen_ended(&mut self, id: u64, outcome: Option<Result<&Bytes, &Bytes>>) -> Effect {
+        let code = outcome.and_then(|outcome| Outcome::of(outcome).code());
+        if code == Some(METHOD_NOT_FOUND.into()) {
             self.listening.give_up();
+        }
+        // What any server says of a resource that it does not have. After anything else the same may do later.
+        if let Some(Err(error)) = outcome
+            && [INVALID_PARAMS, RESOURCE_NOT_FOUND].iter().any(|known| code == Some((*known).into()))
+            && let Some(refused) = self.listening.narrow(id)
+        {
+            self.refuse_resources(&refused, error);
+            return Effect::Acknowledged { accepted: Vec::new(), refused };
         }
         if self.listening.ended(id, Instant::now()) {
             let retry_after = self.listening.pause();
             self.refuse_waiting(&Failure::Unavailable { reason: ENDED.to_owned(), retry_after });
+        }
+        Effect::Nothing
+    }
+
+    /// Answers those who wait for these resources, as text, with the error that the server has for them.
+    fn refuse_resources(&mut self, refused: &[Bytes], error: &Bytes) {
+        let is_refused = |call: &Call| call.subscription().is_some_and(|own| refused.contains(&own.uri));
+        for call in self.listening.take_waiting(is_refused) {
+            self.stats.errors.add_one();
+            let line = reply::raw_error(call.reply.id(), error);
+            call.reply.answer(line, Outcome::of(Err(error)));
         }
     }
 

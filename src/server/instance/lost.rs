@@ -49,7 +49,7 @@ impl Instance {
             Owner::Check => return self.checked(),
             Owner::Level { .. } => self.level_answered(),
             Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),
-            Owner::Listen { .. } => minted(id).into_iter().for_each(|id| self.listen_ended(id, None)),
+            Owner::Listen { .. } => minted(id).into_iter().for_each(|id| drop(self.listen_ended(id, None))),
             Owner::Update { task, .. } => self.update_failed(task),
             Owner::TaskEnd { task } => self.task_end_answered(&task, false),
             Owner::Call(_)

@@ -9,6 +9,7 @@ mod levels;
 mod listens;
 mod probes;
 mod questions;
+mod refused_listens;
 mod relistens;
 mod returns;
 mod sendings;

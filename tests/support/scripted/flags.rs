@@ -54,6 +54,12 @@ pub(crate) struct Flags {
     /// Refuse `subscriptions/listen`.
     #[arg(long)]
     pub(crate) no_listening: bool,
+    /// Refuse each `subscriptions/listen` that has this resource among others.
+    #[arg(long)]
+    pub(crate) refuses_uri: Option<String>,
+    /// Never acknowledge a `subscriptions/listen`.
+    #[arg(long)]
+    pub(crate) no_acknowledging: bool,
     /// Never answer `initialize`.
     #[arg(long)]
     pub(crate) init_never: bool,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::modern::SUBSCRIPTION;
 use super::server::Server;
 use super::tools::Call;
-use super::wire::{Output, response};
+use super::wire::{Output, error, response};
 
 /// What each open request asked for, by its id as JSON.
 #[derive(Default)]
@@ -45,6 +45,12 @@ fn meta(id: &str) -> String {
 /// Source: MCP 2026-07-28, `subscriptions/listen`.
 pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
     let asked = params["notifications"].as_object().cloned().unwrap_or_default();
+    if server.flags.refuses_uri.as_ref().is_some_and(|uri| params.to_string().contains(uri)) {
+        return server.output.line(&error(id, -32602, "there is no such resource", ""));
+    }
+    if server.flags.no_acknowledging {
+        return;
+    }
     let library = server.flags.library.is_some();
     let granted: Map<_, _> = asked.into_iter().filter(|(key, _)| library || key == "toolsListChanged").collect();
     let granted = Value::Object(granted);

@@ -1,0 +1,122 @@
+use super::*;
+use crate::kind::PerKind;
+
+fn of(tools: bool, updates: bool) -> Listening {
+    let mut listening = Listening::default();
+    listening.declare(Tells { changes: PerKind::from_fn(|kind| tools && kind == Kind::Tools), updates });
+    listening
+}
+
+fn want(listening: &mut Listening, uri: &'static str) {
+    listening.want(&Bytes::from(uri), &Bytes::from(format!("\"{uri}\"")));
+}
+
+/// What it is asked for, written.
+fn asked(listening: &mut Listening, id: u64, now: Instant) -> Option<String> {
+    let Due::Ask(filter) = listening.due(now) else { return None };
+    let written = filter.written();
+    listening.asked(id, filter);
+    Some(written)
+}
+
+#[test]
+fn a_server_is_asked_for_what_it_declares_and_somebody_wants() {
+    let now = Instant::now();
+    for (tools, updates, uri, expected) in [
+        (false, false, Some("a"), None),
+        (false, true, None, None),
+        (true, false, Some("a"), Some(r#"{"toolsListChanged":true}"#)),
+        (false, true, Some("a"), Some(r#"{"resourceSubscriptions":["a"]}"#)),
+    ] {
+        let mut listening = of(tools, updates);
+        uri.into_iter().for_each(|uri| want(&mut listening, uri));
+        assert_eq!(asked(&mut listening, 1, now).as_deref(), expected, "{tools} {updates} {uri:?}");
+        assert_eq!(listening.due(now), Due::Nothing);
+    }
+}
+
+#[test]
+fn another_set_takes_the_place_of_the_one_before_when_it_is_acknowledged() {
+    let (mut listening, now) = (of(false, true), Instant::now());
+    want(&mut listening, "a");
+    assert!(asked(&mut listening, 1, now).is_some());
+    want(&mut listening, "b");
+    assert_eq!(listening.due(now), Due::Nothing, "one after another");
+    assert_eq!(listening.acknowledged(7, now), None);
+    assert_eq!(listening.acknowledged(1, now).map(|begun| begun.before), Some(None));
+    assert_eq!(asked(&mut listening, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a","b"]}"#));
+    assert!(listening.hears(1) && !listening.hears(2) && listening.is_of(2));
+    assert_eq!(listening.acknowledged(2, now).map(|begun| begun.before), Some(Some(1)));
+    assert!(!listening.hears(1) && listening.hears(2));
+    want(&mut listening, "c");
+    listening.forget(b"c");
+    assert_eq!(listening.due(now), Due::Nothing, "the same set");
+    listening.forget(b"a");
+    listening.forget(b"b");
+    assert_eq!(listening.due(now), Due::End(2));
+}
+
+#[test]
+fn one_that_the_server_ends_is_asked_for_again_after_a_growing_pause() {
+    let (mut listening, now) = (of(true, false), Instant::now());
+    let mut pauses = Vec::new();
+    for id in 1..12 {
+        let at = listening.again_at.unwrap_or(now);
+        assert!(asked(&mut listening, id, at).is_some());
+        let missed = listening.acknowledged(id, at).map(|begun| begun.has_missed);
+        assert_eq!(missed, Some(id > 1));
+        listening.ended(id, at);
+        let Due::At(again) = listening.due(at) else { panic!("later") };
+        pauses.push(again.duration_since(at));
+    }
+    assert_eq!(pauses[..3], [PAUSE, 2 * PAUSE, 4 * PAUSE]);
+    assert_eq!(pauses.last(), Some(&LONGEST_PAUSE));
+}
+
+#[test]
+fn one_of_which_the_server_knows_nothing_is_not_asked_for_again() {
+    let (mut listening, now) = (of(true, true), Instant::now());
+    want(&mut listening, "a");
+    assert!(asked(&mut listening, 1, now).is_some());
+    listening.give_up();
+    assert!(listening.ended(1, now));
+    assert_eq!(listening.due(now + LONGEST_PAUSE), Due::Nothing);
+    assert!(!listening.tells_updates());
+}
+
+#[test]
+fn what_a_server_refuses_everything_for_is_found_and_left_out() {
+    let uris = ["a", "b", "c", "d", "e", "f", "g"];
+    for bad in [&["c"][..], &["a", "g"], &["d", "e", "f"], &uris, &[]] {
+        let (mut listening, now) = (of(true, true), Instant::now());
+        uris.into_iter().for_each(|uri| want(&mut listening, uri));
+        let (mut refused, mut rounds) = (Vec::new(), 0);
+        while let Due::Ask(filter) = listening.due(now) {
+            rounds += 1;
+            let has_bad = filter.uris.iter().any(|(uri, _)| bad.iter().any(|bad| uri == *bad));
+            listening.asked(rounds, filter);
+            if has_bad {
+                refused.extend(listening.narrow(rounds).expect("something is new"));
+            } else {
+                assert!(listening.acknowledged(rounds, now).is_some());
+            }
+        }
+        assert_eq!(refused, bad, "{bad:?}");
+        assert!(rounds <= 20, "{rounds} for {bad:?}");
+        let open = listening.open.as_ref().expect("it is listened to");
+        let heard: Vec<_> = open.filter.uris.iter().map(|(uri, _)| uri.clone()).collect();
+        let good: Vec<_> = uris.into_iter().filter(|uri| !bad.contains(uri)).collect();
+        assert_eq!(heard, good, "{bad:?}");
+        assert_eq!(listening.due(now), Due::Nothing);
+    }
+}
+
+#[test]
+fn one_that_is_refused_with_nothing_new_in_it_is_asked_for_again_later() {
+    let (mut listening, now) = (of(true, true), Instant::now());
+    assert!(asked(&mut listening, 1, now).is_some());
+    assert_eq!(listening.narrow(1), None);
+    assert_eq!(listening.narrow(7), None, "another");
+    assert!(listening.ended(1, now));
+    assert!(matches!(listening.due(now), Due::At(_)));
+}

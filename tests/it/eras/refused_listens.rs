@@ -1,0 +1,67 @@
+//! What a server does not let itself be listened to for is the matter of those who want it, and of nobody else.
+
+use serde_json::json;
+
+use super::full;
+use super::listens::{UPDATED, modern, touch};
+use crate::support::{Agent, Daemon, Era, Place, Setup, code, result, until};
+
+fn start(flags: &str) -> Daemon {
+    let place = Place::new();
+    Setup::with(full(&place, Era::Modern).flags(flags).line("call_timeout = \"500ms\"")).start_in(&place)
+}
+
+/// Waits until the server was asked for one without the other.
+fn asked_for(daemon: &Daemon, uri: &str, without: &str) {
+    let is_it = |line: &String| line.contains("subscriptions/listen") && line.contains(uri) && !line.contains(without);
+    until("the server is asked for the one alone", || daemon.journal("new").iter().any(is_it).then_some(()));
+}
+
+#[test]
+fn a_resource_for_which_a_server_refuses_everything_keeps_nobody_from_the_others() {
+    let daemon = start("--refuses-uri new://bad");
+    let mut careless = modern(&daemon);
+    careless.listen(&json!({"resourceSubscriptions": ["new://bad", "new://3", "new://aaa"]}));
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "new://zzz"]}));
+    for uri in ["new://1", "new://zzz"] {
+        asked_for(&daemon, uri, "new://bad");
+        touch(&daemon, Era::Modern, &[uri]);
+        assert_eq!(agent.expect_told(&id, UPDATED)["uri"], uri);
+    }
+    let mut legacy = Agent::ready(&daemon);
+    let refused = legacy.request("resources/subscribe", &json!({"uri": "new://bad"}));
+    assert_eq!((code(&refused), &refused["error"]["message"]), (-32602, &json!("there is no such resource")));
+    result(&legacy.request("resources/subscribe", &json!({"uri": "new://4"})));
+    touch(&daemon, Era::Modern, &["new://4"]);
+    assert_eq!(legacy.expect_notification(UPDATED)["params"]["uri"], "new://4");
+    agent.expect_quiet();
+    assert_eq!(daemon.row("new")["restarts"], 0);
+    [careless, agent].into_iter().for_each(Agent::hang_up);
+}
+
+#[test]
+fn it_keeps_nobody_from_the_others_at_an_instance_that_is_new_either() {
+    let daemon = start("--refuses-uri new://bad");
+    let mut careless = modern(&daemon);
+    let mut agent = modern(&daemon);
+    let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1"]}));
+    assert_eq!(code(&modern(&daemon).call("new__die", &json!({"how": "kill"}))), -31001);
+    careless.listen(&json!({"resourceSubscriptions": ["new://bad", "new://3"]}));
+    daemon.wait_row("new", "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    asked_for(&daemon, "new://3", "new://bad");
+    touch(&daemon, Era::Modern, &["new://1"]);
+    assert_eq!(agent.expect_told(&id, UPDATED)["uri"], "new://1");
+    [careless, agent].into_iter().for_each(Agent::hang_up);
+}
+
+#[test]
+fn a_subscription_that_a_server_does_not_acknowledge_ends_by_the_limit_of_a_call() {
+    let daemon = start("--no-acknowledging");
+    let mut agent = Agent::ready(&daemon);
+    for uri in ["new://1", "new://2"] {
+        let refused = agent.request("resources/subscribe", &json!({ "uri": uri }));
+        assert_eq!(code(&refused), -31002, "{refused}");
+    }
+    assert_eq!(daemon.row("new")["restarts"], 0);
+}

@@ -7,6 +7,9 @@
 mod addresses;
 mod answer;
 mod connector;
+mod framing;
+mod head;
+mod lent;
 mod names;
 mod proxies;
 mod resolver;
@@ -28,7 +31,7 @@ use self::connector::Connector;
 use self::names::Names;
 use self::proxies::Proxies;
 use self::resolver::Resolver;
-use self::sender::Reads;
+use self::sender::Purpose;
 pub use self::sender::{Failure, Sender};
 use self::trust::{Roots, Tls};
 use crate::config::Remote;
@@ -83,7 +86,7 @@ impl Clients {
             tls.ready().await?;
         }
         let (names, proxies) = (self.names.of_another(), Arc::clone(&self.proxies));
-        let configured = sender(Resolver::Any(names.clone()), &tls, &proxies, Reads::Answers);
+        let configured = sender(Resolver::Any(names.clone()), &tls, &proxies, Purpose::Requests);
         let addresses = Arc::new(Addresses::new(&url, names.clone(), Arc::clone(&proxies)));
         let (listening, supplied) = (OnceLock::new(), OnceLock::new());
         Ok(Client(Arc::new(Parts { configured, listening, supplied, names, addresses, tls, proxies })))
@@ -101,7 +104,7 @@ impl Client {
     #[must_use]
     pub fn listening(&self) -> &Sender {
         let Parts { listening, names, tls, proxies, .. } = &*self.0;
-        listening.get_or_init(|| sender(Resolver::Any(names.clone()), tls, proxies, Reads::News))
+        listening.get_or_init(|| sender(Resolver::Any(names.clone()), tls, proxies, Purpose::OneAnswer))
     }
 
     /// For requests to a URL that the server has supplied. Each is to pass [`Self::check_supplied`] first: this one alone
@@ -109,7 +112,7 @@ impl Client {
     #[must_use]
     pub fn supplied(&self) -> &Sender {
         let Parts { supplied, addresses, tls, proxies, .. } = &*self.0;
-        supplied.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies, Reads::Answers))
+        supplied.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies, Purpose::Requests))
     }
 
     /// Whether a request may be sent to a URL that the server has supplied, by [`Self::supplied`], which is then ready for it.
@@ -126,8 +129,9 @@ impl Client {
     }
 }
 
-fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>, reads: Reads) -> Sender {
-    Sender::new(Connector::new(resolver, tls.clone(), Arc::clone(proxies)), Arc::clone(proxies), reads)
+fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>, purpose: Purpose) -> Sender {
+    let connector = Connector::new(resolver, tls.clone(), Arc::clone(proxies), purpose);
+    Sender::new(connector, Arc::clone(proxies), purpose)
 }
 
 impl fmt::Debug for Clients {

@@ -2,44 +2,67 @@
 
 use std::error::Error;
 use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 
 use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body as _, Incoming};
+
+use super::lent;
 
 /// An answer whose body has not been read yet. Its connection is closed if that is dropped before its end.
-pub struct Answer(Response<Incoming>);
+pub struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Body,
+}
+
+/// Where the rest of it comes from.
+enum Body {
+    /// A connection that hyper keeps.
+    Kept(Incoming),
+    /// One of its own.
+    Own(lent::Body),
+}
 
 impl Answer {
     pub(super) fn new(response: Response<Incoming>) -> Self {
-        Self(response)
+        let (mut head, body) = response.into_parts();
+        let body = match lent::Body::of(&mut head, body.size_hint().exact()) {
+            Some(own) => Body::Own(own),
+            None => Body::Kept(body),
+        };
+        Self { status: head.status, headers: head.headers, body }
     }
 
     /// How it went.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.0.status()
+        self.status
     }
 
     /// What is said about it.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
-        self.0.headers()
+        &self.headers
     }
 
     /// Frees what its headers take: they are slices of the buffer that the body is read into, which would be kept for them beside
     /// another one.
     pub fn forget_headers(&mut self) {
-        self.0.headers_mut().clear();
+        self.headers = HeaderMap::new();
     }
 
     /// How long its body is, in bytes, if that is known before.
     #[must_use]
     pub fn content_length(&self) -> Option<u64> {
-        self.0.body().size_hint().exact()
+        match &self.body {
+            Body::Kept(body) => body.size_hint().exact(),
+            Body::Own(body) => body.length(),
+        }
     }
 
     /// The next part of its body; `None` behind the last. May be cancelled without loss.
@@ -47,7 +70,11 @@ impl Answer {
     /// # Errors
     /// Why it broke off, for a person.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
-        while let Some(frame) = self.0.body_mut().frame().await {
+        let body = match &mut self.body {
+            Body::Kept(body) => body,
+            Body::Own(body) => return poll_fn(|cx| body.poll_chunk(cx)).await,
+        };
+        while let Some(frame) = body.frame().await {
             // What else there may be are trailers.
             if let Ok(data) = frame.map_err(|error| cause(&error))?.into_data() {
                 return Ok(Some(data));
@@ -60,7 +87,7 @@ impl Answer {
 /// What it holds may be a secret.
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("status", &self.0.status()).finish_non_exhaustive()
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
     }
 }
 

@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use http::header::{HeaderMap, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tower_service::Service;
 
+use super::lent::Lent;
 use super::proxies::Proxies;
 use super::resolver::Resolver;
-use super::sender::AGENT;
+use super::sender::{AGENT, Purpose};
 use super::stream::Stream;
 use super::trust::Tls;
 
@@ -37,15 +38,16 @@ pub(super) struct Connector {
     resolver: Resolver,
     tls: Tls,
     proxies: Arc<Proxies>,
+    purpose: Purpose,
 }
 
 impl Connector {
-    pub(super) fn new(resolver: Resolver, tls: Tls, proxies: Arc<Proxies>) -> Self {
+    pub(super) fn new(resolver: Resolver, tls: Tls, proxies: Arc<Proxies>, purpose: Purpose) -> Self {
         let mut dialer = HttpConnector::new_with_resolver(resolver.clone());
         dialer.enforce_http(false);
         dialer.set_nodelay(true);
         dialer.set_keepalive(Some(ALIVE));
-        Self { dialer, resolver, tls, proxies }
+        Self { dialer, resolver, tls, proxies, purpose }
     }
 
     async fn connect(mut self, place: Uri) -> Result<Stream, Error> {
@@ -129,10 +131,12 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, place: Uri) -> Self::Future {
-        let connecting = timeout(CONNECT_TIMEOUT, self.clone().connect(place));
+        let (connecting, purpose) = (timeout(CONNECT_TIMEOUT, self.clone().connect(place)), self.purpose);
         Box::pin(async move {
             let too_late = |_| format!("no connection within {} s", CONNECT_TIMEOUT.as_secs());
-            Ok(TokioIo::new(connecting.await.map_err(too_late)??))
+            let stream = connecting.await.map_err(too_late)??;
+            let is_lent = purpose == Purpose::OneAnswer && !stream.connected().is_negotiated_h2();
+            Ok(TokioIo::new(if is_lent { Stream::Lent(Lent::new(stream)) } else { stream }))
         })
     }
 }

@@ -23,18 +23,16 @@ const IDLE: Duration = Duration::from_secs(4);
 const MOST_IDLE: usize = 256;
 /// How often a connection over HTTP/2 with unfinished requests is probed, and for how long it may not answer.
 const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(20));
-/// Bytes that are read at once of what seldom comes: a connection that waits keeps room for as many.
-const SMALL: usize = 4 << 10;
 /// What mcpd calls itself.
 pub(super) const AGENT: HeaderValue = HeaderValue::from_static(concat!("mcpd/", env!("CARGO_PKG_VERSION")));
 
-/// What is read from its connections.
+/// What its connections are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reads {
-    /// Answers, which may be large.
-    Answers,
-    /// News, for which it mostly waits.
-    News,
+pub(super) enum Purpose {
+    /// One request after another.
+    Requests,
+    /// One answer, which may last.
+    OneAnswer,
 }
 
 /// Sends requests, each once. Cheap to clone.
@@ -54,17 +52,14 @@ pub enum Failure {
 }
 
 impl Sender {
-    pub(super) fn new(connector: Connector, proxies: Arc<Proxies>, reads: Reads) -> Self {
+    pub(super) fn new(connector: Connector, proxies: Arc<Proxies>, purpose: Purpose) -> Self {
         let (every, patience) = PROBE;
-        let mut builder = Client::builder(TokioExecutor::new());
-        if reads == Reads::News {
-            builder.http1_read_buf_exact_size(SMALL);
-        }
-        let client = builder
+        let most_idle = if purpose == Purpose::Requests { MOST_IDLE } else { 0 };
+        let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MOST_IDLE)
+            .pool_max_idle_per_host(most_idle)
             // Those that were given back by a connection that had not begun with them: of these no byte was written.
             .retry_canceled_requests(true)
             .http2_keep_alive_interval(every)

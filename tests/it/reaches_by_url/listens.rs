@@ -120,6 +120,38 @@ fn a_stream_that_never_opens_holds_up_nobody() {
     assert_eq!(daemon.row("a")["restarts"], 0);
 }
 
+/// However it is framed, and however much is said before it.
+#[test]
+fn a_stream_is_heard_behind_a_long_head_and_whatever_else_comes_first() {
+    let event = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n";
+    for (framing, body) in [
+        ("Transfer-Encoding: chunked\r\n", format!("{:x};of=events\r\n{event}\r\n", event.len())),
+        ("Content-Length: 100000\r\n", event.to_owned()),
+        ("", event.to_owned()),
+    ] {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "", Manner::json());
+        let hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n";
+        let policy = "x".repeat(40 << 10);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Policy: {policy}\r\n{framing}\r\n");
+        let (whole, held) = (format!("{hints}{head}{body}"), Locked::new(Vec::new()));
+        front.instead(move |request| {
+            (request.method == "GET").then(|| {
+                let (writer, response) = Response::raw_stream();
+                writer.write(&whole);
+                held.lock().push(writer);
+                response
+            })
+        });
+        let daemon = beside(front.server(), &place);
+        let mut agent = Agent::ready(&daemon);
+        let lists = || front.http().count(|request| request.rpc() == "tools/list");
+        until("its tools are read anew", || (lists() == 2).then_some(()));
+        expect_well(&mut agent);
+        assert_eq!(front.http().count(|request| request.method == "GET"), 1, "{framing}");
+    }
+}
+
 #[test]
 fn an_event_over_the_limit_is_passed_over_and_what_follows_is_heard() {
     for manner in [Manner::json(), Manner::old()] {

@@ -80,7 +80,8 @@ impl Listener {
         was_open: &mut bool,
     ) -> Ended {
         let place = self.report.place();
-        let (response, learnt) = match place.listen(last.as_ref()).await {
+        // What is needed until it stands is not to take room for as long as it does.
+        let (response, learnt) = match Box::pin(place.listen(last.as_ref())).await {
             Ok(answered) => answered,
             Err(Unanswered::NotSent(reason)) => return Ended::Unreachable(reason),
             Err(Unanswered::Cut(_)) => return Ended::Failed,
@@ -132,7 +133,7 @@ impl Listener {
 
     async fn old_stream(&self, refusal: Parting) -> Parting {
         let place = self.report.place();
-        let (response, base) = match place.listen_somewhere().await {
+        let (response, base) = match Box::pin(place.listen_somewhere()).await {
             Ok((response, learnt, base)) => {
                 self.report.learnt(learnt).await;
                 (response, base)

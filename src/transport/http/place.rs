@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::body::Content;
+use super::modern;
 use crate::config::{Remote, Secrets};
 use crate::net::client::{Answer, Client, Failure, Sender};
 use crate::net::{headers, origin};
@@ -120,10 +121,11 @@ impl Place {
     /// Sends a message, with these headers beside those that all have.
     pub(super) async fn post(&self, line: &Bytes, head: HeaderMap) -> Result<(Answer, Learnt), Unanswered> {
         let mut headers = Cow::Borrowed(&self.post);
+        let sender = if modern::listens(&head) { self.client.listening() } else { self.client.configured() };
         if !head.is_empty() {
             headers.to_mut().extend(head);
         }
-        let (response, mut learnt) = self.send(self.client.configured(), &Method::POST, Some(line), headers).await?;
+        let (response, mut learnt) = self.send(sender, &Method::POST, Some(line), headers).await?;
         // What has only a page to show, such as that it is closed today, is not where the server has gone.
         learnt.url.take_if(|_| !speaks_mcp(&response));
         Ok((response, learnt))
@@ -143,7 +145,7 @@ impl Place {
     /// The same for a stream that is to say where messages go, with the URL where it is, which that is relative to.
     pub(super) async fn listen_somewhere(&self) -> Result<(Answer, Learnt, Url), Unanswered> {
         let (response, mut learnt) =
-            self.send(self.client.configured(), &Method::GET, None, Cow::Borrowed(&self.get)).await?;
+            self.send(self.client.listening(), &Method::GET, None, Cow::Borrowed(&self.get)).await?;
         let url = learnt.url.take().unwrap_or_else(|| self.url.clone());
         Ok((response, learnt, url))
     }

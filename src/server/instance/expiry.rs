@@ -21,10 +21,11 @@ impl Instance {
         self.poll_tasks(now);
         let unanswered = self.stated.expire(now);
         self.refuse_questions(&unanswered);
+        self.expire_waiting(now);
         let polls = self.unanswered().filter_map(Unanswered::polls_at);
-        let ends = [self.tasks.next_end(), self.stated.next_end(), self.questions.deadline()];
+        let ends =
+            [self.tasks.next_end(), self.stated.next_end(), self.questions.deadline(), self.listening.next_end()];
         let ends = ends.into_iter().flatten().chain(polls);
-        let ends = ends.chain(self.listening.next_end());
         self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(ends).min();
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {

@@ -97,6 +97,7 @@ fn an_agent_may_come_back_on_another_connection() {
     assert_eq!(got(&answer)["result"], json!({"action": "cancel"}));
 }
 
+/// Case J10.
 #[test]
 fn what_an_agent_cannot_do_it_is_not_asked_and_nothing_hangs() {
     let daemon = start();
@@ -124,6 +125,7 @@ fn what_an_agent_cannot_do_it_is_not_asked_and_nothing_hangs() {
     }
 }
 
+/// Case J10.
 #[test]
 fn a_question_that_may_be_anothers_is_refused_at_once() {
     let daemon = start();
@@ -139,6 +141,7 @@ fn a_question_that_may_be_anothers_is_refused_at_once() {
     }
 }
 
+/// Case J10.
 #[test]
 fn two_calls_of_one_modern_connection_are_two_and_neither_is_asked() {
     let daemon = start();
@@ -164,6 +167,7 @@ fn while_it_is_asked_others_may_call_the_server() {
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
 }
 
+/// Case J11.
 #[test]
 fn an_agent_that_goes_away_before_it_is_asked_leaves_no_question_behind() {
     let daemon = start();
@@ -175,6 +179,7 @@ fn an_agent_that_goes_away_before_it_is_asked_leaves_no_question_behind() {
     daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
 }
 
+/// Case J11.
 #[test]
 fn a_server_that_dies_while_its_question_waits_ends_the_call() {
     let daemon = start();
@@ -188,6 +193,7 @@ fn a_server_that_dies_while_its_question_waits_ends_the_call() {
     agent.expect_quiet();
 }
 
+/// Case J11.
 #[test]
 fn a_comeback_without_the_answer_is_asked_again_or_refused_and_does_not_hang() {
     let daemon = start();

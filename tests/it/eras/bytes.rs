@@ -85,6 +85,7 @@ fn a_modern_server_hears_of_a_legacy_call_what_its_era_wants_and_the_rest_as_it_
     }
 }
 
+/// Case J9.
 #[test]
 fn results_of_kinds_that_mcpd_does_not_know_pass_to_modern_agents_and_are_errors_for_legacy_ones() {
     let daemon = both();

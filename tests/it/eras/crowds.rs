@@ -126,6 +126,7 @@ impl Worker {
     }
 }
 
+/// Case J8.
 #[test]
 fn ten_thousand_mixed_requests_of_both_eras_go_where_they_belong() {
     let daemon = both();

@@ -47,6 +47,7 @@ fn a_model_is_told_the_same_of_servers_in_either_era() {
     assert_eq!(result(&introduced)["instructions"], text);
 }
 
+/// Case J7.
 #[test]
 fn a_version_that_nobody_has_is_refused_with_those_that_there_are() {
     let daemon = both();
@@ -62,6 +63,7 @@ fn a_version_that_nobody_has_is_refused_with_those_that_there_are() {
     assert!(!daemon.journal("old").iter().any(|line| line.contains("tools/call")));
 }
 
+/// Case J7.
 #[test]
 fn a_request_that_does_not_say_enough_of_itself_is_refused_and_reaches_no_server() {
     let daemon = both();
@@ -81,6 +83,7 @@ fn a_request_that_does_not_say_enough_of_itself_is_refused_and_reaches_no_server
     assert!(!daemon.journal("old").iter().any(|line| line.contains("tools/call")));
 }
 
+/// Case J7.
 #[test]
 fn a_request_of_no_era_is_told_of_both_ways() {
     let daemon = both();
@@ -92,6 +95,7 @@ fn a_request_of_no_era_is_told_of_both_ways() {
     }
 }
 
+/// Case J7.
 #[test]
 fn what_the_modern_era_has_no_more_is_not_found() {
     let daemon = both();

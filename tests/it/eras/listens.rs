@@ -186,6 +186,7 @@ fn many_listeners_are_one_subscription_at_the_server() {
     until("nobody is left who wants it", || (!listens_for(&daemon, "new", "new://1")).then_some(()));
 }
 
+/// Case J13.
 #[test]
 fn a_listener_hears_of_changes_after_the_server_was_started_again() {
     let daemon = both();
@@ -209,6 +210,7 @@ fn a_listener_hears_of_changes_after_the_server_was_started_again() {
     agent.hang_up();
 }
 
+/// Case J13.
 #[test]
 fn a_subscription_that_the_server_ends_is_made_again() {
     let daemon = both();
@@ -229,6 +231,7 @@ fn a_subscription_that_the_server_ends_is_made_again() {
     agent.hang_up();
 }
 
+/// Case J13.
 #[test]
 fn a_server_that_cannot_be_listened_to_harms_nobody() {
     let place = Place::new();
@@ -256,6 +259,7 @@ fn a_subscription_ends_with_an_answer_when_the_daemon_stops() {
     agent.hang_up();
 }
 
+/// Case J14.
 #[test]
 fn a_filter_that_is_none_is_refused() {
     let daemon = Setup::with(Server::named("s")).start();
@@ -267,6 +271,7 @@ fn a_filter_that_is_none_is_refused() {
     agent.expect_quiet();
 }
 
+/// Case J14.
 #[test]
 fn what_is_denied_cannot_be_listened_to() {
     let place = Place::new();

@@ -35,6 +35,7 @@ fn expect_served(daemon: &Daemon, server: &str, protocol: &str) {
     }
 }
 
+/// Case J1.
 #[test]
 fn any_error_but_a_modern_one_means_that_a_server_is_legacy() {
     let codes = [-32601, -32602, -32600, -32603, -32700, -32000, -32002, -32042, 0, 5];
@@ -48,6 +49,7 @@ fn any_error_but_a_modern_one_means_that_a_server_is_legacy() {
     }
 }
 
+/// Case J1.
 #[test]
 fn an_answer_to_the_probe_that_says_nothing_means_that_a_server_is_legacy() {
     let daemon = Setup::with(Server::named("s").flags("--probe garbage")).start();
@@ -55,6 +57,7 @@ fn an_answer_to_the_probe_that_says_nothing_means_that_a_server_is_legacy() {
     assert_eq!(opening(&daemon, "s"), PROBED);
 }
 
+/// Case J2.
 #[test]
 fn servers_that_stay_silent_at_the_probe_are_served_all_at_the_same_time() {
     let names: Vec<String> = (0..5).map(|n| format!("s{n}")).collect();
@@ -70,6 +73,7 @@ fn servers_that_stay_silent_at_the_probe_are_served_all_at_the_same_time() {
     expect_served(&daemon, "s0", "2025-11-25");
 }
 
+/// Case J3.
 #[test]
 fn a_server_that_dies_of_the_probe_is_started_again_at_once_and_not_asked() {
     let daemon = Setup::with(Server::named("s").flags("--probe fatal")).start();
@@ -78,6 +82,7 @@ fn a_server_that_dies_of_the_probe_is_started_again_at_once_and_not_asked() {
     assert_eq!(starts(&daemon, "s"), 2);
 }
 
+/// Case J4.
 #[test]
 fn what_was_found_out_is_remembered_while_the_server_is_configured_so() {
     for flags in ["", "--probe silent", "--probe garbage"] {
@@ -91,6 +96,7 @@ fn what_was_found_out_is_remembered_while_the_server_is_configured_so() {
     }
 }
 
+/// Case J4.
 #[test]
 fn a_modern_server_is_modern_after_a_restart_too() {
     let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
@@ -101,6 +107,7 @@ fn a_modern_server_is_modern_after_a_restart_too() {
     assert!(!daemon.journal("s").iter().any(|line| line.contains("\"initialize\"")));
 }
 
+/// Case J4.
 #[test]
 fn a_server_that_has_become_modern_is_found_out_when_it_is_configured_anew() {
     let place = Place::new();
@@ -113,6 +120,7 @@ fn a_server_that_has_become_modern_is_found_out_when_it_is_configured_anew() {
     expect_served(&daemon, "s", "2026-07-28");
 }
 
+/// Case J4.
 #[test]
 fn a_server_that_is_modern_after_an_update_in_its_place_is_found_out_when_it_refuses_to_be_initialized() {
     let place = Place::new();
@@ -126,6 +134,7 @@ fn a_server_that_is_modern_after_an_update_in_its_place_is_found_out_when_it_ref
     expect_served(&daemon, "s", "2026-07-28");
 }
 
+/// Case J6.
 #[test]
 fn an_era_that_is_configured_is_not_asked_for() {
     let legacy = Server::named("a").line("era = \"legacy\"").flags("--era both");
@@ -137,6 +146,7 @@ fn an_era_that_is_configured_is_not_asked_for() {
     assert!(!daemon.journal("b").iter().any(|line| line.contains("\"initialize\"")));
 }
 
+/// Case J5.
 #[test]
 fn a_legacy_server_that_is_configured_to_be_modern_fails_and_says_why() {
     let server = Server::named("s").line("era = \"modern\"").line("handshake_timeout = \"2s\"");
@@ -148,6 +158,7 @@ fn a_legacy_server_that_is_configured_to_be_modern_fails_and_says_why() {
     expect_served(&daemon, "other", "2025-11-25");
 }
 
+/// Case J5.
 #[test]
 fn a_modern_server_of_other_versions_only_fails_and_says_which() {
     let server = Server::named("s").flags("--era modern --supports 2027-01-01").line("handshake_timeout = \"2s\"");
@@ -156,6 +167,7 @@ fn a_modern_server_of_other_versions_only_fails_and_says_which() {
     assert!(row["last_error"].as_str().expect("text").contains("2027-01-01"), "{row}");
 }
 
+/// Case J2.
 #[test]
 fn an_answer_to_the_probe_that_comes_too_late_harms_nobody() {
     let server = |era: &str| Server::named(era).flags(&format!("--era {era} --discover-delay 8000"));
@@ -170,6 +182,7 @@ fn an_answer_to_the_probe_that_comes_too_late_harms_nobody() {
     }
 }
 
+/// Case J2.
 #[test]
 fn a_slow_answer_to_the_probe_in_time_is_waited_for() {
     let daemon = Setup::with(Server::named("s").flags("--era modern --discover-delay 300")).start();

@@ -108,6 +108,7 @@ fn a_url_to_be_opened_has_an_id_for_a_legacy_agent() {
     assert_eq!(heard(&agent.answer(&call))["inputResponses"], json!({"q": {"action": "accept"}}));
 }
 
+/// Case J10.
 #[test]
 fn what_a_legacy_agent_has_not_declared_it_is_not_asked() {
     let daemon = start();
@@ -125,6 +126,7 @@ fn what_a_legacy_agent_has_not_declared_it_is_not_asked() {
     }
 }
 
+/// Case J11.
 #[test]
 fn a_legacy_agent_that_answers_with_an_error_ends_the_call() {
     let daemon = start();
@@ -141,6 +143,7 @@ fn a_legacy_agent_that_answers_with_an_error_ends_the_call() {
     agent.hang_up();
 }
 
+/// Case J11.
 #[test]
 fn a_legacy_agent_that_goes_away_or_gives_the_call_up_is_the_end_of_it() {
     let daemon = start();
@@ -210,6 +213,7 @@ fn a_modern_agent_gets_the_servers_own_words_and_the_server_its() {
     assert!(daemon.journal("s").iter().any(|line| line.contains(rest)));
 }
 
+/// Case J10.
 #[test]
 fn a_modern_agent_hears_which_capability_a_server_misses() {
     let daemon = start();

@@ -17,6 +17,7 @@ fn asked_for(daemon: &Daemon, uri: &str, without: &str) {
     until("the server is asked for the one alone", || daemon.journal("new").iter().any(is_it).then_some(()));
 }
 
+/// Case B23.
 #[test]
 fn a_resource_for_which_a_server_refuses_everything_keeps_nobody_from_the_others() {
     let daemon = start("--refuses-uri new://bad");
@@ -40,6 +41,7 @@ fn a_resource_for_which_a_server_refuses_everything_keeps_nobody_from_the_others
     [careless, agent].into_iter().for_each(Agent::hang_up);
 }
 
+/// Case B23.
 #[test]
 fn it_keeps_nobody_from_the_others_at_an_instance_that_is_new_either() {
     let daemon = start("--refuses-uri new://bad");
@@ -55,6 +57,7 @@ fn it_keeps_nobody_from_the_others_at_an_instance_that_is_new_either() {
     [careless, agent].into_iter().for_each(Agent::hang_up);
 }
 
+/// Case B23.
 #[test]
 fn a_subscription_that_a_server_does_not_acknowledge_ends_by_the_limit_of_a_call() {
     let daemon = start("--no-acknowledging");

@@ -16,6 +16,7 @@ fn changing() -> Daemon {
     Setup::new().config(file).start_in(&place)
 }
 
+/// Case J13.
 #[test]
 fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
     let daemon = changing();
@@ -39,6 +40,7 @@ fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
     agent.hang_up();
 }
 
+/// Case J14.
 #[test]
 fn what_comes_to_be_denied_while_it_is_listened_to_is_told_no_more() {
     let daemon = changing();
@@ -55,6 +57,7 @@ fn what_comes_to_be_denied_while_it_is_listened_to_is_told_no_more() {
     agent.hang_up();
 }
 
+/// Case J13.
 #[test]
 fn a_legacy_agent_cannot_subscribe_where_the_server_cannot_be_listened_to() {
     let place = Place::new();
@@ -94,6 +97,7 @@ fn agents_of_both_eras_share_what_a_server_is_asked_for() {
     assert!(!daemon.journal("old").iter().any(|line| line.contains("resources/unsubscribe")));
 }
 
+/// Case J14.
 #[test]
 fn an_agent_listens_to_a_bounded_number_of_resources() {
     let daemon = both();

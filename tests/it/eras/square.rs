@@ -92,6 +92,7 @@ fn errors_of_servers_pass_whatever_both_speak() {
     });
 }
 
+/// Case H1.
 #[test]
 fn an_unknown_tool_and_a_denied_one_get_the_same_bytes_in_either_era() {
     let deny = |era: Era| era.server(era.name()).line("deny = [\"umask\"]");
@@ -217,6 +218,7 @@ fn a_modern_agent_that_asks_for_no_log_messages_gets_none() {
     agent.expect_quiet();
 }
 
+/// Case J6.
 #[test]
 fn a_server_of_both_eras_is_spoken_to_in_the_modern_one() {
     let daemon = Setup::with(Server::named("s").flags("--era both")).start();
@@ -255,6 +257,7 @@ fn large_calls_and_answers_pass_between_the_eras() {
     });
 }
 
+/// Case J8.
 #[test]
 fn a_server_that_dies_ends_the_calls_of_agents_of_both_eras_once() {
     let daemon = both();

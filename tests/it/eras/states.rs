@@ -42,6 +42,7 @@ fn with_state(asked: &Value, state: &str) -> Value {
     asked
 }
 
+/// Case J12.
 #[test]
 fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
     let daemon = start();
@@ -52,6 +53,7 @@ fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
 }
 
+/// Case J12.
 #[test]
 fn a_state_that_was_tampered_with_is_refused() {
     let daemon = start();
@@ -78,6 +80,7 @@ fn a_state_that_was_tampered_with_is_refused() {
     assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
 }
 
+/// Case J12.
 #[test]
 fn a_state_is_good_for_the_call_that_it_is_of_alone() {
     let daemon = start();
@@ -88,6 +91,7 @@ fn a_state_is_good_for_the_call_that_it_is_of_alone() {
     result(&come_back(&mut agent, "s__ask_client", &asked));
 }
 
+/// Case J12.
 #[test]
 fn a_state_is_good_once() {
     let daemon = start();
@@ -99,6 +103,7 @@ fn a_state_is_good_once() {
     assert_eq!(calls, 1, "nothing was done again");
 }
 
+/// Case J12.
 #[test]
 fn what_a_server_answers_before_its_agent_comes_back_is_kept_for_it() {
     let daemon = start();
@@ -113,6 +118,7 @@ fn what_a_server_answers_before_its_agent_comes_back_is_kept_for_it() {
     assert_eq!(calls, 1, "nothing was done again");
 }
 
+/// Case J12.
 #[test]
 fn a_state_of_a_daemon_that_has_gone_is_refused() {
     let daemon = start();
@@ -125,6 +131,7 @@ fn a_state_of_a_daemon_that_has_gone_is_refused() {
     assert_eq!(code(&come_back(&mut agent, "s__ask_client", &asked)), -32602);
 }
 
+/// Case J12.
 #[test]
 fn two_agents_that_are_asked_have_states_of_their_own() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"")).server(Server::named("t")).start();
@@ -139,6 +146,7 @@ fn two_agents_that_are_asked_have_states_of_their_own() {
     }
 }
 
+/// Case J11.
 #[test]
 fn a_state_is_good_until_the_call_has_run_out_of_time_which_the_server_hears_of() {
     let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
@@ -151,6 +159,7 @@ fn a_state_is_good_until_the_call_has_run_out_of_time_which_the_server_hears_of(
     assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
 }
 
+/// Case J11.
 #[test]
 fn a_server_that_does_not_wait_for_what_it_asks_leaves_nothing_hanging() {
     let daemon = start();

@@ -174,6 +174,7 @@ fn what_was_answered_at_once_is_kept_for_its_time() {
     assert_eq!(listed(&mut agent), [long]);
 }
 
+/// Case C15.
 #[test]
 fn no_other_agent_knows_of_it() {
     let daemon = start();
@@ -218,6 +219,7 @@ fn what_its_server_needs_on_the_way_its_agent_is_asked_while_it_waits() {
     agent.expect_quiet();
 }
 
+/// Case J11.
 #[test]
 fn who_answers_with_an_error_waits_in_vain_and_is_asked_when_he_waits_again() {
     let daemon = start();
@@ -238,6 +240,7 @@ fn who_answers_with_an_error_waits_in_vain_and_is_asked_when_he_waits_again() {
     assert_eq!(code(&ask(&mut unable, "result", &json!("u"))), -32603);
 }
 
+/// Case J11.
 #[test]
 fn a_server_that_does_not_take_the_answer_ends_the_waiting() {
     let daemon = start();
@@ -250,6 +253,7 @@ fn a_server_that_does_not_take_the_answer_ends_the_waiting() {
     agent.expect_quiet();
 }
 
+/// Case J11.
 #[test]
 fn a_task_that_ends_has_no_more_questions() {
     let daemon = start();
@@ -310,6 +314,7 @@ fn who_waits_no_longer_leaves_the_task_at_work() {
     agent.expect_quiet();
 }
 
+/// Case B22.
 #[test]
 fn what_ends_without_its_task_ends_the_waiting() {
     let daemon = start();
@@ -327,6 +332,7 @@ fn what_ends_without_its_task_ends_the_waiting() {
     assert_eq!(code(&ask(&mut agent, "get", &json!("u"))), -32602, "it has gone with its instance");
 }
 
+/// Case B22.
 #[test]
 fn what_is_left_of_an_agent_that_leaves_is_cancelled() {
     let daemon = start();

@@ -70,6 +70,7 @@ fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake()
     assert_eq!((&row["protocol"], &row["restarts"]), (&json!("2026-07-28"), &json!(0)));
 }
 
+/// Case I15.
 #[test]
 fn a_server_that_does_not_like_the_version_though_it_has_it_is_asked_once_more() {
     let place = Place::new();

@@ -15,6 +15,7 @@ fn asked(daemon: &Daemon) -> usize {
     daemon.journal("a").iter().filter(is_it).count()
 }
 
+/// Case I5.
 #[test]
 fn changes_reach_who_listens_also_after_the_stream_has_ended() {
     for (answers, cut) in [(Answers::Events, false), (Answers::Json, false), (Answers::Json, true)] {

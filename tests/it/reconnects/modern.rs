@@ -96,6 +96,7 @@ fn an_agent_that_listens_is_told_what_it_may_have_missed_and_is_acknowledged_onc
     end(shim, peer);
 }
 
+/// Case E11.
 #[test]
 fn a_request_in_flight_ends_once_and_what_waits_is_asked_of_a_daemon_that_serves() {
     let place = Place::new();

@@ -12,6 +12,7 @@ mod declared;
 mod effect;
 mod elicitations;
 mod expiry;
+mod followed;
 mod heads;
 pub(super) mod held;
 mod kept;
@@ -47,6 +48,7 @@ use serde_json::Value;
 pub(super) use self::asks::Accepted;
 use self::asks::Ask;
 pub(super) use self::effect::Effect;
+use self::followed::Followed;
 use self::listening::Listening;
 use self::lists::Following;
 use self::logs::Asking;
@@ -102,6 +104,8 @@ pub(super) struct Instance {
     stated: StatedTasks,
     pub(super) task_support: TaskSupport,
     task_tools: TaskTools,
+    /// Tools of a modern server that make tasks, though an agent has asked for none.
+    followed: Followed,
     /// The call on whose own stream is what is taken in just now, and its session.
     within: Option<(u64, u64)>,
     /// What its states begin with, so that they are known for its own.
@@ -141,6 +145,7 @@ impl Instance {
             stated: StatedTasks::default(),
             task_support: TaskSupport::default(),
             task_tools: TaskTools::default(),
+            followed: Followed::default(),
             within: None,
             mark: 0,
             late_until: None,

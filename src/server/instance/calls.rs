@@ -45,13 +45,6 @@ pub(in crate::server) struct Unanswered {
     pub(super) crossing: Option<Box<Crossing>>,
 }
 
-impl Unanswered {
-    pub(super) fn makes_task(&self) -> bool {
-        let crosses = self.crossing.as_deref().is_some_and(Crossing::makes_task);
-        crosses || matches!(self.matter, Matter::NewTask)
-    }
-}
-
 impl Instance {
     /// Queues an agent's call, or refuses it at once. Whether it was queued.
     pub(in crate::server) fn call(&mut self, mut call: Box<Call>) -> bool {
@@ -63,7 +56,8 @@ impl Instance {
         let (changes, crossing) = if call.origin.era() == self.era() {
             (Vec::new(), None)
         } else {
-            let Ok((crossing, mut changes)) = Crossing::of(&call, self.task_support.declared) else {
+            let Ok((crossing, mut changes)) = Crossing::of(&call, self.task_support.declared.then_some(&self.followed))
+            else {
                 call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
                 return false;
             };
@@ -174,7 +168,7 @@ impl Instance {
             self.drop_stated_of(key);
             return self.drop_task_of(key);
         };
-        let makes_task = call.makes_task();
+        let (makes_task, follows_task) = (call.makes_task(), call.follows_task());
         self.give_up_held(&mut call);
         let is_parked = call.is_parked();
         call.reply.forgive();
@@ -190,6 +184,9 @@ impl Instance {
                 None if words.is_some() => reply::cancelled(id, "the agent cancelled"),
                 None => reply::cancelled(id, "the agent disconnected"),
             });
+        }
+        if follows_task {
+            self.drop_task_of(key);
         }
         self.give_up_questions(key.session, (-31001, "the agent has given up the call that this was for"));
         self.give_up_ask(key, sent);
@@ -260,6 +257,9 @@ impl Instance {
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
         self.fail_ask(call.reply.key, &failure, sent);
+        if call.follows_task() {
+            self.drop_task_of(call.reply.key);
+        }
         call.reply.fail(failure, sent);
     }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::calls::Unanswered;
+use super::followed::Followed;
 use super::held::Held;
 use super::polls::Step;
 use super::rounds::Round;
@@ -51,7 +52,7 @@ pub(super) struct Request {
 /// From which era to which.
 pub(super) enum Way {
     /// From an agent that has introduced itself to a server that wants to know with each request who asks.
-    Up { speaker: Arc<Speaker>, makes_task: bool, rounds: usize, round: Option<Round> },
+    Up { speaker: Arc<Speaker>, task: TaskUse, rounds: usize, round: Option<Round> },
     /// The same about a task that such a server has made.
     About { speaker: Arc<Speaker>, step: Step },
     /// From an agent that can be asked nothing to a server that asks.
@@ -60,9 +61,21 @@ pub(super) enum Way {
     Stated { id: Bytes, phase: Phase },
 }
 
+/// What becomes of a task that a modern server makes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TaskUse {
+    /// It may make none.
+    None,
+    /// The agent has asked for it, and is told.
+    Told,
+    /// The agent waits for its result.
+    Followed,
+}
+
 impl Crossing {
-    /// Of a call that comes from another era than that of the server, which may make tasks or not, with what has to be changed of its line.
-    pub(super) fn of(call: &Call, may_make_tasks: bool) -> Result<(Self, Vec<Change>), NotAnObject> {
+    /// Of a call that comes from another era than that of the server, which may make tasks, some of these tools always, with what has to be
+    /// changed of its line.
+    pub(super) fn of(call: &Call, followed: Option<&Followed>) -> Result<(Self, Vec<Change>), NotAnObject> {
         let [method, params] = members(&call.line, ["method", "params"])?;
         let method = method.as_ref().and_then(text).ok_or(NotAnObject)?;
         let params = params.ok_or(NotAnObject)?;
@@ -75,9 +88,14 @@ impl Crossing {
                 (Way::About { speaker: Arc::clone(speaker), step }, changes)
             }
             (Origin::Legacy(speaker), matter) => {
-                let makes_task = may_make_tasks && matches!(matter, Matter::NewTask);
-                let changes = request::to_modern(&asked.params, speaker, makes_task)?;
-                (Way::Up { speaker: Arc::clone(speaker), makes_task, rounds: 0, round: None }, changes)
+                let is_one_always = |tools: &Followed| asked.tool().is_some_and(|name| tools.include(&name));
+                let task = match (followed, matter) {
+                    (Some(_), Matter::NewTask) => TaskUse::Told,
+                    (Some(tools), Matter::Nothing) if is_one_always(tools) => TaskUse::Followed,
+                    _ => TaskUse::None,
+                };
+                let changes = request::to_modern(&asked.params, speaker, task != TaskUse::None)?;
+                (Way::Up { speaker: Arc::clone(speaker), task, rounds: 0, round: None }, changes)
             }
             (Origin::Modern { profile, .. }, _) => {
                 let changes = request::to_legacy(&asked.params, false)?;
@@ -108,11 +126,6 @@ impl Crossing {
             Way::Down { .. } | Way::Stated { .. } => None,
         }
     }
-
-    /// Whether a legacy server was asked for a task, which its agent has not done itself.
-    pub(super) fn makes_task(&self) -> bool {
-        matches!(self.way, Way::Down { makes_task: true, .. })
-    }
 }
 
 impl Request {
@@ -136,7 +149,12 @@ impl Request {
         self.line.len()
     }
 
-    /// What it is about, by the server's own name, as text.
+    /// The tool that it calls, by the server's own name, as text.
+    pub(super) fn tool(&self) -> Option<Bytes> {
+        self.own_name().filter(|_| self.method[..] == *b"tools/call")
+    }
+
+    /// What it is about, in the same way.
     pub(super) fn own_name(&self) -> Option<Bytes> {
         self.rename.as_ref().and_then(|(_, own)| text(own))
     }
@@ -168,8 +186,8 @@ impl Instance {
             (Way::About { .. }, _) => self.told_of_task(call, crossing, (id, line), outcome),
             (Way::Stated { .. }, _) => self.stated_answered(call, crossing, (id, line), outcome),
             (Way::Down { makes_task: true, .. }, Ok(result)) => self.stated_made(call, crossing, (id, line), result),
-            (Way::Up { makes_task, .. }, Ok(result)) => match result::to_legacy(result) {
-                Ok(ToLegacy::Complete(_)) if *makes_task => self.keep_result(call, &crossing, id, result),
+            (Way::Up { task, .. }, Ok(result)) => match result::to_legacy(result) {
+                Ok(ToLegacy::Complete(_)) if *task == TaskUse::Told => self.keep_result(call, &crossing, id, result),
                 Ok(ToLegacy::Complete(changes)) => self.end_changed(call, (id, line), &changes, outcome),
                 Ok(ToLegacy::Required(required)) => {
                     self.begin_round(call, crossing, required);
@@ -177,14 +195,18 @@ impl Instance {
                 }
                 Ok(ToLegacy::Malformed(_)) => self.end_failed(call, Failure::AnswerMalformed),
                 Ok(ToLegacy::Unknown(kind)) => self.end_failed(call, Failure::NotOfItsEra { what: kind }),
-                Ok(ToLegacy::Task(changes)) if *makes_task => {
+                Ok(ToLegacy::Task(changes)) => {
                     let made = Bytes::from(applied(result, &changes));
-                    self.end_changed(call, (id, line), &changes, Ok(&made))
+                    match task {
+                        TaskUse::Told => self.end_changed(call, (id, line), &changes, Ok(&made)),
+                        TaskUse::Followed => self.follow(call, crossing, id, (result, &made)),
+                        TaskUse::None => self.end_failed(call, Failure::NotOfItsEra { what: "task".to_owned() }),
+                    }
                 }
-                Ok(ToLegacy::Task(_)) => self.end_failed(call, Failure::NotOfItsEra { what: "task".to_owned() }),
                 Err(NotAnObject) => self.end_failed(call, Failure::AnswerMalformed),
             },
             (Way::Up { .. }, Err(raw)) => {
+                let Some((call, crossing)) = self.retry_as_task(call, crossing, raw) else { return Effect::Nothing };
                 let change = error::to_legacy(&crossing.asked.method, raw);
                 self.end_changed(call, (id, line), change.as_slice(), outcome)
             }

@@ -8,11 +8,14 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Request, Way};
 use super::{Effect, Instance, Owner};
+use crate::calls::Outcome;
 use crate::era::error;
+use crate::era::result::{self, ToLegacy};
 use crate::era::speaker::Speaker;
 use crate::era::task::{Status, result_to_legacy, state_to_legacy};
 use crate::jsonrpc::members::{NotAnObject, members};
@@ -70,6 +73,9 @@ impl Instance {
         let state = match outcome {
             Ok(state) => state,
             Err(raw) => {
+                if crossing.follows_task() && Outcome::of(outcome).code() != Some(INVALID_PARAMS.into()) {
+                    self.drop_task_of(call.reply.key);
+                }
                 let change = error::to_legacy(&crossing.asked.method, raw);
                 return self.end_changed(call, (id, line), change.as_slice(), outcome);
             }
@@ -82,7 +88,7 @@ impl Instance {
             (TaskAct::Cancel, _) if has_ended_otherwise(state) => {
                 // As legacy servers do where a task has ended (MCP 2025-11-25, "Task Cancellation").
                 let error = ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended");
-                self.end_with_error(call, id, &error)
+                self.end_awaited(call, &crossing, id, Err(&raw_error(&error)))
             }
             // A server may go on with it all the same. There legacy ones have to have cancelled it; the state is what is true.
             (TaskAct::Get | TaskAct::Cancel, _) => match state_to_legacy(state) {
@@ -98,52 +104,85 @@ impl Instance {
 
     /// Answers whoever waits for the result, or has him wait on.
     fn polled(&mut self, call: Unanswered, crossing: Crossing, id: &Bytes, state: &Bytes) -> Effect {
-        let Matter::Task(ask) = &call.matter else { return self.end_failed(call, Failure::AnswerMalformed) };
         match Status::read(state) {
             Some(Status::Working | Status::InputRequired(None)) => {
                 self.wait_on(call, crossing, state);
                 Effect::Nothing
             }
             Some(Status::InputRequired(Some(wanted))) => {
-                let (task, to) = (self.tasks.find(&ask.id).map(|(request, _)| request), call.reply.to().cloned());
-                let (session, speaker) = (call.reply.key.session, crossing.speaker());
-                self.wait_on(call, crossing, state);
-                if let (Some(task), Some(to), Some(speaker)) = (task, to, speaker) {
-                    self.ask_for_task((task, (session, to), speaker), &wanted);
-                }
+                self.ask_on_the_way(call, crossing, state, &wanted);
                 Effect::Nothing
             }
             Some(Status::Completed(Some(result))) => {
-                let raw_id = self.tasks.find(&ask.id).map(|(_, task)| task.raw_id.clone());
-                let changes = raw_id.map_or(Err(NotAnObject), |raw_id| result_to_legacy(&result, &raw_id));
-                let Ok(changes) = changes else { return self.end_failed(call, Failure::AnswerMalformed) };
+                let Some(changes) = self.result_changes(&call, &crossing, &result) else {
+                    return self.end_malformed(call, crossing);
+                };
                 let legacy = Bytes::from(applied(&result, &changes));
-                let answer = reply::result(call.reply.id(), &legacy);
-                self.end_call(call, id, answer, Ok(&legacy))
+                self.end_awaited(call, &crossing, id, Ok(&legacy))
             }
             Some(Status::Failed(Some(raw))) => {
                 let changes: Vec<_> = error::to_legacy(b"tools/call", &raw).into_iter().collect();
                 let legacy = Bytes::from(applied(&raw, &changes));
-                let answer = reply::raw_error(call.reply.id(), &legacy);
-                self.end_call(call, id, answer, Err(&legacy))
+                self.end_awaited(call, &crossing, id, Err(&legacy))
             }
             Some(Status::Cancelled) => {
-                self.end_with_error(call, id, &ErrorObject::new(INTERNAL_ERROR, "the task was cancelled"))
+                let error = ErrorObject::new(INTERNAL_ERROR, "the task was cancelled");
+                self.end_awaited(call, &crossing, id, Err(&raw_error(&error)))
             }
-            Some(Status::Completed(None) | Status::Failed(None)) | None => {
-                self.end_failed(call, Failure::AnswerMalformed)
-            }
+            Some(Status::Completed(None) | Status::Failed(None)) | None => self.end_malformed(call, crossing),
         }
     }
 
-    fn end_with_error(&mut self, call: Unanswered, id: &Bytes, error: &ErrorObject) -> Effect {
-        let raw = Bytes::from(serde_json::json!(error).to_string());
-        let answer = reply::raw_error(call.reply.id(), &raw);
-        self.end_call(call, id, answer, Err(&raw))
+    /// What makes of the result in a state the answer to a request for it, or to the call itself.
+    fn result_changes(&self, call: &Unanswered, crossing: &Crossing, result: &Bytes) -> Option<Vec<Change>> {
+        if crossing.follows_task() {
+            return match result::to_legacy(result) {
+                Ok(ToLegacy::Complete(changes)) => Some(changes),
+                _ => None,
+            };
+        }
+        let Matter::Task(ask) = &call.matter else { return None };
+        let (_, task) = self.tasks.find(&ask.id)?;
+        result_to_legacy(result, &task.raw_id).ok()
+    }
+
+    fn end_awaited(
+        &mut self,
+        call: Unanswered,
+        crossing: &Crossing,
+        id: &Bytes,
+        response: Result<&Bytes, &Bytes>,
+    ) -> Effect {
+        // Nobody will ask for one of which no agent knows.
+        let hidden = if crossing.follows_task() { self.tasks.made_by(call.reply.key) } else { None };
+        let answer = match response {
+            Ok(result) => reply::result(call.reply.id(), result),
+            Err(error) => reply::raw_error(call.reply.id(), error),
+        };
+        let effect = self.end_call(call, id, answer, response);
+        hidden.into_iter().for_each(|request| self.tasks.forget(request));
+        effect
+    }
+
+    fn end_malformed(&mut self, mut call: Unanswered, crossing: Crossing) -> Effect {
+        call.crossing = Some(Box::new(crossing));
+        self.end_failed(call, Failure::AnswerMalformed)
+    }
+
+    /// Has the agent asked what the server wants to know for the task, and wait on.
+    fn ask_on_the_way(&mut self, call: Unanswered, crossing: Crossing, state: &Bytes, wanted: &Bytes) {
+        let Matter::Task(ask) = &call.matter else { return };
+        let task = self.tasks.find(&ask.id).map(|(request, _)| request);
+        let (whom, speaker) = ((call.reply.key.session, call.reply.to().cloned()), crossing.speaker());
+        let is_known = !crossing.follows_task();
+        self.wait_on(call, crossing, state);
+        if let (Some(task), (session, Some(to)), Some(speaker)) = (task, whom, speaker) {
+            self.ask_for_task((task, (session, to), speaker), wanted, is_known);
+        }
     }
 
     /// The task is at work still, so that whoever waits for its result may wait on.
-    fn wait_on(&mut self, mut call: Unanswered, mut crossing: Crossing, state: &Bytes) {
+    pub(super) fn wait_on(&mut self, mut call: Unanswered, mut crossing: Crossing, state: &Bytes) {
         let Matter::Task(ask) = &call.matter else { return };
         let (task, at) = (ask.id.clone(), Instant::now() + interval(state));
         if let Way::About { step, .. } = &mut crossing.way {
@@ -173,14 +212,30 @@ impl Instance {
     }
 
     /// Asks how the task is.
-    fn look_again(&mut self, mut call: Unanswered, mut crossing: Crossing) {
-        let Way::About { speaker, step } = &mut crossing.way else { return };
+    pub(super) fn look_again(&mut self, mut call: Unanswered, mut crossing: Crossing) {
+        let (Matter::Task(ask), Way::About { speaker, step }) = (&call.matter, &mut crossing.way) else { return };
         *step = Step::State;
-        // It was well-formed the first time.
-        let Ok(changes) = crossing.asked.about_task(STATE, speaker) else { return };
+        let raw_id = Bytes::from(serde_json::json!(String::from_utf8_lossy(&ask.id)).to_string());
+        let params = about(&raw_id, speaker);
         call.crossing = Some(Box::new(crossing));
-        self.send_again(call, &changes);
+        let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        self.pending.register(|id| {
+            call.line = outbox.push(reply::request(id, STATE, &params));
+            link.announce(call.line, id);
+            Owner::Call(call)
+        });
     }
+}
+
+/// The params of a request about the task with this raw id, and for whom it is.
+pub(super) fn about(raw_id: &Bytes, speaker: &Speaker) -> Bytes {
+    let (id, meta) = (String::from_utf8_lossy(raw_id), speaker.meta_members(true));
+    format!(r#"{{"taskId":{id},"_meta":{{{meta}}}}}"#).into()
+}
+
+fn raw_error(error: &ErrorObject) -> Bytes {
+    serde_json::json!(error).to_string().into()
 }
 
 impl Unanswered {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::calls::Unanswered;
-use super::crossing::{Crossing, Way};
+use super::crossing::{Crossing, TaskUse, Way};
 use super::questions::For;
 use super::{Instance, Owner};
 use crate::era::input::{Input, Required};
@@ -174,11 +174,11 @@ impl Instance {
         }
         let Taken::Owner(Owner::Call(mut call)) = self.pending.take(parked.to_string().as_bytes()) else { return };
         let Some(crossing) = &mut call.crossing else { return };
-        let Way::Up { speaker, makes_task, round, .. } = &mut crossing.way else { return };
+        let Way::Up { speaker, task, round, .. } = &mut crossing.way else { return };
         let Some(Round { answers, state }) = round.take() else { return };
         let answers: Vec<_> = answers.into_iter().filter_map(|(key, answer)| Some((key, answer?))).collect();
         let asked = &crossing.asked;
-        let Ok(mut changes) = request::to_modern(&asked.params, speaker, *makes_task) else { return };
+        let Ok(mut changes) = request::to_modern(&asked.params, speaker, *task != TaskUse::None) else { return };
         changes.push(request::again(&asked.params, &answers, state.as_ref()));
         call.deadline.put_off(Instant::now());
         self.send_again(call, &changes);

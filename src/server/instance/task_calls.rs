@@ -94,7 +94,7 @@ impl Instance {
     }
 
     /// When a task is over in any case that is kept for so long.
-    fn ends_at(&mut self, ttl: Option<Duration>) -> Option<Instant> {
+    pub(super) fn ends_at(&mut self, ttl: Option<Duration>) -> Option<Instant> {
         let at = Instant::now().checked_add(ttl?)?;
         self.expire_by(at);
         Some(at)
@@ -221,7 +221,7 @@ impl Instance {
         }
     }
 
-    /// An agent has cancelled a call while that was answered: it knows of no task.
+    /// An agent knows of no task that its call has made, and waits for none.
     pub(super) fn drop_task_of(&mut self, key: CallKey) {
         if let Some(request) = self.tasks.made_by(key) {
             self.disown_task(request);
@@ -237,6 +237,7 @@ impl Instance {
 
     /// Cancels a task that is nobody's any more.
     fn disown_task(&mut self, request: u64) {
+        self.withdraw_task_inputs(request);
         let Some(raw_id) = self.tasks.disown(request).filter(|_| self.task_support.cancels) else { return };
         let id: Option<&RawValue> = serde_json::from_slice(&raw_id).ok();
         let mut params = json!({ "taskId": id });

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use super::polls::about;
 use super::questions::For;
 use super::task_inputs::TaskInput;
 use super::{Instance, Owner};
@@ -23,20 +24,22 @@ use crate::server::call::{Failure, ReplySender};
 const TOO_MUCH: &str = "wants to know more for the task, and what it was answered is too large";
 
 impl Instance {
-    /// Asks the agent what the server wants to know for a task, `requests` being raw `inputRequests`, unless it was asked before.
+    /// Asks the agent what the server wants to know for a task, `requests` being raw `inputRequests`, unless it was asked before. The
+    /// agent hears which task it is for if that is known to it.
     pub(super) fn ask_for_task(
         &mut self,
         (request, whom, speaker): (u64, (u64, ReplySender), Arc<Speaker>),
         requests: &Bytes,
+        is_known: bool,
     ) {
         let Some(task) = self.tasks.get_mut(request) else { return };
         task.speaker = Some(speaker);
-        let raw_id = task.raw_id.clone();
+        let raw_id = is_known.then(|| task.raw_id.clone());
         let to_ask = inputs(requests).map_err(|why| format!("wants to know more for the task, but {why}"));
         match to_ask.and_then(|inputs| task.inputs.begin_asking(request, inputs)) {
             Ok(to_ask) => {
                 for (place, input) in to_ask {
-                    if let Err(why) = self.ask_one(whom.clone(), place, &input, &raw_id) {
+                    if let Err(why) = self.ask_one(whom.clone(), place, input, raw_id.as_ref()) {
                         self.task_input_given(place, Err(why));
                     }
                 }
@@ -50,13 +53,14 @@ impl Instance {
         &mut self,
         whom: (u64, ReplySender),
         place: TaskInput,
-        Input { key, method, params }: &Input,
-        raw_id: &Bytes,
+        mut input: Input,
+        raw_id: Option<&Bytes>,
     ) -> Result<(), String> {
-        let params = params.clone().unwrap_or(Bytes::from_static(b"{}"));
-        let changes = question_to_legacy(&params, raw_id).map_err(|_| "wants to know what is malformed".to_owned())?;
-        let params = Some(Bytes::from(applied(&params, &changes)));
-        let input = Input { key: key.clone(), method: method.clone(), params };
+        if let Some(raw_id) = raw_id {
+            let params = input.params.unwrap_or(Bytes::from_static(b"{}"));
+            let changes = question_to_legacy(&params, raw_id).map_err(|_| "wants to know what is malformed")?;
+            input.params = Some(applied(&params, &changes).into());
+        }
         self.ask_for_input(whom, For::Task(place), &input)
     }
 
@@ -129,9 +133,8 @@ impl Instance {
 }
 
 /// The params that tell the server these answers for the task with this raw id.
-fn update(raw_id: &Bytes, answers: &[(Bytes, Bytes)], speaker: &Arc<Speaker>) -> Bytes {
-    let (id, meta) = (String::from_utf8_lossy(raw_id), speaker.meta_members(true));
-    let params = Bytes::from(format!(r#"{{"taskId":{id},"_meta":{{{meta}}}}}"#));
+fn update(raw_id: &Bytes, answers: &[(Bytes, Bytes)], speaker: &Speaker) -> Bytes {
+    let params = about(raw_id, speaker);
     let told = again(&params, answers, None);
     applied(&params, &[told]).into()
 }

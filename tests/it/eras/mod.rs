@@ -16,6 +16,7 @@ mod sendings;
 mod square;
 mod states;
 mod tasks_down;
+mod tasks_plain;
 mod tasks_up;
 mod urls;
 mod verdicts;

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Era, Place, Setup, arguments, code, result, until};
 
-const RELATED: &str = "io.modelcontextprotocol/related-task";
-const ELICIT: &str = "elicitation/create";
+pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
+pub(super) const ELICIT: &str = "elicitation/create";
 
-fn start() -> Daemon {
+pub(super) fn start() -> Daemon {
     Setup::with(Era::Modern.server("s").flags("--tasks")).start()
 }
 
-fn able(daemon: &Daemon) -> Agent {
+pub(super) fn able(daemon: &Daemon) -> Agent {
     Agent::able(daemon, &json!({"sampling": {}, "elicitation": {"form": {}}, "roots": {}}))
 }
 
@@ -38,7 +38,7 @@ fn made_up(agent: &mut Agent, tool: &str, ttl: &Value) -> Value {
     result(&answer)["task"].clone()
 }
 
-fn ask(agent: &mut Agent, act: &str, id: &Value) -> Value {
+pub(super) fn ask(agent: &mut Agent, act: &str, id: &Value) -> Value {
     agent.request(&format!("tasks/{act}"), &json!({ "taskId": id }))
 }
 
@@ -46,16 +46,16 @@ fn start_waiting(agent: &mut Agent, id: &str) -> Value {
     agent.ask("tasks/result", &json!({ "taskId": id }))
 }
 
-fn finish(agent: &mut Agent, id: &str, status: &str) {
+pub(super) fn finish(agent: &mut Agent, id: &str, status: &str) {
     arguments(&agent.call("s__finish_task", &json!({"id": id, "status": status, "quiet": true})));
 }
 
-fn listed(agent: &mut Agent) -> Vec<Value> {
+pub(super) fn listed(agent: &mut Agent) -> Vec<Value> {
     result(&agent.request("tasks/list", &json!({})))["tasks"].as_array().expect("a list").clone()
 }
 
 /// How often the server was sent this about the task.
-fn asked(daemon: &Daemon, method: &str, id: &str) -> usize {
+pub(super) fn asked(daemon: &Daemon, method: &str, id: &str) -> usize {
     let (method, id) = (format!("\"{method}\""), format!("\"taskId\":\"{id}\""));
     daemon.journal("s").iter().filter(|line| line.contains(&method) && line.contains(&id)).count()
 }
@@ -169,7 +169,7 @@ fn what_was_answered_at_once_is_kept_for_its_time() {
     let mut agent = Agent::ready(&daemon);
     let short = made_up(&mut agent, "s__echo", &json!(1));
     let long = made_up(&mut agent, "s__echo", &json!(60_000));
-    until("it is over", || (code(&ask(&mut agent, "get", &short["taskId"])) == -32602).then_some(()));
+    until("it is over", || (ask(&mut agent, "get", &short["taskId"])["error"]["code"] == -32602).then_some(()));
     assert_eq!(code(&ask(&mut agent, "result", &short["taskId"])), -32602);
     assert_eq!(listed(&mut agent), [long]);
 }

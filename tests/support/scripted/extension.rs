@@ -15,7 +15,25 @@ pub(crate) const CAPABILITY: &str = r#""extensions":{"io.modelcontextprotocol/ta
 
 /// Whether a call is to become one: its argument `as_task` says so, and its client understands it.
 pub(crate) fn is_wanted(call: &Call) -> bool {
-    call.arguments["as_task"] == true && call.meta[CAPABILITIES]["extensions"][EXTENSION].is_object()
+    (call.arguments["as_task"] == true || is_one_always(call)) && is_understood(&call.meta)
+}
+
+/// Whether a call is refused since its client does not understand them: its argument `as_task` is `always`.
+pub(crate) fn is_refused(call: &Call) -> bool {
+    is_one_always(call) && !is_understood(&call.meta)
+}
+
+fn is_one_always(call: &Call) -> bool {
+    call.arguments["as_task"] == "always"
+}
+
+fn is_understood(meta: &Value) -> bool {
+    meta[CAPABILITIES]["extensions"][EXTENSION].is_object()
+}
+
+pub(crate) fn refusal(id: &str) -> String {
+    let data = json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}});
+    error(id, -32021, "Missing required client capability", &format!(r#","data":{data}"#))
 }
 
 /// Makes a task of a call, with the id that its argument `id` says: it waits for an answer if it is to `ask`, for those that it names
@@ -33,8 +51,8 @@ pub(crate) fn create(server: &mut Server, call: &Call) {
 
 /// Answers one of `tasks/*`.
 pub(crate) fn request(server: &mut Server, asked: &Asked, params: &Value) {
-    if !params["_meta"][CAPABILITIES]["extensions"][EXTENSION].is_object() {
-        return server.output.line(&error(asked.id, -32021, "Missing required client capability", ""));
+    if !is_understood(&params["_meta"]) {
+        return server.output.line(&refusal(asked.id));
     }
     let id = params["taskId"].to_string();
     let Some(task) = server.tasks.all.get_mut(&id) else {

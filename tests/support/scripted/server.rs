@@ -177,6 +177,9 @@ impl Server {
                 Some(call) if self.flags.tasks && !legacy && extension::is_wanted(&call) => {
                     extension::create(self, &call);
                 }
+                Some(call) if self.flags.tasks && !legacy && extension::is_refused(&call) => {
+                    self.output.line(&extension::refusal(id));
+                }
                 Some(call) => match &params["task"] {
                     Value::Null if self.flags.task_only.contains(&call.name) => {
                         self.output.line(&error(id, -32601, "it runs as a task only", ""));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::call::ReplySender;
+use super::followers::{Followers, Following};
 use super::role::Abilities;
 use super::subscriptions::{Subscription, Subscriptions};
 use crate::level::Level;
@@ -35,6 +36,7 @@ impl Agent {
 pub(super) struct Agents {
     there: BTreeMap<u64, Agent>,
     pub(super) subscriptions: Subscriptions,
+    pub(super) followers: Followers,
 }
 
 impl Agents {
@@ -76,6 +78,23 @@ impl Agents {
         }
         self.subscriptions.insert(uri.clone(), raw.clone(), [session]);
         Some(subscription)
+    }
+
+    /// One is to hear of a task from now on, or no more. What the server has to be asked for, if anything.
+    pub(super) fn follow(&mut self, agent: Agent, following: Following) -> Option<Following> {
+        let (session, Following { id, begins }) = (agent.session, &following);
+        let is_new = if *begins {
+            self.attach(agent);
+            self.followers.join(id, session)
+        } else {
+            self.followers.leave(id, session)
+        };
+        is_new.then_some(following)
+    }
+
+    /// Whether nobody wants to hear of anything that only an instance can tell.
+    pub(super) fn want_nothing(&self) -> bool {
+        self.subscriptions.is_empty() && self.followers.is_empty()
     }
 
     /// The level that a server has to log from so that each has what it wants, if any has said so.

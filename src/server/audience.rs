@@ -3,9 +3,10 @@
 use bytes::Bytes;
 
 use super::call::{Call, Matter, ReplySender, ToAgent};
-use super::instance::{Accepted, Instance, level_of};
+use super::followers::{Following, Interest};
+use super::instance::{Accepted, Instance, Topic, level_of};
 use super::task::ServerTask;
-use super::unasked::{Unasked, Updated};
+use super::unasked::{FollowedTask, Unasked, Updated};
 use super::{Agent, Subscription};
 use crate::config::{Settings, Sharing};
 use crate::jsonrpc::members::{members, text};
@@ -41,19 +42,25 @@ impl ServerTask {
     }
 
     /// Takes up what the instance before had been asked for.
-    pub(super) fn renew(&self, instance: &mut Instance) {
+    pub(super) fn renew(&mut self, instance: &mut Instance) {
+        self.agents.followers.clear();
         instance.want_level(self.agents.level());
         for (uri, raw) in self.agents.subscriptions.iter() {
             instance.renew(uri, raw);
         }
     }
 
-    /// An agent is to hear of a resource from now on, or no more.
-    pub(super) fn hear(&mut self, agent: Agent, subscription: Subscription, instance: &mut Instance) {
-        match self.agents.hear(agent, subscription) {
-            Some(Subscription { uri, raw, begins: true }) => instance.renew(&uri, &raw),
-            Some(Subscription { raw, begins: false, .. }) => instance.unsubscribe(&raw),
-            None => {}
+    /// An agent is to hear of something from now on, or no more.
+    pub(super) fn hear(&mut self, agent: Agent, interest: Interest, instance: &mut Instance) {
+        match interest {
+            Interest::Resource(subscription) => match self.agents.hear(agent, subscription) {
+                Some(Subscription { uri, raw, begins: true }) => instance.renew(&uri, &raw),
+                Some(Subscription { raw, begins: false, .. }) => instance.unsubscribe(&raw),
+                None => {}
+            },
+            Interest::Task(following) => {
+                self.agents.follow(agent, following).into_iter().for_each(|following| instance.follow(following));
+            }
         }
     }
 
@@ -68,6 +75,9 @@ impl ServerTask {
         for raw in self.agents.detach(session) {
             instance.unsubscribe(&raw);
         }
+        for id in self.agents.followers.leave_all(session) {
+            instance.follow(Following { id, begins: false });
+        }
         instance.drop_tasks(session);
         instance.want_level(self.agents.level());
     }
@@ -76,6 +86,14 @@ impl ServerTask {
         self.agents.subscriptions.insert(uri, raw, agents.iter().map(|(session, _)| *session));
         for (session, to) in agents {
             self.agents.know(session, &to);
+        }
+    }
+
+    /// The server does not tell of this, or no more.
+    pub(super) fn refused(&mut self, topic: &Topic) {
+        match topic {
+            Topic::Resource(uri) => self.lapsed(uri),
+            Topic::Task(id) => self.agents.followers.forget(id),
         }
     }
 
@@ -100,6 +118,18 @@ impl ServerTask {
             && let Some(to) = to.as_ref().or_else(|| self.agents.find(session))
         {
             to.send_unasked(ToAgent::Unasked(make()));
+        }
+    }
+
+    /// Tells those who follow a task how far it is.
+    pub(super) fn task_told(&mut self, line: Bytes, id: Bytes, ended: bool) {
+        let to: Vec<_> = self.agents.followers.of(&id).filter_map(|session| self.agents.find(session)).collect();
+        let told = FollowedTask { server: self.config.name.clone(), id, line };
+        for to in to {
+            to.send_unasked(ToAgent::Unasked(Unasked::Followed(Box::new(told.clone()))));
+        }
+        if ended {
+            self.agents.followers.forget(&told.id);
         }
     }
 

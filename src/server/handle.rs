@@ -18,7 +18,7 @@ use super::lifecycle::State;
 use super::publish::Published;
 use super::stats::{Stats, Totals};
 use super::stderr::Log;
-use super::{Agent, Command, Subscription};
+use super::{Agent, Command, Interest, Subscription};
 
 /// The way to one server; cheap to clone.
 #[derive(Debug, Clone)]
@@ -198,14 +198,14 @@ impl ServerHandle {
     }
 
     /// Has an agent go on with a subscription that it had before another task stood in this one's place.
-    pub(crate) fn hear_soon(&self, agent: Agent, subscription: Box<Subscription>) {
-        self.send_soon(Command::Hear { agent, subscription });
+    pub(crate) fn hear_soon(&self, agent: Agent, subscription: Subscription) {
+        self.send_soon(Command::Hear { agent, interest: Box::new(Interest::Resource(subscription)) });
     }
 
-    /// Has an agent hear of a resource from now on, or no more, waiting for the turn of the server's task if there has to be.
-    pub(crate) async fn hear(&self, agent: Agent, subscription: Box<Subscription>) {
+    /// Has an agent hear of something from now on, or no more, waiting for the turn of the server's task if there has to be.
+    pub(crate) async fn hear(&self, agent: Agent, interest: Box<Interest>) {
         // A task that is gone tells nobody anything.
-        let _ = self.0.commands.send(Command::Hear { agent, subscription }).await;
+        let _ = self.0.commands.send(Command::Hear { agent, interest }).await;
     }
 
     /// Says that it has gone.

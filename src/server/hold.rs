@@ -15,7 +15,7 @@ use super::instance::Instance;
 use super::lifecycle::State;
 use super::task::ServerTask;
 use super::tasks::{stated_task, unknown_task};
-use super::{Command, MAX_IN_FLIGHT, Stop, share};
+use super::{Command, Interest, MAX_IN_FLIGHT, Stop, share};
 use crate::catalog::Lists;
 use crate::era::Era;
 
@@ -59,7 +59,11 @@ impl ServerTask {
             Command::Cancel { key, .. } => self.drop_held(key),
             Command::Attach { agent, .. } => self.agents.attach(agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
-            Command::Hear { agent, subscription } => drop(self.agents.hear(agent, *subscription)),
+            Command::Hear { agent, interest } => match *interest {
+                Interest::Resource(subscription) => drop(self.agents.hear(agent, subscription)),
+                // A task goes with its instance.
+                Interest::Task(_) => {}
+            },
             // None cannot be asked, has no tasks, and the next one has told nobody of any roots.
             Command::Check(_) | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
             Command::Call(call) if matches!(call.matter, Matter::Task(_)) => call.refuse_unknown_task(),

@@ -3,6 +3,7 @@
 //! Synchronous but for its streams: each event is taken in and turned into lines queued for the server, answers to
 //! sessions, and an [`Effect`] for the task around it, which decides when to read, write and expire.
 
+mod always_tasks;
 mod asked;
 mod asking;
 mod asks;
@@ -12,7 +13,7 @@ mod declared;
 mod effect;
 mod elicitations;
 mod expiry;
-mod followed;
+mod following;
 mod heads;
 pub(super) mod held;
 mod kept;
@@ -45,11 +46,12 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use self::always_tasks::AlwaysTasks;
 pub(super) use self::asks::Accepted;
 use self::asks::Ask;
 pub(super) use self::effect::Effect;
-use self::followed::Followed;
 use self::listening::Listening;
+pub(super) use self::listening::Topic;
 use self::lists::Following;
 use self::logs::Asking;
 pub(super) use self::logs::level_of;
@@ -105,7 +107,7 @@ pub(super) struct Instance {
     pub(super) task_support: TaskSupport,
     task_tools: TaskTools,
     /// Tools of a modern server that make tasks, though an agent has asked for none.
-    followed: Followed,
+    always_tasks: AlwaysTasks,
     /// The call on whose own stream is what is taken in just now, and its session.
     within: Option<(u64, u64)>,
     /// What its states begin with, so that they are known for its own.
@@ -145,7 +147,7 @@ impl Instance {
             stated: StatedTasks::default(),
             task_support: TaskSupport::default(),
             task_tools: TaskTools::default(),
-            followed: Followed::default(),
+            always_tasks: AlwaysTasks::default(),
             within: None,
             mark: 0,
             late_until: None,
@@ -302,6 +304,7 @@ impl Instance {
             b"notifications/message" => return self.log_message(line, params),
             b"notifications/tasks/status" => self.task_status(&line, params.as_ref()),
             b"notifications/subscriptions/acknowledged" => return self.acknowledged(params.as_ref()),
+            b"notifications/tasks" => return self.task_told(&line, params.as_ref()),
             b"notifications/resources/updated" => return self.updated(line, params),
             b"notifications/cancelled" if self.era() == Era::Modern => self.withdrawn_by_server(params.as_ref()),
             b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),

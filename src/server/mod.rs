@@ -20,6 +20,7 @@ mod checkup;
 mod control;
 mod deadline;
 mod ending;
+mod followers;
 mod group;
 pub mod guard;
 mod handle;
@@ -65,6 +66,7 @@ use self::call::{Call, CallKey};
 use self::cancellation::Cancellation;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub(crate) use self::control::{raise, stop_all};
+pub use self::followers::{Following, Interest};
 pub use self::handle::{Attachment, ServerHandle};
 pub(crate) use self::hold::login_needed;
 pub use self::process::cgroup::{Cgroups, Enforcement};
@@ -186,12 +188,12 @@ pub enum Command {
         /// Number of its connection.
         session: u64,
     },
-    /// An agent is to hear of a resource from now on, or no more, and waits for no answer to that.
+    /// An agent is to hear of something from now on, or no more, and waits for no answer to that.
     Hear {
         /// Which one.
         agent: Agent,
         /// Of what.
-        subscription: Box<Subscription>,
+        interest: Box<Interest>,
     },
     /// The roots of an agent have changed.
     RootsChanged {

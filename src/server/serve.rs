@@ -234,7 +234,7 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.join(agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Hear { agent, subscription } => self.hear(agent, *subscription, instance),
+            Command::Hear { agent, interest } => self.hear(agent, *interest, instance),
             Command::Call(_) if stopping && self.orders.stop.now() != Stop::Finish => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
@@ -261,9 +261,10 @@ impl ServerTask {
             Effect::Subscribed(accepted) => self.subscribed(*accepted),
             Effect::Acknowledged { accepted, refused } => {
                 accepted.into_iter().for_each(|one| self.subscribed(one));
-                refused.iter().for_each(|uri| self.lapsed(uri));
+                refused.iter().for_each(|topic| self.refused(topic));
             }
             Effect::Lapsed(uri) => self.lapsed(&uri),
+            Effect::TaskTold { line, id, ended } => self.task_told(line, id, ended),
             Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
             Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),
             Effect::NotListed { reason, settled } => {

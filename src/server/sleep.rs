@@ -48,7 +48,7 @@ impl ServerTask {
 
     /// Who has subscribed to something is told of changes, which only an instance can tell.
     fn may_sleep(&self) -> bool {
-        self.is_lazy() && self.agents.subscriptions.is_empty()
+        self.is_lazy() && self.agents.want_nothing()
     }
 
     /// `false` if something else is wanted before there is a call.

@@ -23,6 +23,19 @@ pub enum Unasked {
     Completed(Bytes),
     /// A task of the agent's has another status.
     Task(Box<TaskStatus>),
+    /// A task that the agent listens to has come further.
+    Followed(Box<FollowedTask>),
+}
+
+/// How far a task of the modern era is.
+#[derive(Debug, Clone)]
+pub struct FollowedTask {
+    /// The configured server.
+    pub server: Arc<str>,
+    /// The server's own id of it, as text.
+    pub id: Bytes,
+    /// The whole line but its newline, for no subscription yet.
+    pub line: Bytes,
 }
 
 /// That a task has another status.

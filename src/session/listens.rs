@@ -5,29 +5,35 @@
 use bytes::Bytes;
 
 use super::routing::{Deferred, TOO_MANY, TOO_MANY_SUBSCRIPTIONS, overloaded};
+use super::subscriptions::{BYTES, MOST};
+use super::task_listens::Followed;
 use super::{Delayed, Session};
 use crate::era::meta;
 use crate::era::notification::for_subscription;
+use crate::era::stated::Stated;
 use crate::era::subscription::{Filter, end};
+use crate::era::task::not_declared;
 use crate::jsonrpc::reply::{self, INVALID_PARAMS};
 use crate::jsonrpc::splice::splice;
 use crate::jsonrpc::{Message, parse};
 use crate::kind::{Kind, PerKind};
 use crate::manager::View;
 use crate::server::call::CallKey;
-use crate::server::{ServerHandle, Subscription, is_part};
+use crate::server::{Interest, ServerHandle, Subscription, is_part};
 
 /// Those of one agent that are open, mostly one: it has at most as many as unanswered requests.
 #[derive(Default)]
 pub(super) struct Listens(Vec<Listen>);
 
-struct Listen {
+pub(super) struct Listen {
     /// Of the request, raw: what it is told says so.
-    id: Bytes,
+    pub(super) id: Bytes,
     /// What is kept for an agent that does not read says whose it is.
-    key: CallKey,
+    pub(super) key: CallKey,
     /// What was acknowledged.
     filter: Filter,
+    /// The tasks of that.
+    pub(super) tasks: Vec<Followed>,
     /// Version of each list that it asked for, as it was told last.
     told: PerKind<Option<u64>>,
 }
@@ -41,6 +47,21 @@ impl Listens {
         self.0.len()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Listen> {
+        self.0.iter()
+    }
+
+    /// The tasks of all.
+    pub(super) fn followed(&self) -> impl Iterator<Item = &Followed> {
+        self.0.iter().flat_map(|listen| &listen.tasks)
+    }
+
+    /// Whether the agent may listen to these tasks, too: ids as text, and raw.
+    fn have_room_for(&self, tasks: &[(Bytes, Bytes)]) -> bool {
+        let sizes = || self.followed().map(|one| &one.raw).chain(tasks.iter().map(|(_, raw)| raw)).map(Bytes::len);
+        tasks.is_empty() || (sizes().count() <= MOST && sizes().sum::<usize>() <= BYTES)
+    }
+
     pub(super) fn contain(&self, id: &Bytes) -> bool {
         self.0.iter().any(|listen| listen.id == id)
     }
@@ -52,8 +73,9 @@ impl Listens {
 
 impl Session {
     /// Takes a request to listen, which waits for first lists: what is not known yet could not be listened to.
-    pub(super) fn listen(&mut self, id: &Bytes, params: Option<&Bytes>) {
+    pub(super) fn listen(&mut self, id: &Bytes, params: Option<&Bytes>, stated: Stated) {
         match params.map(Filter::read) {
+            Some(Ok(filter)) if !filter.tasks.is_empty() && !stated.takes_tasks => self.fail(Some(id), not_declared()),
             // The id outlives the line.
             Some(Ok(filter)) => self.route(Deferred::Listen { id: Bytes::copy_from_slice(id), filter }),
             Some(Err(why)) => self.refuse(Some(id), INVALID_PARAMS, why),
@@ -64,10 +86,12 @@ impl Session {
     /// Acknowledges as much of it as the profile shows, and has servers tell it.
     pub(super) fn begin_listening(&mut self, id: Bytes, mut filter: Filter, view: &View) {
         let servers = keep_readable(&mut filter, view);
+        let tasks = self.keep_known(&mut filter, view);
         let lacks_room = if self.is_full() {
             Some(TOO_MANY)
         } else {
-            (!self.subscriptions.have_room_for(&filter.uris)).then_some(TOO_MANY_SUBSCRIPTIONS)
+            let has_room = self.subscriptions.have_room_for(&filter.uris) && self.listens.have_room_for(&filter.tasks);
+            (!has_room).then_some(TOO_MANY_SUBSCRIPTIONS)
         };
         if let Some(what) = lacks_room {
             return self.respond(Some(&id), [reply::error(Some(&id), &overloaded(what))]);
@@ -75,10 +99,11 @@ impl Session {
         self.serial += 1;
         let key = CallKey { session: self.setup.number, serial: self.serial };
         self.outbox.push(filter.acknowledgement(&id));
-        let mut wanted = Vec::new();
+        let mut wanted = self.interests(&tasks, true);
         for ((uri, raw), server) in filter.uris.iter().zip(servers) {
             if self.subscriptions.listen(uri, &server) {
-                wanted.push((server, Subscription { uri: uri.clone(), raw: raw.clone(), begins: true }));
+                let subscription = Subscription { uri: uri.clone(), raw: raw.clone(), begins: true };
+                wanted.push((server, Interest::Resource(subscription)));
             }
         }
         for (server, _) in &wanted {
@@ -86,14 +111,16 @@ impl Session {
         }
         self.hear(wanted);
         let told = PerKind::from_fn(|kind| wants(&filter, kind).then(|| view.catalog.version(kind)));
-        self.listens.0.push(Listen { id, key, filter, told });
+        self.listens.0.push(Listen { id, key, filter, tasks, told });
     }
 
     /// The agent wants to hear no more for the request with this id, if it listens.
     pub(super) fn end_listening(&mut self, id: &Bytes) {
         let Some(index) = self.listens.0.iter().position(|listen| listen.id == id) else { return };
-        let Listen { filter, .. } = self.listens.0.swap_remove(index);
-        let left = filter.uris.iter().filter_map(|uri| self.subscriptions.unlisten(uri)).collect();
+        let Listen { filter, tasks, .. } = self.listens.0.swap_remove(index);
+        let mut left = self.interests(&tasks, false);
+        let resources = filter.uris.iter().filter_map(|uri| self.subscriptions.unlisten(uri));
+        left.extend(resources.map(|(server, subscription)| (server, Interest::Resource(subscription))));
         self.hear(left);
     }
 
@@ -104,7 +131,7 @@ impl Session {
         }
     }
 
-    fn hear(&mut self, wanted: Vec<(ServerHandle, Subscription)>) {
+    fn hear(&mut self, wanted: Vec<(ServerHandle, Interest)>) {
         if !wanted.is_empty() {
             self.delayed = Some(Delayed::Hear(wanted));
         }
@@ -156,8 +183,7 @@ fn keep_readable(filter: &mut Filter, view: &View) -> Vec<ServerHandle> {
     };
     let all = std::mem::take(&mut filter.uris).into_iter();
     let (uris, servers) = all.filter_map(|uri| Some((server(&uri.0)?, uri))).map(|(server, uri)| (uri, server)).unzip();
-    // Tasks are not among what is told here.
-    (filter.uris, filter.tasks) = (uris, Vec::new());
+    filter.uris = uris;
     servers
 }
 

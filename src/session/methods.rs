@@ -97,7 +97,7 @@ impl Session {
             Some(Err(_)) | None => Meta::of(params).map(|meta| meta.stated),
         };
         match stated {
-            Ok(Some(_)) => self.stateless_request(id, method, params, read),
+            Ok(Some(stated)) => self.stateless_request(id, method, params, (stated, read)),
             Ok(None) | Err(Unreadable::Malformed(_)) => self.legacy_request(id, method, params, read),
             Err(error @ Unreadable::Version(_)) => self.fail(Some(&id), error.to_object()),
         }

@@ -30,6 +30,7 @@ mod seal;
 mod stated_tasks;
 mod stateless;
 mod subscriptions;
+mod task_listens;
 mod task_pages;
 mod task_requests;
 mod tasks;
@@ -68,7 +69,7 @@ use crate::manager::{OwnViews, View};
 use crate::server::call::{Call, CallKey, ReplySender, ToAgent};
 use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
-use crate::server::{Agent, Counter, ServerHandle, StopOrder, Subscription};
+use crate::server::{Agent, Counter, Interest, ServerHandle, StopOrder};
 use crate::transport::{MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
@@ -176,8 +177,8 @@ struct Session {
 enum Delayed {
     Call(ServerHandle, Box<Call>),
     Cancel(ServerHandle, CallKey, Cancellation),
-    /// Servers are to tell the agent of resources from now on, or no more.
-    Hear(Vec<(ServerHandle, Subscription)>),
+    /// Servers are to tell the agent of something from now on, or no more.
+    Hear(Vec<(ServerHandle, Interest)>),
     /// The whole notification.
     RootsChanged(Bytes),
     /// Servers that know of the agent are to hear of it.

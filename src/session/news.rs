@@ -41,6 +41,7 @@ impl Session {
             Unasked::Completed(line) if self.has("notifications/elicitation/complete") => self.tell_or_keep(None, line),
             Unasked::Completed(_) => {}
             Unasked::Task(status) => self.tell_status(*status),
+            Unasked::Followed(told) => self.tell_followers(&told),
         }
     }
 

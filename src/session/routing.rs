@@ -210,8 +210,8 @@ impl Session {
             Some(Delayed::Call(server, call)) => server.call(call).await,
             Some(Delayed::Cancel(server, key, words)) => server.cancel(key, Some(words)).await,
             Some(Delayed::Hear(wanted)) => {
-                for (server, subscription) in wanted {
-                    server.hear(self.agent(), Box::new(subscription)).await;
+                for (server, interest) in wanted {
+                    server.hear(self.agent(), Box::new(interest)).await;
                 }
             }
             Some(Delayed::RootsChanged(line)) => self.attachments.roots_changed(&line).await,

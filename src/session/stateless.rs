@@ -21,12 +21,18 @@ use crate::server::call::Origin;
 use crate::server::role::Abilities;
 
 impl Session {
-    pub(super) fn stateless_request(&mut self, id: Bytes, method: &Bytes, params: Option<&Bytes>, read: Read) {
+    pub(super) fn stateless_request(
+        &mut self,
+        id: Bytes,
+        method: &Bytes,
+        params: Option<&Bytes>,
+        (stated, read): (Stated, Read),
+    ) {
         self.meet(params, method[..] == *b"server/discover");
         match (&method[..], read) {
             _ if !era::has(era::MODERN, method) => self.unknown_method(&id, method),
             (b"server/discover", _) => self.discover(&id),
-            (b"subscriptions/listen", _) => self.listen(&id, params),
+            (b"subscriptions/listen", _) => self.listen(&id, params, stated),
             (_, Some(Ok(asked))) => self.ask(asked),
             (_, Some(Err(error))) => self.fail(Some(&id), error.to_object()),
             (_, None) => match Kind::listed_by(method) {

@@ -13,10 +13,10 @@ use crate::manager::{Member, View};
 use crate::server::call::CallKey;
 use crate::server::{ServerHandle, Subscription, is_part};
 
-/// Resources one agent may have subscribed to or listen to, at all servers; one more is refused with −31003.
-const MOST: usize = 1000;
-/// Bytes of their URIs.
-const BYTES: usize = 256 << 10;
+/// Resources one agent may have subscribed to or listen to, at all servers; one more is refused with −31003. As many tasks.
+pub(super) const MOST: usize = 1000;
+/// Bytes of their URIs, or of the ids.
+pub(super) const BYTES: usize = 256 << 10;
 
 /// Those of one agent.
 #[derive(Default)]

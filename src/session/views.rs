@@ -26,7 +26,7 @@ impl Session {
         let view = self.setup.view.borrow().clone();
         for (server, subscription) in self.subscriptions.moved(&view) {
             self.attachments.ensure(&server, agent.clone());
-            server.hear_soon(agent.clone(), Box::new(subscription));
+            server.hear_soon(agent.clone(), subscription);
         }
     }
 

@@ -27,6 +27,7 @@ mod extends_its_unit;
 mod finds_what_is_wrong;
 mod follows_its_model;
 mod follows_own_lists;
+mod follows_stated_tasks;
 mod gives_calls_up;
 mod goes_by_proxies;
 mod harness;

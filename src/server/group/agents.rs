@@ -2,7 +2,7 @@
 
 use super::Group;
 use crate::config::Sharing;
-use crate::server::{Agent, Subscription};
+use crate::server::{Agent, Interest};
 
 impl Group {
     /// Says to the instances for an agent that it is there, or wants something else than before.
@@ -22,8 +22,8 @@ impl Group {
         }
     }
 
-    /// Has one hear of a resource, or no more, from the instance that would be asked for it.
-    pub(super) async fn hear(&self, agent: Agent, subscription: Box<Subscription>) {
+    /// Has one hear of something, or no more, from the instance that would be asked for it.
+    pub(super) async fn hear(&self, agent: Agent, interest: Box<Interest>) {
         let index = match self.config().settings.sharing {
             Sharing::Shared | Sharing::Pool => self.first(),
             Sharing::Session | Sharing::Workspace => {
@@ -31,7 +31,7 @@ impl Group {
             }
         };
         if let Some(slot) = index.and_then(|index| self.slots.get(index)) {
-            slot.running.handle.hear(agent, subscription).await;
+            slot.running.handle.hear(agent, interest).await;
         }
     }
 

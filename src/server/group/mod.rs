@@ -187,7 +187,7 @@ impl Group {
                 self.take_leave(session);
                 self.detach(session);
             }
-            Command::Hear { agent, subscription } => self.hear(agent, subscription).await,
+            Command::Hear { agent, interest } => self.hear(agent, interest).await,
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
                     slot.running.handle.cancel(key, words.clone()).await;

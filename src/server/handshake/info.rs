@@ -43,6 +43,8 @@ pub(in crate::server) struct Tells {
     pub(in crate::server) changes: PerKind<bool>,
     /// That a resource has.
     pub(in crate::server) updates: bool,
+    /// How far a task is.
+    pub(in crate::server) tasks: bool,
 }
 
 impl ServerInfo {
@@ -89,6 +91,7 @@ impl ServerInfo {
         let tells = Tells {
             changes: PerKind::from_fn(|kind| tells("listChanged", of_kind(kind))),
             updates: tells("subscribe", &resources),
+            tasks: is_modern && TaskSupport::of_extensions(extensions.as_ref()).declared,
         };
         // Without them it serves as well.
         let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));

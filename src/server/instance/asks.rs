@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance, Owner, Topic};
 use crate::calls::Outcome;
 use crate::era::Era;
 use crate::jsonrpc::members::text;
@@ -154,7 +154,9 @@ impl Instance {
         if self.era() == Era::Legacy {
             self.call(call);
         } else {
-            call.subscription().into_iter().for_each(|wanted| self.listening.forget(&wanted.uri));
+            call.subscription()
+                .into_iter()
+                .for_each(|wanted| self.listening.forget(&Topic::Resource(wanted.uri.clone())));
             call.grant();
         }
     }
@@ -162,7 +164,7 @@ impl Instance {
     /// Has the server forget a resource that nobody wants to hear of any more.
     pub(in crate::server) fn unsubscribe(&mut self, raw: &Bytes) {
         if self.era() == Era::Modern {
-            return text(raw).into_iter().for_each(|uri| self.listening.forget(&uri));
+            return text(raw).into_iter().for_each(|uri| self.listening.forget(&Topic::Resource(uri)));
         }
         let deadline = self.aside_deadline();
         self.ask_about("resources/unsubscribe", raw, Owner::Aside { deadline });
@@ -171,7 +173,7 @@ impl Instance {
     /// Asks for a resource without a call that waits for it, such as one that the instance before was asked for.
     pub(in crate::server) fn renew(&mut self, uri: &Bytes, raw: &Bytes) {
         if self.era() == Era::Modern {
-            return self.listening.want(uri, raw);
+            return self.listening.want(Topic::Resource(uri.clone()), raw);
         }
         let deadline = self.aside_deadline();
         self.ask_about("resources/subscribe", raw, Owner::Renewal { uri: uri.clone(), deadline });

@@ -56,7 +56,8 @@ impl Instance {
         let (changes, crossing) = if call.origin.era() == self.era() {
             (Vec::new(), None)
         } else {
-            let Ok((crossing, mut changes)) = Crossing::of(&call, self.task_support.declared.then_some(&self.followed))
+            let Ok((crossing, mut changes)) =
+                Crossing::of(&call, self.task_support.declared.then_some(&self.always_tasks))
             else {
                 call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
                 return false;

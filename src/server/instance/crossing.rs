@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
+use super::always_tasks::AlwaysTasks;
 use super::calls::Unanswered;
-use super::followed::Followed;
 use super::held::Held;
 use super::polls::Step;
 use super::rounds::Round;
@@ -75,7 +75,7 @@ pub(super) enum TaskUse {
 impl Crossing {
     /// Of a call that comes from another era than that of the server, which may make tasks, some of these tools always, with what has to be
     /// changed of its line.
-    pub(super) fn of(call: &Call, followed: Option<&Followed>) -> Result<(Self, Vec<Change>), NotAnObject> {
+    pub(super) fn of(call: &Call, always: Option<&AlwaysTasks>) -> Result<(Self, Vec<Change>), NotAnObject> {
         let [method, params] = members(&call.line, ["method", "params"])?;
         let method = method.as_ref().and_then(text).ok_or(NotAnObject)?;
         let params = params.ok_or(NotAnObject)?;
@@ -88,8 +88,8 @@ impl Crossing {
                 (Way::About { speaker: Arc::clone(speaker), step }, changes)
             }
             (Origin::Legacy(speaker), matter) => {
-                let is_one_always = |tools: &Followed| asked.tool().is_some_and(|name| tools.include(&name));
-                let task = match (followed, matter) {
+                let is_one_always = |tools: &AlwaysTasks| asked.tool().is_some_and(|name| tools.include(&name));
+                let task = match (always, matter) {
                     (Some(_), Matter::NewTask) => TaskUse::Told,
                     (Some(tools), Matter::Nothing) if is_one_always(tools) => TaskUse::Followed,
                     _ => TaskUse::None,
@@ -199,7 +199,7 @@ impl Instance {
                     let made = Bytes::from(applied(result, &changes));
                     match task {
                         TaskUse::Told => self.end_changed(call, (id, line), &changes, Ok(&made)),
-                        TaskUse::Followed => self.follow(call, crossing, id, (result, &made)),
+                        TaskUse::Followed => self.await_end(call, crossing, id, (result, &made)),
                         TaskUse::None => self.end_failed(call, Failure::NotOfItsEra { what: "task".to_owned() }),
                     }
                 }

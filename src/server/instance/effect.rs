@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::Accepted;
+use super::listening::Topic;
 use super::pings::Askers;
 use crate::catalog::List;
 use crate::kind::Kind;
@@ -27,10 +28,16 @@ pub(in crate::server) enum Effect {
     Checked(Askers),
     /// It has accepted a subscription.
     Subscribed(Box<Accepted>),
-    /// It has accepted some subscriptions, and not others, or not any more: these URIs, as text.
+    /// It has accepted some subscriptions, and not others, or not any more.
     Acknowledged {
         accepted: Vec<Accepted>,
-        refused: Vec<Bytes>,
+        refused: Vec<Topic>,
+    },
+    /// It says how far a task with this id is, as text.
+    TaskTold {
+        line: Bytes,
+        id: Bytes,
+        ended: bool,
     },
     /// It does not go on with one that the instance before it had.
     Lapsed(Bytes),

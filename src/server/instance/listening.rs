@@ -25,14 +25,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// After one that has lasted so long the first pause is the shortest again.
 const LASTING: Duration = Duration::from_secs(60);
 
+/// What a server tells to who has asked for it, beside changed lists; as text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::server) enum Topic {
+    /// That the resource with this URI has changed.
+    Resource(Bytes),
+    /// How far the task with this id is.
+    Task(Bytes),
+}
+
 /// At one instance.
 #[derive(Default)]
 pub(in crate::server) struct Listening {
     tells: Tells,
-    /// What agents want to hear of, as text and raw.
-    uris: BTreeMap<Bytes, Bytes>,
+    /// What agents want to hear of, with its URI or id, raw.
+    topics: BTreeMap<Topic, Bytes>,
     /// Those of them that the server has acknowledged last: it does not refuse another set for them.
-    known: BTreeSet<Bytes>,
+    known: BTreeSet<Topic>,
     /// How many others it is asked for at a time, since it has refused more.
     at_once: Option<usize>,
     waiting: Vec<Waiting>,
@@ -104,13 +113,18 @@ impl Listening {
         self.again_at.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    pub(super) fn want(&mut self, uri: &Bytes, raw: &Bytes) {
-        self.is_stale |= self.uris.insert(uri.clone(), raw.clone()).is_none();
+    pub(super) fn want(&mut self, topic: Topic, raw: &Bytes) {
+        self.is_stale |= self.topics.insert(topic, raw.clone()).is_none();
     }
 
-    pub(super) fn forget(&mut self, uri: &[u8]) {
-        self.known.remove(uri);
-        self.is_stale |= self.uris.remove(uri).is_some();
+    pub(super) fn forget(&mut self, topic: &Topic) {
+        self.known.remove(topic);
+        self.is_stale |= self.topics.remove(topic).is_some();
+    }
+
+    /// Nothing more will be told of this: the next set is without it.
+    pub(super) fn has_ended(&mut self, topic: &Topic) {
+        self.topics.remove(topic);
     }
 
     /// Has a call wait, until its own deadline at most; that.
@@ -150,23 +164,30 @@ impl Listening {
 
     /// What is wanted by now. What of that the server declares nothing of, it is not asked for.
     fn wanted(&self) -> Filter {
-        let mut uris = self.uris.clone();
+        let Tells { changes, updates, tasks } = &self.tells;
+        let mut topics = self.topics.clone();
         let waiting = self.waiting().filter_map(Call::subscription);
-        uris.extend(waiting.map(|wanted| (wanted.uri.clone(), wanted.raw.clone())));
+        topics.extend(waiting.map(|wanted| (Topic::Resource(wanted.uri.clone()), wanted.raw.clone())));
         let mut more = self.at_once.unwrap_or(usize::MAX);
-        uris.retain(|uri, _| {
-            let is_asked_for = self.known.contains(uri) || more > 0;
-            more -= usize::from(is_asked_for && !self.known.contains(uri));
+        topics.retain(|topic, _| {
+            let is_told = if matches!(topic, Topic::Task(_)) { *tasks } else { *updates };
+            let is_asked_for = is_told && (self.known.contains(topic) || more > 0);
+            more -= usize::from(is_asked_for && !self.known.contains(topic));
             is_asked_for
         });
-        let Tells { changes, updates } = &self.tells;
-        Filter {
+        let mut filter = Filter {
             tools: changes[Kind::Tools],
             prompts: changes[Kind::Prompts],
             resources: changes[Kind::Resources],
-            uris: if *updates { uris.into_iter().collect() } else { Vec::new() },
-            tasks: Vec::new(),
+            ..Filter::default()
+        };
+        for (topic, raw) in topics {
+            match topic {
+                Topic::Resource(uri) => filter.uris.push((uri, raw)),
+                Topic::Task(id) => filter.tasks.push((id, raw)),
+            }
         }
+        filter
     }
 
     pub(super) fn due(&mut self, now: Instant) -> Due {
@@ -194,7 +215,7 @@ impl Listening {
     /// The server has acknowledged the one with this id; `None` if that is not waited for.
     pub(super) fn acknowledged(&mut self, id: u64, now: Instant) -> Option<Begun> {
         let Asked { filter, .. } = self.asked.take_if(|asked| asked.id == id)?;
-        self.known = filter.uris.iter().map(|(uri, _)| uri.clone()).collect();
+        self.known = topics(&filter).map(|(topic, _)| topic).collect();
         self.at_once = self.at_once.map(|count| count.saturating_mul(2));
         self.is_stale |= self.at_once.is_some();
         let open = Open { id, filter: filter.clone(), since: now };
@@ -203,11 +224,11 @@ impl Listening {
     }
 
     /// The server refuses the set that it is asked for with this id because of what is new in it, so that it is asked for less.
-    /// What it is not asked for any more, as text: nothing yet, if several are new. `None` if nothing is.
-    pub(super) fn narrow(&mut self, id: u64) -> Option<Vec<Bytes>> {
+    /// What it is not asked for any more: nothing yet, if several are new. `None` if nothing is.
+    pub(super) fn narrow(&mut self, id: u64) -> Option<Vec<Topic>> {
         let asked = self.asked.as_ref().filter(|asked| asked.id == id)?;
-        let uris = asked.filter.uris.iter().map(|(uri, _)| uri);
-        let new: Vec<_> = uris.filter(|uri| !self.known.contains(*uri)).cloned().collect();
+        let all = topics(&asked.filter).map(|(topic, _)| topic);
+        let new: Vec<_> = all.filter(|topic| !self.known.contains(topic)).collect();
         if new.is_empty() {
             return None;
         }
@@ -218,7 +239,7 @@ impl Listening {
             self.at_once = Some(new.len() / 2);
             return Some(Vec::new());
         }
-        new.iter().for_each(|uri| self.forget(uri));
+        new.iter().for_each(|topic| self.forget(topic));
         Some(new)
     }
 
@@ -260,11 +281,16 @@ impl Listening {
     }
 }
 
-/// Whether both are the same set, however the URIs are spelled.
+/// What is asked for beside changed lists, with its URI or id, raw.
+pub(super) fn topics(filter: &Filter) -> impl Iterator<Item = (Topic, &Bytes)> {
+    let resources = filter.uris.iter().map(|(uri, raw)| (Topic::Resource(uri.clone()), raw));
+    resources.chain(filter.tasks.iter().map(|(id, raw)| (Topic::Task(id.clone()), raw)))
+}
+
+/// Whether both are the same set, however it is spelled.
 fn is_same(a: &Filter, b: &Filter) -> bool {
     let flags = |filter: &Filter| (filter.tools, filter.prompts, filter.resources);
-    let uris = |filter: &Filter| filter.uris.iter().map(|(uri, _)| uri.clone()).collect::<Vec<_>>();
-    flags(a) == flags(b) && uris(a) == uris(b)
+    flags(a) == flags(b) && topics(a).map(|(topic, _)| topic).eq(topics(b).map(|(topic, _)| topic))
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::listening::{Begun, Due};
+use super::listening::{Begun, Due, Topic, topics};
 use super::{Accepted, Effect, Instance, Owner};
 use crate::calls::Outcome;
 use crate::era::notification::{subscription, without_subscription};
@@ -43,7 +44,8 @@ impl Instance {
     }
 
     fn listen(&mut self, filter: Filter) {
-        let said = era::own_params()["_meta"].to_string();
+        let params = if filter.tasks.is_empty() { era::own_params() } else { era::own_task_params() };
+        let said = params["_meta"].to_string();
         let members = said.strip_prefix('{').and_then(|said| said.strip_suffix('}')).unwrap_or_default();
         // All of it is JSON: what was taken in as such, and what is said here.
         let Ok(params) = RawValue::from_string(filter.listen(members)) else { return };
@@ -96,15 +98,20 @@ impl Instance {
         }
         // One that cannot be read, for what all agents want may be more than one may ask for, takes nothing back.
         let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
-        self.grant(filter, &granted)
+        self.grant(&filter, &granted)
     }
 
     /// Answers those who wait for what was asked for. What was not granted is wanted no more.
-    fn grant(&mut self, filter: Filter, granted: &Filter) -> Effect {
-        let granted: std::collections::HashSet<_> = granted.uris.iter().map(|(uri, _)| uri).collect();
+    fn grant(&mut self, filter: &Filter, granted: &Filter) -> Effect {
+        let granted: BTreeSet<_> = topics(granted).map(|(topic, _)| topic).collect();
         let (mut accepted, mut refused) = (Vec::new(), Vec::new());
-        for (uri, raw) in filter.uris {
-            let is_granted = granted.contains(&uri);
+        for (topic, raw) in topics(filter) {
+            let is_granted = granted.contains(&topic);
+            if !is_granted {
+                self.listening.forget(&topic);
+                refused.push(topic.clone());
+            }
+            let Topic::Resource(uri) = topic else { continue };
             let waiting = self.listening.take_waiting(|call| call.subscription().is_some_and(|own| own.uri == uri));
             let mut agents = Vec::new();
             for call in waiting {
@@ -119,12 +126,9 @@ impl Instance {
                     ));
                 }
             }
-            if !is_granted {
-                self.listening.forget(&uri);
-                refused.push(uri);
-            } else if !agents.is_empty() {
-                self.listening.want(&uri, &raw);
-                accepted.push(Accepted { uri, raw, agents });
+            if !agents.is_empty() {
+                self.listening.want(Topic::Resource(uri.clone()), raw);
+                accepted.push(Accepted { uri, raw: raw.clone(), agents });
             }
         }
         Effect::Acknowledged { accepted, refused }
@@ -151,9 +155,12 @@ impl Instance {
         Effect::Nothing
     }
 
-    /// Answers those who wait for these resources, as text, with the error that the server has for them.
-    fn refuse_resources(&mut self, refused: &[Bytes], error: &Bytes) {
-        let is_refused = |call: &Call| call.subscription().is_some_and(|own| refused.contains(&own.uri));
+    /// Answers those who wait for one of these with the error that the server has for it.
+    fn refuse_resources(&mut self, refused: &[Topic], error: &Bytes) {
+        let is_refused = |topic: &Topic, call: &Call| {
+            call.subscription().is_some_and(|own| *topic == Topic::Resource(own.uri.clone()))
+        };
+        let is_refused = |call: &Call| refused.iter().any(|topic| is_refused(topic, call));
         for call in self.listening.take_waiting(is_refused) {
             self.stats.errors.add_one();
             let line = reply::raw_error(call.reply.id(), error);

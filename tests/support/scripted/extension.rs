@@ -27,13 +27,20 @@ fn is_one_always(call: &Call) -> bool {
     call.arguments["as_task"] == "always"
 }
 
-fn is_understood(meta: &Value) -> bool {
+/// Whether the client that says this in `_meta` understands tasks.
+pub(crate) fn is_understood(meta: &Value) -> bool {
     meta[CAPABILITIES]["extensions"][EXTENSION].is_object()
 }
 
 pub(crate) fn refusal(id: &str) -> String {
     let data = json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}});
     error(id, -32021, "Missing required client capability", &format!(r#","data":{data}"#))
+}
+
+/// Tells those who listen to the task with this id, as JSON, how it is.
+pub(crate) fn tell(server: &mut Server, id: &str) {
+    let Some(task) = server.tasks.all.get(id) else { return };
+    server.listening.task(&mut server.output, id, &members(task, id));
 }
 
 /// Makes a task of a call, with the id that its argument `id` says: it waits for an answer if it is to `ask`, for those that it names
@@ -73,6 +80,9 @@ pub(crate) fn request(server: &mut Server, asked: &Asked, params: &Value) {
         _ => error(asked.id, -32601, "Method not found", ""),
     };
     server.output.line(&line);
+    if asked.method != "tasks/get" {
+        tell(server, &id);
+    }
 }
 
 /// What the call of a task says.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::extension;
 use super::modern::SUBSCRIPTION;
 use super::server::Server;
 use super::tools::Call;
@@ -24,6 +25,15 @@ impl Listening {
         let (key, method) = (format!("{kind}ListChanged"), format!("notifications/{kind}/list_changed"));
         for (id, _) in self.0.iter().filter(|(_, wanted)| wanted[&key] == true) {
             output.notify(&method, &format!("{{{}}}", meta(id)));
+        }
+    }
+
+    /// Tells those who have asked for the task with this id, as JSON, how it is.
+    pub(crate) fn task(&self, output: &mut Output, task: &str, state: &str) {
+        let task: Value = serde_json::from_str(task).expect("JSON");
+        let wants = |wanted: &Value| wanted["taskIds"].as_array().is_some_and(|ids| ids.contains(&task));
+        for (id, _) in self.0.iter().filter(|(_, wanted)| wants(wanted)) {
+            output.notify("notifications/tasks", &format!("{{{state},{}}}", meta(id)));
         }
     }
 
@@ -52,20 +62,30 @@ pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
         return;
     }
     let library = server.flags.library.is_some();
-    let granted: Map<_, _> = asked.into_iter().filter(|(key, _)| library || key == "toolsListChanged").collect();
+    let mut granted: Map<_, _> = asked.into_iter().filter(|(key, _)| library || key == "toolsListChanged").collect();
+    if let Some(ids) = params["notifications"]["taskIds"].as_array() {
+        if !extension::is_understood(&params["_meta"]) {
+            return server.output.line(&error(id, -32021, "Missing required client capability", ""));
+        }
+        let known = ids.iter().filter(|id| server.tasks.all.contains_key(&id.to_string()));
+        granted.insert("taskIds".into(), known.cloned().collect());
+    }
     let granted = Value::Object(granted);
     let acknowledged = format!(r#"{{{},"notifications":{granted}}}"#, meta(id));
     server.output.notify("notifications/subscriptions/acknowledged", &acknowledged);
     server.listening.0.insert(id.to_owned(), granted);
 }
 
-/// The tool `touch`: says that the `lists` and the resources at `uris` have changed.
+/// The tool `touch`: says that the `lists` and the resources at `uris` have changed, and how `tasks` are.
 pub(crate) fn touch(server: &mut Server, call: &Call) {
     for kind in call.names("lists") {
         server.listening.list_changed(&mut server.output, &kind);
     }
     for uri in call.names("uris") {
         server.listening.updated(&mut server.output, &Value::from(uri));
+    }
+    for task in call.names("tasks") {
+        extension::tell(server, &Value::from(task).to_string());
     }
     server.output.line(&call.echo());
 }

@@ -3,12 +3,16 @@ use crate::kind::PerKind;
 
 fn of(tools: bool, updates: bool) -> Listening {
     let mut listening = Listening::default();
-    listening.declare(Tells { changes: PerKind::from_fn(|kind| tools && kind == Kind::Tools), updates });
+    listening.declare(Tells {
+        changes: PerKind::from_fn(|kind| tools && kind == Kind::Tools),
+        updates,
+        tasks: updates,
+    });
     listening
 }
 
 fn want(listening: &mut Listening, uri: &'static str) {
-    listening.want(&Bytes::from(uri), &Bytes::from(format!("\"{uri}\"")));
+    listening.want(Topic::Resource(uri.into()), &Bytes::from(format!("\"{uri}\"")));
 }
 
 /// What it is asked for, written.
@@ -49,10 +53,10 @@ fn another_set_takes_the_place_of_the_one_before_when_it_is_acknowledged() {
     assert_eq!(listening.acknowledged(2, now).map(|begun| begun.before), Some(Some(1)));
     assert!(!listening.hears(1) && listening.hears(2));
     want(&mut listening, "c");
-    listening.forget(b"c");
+    listening.forget(&Topic::Resource("c".into()));
     assert_eq!(listening.due(now), Due::Nothing, "the same set");
-    listening.forget(b"a");
-    listening.forget(b"b");
+    listening.forget(&Topic::Resource("a".into()));
+    listening.forget(&Topic::Resource("b".into()));
     assert_eq!(listening.due(now), Due::End(2));
 }
 
@@ -101,7 +105,8 @@ fn what_a_server_refuses_everything_for_is_found_and_left_out() {
                 assert!(listening.acknowledged(rounds, now).is_some());
             }
         }
-        assert_eq!(refused, bad, "{bad:?}");
+        let bad_topics: Vec<_> = bad.iter().map(|uri| Topic::Resource((*uri).into())).collect();
+        assert_eq!(refused, bad_topics, "{bad:?}");
         assert!(rounds <= 20, "{rounds} for {bad:?}");
         let open = listening.open.as_ref().expect("it is listened to");
         let heard: Vec<_> = open.filter.uris.iter().map(|(uri, _)| uri.clone()).collect();
@@ -119,4 +124,23 @@ fn one_that_is_refused_with_nothing_new_in_it_is_asked_for_again_later() {
     assert_eq!(listening.narrow(7), None, "another");
     assert!(listening.ended(1, now));
     assert!(matches!(listening.due(now), Due::At(_)));
+}
+
+#[test]
+fn a_server_is_asked_for_tasks_until_they_have_ended() {
+    let (mut listening, now) = (of(false, true), Instant::now());
+    let [a, b] = ["a", "b"].map(|id| Topic::Task(id.into()));
+    want(&mut listening, "a");
+    listening.want(a.clone(), &Bytes::from("\"a\""));
+    assert_eq!(asked(&mut listening, 1, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["a"]}"#));
+    assert!(listening.acknowledged(1, now).is_some());
+    listening.has_ended(&a);
+    assert_eq!(listening.due(now), Due::Nothing, "it does no harm to be listened to");
+    listening.want(b.clone(), &Bytes::from("\"b\""));
+    assert_eq!(asked(&mut listening, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["b"]}"#));
+    assert_eq!(listening.narrow(2), Some(vec![b]));
+    assert_eq!(asked(&mut listening, 3, now).as_deref(), None, "as before");
+    let mut silent = of(true, false);
+    silent.want(a, &Bytes::from("\"a\""));
+    assert_eq!(asked(&mut silent, 1, now).as_deref(), Some(r#"{"toolsListChanged":true}"#));
 }

@@ -27,11 +27,11 @@ const MOST: usize = 1024;
 
 /// Those of one instance, by their own names, as text.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct AlwaysTasks {
     names: HashSet<Bytes>,
 }
 
-impl Followed {
+impl AlwaysTasks {
     pub(super) fn include(&self, name: &Bytes) -> bool {
         self.names.contains(name)
     }
@@ -63,7 +63,7 @@ impl Instance {
         let changes = request::to_modern(&crossing.asked.params, speaker, true);
         let (Some(tool), true, Ok(changes)) = (tool, has_room, changes) else { return Some((call, crossing)) };
         *task = TaskUse::Followed;
-        self.followed.remember(&tool);
+        self.always_tasks.remember(&tool);
         call.deadline.put_off(Instant::now());
         call.crossing = Some(Box::new(crossing));
         self.send_again(call, &changes);
@@ -71,7 +71,7 @@ impl Instance {
     }
 
     /// The server has made a task of a call whose agent waits for its result: `modern` says so in its words, `legacy` in the agent's.
-    pub(super) fn follow(
+    pub(super) fn await_end(
         &mut self,
         mut call: Unanswered,
         mut crossing: Crossing,
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_bounded_number_of_tools_is_remembered() {
-        let (mut tools, name) = (Followed::default(), |n: usize| Bytes::from(format!("\"{n}\"")));
+        let (mut tools, name) = (AlwaysTasks::default(), |n: usize| Bytes::from(format!("\"{n}\"")));
         for n in 0..MOST {
             tools.remember(&name(n));
         }

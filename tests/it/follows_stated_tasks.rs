@@ -1,0 +1,176 @@
+//! Who listens to a task of the modern era is told how far it is, under the id that it knows, and nobody else is.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, SUBSCRIPTION, Server, Setup, Shim, arguments, code, result, until};
+
+const TOLD: &str = "notifications/tasks";
+
+fn able() -> Value {
+    json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
+
+fn server() -> Server {
+    Server::named("s").flags("--era modern --tasks")
+}
+
+fn start() -> Daemon {
+    Setup::with(server()).head("[profiles.other]\n[profiles.narrow]\ndeny = ['s/echo']").start()
+}
+
+fn connect(daemon: &Daemon) -> Agent {
+    Agent::modern(daemon, &able())
+}
+
+/// Has `echo` make the task `id`, which waits for an answer; the id that the agent is told.
+#[track_caller]
+fn made(agent: &mut Agent, id: &str) -> Value {
+    let answer = agent.call("s__echo", &json!({"as_task": true, "id": id, "ask": true}));
+    result(&answer)["taskId"].clone()
+}
+
+/// Has the server say how its tasks are.
+fn touch(agent: &mut Agent, tasks: &[&str]) {
+    arguments(&agent.call("s__touch", &json!({ "tasks": tasks })));
+}
+
+/// Waits until the server was asked for a set that has all of these in it, and the newest has none of those; that.
+fn asked_for(daemon: &Daemon, with: &[&str], without: &[&str]) -> Value {
+    until("the server is asked for them", || {
+        let journal = daemon.journal("s");
+        let line = journal.iter().rev().find(|line| line.contains("subscriptions/listen"))?;
+        let asked: Value = serde_json::from_str(line).ok()?;
+        let has = |id: &&str| {
+            asked["params"]["notifications"]["taskIds"].as_array().is_some_and(|all| all.contains(&json!(id)))
+        };
+        (with.iter().all(has) && !without.iter().any(has)).then_some(asked)
+    })
+}
+
+#[test]
+fn who_listens_to_a_task_is_told_how_far_it_is_and_how_it_has_ended() {
+    let daemon = start();
+    let mut other = connect(&daemon);
+    let (first, second) = (made(&mut other, "a.b \"c"), made(&mut other, "t2"));
+    let mut agent = connect(&daemon);
+    let (id, granted) = agent.listen(&json!({"toolsListChanged": true, "taskIds": ["unknown", first]}));
+    assert_eq!(granted, json!({"toolsListChanged": true, "taskIds": [first]}));
+    let mut third = connect(&daemon);
+    let (third_id, _) = third.listen(&json!({"taskIds": [second]}));
+    let asked = asked_for(&daemon, &["a.b \"c", "t2"], &[]);
+    assert!(asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"].is_object());
+    touch(&mut other, &["a.b \"c"]);
+    let told = agent.expect_told(&id, TOLD);
+    assert_eq!((&told["taskId"], &told["status"], &told["zeta"]), (&first, &json!("input_required"), &json!(1.1)));
+    assert_eq!(told["inputRequests"]["who"]["method"], "elicitation/create");
+    let answers = json!({"taskId": first, "inputResponses": {"who": {"action": "accept"}}});
+    result(&other.request("tasks/update", &answers));
+    let told = agent.expect_told(&id, TOLD);
+    assert_eq!((&told["taskId"], &told["status"]), (&first, &json!("completed")));
+    assert_eq!(told["result"]["structuredContent"], answers["inputResponses"]);
+    assert_eq!(told["_meta"], json!({ SUBSCRIPTION: id }));
+    result(&other.request("tasks/cancel", &json!({ "taskId": second })));
+    let told = third.expect_told(&third_id, TOLD);
+    assert_eq!((&told["taskId"], &told["status"]), (&second, &json!("cancelled")));
+    for quiet in [&mut agent, &mut third, &mut other] {
+        quiet.expect_quiet();
+    }
+    let last = made(&mut other, "t3");
+    let (last_id, _) = third.listen(&json!({"taskIds": [last]}));
+    asked_for(&daemon, &["t3"], &["a.b \"c", "t2"]);
+    touch(&mut other, &["t3"]);
+    assert_eq!(third.expect_told(&last_id, TOLD)["taskId"], last);
+    [agent, third].into_iter().for_each(Agent::hang_up);
+}
+
+#[test]
+fn several_may_listen_to_one_task_each_until_it_has_enough() {
+    let daemon = start();
+    let mut other = connect(&daemon);
+    let task = made(&mut other, "t");
+    let mut agents = [connect(&daemon), connect(&daemon)];
+    let ids = agents.each_mut().map(|agent| agent.listen(&json!({"taskIds": [task]})).0);
+    asked_for(&daemon, &["t"], &[]);
+    touch(&mut other, &["t"]);
+    for (agent, id) in agents.iter_mut().zip(&ids) {
+        assert_eq!(agent.expect_told(id, TOLD)["taskId"], task);
+    }
+    agents[0].send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[0]}}));
+    agents[0].expect_quiet();
+    touch(&mut other, &["t"]);
+    assert_eq!(agents[1].expect_told(&ids[1], TOLD)["taskId"], task);
+    agents.iter_mut().for_each(Agent::expect_quiet);
+    let [first, second] = agents;
+    second.hang_up();
+    asked_for(&daemon, &[], &["t"]);
+    drop(first);
+    let listens = daemon.journal("s").iter().filter(|line| line.contains("\"taskIds\"")).count();
+    assert_eq!(listens, 1, "one for both");
+}
+
+#[test]
+fn a_task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
+    let daemon = start();
+    let mut other = connect(&daemon);
+    let task = made(&mut other, "t");
+    for profile in ["other", "narrow"] {
+        let mut agent = Agent::at(&daemon.place().runtime_dir().join(format!("{profile}.sock")));
+        agent.speak_modern(&able());
+        let (_, granted) = agent.listen(&json!({"taskIds": [task, "t"]}));
+        assert_eq!(granted, json!({}), "{profile}");
+        agent.hang_up();
+    }
+    let mut undeclared = Agent::modern(&daemon, &json!({}));
+    let refused = undeclared.request("subscriptions/listen", &json!({"notifications": {"taskIds": [task]}}));
+    assert_eq!((code(&refused), &refused["error"]["data"]), (-32021, &json!({ "requiredCapabilities": able() })));
+    let mut agent = connect(&daemon);
+    agent.listen(&json!({"toolsListChanged": true}));
+    touch(&mut other, &["t"]);
+    for quiet in [&mut agent, &mut undeclared, &mut other] {
+        quiet.expect_quiet();
+    }
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("\"taskIds\"")), "the server hears nothing of it");
+    agent.hang_up();
+}
+
+#[test]
+fn a_server_that_has_died_tells_of_the_tasks_of_the_next_one_only() {
+    let daemon = start();
+    let mut other = connect(&daemon);
+    let task = made(&mut other, "t");
+    let mut agent = connect(&daemon);
+    agent.listen(&json!({"taskIds": [task]}));
+    asked_for(&daemon, &["t"], &[]);
+    assert_eq!(code(&other.call("s__die", &json!({"how": "kill"}))), -31001);
+    daemon.wait_row("s", "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    let next = made(&mut other, "u");
+    let (next_id, _) = agent.listen(&json!({"taskIds": [next]}));
+    asked_for(&daemon, &["u"], &["t"]);
+    touch(&mut other, &["t", "u"]);
+    assert_eq!(agent.expect_told(&next_id, TOLD)["taskId"], next);
+    agent.expect_quiet();
+    agent.hang_up();
+}
+
+#[test]
+fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon() {
+    let place = Place::new();
+    let daemon = Setup::with(server()).start_in(&place);
+    let mut shim = Shim::start(&place, &[]);
+    shim.speak_modern(&able());
+    let answer = shim.call("s__echo", &json!({"as_task": true, "id": "t", "ask": true}));
+    let task = result(&answer)["taskId"].clone();
+    let wanted = json!({"toolsListChanged": true, "taskIds": [task]});
+    let (id, granted) = shim.listen(&wanted);
+    assert_eq!(granted, wanted);
+    drop(daemon);
+    let daemon = Setup::with(server()).start_in(&place);
+    let granted = shim.expect_told(&id, "notifications/subscriptions/acknowledged")["notifications"].clone();
+    assert_eq!(granted, json!({"toolsListChanged": true}), "it is of something else by now");
+    shim.expect_told(&id, "notifications/tools/list_changed");
+    arguments(&connect(&daemon).call("s__mutate_tools", &json!({"add": ["fresh"]})));
+    shim.expect_told(&id, "notifications/tools/list_changed");
+    assert_eq!(code(&shim.request("tasks/get", &json!({ "taskId": task }))), -32602);
+    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    shim.expect_quiet();
+}

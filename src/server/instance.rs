@@ -22,6 +22,7 @@ mod listens;
 mod lists;
 mod logs;
 mod lost;
+mod notices;
 mod owner;
 mod ownership;
 mod pings;
@@ -284,34 +285,5 @@ impl Instance {
                 Effect::Nothing
             }
         }
-    }
-
-    fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
-        self.stats.skipped_lines.add_one();
-        match self.take_asked(id) {
-            Taken::Owner(Owner::Call(call)) => {
-                self.fail_call(call, failure);
-            }
-            Taken::Stray => self.given_up.answered(id),
-            Taken::Owner(owner) => return self.own_request_failed(id, owner),
-        }
-        Effect::Nothing
-    }
-
-    fn notification(&mut self, line: Bytes, method: &Bytes, params: Option<Bytes>) -> Effect {
-        match &method[..] {
-            b"notifications/progress" => self.progress(&line, params.as_ref()),
-            b"notifications/message" => return self.log_message(line, params),
-            b"notifications/tasks/status" => self.task_status(&line, params.as_ref()),
-            b"notifications/subscriptions/acknowledged" => return self.acknowledged(params.as_ref()),
-            b"notifications/tasks" => return self.task_told(&line, params.as_ref()),
-            b"notifications/resources/updated" => return self.updated(line, params),
-            b"notifications/cancelled" if self.era() == Era::Modern => self.withdrawn_by_server(params.as_ref()),
-            b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),
-            b"notifications/elicitation/complete" => self.completed(&line, params.as_ref()),
-            _ if self.is_heard(params.as_ref()) => self.note_change(method),
-            _ => {}
-        }
-        Effect::Nothing
     }
 }

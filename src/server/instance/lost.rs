@@ -1,6 +1,9 @@
-//! Requests that are not answered because of what happened on their way, which only a server that is reached by HTTP has.
+//! Requests that are not answered: what came is of no use, or something has happened on the way, as it does to a server that is reached
+//! by HTTP alone.
 
 use std::time::Instant;
+
+use bytes::Bytes;
 
 use super::{Effect, Instance, Owner};
 use crate::jsonrpc::pending::{Taken, minted};
@@ -9,6 +12,19 @@ use crate::server::lifecycle::LONGEST_RETRY_AFTER;
 use crate::transport::http::{Lost, is_busy};
 
 impl Instance {
+    /// A server has answered a request with what nobody can use.
+    pub(super) fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
+        self.stats.skipped_lines.add_one();
+        match self.take_asked(id) {
+            Taken::Owner(Owner::Call(call)) => {
+                self.fail_call(call, failure);
+            }
+            Taken::Stray => self.given_up.answered(id),
+            Taken::Owner(owner) => return self.own_request_failed(id, owner),
+        }
+        Effect::Nothing
+    }
+
     /// Ends the request of this id.
     pub(in crate::server) fn lost(&mut self, request: u64, lost: Lost) -> Effect {
         if let Lost::Status { status, retry_after: Some(after), .. } = &lost

@@ -68,12 +68,12 @@ impl ServerHandle {
     /// Tells the server that nobody waits for this call any more. No answer follows.
     pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
         // A task that is gone has no calls.
-        let _ = self.0.commands.send(Command::Cancel { key, words }).await;
+        let _ = self.0.commands.send(Command::Cancel { key, words: words.map(Box::new) }).await;
     }
 
     /// The same, for whoever cannot wait.
     pub(crate) fn cancel_soon(&self, key: CallKey, words: Option<Cancellation>) {
-        self.send_soon(Command::Cancel { key, words });
+        self.send_soon(Command::Cancel { key, words: words.map(Box::new) });
     }
 
     /// Has the server do `call`, for whoever cannot wait.
@@ -179,14 +179,14 @@ impl ServerHandle {
     pub fn attach(&self, agent: Agent, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {
         let (unlisted, listed) = oneshot::channel();
         let session = agent.session;
-        self.send_soon(Command::Attach { agent, cwd, unlisted });
+        self.send_soon(Command::Attach { agent: Box::new(agent), cwd, unlisted });
         (Attachment { server: self.clone(), session }, listed.map(drop))
     }
 
     /// Says to an instance that has just been started that an agent is there.
     pub(super) fn introduce_soon(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
-        self.send_soon(Command::Attach { agent, cwd: None, unlisted });
+        self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, unlisted });
     }
 
     /// Says that an agent is there, or wants something else than before, waiting for the turn of the server's task if there
@@ -194,18 +194,18 @@ impl ServerHandle {
     pub(super) async fn introduce(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         // A task that is gone has nothing to tell anybody.
-        let _ = self.0.commands.send(Command::Attach { agent, cwd: None, unlisted }).await;
+        let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, unlisted }).await;
     }
 
     /// Has an agent go on with a subscription that it had before another task stood in this one's place.
     pub(crate) fn hear_soon(&self, agent: Agent, subscription: Subscription) {
-        self.send_soon(Command::Hear { agent, interest: Box::new(Interest::Resource(subscription)) });
+        self.send_soon(Command::Hear { agent: Box::new(agent), interest: Box::new(Interest::Resource(subscription)) });
     }
 
     /// Has an agent hear of something from now on, or no more, waiting for the turn of the server's task if there has to be.
     pub(crate) async fn hear(&self, agent: Agent, interest: Box<Interest>) {
         // A task that is gone tells nobody anything.
-        let _ = self.0.commands.send(Command::Hear { agent, interest }).await;
+        let _ = self.0.commands.send(Command::Hear { agent: Box::new(agent), interest }).await;
     }
 
     /// Says that it has gone.

@@ -57,10 +57,10 @@ impl ServerTask {
     pub(super) fn hold(&mut self, command: Command) {
         match command {
             Command::Cancel { key, .. } => self.drop_held(key),
-            Command::Attach { agent, .. } => self.agents.attach(agent),
+            Command::Attach { agent, .. } => self.agents.attach(*agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
             Command::Hear { agent, interest } => match *interest {
-                Interest::Resource(subscription) => drop(self.agents.hear(agent, subscription)),
+                Interest::Resource(subscription) => drop(self.agents.hear(*agent, subscription)),
                 // A task goes with its instance.
                 Interest::Task(_) => {}
             },

@@ -171,13 +171,13 @@ impl Host {
     }
 }
 
-/// What a session asks of a server's task.
+/// What a session asks of a server's task. Small: the queue of each server has room for 32 from its first moment.
 #[derive(Debug)]
 pub enum Command {
     /// An agent is there, and may have calls.
     Attach {
         /// Which one, and what it wants to be told.
-        agent: Agent,
+        agent: Box<Agent>,
         /// Its working directory, if that is known.
         cwd: Option<Arc<str>>,
         /// Dropped when its tools are known, as far as they will be.
@@ -191,7 +191,7 @@ pub enum Command {
     /// An agent is to hear of something from now on, or no more, and waits for no answer to that.
     Hear {
         /// Which one.
-        agent: Agent,
+        agent: Box<Agent>,
         /// Of what.
         interest: Box<Interest>,
     },
@@ -218,6 +218,6 @@ pub enum Command {
         /// The call.
         key: CallKey,
         /// The agent's own words, if it did not just leave.
-        words: Option<Cancellation>,
+        words: Option<Box<Cancellation>>,
     },
 }

@@ -228,13 +228,13 @@ impl ServerTask {
 
     fn take_one(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
-            Command::Cancel { key, words } => instance.cancel(key, words.as_ref()),
+            Command::Cancel { key, words } => instance.cancel(key, words.as_deref()),
             Command::Check(asker) => instance.check(asker),
             Command::DropTask { session, id } => instance.drop_task(session, &id),
-            Command::Attach { agent, .. } => self.join(agent, instance),
+            Command::Attach { agent, .. } => self.join(*agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Hear { agent, interest } => self.hear(agent, *interest, instance),
+            Command::Hear { agent, interest } => self.hear(*agent, *interest, instance),
             Command::Call(_) if stopping && self.orders.stop.now() != Stop::Finish => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();

@@ -180,17 +180,17 @@ impl Group {
             Command::Attach { agent, cwd, unlisted } => {
                 self.attach(&agent, cwd);
                 self.unlisted.push((agent.session, unlisted));
-                self.introduce(agent).await;
+                self.introduce(*agent).await;
                 self.gather();
             }
             Command::Detach { session } => {
                 self.take_leave(session);
                 self.detach(session);
             }
-            Command::Hear { agent, interest } => self.hear(agent, interest).await,
+            Command::Hear { agent, interest } => self.hear(*agent, interest).await,
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
-                    slot.running.handle.cancel(key, words.clone()).await;
+                    slot.running.handle.cancel(key, words.as_deref().cloned()).await;
                 }
             }
             Command::Call(call) => self.call(call).await,

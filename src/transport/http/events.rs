@@ -148,7 +148,8 @@ impl Events {
             part
         } else {
             self.keep(&part);
-            self.line.split().freeze()
+            // As a whole: what is left of its room would keep all of it in memory until the next one.
+            std::mem::take(&mut self.line).freeze()
         };
         if std::mem::take(&mut self.is_skipping) {
             self.at_start = false;

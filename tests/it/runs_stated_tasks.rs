@@ -110,12 +110,15 @@ fn agents_are_told_of_tasks_where_a_server_makes_some() {
         ("--tasks --protocol 2025-06-18", false),
         ("--bare", false),
     ] {
-        let daemon = Setup::with(Server::named("s").flags(flags)).start();
-        let mut agent = Agent::connect(&daemon);
-        ask(&mut agent, "tools/list", &json!({}));
-        let found = ask(&mut agent, "server/discover", &json!({}));
-        let extensions = &result(&found)["capabilities"]["extensions"];
-        assert_eq!(extensions[EXTENSION].is_object(), expected, "{flags}: {found}");
+        for sharing in ["shared", "pool"] {
+            let server = Server::named("s").flags(flags).line(format!("sharing = \"{sharing}\""));
+            let daemon = Setup::with(server).start();
+            let mut agent = Agent::connect(&daemon);
+            ask(&mut agent, "tools/list", &json!({}));
+            let found = ask(&mut agent, "server/discover", &json!({}));
+            let extensions = &result(&found)["capabilities"]["extensions"];
+            assert_eq!(extensions[EXTENSION].is_object(), expected, "{flags} {sharing}: {found}");
+        }
     }
 }
 

@@ -51,6 +51,8 @@ impl Group {
             all.remote = shown.and_then(|one| one.remote);
             all.protocol = shown.and_then(|one| one.protocol);
             all.software = shown.and_then(|one| one.software.clone());
+            all.extensions = shown.and_then(|one| one.extensions.clone());
+            all.makes_tasks = shown.is_some_and(|one| one.makes_tasks);
             all.instructions = instructions.or(all.instructions.take());
             all.limits = shown.and_then(|one| one.limits.clone());
         });

@@ -61,6 +61,19 @@ fn a_modern_request_keeps_what_legacy_servers_may_know() {
 }
 
 #[test]
+fn a_legacy_server_is_asked_for_a_task_where_one_is_to_be_made() {
+    for (modern, legacy) in [
+        (r#"{"_meta":{SAID}}"#, r#"{"task":{}}"#),
+        (r#"{"name":"a","_meta":{SAID},"task":{"ttl":5}}"#, r#"{"task":{},"name":"a"}"#),
+        (r#"{"_meta":{SAID,"a/b":1},"requestState":"s","name":"a"}"#, r#"{"task":{},"_meta":{"a/b":1},"name":"a"}"#),
+    ] {
+        let params = bytes(&modern.replace("SAID", SAID));
+        let changes = to_legacy(&params, true).expect("an object");
+        assert_eq!(text(&applied(&params, &changes)), legacy, "{modern}");
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_refused() {
     for params in ["[]", "7", r#"{"_meta":7}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_Meta":{}}"#] {
         assert_eq!(to_modern(&bytes(params), &Speaker::default(), false), Err(NotAnObject), "{params}");

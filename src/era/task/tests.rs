@@ -83,6 +83,11 @@ fn a_modern_state_has_more_than_a_legacy_one() {
             Detail::Inputs(&inputs),
             r#"{"inputRequests":{"k":{"method":"roots/list"}},"taskId":"t","status":"input_required","ttlMs":null,"x":1.0}"#,
         ),
+        (
+            Place::Result,
+            Detail::Unasked,
+            r#"{"resultType":"complete","taskId":"t","status":"working","ttlMs":null,"x":1.0}"#,
+        ),
         (Place::Notification, Detail::None, r#"{"taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#),
     ] {
         assert_eq!(modern(failed, place, detail), Ok(expected.to_owned()));
@@ -146,4 +151,26 @@ fn a_result_says_of_which_task_it_is_in_the_legacy_era() {
         Ok(format!(r#"{{"ttlMs":1,"_meta":{{{related},"progressToken":7}}}}"#))
     );
     assert_eq!(question("[]"), Err(NotAnObject));
+}
+
+#[test]
+fn a_question_says_of_which_task_it_is_in_the_legacy_era_alone() {
+    let related = r#""io.modelcontextprotocol/related-task":{"taskId":"\u0074","x":1}"#;
+    for (legacy, modern) in [
+        (r#"{"message":"m","_meta":{RELATED}}"#, r#"{"message":"m"}"#),
+        (r#"{"_meta":{"progressToken":7,RELATED},"n":1.0}"#, r#"{"_meta":{"progressToken":7},"n":1.0}"#),
+    ] {
+        let legacy = legacy.replace("RELATED", related);
+        assert_eq!(related_id(&bytes(&legacy)), Some(bytes("t")), "{legacy}");
+        assert_eq!(changed(&legacy, question_to_modern), Ok(modern.to_owned()));
+    }
+    for other in [
+        r#"{"message":"related-task"}"#,
+        r#"{"io.modelcontextprotocol/related-task":{"taskId":"t"}}"#,
+        r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":7}}}"#,
+        r#"{"_meta":{"io.modelcontextprotocol/related-task":"t"}}"#,
+        "[]",
+    ] {
+        assert_eq!(related_id(&bytes(other)), None, "{other}");
+    }
 }

@@ -190,6 +190,7 @@ fn who_does_not_understand_tasks_is_told_what_the_tool_takes() {
     );
 }
 
+/// Case C15.
 #[test]
 fn it_is_unknown_to_whoever_is_not_to_know_it() {
     let daemon = start();
@@ -219,6 +220,7 @@ fn it_is_unknown_to_whoever_is_not_to_know_it() {
     assert_eq!(result(&about(&mut agent, "get", &id))["status"], "working");
 }
 
+/// Case B22.
 #[test]
 fn it_goes_with_its_server() {
     let daemon = start();

@@ -1,3 +1,5 @@
+//! Tables for the tasks of modern agents at a legacy server.
+
 use super::*;
 
 fn bytes(text: &str) -> Bytes {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{beside, expect_well, silence};
 use crate::support::http::{Answers, Front, HttpServer, Manner, Response};
-use crate::support::{Agent, Place, Server, arguments};
+use crate::support::{Agent, Place, Server, arguments, until};
 
 fn probes(front: &Front) -> usize {
     front.http().count(|request| request.rpc() == "server/discover")
@@ -120,6 +120,28 @@ fn what_was_found_out_is_found_out_again_once_it_is_not_so_any_more() {
     daemon.wait_row("a", "speaks otherwise", |row| row["state"] == "ready" && row["protocol"] == "2026-07-28");
     expect_well(&mut Agent::ready(&daemon));
     drop(modern);
+}
+
+#[test]
+fn what_a_server_has_not_said_is_asked_once_more_when_it_starts_again() {
+    let ways: [(fn() -> Response, [usize; 3]); 3] =
+        [(Response::hang_up, [1, 2, 2]), (|| Response::status(500), [1, 2, 2]), (|| Response::status(400), [1, 1, 1])];
+    for (way, expected) in ways {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "", Manner::default());
+        front.instead(move |request| (request.rpc() == "server/discover").then(way));
+        let daemon = beside(front.server(), &place);
+        let found = expected.each_ref().map(|_| {
+            daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+            let begun = || front.http().count(|request| request.rpc() == "initialize");
+            let (asked, before) = (probes(&front), begun());
+            daemon.client(&["restart", "a"]).expect_code(0);
+            until("another session is begun", || (begun() > before).then_some(()));
+            asked
+        });
+        assert_eq!(found, expected);
+        daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+    }
 }
 
 #[test]

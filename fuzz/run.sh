@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets with the toolchain that is there, a stable one, and runs each for so many seconds.
+# Builds the fuzz targets with the toolchain that is there, a stable one, and runs them side by side for so many seconds.
 #
-#   fuzz/run.sh [SECONDS] [TARGET...]      20 seconds and every target, if nothing is said
+#   fuzz/run.sh [SECONDS] [TARGET...]      40 seconds and every target, if nothing is said
 #
 # What a target fails on is kept in fuzz/artifacts/TARGET; the program it names, with that file, does it again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-seconds=${1:-20}
+seconds=${1:-40}
 targets=("${@:2}")
-[ ${#targets[@]} -gt 0 ] || targets=(eras frames router)
+[ ${#targets[@]} -gt 0 ] || targets=(eras events frames router)
 build=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
 
 # libFuzzer, which its crate brings along as source, is C++.
@@ -35,13 +35,18 @@ RUSTFLAGS="${flags[*]}" cargo build --locked --release --target "$host" --target
 
 # What is found on the way is not kept: the seeds are ours, and small.
 found=$(mktemp -d)
-trap 'rm -r "$found"' EXIT
+running=()
+trap 'kill "${running[@]}" 2>/dev/null || true; rm -r "$found"' EXIT
 for target in "${targets[@]}"; do
-    program=$build/$host/release/$target
-    log=$found/$target.log
     mkdir -p "artifacts/$target" "$found/$target"
-    if ! "$program" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-        -artifact_prefix="$PWD/artifacts/$target/" "$found/$target" "corpus/$target" >"$log" 2>&1; then
+    "$build/$host/release/$target" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1 -artifact_prefix="$PWD/artifacts/$target/" "$found/$target" "corpus/$target" \
+        >"$found/$target.log" 2>&1 &
+    running+=($!)
+done
+for at in "${!targets[@]}"; do
+    target=${targets[at]} log=$found/${targets[at]}.log program=$build/$host/release/${targets[at]}
+    if ! wait "${running[at]}"; then
         { grep -A6 'panicked at\|ERROR: libFuzzer\|Test unit written' "$log" || tail -n 40 "$log"; } >&2
         echo "fuzz target $target failed: $program FILE does it again" >&2
         exit 1

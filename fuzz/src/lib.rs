@@ -36,6 +36,18 @@ mod mcpd {
         pub use timeouts::CallLimit;
     }
 
+    /// Of what HTTP brings.
+    pub mod net {
+        /// Bodies of answers.
+        pub mod body {
+            /// Where bytes are kept is nothing that a target sees.
+            #[must_use]
+            pub fn by_itself(part: bytes::Bytes) -> bytes::Bytes {
+                part
+            }
+        }
+    }
+
     /// What of a server's room does no I/O.
     pub mod server {
         pub mod call;
@@ -64,8 +76,46 @@ mod mcpd {
     pub mod session {
         pub mod asked;
     }
+
+    /// What of the transports does no I/O.
+    pub mod transport {
+        /// Messages over HTTP.
+        pub mod http {
+            use std::time::Duration;
+
+            use bytes::Bytes;
+
+            mod events;
+
+            /// What a stream of events has told.
+            #[derive(Debug, Default, PartialEq, Eq)]
+            pub struct Told {
+                /// Name and data of each event; nothing in the place of one that is too large.
+                pub events: Vec<Option<(Bytes, Bytes)>>,
+                pub last_id: Option<Bytes>,
+                pub retry: Option<Duration>,
+            }
+
+            /// Reads a stream that comes in these pieces, of whose events none may have more than `max` bytes.
+            #[must_use]
+            pub fn told(pieces: &[&[u8]], max: usize) -> Told {
+                let (mut stream, mut told) = (events::Events::new(max), Told::default());
+                for piece in pieces {
+                    stream.read(Bytes::copy_from_slice(piece));
+                    assert!(stream.held() <= 2 * max, "{} bytes are held", stream.held());
+                    told.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
+                        events::Event::Data { name, data } => Some((name, data)),
+                        events::Event::TooLarge => None,
+                    }));
+                }
+                (told.last_id, told.retry) = (stream.last_id().cloned(), stream.retry());
+                told
+            }
+        }
+    }
 }
 
 pub use mcpd::{
-    calls, catalog, config, era, jsonrpc, kind, level, moment, naming, peer, policy, progress, server, session, tokens,
+    calls, catalog, config, era, jsonrpc, kind, level, moment, naming, net, peer, policy, progress, server, session,
+    tokens, transport,
 };

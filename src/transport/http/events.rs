@@ -144,7 +144,8 @@ impl Events {
     }
 
     fn end_line(&mut self, part: Bytes) {
-        let line = if self.line.is_empty() && !self.is_skipping {
+        // One over the cap is that whether or not it comes at once.
+        let line = if self.line.is_empty() && !self.is_skipping && part.len() <= self.max {
             part
         } else {
             self.keep(&part);

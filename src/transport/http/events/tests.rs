@@ -40,6 +40,10 @@ fn an_event_over_the_cap_is_told_once_and_the_next_is_read() {
     check(&format!("data: {long}\n\ndata: a\n\n"), &["too large", ":a"]);
     check(&format!("data: {}\ndata: {}\ndata: b\n\ndata: a\n\n", &long[..40], &long[..40]), &["too large", ":a"]);
     check(&format!("data: {long}{long}{long}\ndata: {long}\n\ndata: a\n\n"), &["too large", ":a"]);
+    check(
+        &format!(": {long}\nid: {long}\ndata: a\n\ndata: {}\n\ndata: b\n\n", &long[..MAX - 1]),
+        &["too large", "too large", ":b"],
+    );
     check(&format!("data: {}\n\n", &long[..MAX - 8]), &[&format!(":{}", &long[..MAX - 8])]);
 }
 

@@ -1,0 +1,93 @@
+//! A `text/event-stream` of a server, whatever it is: cut anyhow, it tells the same, and what the standard says.
+//!
+//! The first byte is the cap, the second how the rest is cut into reads. Source: WHATWG HTML, 9.2.6, "Interpreting an event stream".
+
+#![no_main]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use rooms::transport::http::{Told, told};
+
+fuzz_target!(|data: &[u8]| {
+    let [cap, cut, stream @ ..] = data else { return };
+    // Small ones, and some with room for ids of any length.
+    let max = 8 + usize::from(*cap) * 16;
+    let whole = told(&[stream], max);
+    let pieces: Vec<_> = stream.chunks(usize::from(*cut) + 1).collect();
+    assert_eq!(told(&pieces, max), whole, "cutting the stream changes what it tells");
+    assert_eq!(plainly(stream, max), whole, "the stream is misread");
+});
+
+/// What the stream tells, without any of the reader's care for memory.
+fn plainly(stream: &[u8], max: usize) -> Told {
+    let (mut told, mut open, mut id) = (Told::default(), Open::default(), Bytes::new());
+    let mut rest = stream;
+    let mut is_first = true;
+    while let Some(end) = rest.iter().position(|byte| b"\r\n".contains(byte)) {
+        let (line, after) = rest.split_at(end);
+        rest = after.strip_prefix(b"\r\n").unwrap_or(&after[1..]);
+        let marked = std::mem::take(&mut is_first).then(|| line.strip_prefix(b"\xef\xbb\xbf")).flatten();
+        match marked.unwrap_or(line) {
+            _ if line.len() > max => open.drop_data(&mut told),
+            b"" => open.end(&mut told, &mut id),
+            line => open.take(line, max, &mut told),
+        }
+    }
+    if rest.len() > max {
+        open.drop_data(&mut told);
+    }
+    told.last_id = Some(id).filter(|id| !id.is_empty());
+    told
+}
+
+/// An event that has not ended.
+#[derive(Default)]
+struct Open {
+    name: Vec<u8>,
+    data: Option<Vec<u8>>,
+    id: Option<Bytes>,
+    is_too_large: bool,
+}
+
+impl Open {
+    fn take(&mut self, line: &[u8], max: usize, told: &mut Told) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (field, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"event" => self.name = value.to_vec(),
+            b"id" if value.len() <= 1024 && !value.contains(&0) => self.id = Some(Bytes::copy_from_slice(value)),
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                let asked = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
+                let asked = asked.map(|millis: u64| Duration::from_millis(millis.clamp(50, 300_000)));
+                told.retry = asked.or(told.retry);
+            }
+            b"data" if !self.is_too_large => {
+                let before = self.data.as_ref().map_or(0, Vec::len);
+                if before + 1 + value.len() > max {
+                    return self.drop_data(told);
+                }
+                self.data = Some(match self.data.take() {
+                    Some(lines) => [&lines, &b"\n"[..], value].concat(),
+                    None => value.to_vec(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn drop_data(&mut self, told: &mut Told) {
+        self.data = None;
+        if !std::mem::replace(&mut self.is_too_large, true) {
+            told.events.push(None);
+        }
+    }
+
+    fn end(&mut self, told: &mut Told, last_id: &mut Bytes) {
+        let Self { name, data, id, .. } = std::mem::take(self);
+        *last_id = id.unwrap_or(std::mem::take(last_id));
+        told.events.extend(data.map(|data| Some((name.into(), data.into()))));
+    }
+}

@@ -14,6 +14,25 @@ use serde_json::value::RawValue;
 /// No answer may take longer: a hanging daemon ends the run instead of holding it up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How a peer speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+impl Era {
+    /// What a request of this era says of itself, a member of its params with the comma behind it.
+    fn stated(self) -> &'static str {
+        match self {
+            Self::Legacy => "",
+            Self::Modern => {
+                r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"#
+            }
+        }
+    }
+}
+
 /// A request without its id.
 pub(crate) struct Request(String);
 
@@ -23,7 +42,17 @@ impl Request {
     }
 
     pub(crate) fn call(tool: &str, message: &str) -> Self {
-        Self::new("tools/call", &format!(r#"{{"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
+        Self::call_of(Era::Legacy, tool, message)
+    }
+
+    /// The same as an agent of this era sends it.
+    pub(crate) fn call_of(era: Era, tool: &str, message: &str) -> Self {
+        let stated = era.stated();
+        Self::new("tools/call", &format!(r#"{{{stated}"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
+    }
+
+    pub(crate) fn list_of(era: Era) -> Self {
+        Self::new("tools/list", &format!("{{{}}}", era.stated().trim_end_matches(',')))
     }
 
     /// The whole message, with its newline.

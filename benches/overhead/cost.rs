@@ -72,7 +72,7 @@ pub(crate) fn measure_rows<Way, const N: usize>(
     Ok(())
 }
 
-fn p50(side: &mut Side, effort: &Effort) -> io::Result<f64> {
+pub(crate) fn p50(side: &mut Side, effort: &Effort) -> io::Result<f64> {
     small_calls(side, effort, 0.5)
 }
 
@@ -85,7 +85,7 @@ fn small_calls(side: &mut Side, effort: &Effort, rank: f64) -> io::Result<f64> {
     Ok(quantile(times(&mut side.connection, &request, effort.calls)?, rank))
 }
 
-fn cpu(side: &mut Side, effort: &Effort) -> io::Result<f64> {
+pub(crate) fn cpu(side: &mut Side, effort: &Effort) -> io::Result<f64> {
     let request = side.request("echo", "hello");
     let before = side.middle_cpu_nanos()?;
     times(&mut side.connection, &request, effort.calls)?;
@@ -128,8 +128,13 @@ fn large_replies(side: &mut Side, effort: &Effort) -> io::Result<f64> {
 }
 
 fn long_lists(side: &mut Side, effort: &Effort) -> io::Result<f64> {
-    let request = Request::new("tools/list", "{}");
-    Ok(quantile(times(&mut side.connection, &request, effort.large_calls)?, 0.5) / 1e3)
+    Ok(lists(side, effort)? / 1e3)
+}
+
+/// Microseconds of a list of tools.
+pub(crate) fn lists(side: &mut Side, effort: &Effort) -> io::Result<f64> {
+    let request = side.list_request();
+    Ok(quantile(times(&mut side.connection, &request, effort.large_calls)?, 0.5))
 }
 
 /// Microseconds of each call.

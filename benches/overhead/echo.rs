@@ -5,10 +5,13 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::connection::Era;
 use crate::cores;
 
-/// The hidden argument that makes this program the echo server; the number of tools to list follows it.
+/// The hidden argument that makes this program the echo server, of the legacy era; the number of tools to list follows it.
 pub(crate) const MODE: &str = "echo-server";
+/// The same for one of the modern era.
+pub(crate) const MODERN_MODE: &str = "modern-echo-server";
 
 /// The size of a large message, in either direction.
 pub(crate) const LARGE: usize = 1 << 20;
@@ -38,10 +41,20 @@ struct Arguments<'a> {
     message: Option<&'a RawValue>,
 }
 
+impl Era {
+    /// The hidden argument that makes this program the echo server of this era.
+    pub(crate) fn mode(self) -> &'static str {
+        match self {
+            Self::Legacy => MODE,
+            Self::Modern => MODERN_MODE,
+        }
+    }
+}
+
 /// Answers requests on stdin until it ends.
-pub(crate) fn serve(tools: usize) -> io::Result<()> {
+pub(crate) fn serve(era: Era, tools: usize) -> io::Result<()> {
     cores::pin(None, cores::ENDS);
-    let echo = Echo::new(tools);
+    let echo = Echo::new(era, tools);
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut line = Vec::new();
@@ -77,31 +90,43 @@ impl<'a> Request<'a> {
 
 /// What it answers with.
 pub(crate) struct Echo {
+    era: Era,
     tools: String,
     large: String,
 }
 
 impl Echo {
     /// One that lists `tools` tools.
-    pub(crate) fn new(tools: usize) -> Self {
-        Self { tools: tool_list(tools), large: format!("\"{}\"", "y".repeat(LARGE)) }
+    pub(crate) fn new(era: Era, tools: usize) -> Self {
+        Self { era, tools: tool_list(tools), large: format!("\"{}\"", "y".repeat(LARGE)) }
     }
 
     /// Writes the answer to a request that has an id.
     pub(crate) fn answer(&self, request: &Request<'_>, output: &mut impl Write) -> io::Result<()> {
         let Some(id) = request.id else { return Ok(()) };
         write!(output, r#"{{"jsonrpc":"2.0","id":{id},"#)?;
+        let (is, kept) = match self.era {
+            Era::Legacy => ("", ""),
+            Era::Modern => (r#""resultType":"complete","#, r#""ttlMs":60000,"cacheScope":"public","#),
+        };
         match request.method {
+            // `initialize` is still answered, which who comes directly begins with; mcpd does not send it any more.
+            "server/discover" if self.era == Era::Modern => {
+                write!(
+                    output,
+                    r#""result":{{{is}{kept}"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}}}}}}"#
+                )
+            }
             "initialize" => write!(
                 output,
                 r#""result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"echo","version":"1"}}}}}}"#
             ),
             "ping" => write!(output, r#""result":{{}}}}"#),
-            "tools/list" => write!(output, r#""result":{{"tools":{}}}}}"#, self.tools),
+            "tools/list" => write!(output, r#""result":{{{is}{kept}"tools":{}}}}}"#, self.tools),
             "tools/call" => {
                 misbehave(request.params, output)?;
                 let text = reply_text(request.params, &self.large)?;
-                write!(output, r#""result":{{"content":[{{"type":"text","text":{text}}}]}}}}"#)
+                write!(output, r#""result":{{{is}"content":[{{"type":"text","text":{text}}}]}}}}"#)
             }
             _ => write!(output, r#""error":{{"code":-32601,"message":"method not found"}}}}"#),
         }

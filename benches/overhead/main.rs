@@ -1,9 +1,9 @@
 //! What mcpd costs, as ratios: one run measures an echo server reached directly, through a relay that copies bytes and parses
-//! nothing, and through mcpd; and one that is reached by URL ([`http`]).
+//! nothing, and through mcpd; agents and servers of two eras ([`eras`]); and one that is reached by URL ([`http`]).
 //!
-//! `cargo bench` takes about two minutes, `cargo bench -- --quick` about twenty seconds; `--http` leaves out servers over pipes.
-//! Rounds of the three ways are interleaved, so that a noisy machine is noisy for all of them, and only the ratios are worth remembering. Nothing is asserted:
-//! a slow machine is no reason to fail a build.
+//! `cargo bench` takes about three minutes, `cargo bench -- --quick` about half a one; `--stdio`, `--eras` and `--http` leave out the
+//! other parts. Rounds of the ways that are compared are interleaved, so that a noisy machine is noisy for all of them, and only the
+//! ratios are worth remembering. Nothing is asserted: a slow machine is no reason to fail a build.
 //!
 //! What is measured is mcpd as it is installed, which is built first; `MCPD=/usr/bin/mcpd cargo bench` measures that one instead.
 
@@ -13,6 +13,7 @@ mod connection;
 mod cores;
 mod cost;
 mod echo;
+mod eras;
 mod executable;
 mod faults;
 mod http;
@@ -27,7 +28,11 @@ mod table;
 
 use std::io;
 
+use connection::Era;
 use table::Table;
+
+/// What there is to measure: servers over pipes, agents and servers of two eras, servers at a URL.
+const PARTS: [&str; 3] = ["--stdio", "--eras", "--http"];
 
 /// How much to measure.
 struct Effort {
@@ -49,7 +54,8 @@ impl Effort {
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [echo::MODE, tools] => echo::serve(tools.parse().map_err(io::Error::other)?),
+        [echo::MODE, tools] => echo::serve(Era::Legacy, tools.parse().map_err(io::Error::other)?),
+        [echo::MODERN_MODE, tools] => echo::serve(Era::Modern, tools.parse().map_err(io::Error::other)?),
         [relay::MODE, socket, tools] => relay::serve(socket, tools),
         [relay::LAUNCHED_MODE, socket] => relay::launched(socket),
         [http::server::MODE, core, addresses] => {
@@ -57,20 +63,28 @@ fn main() -> io::Result<()> {
         }
         _ => {
             let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-            measure(if has("--quick") { &Effort::QUICK } else { &Effort::FULL }, has("--http"))
+            let is_wanted = |part: &str| has(part) || !PARTS.into_iter().any(has);
+            measure(if has("--quick") { &Effort::QUICK } else { &Effort::FULL }, is_wanted)
         }
     }
 }
 
-fn measure(effort: &Effort, only_http: bool) -> io::Result<()> {
+fn measure(effort: &Effort, is_wanted: impl Fn(&str) -> bool) -> io::Result<()> {
     executable::build()?;
     cores::pin(None, cores::ENDS);
     // Whoever else is at work takes a core away, and then only the rows of one core mean anything.
     println!("load of the machine before the run: {}", procfs::load()?);
-    if !only_http {
-        println!("{}", stdio(effort)?);
+    if is_wanted("--stdio") {
+        println!("Servers over pipes\n{}", stdio(effort)?);
     }
-    println!("\nServers over HTTP\n{}", http::measure(effort)?);
+    if is_wanted("--eras") {
+        for (title, table) in eras::measure(effort)? {
+            println!("\n{title}\n{table}");
+        }
+    }
+    if is_wanted("--http") {
+        println!("\nServers over HTTP\n{}", http::measure(effort)?);
+    }
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::connection::Connection;
-use crate::{cores, echo, executable, procfs, relay};
+use crate::connection::{Connection, Era};
+use crate::{cores, executable, procfs, relay};
 
 /// Starting or stopping takes milliseconds; this is when to give up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,8 +29,13 @@ pub(crate) struct Middle {
 impl Middle {
     /// mcpd with `servers` echo servers of `tools` tools each; the first is called `echo`.
     pub(crate) fn mcpd(servers: usize, tools: usize, core: usize) -> io::Result<Self> {
+        Self::mcpd_of(Era::Legacy, servers, tools, core)
+    }
+
+    /// The same with servers of this era.
+    pub(crate) fn mcpd_of(era: Era, servers: usize, tools: usize, core: usize) -> io::Result<Self> {
         let myself = std::env::current_exe()?;
-        let server = format!("command = '{}'\nargs = ['{}', '{tools}']\n", myself.display(), echo::MODE);
+        let server = format!("command = '{}'\nargs = ['{}', '{tools}']\n", myself.display(), era.mode());
         let names = ["echo".to_owned()].into_iter().chain((1..).map(|number| format!("echo-{number}")));
         let servers: String = names.take(servers).map(|name| format!("[servers.{name}]\n{server}")).collect();
         Self::mcpd_with(&servers, core)
@@ -99,7 +104,8 @@ impl Middle {
         Ok(connection)
     }
 
-    fn connect_when_listening(&mut self) -> io::Result<Connection> {
+    /// An agent that has said nothing yet.
+    pub(crate) fn connect_when_listening(&mut self) -> io::Result<Connection> {
         let start = Instant::now();
         loop {
             match Connection::to_socket(&self.socket) {

@@ -4,9 +4,9 @@ use std::io;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::connection::{Connection, Request};
+use crate::connection::{Connection, Era, Request};
 use crate::middle::{Middle, pause};
-use crate::{echo, procfs};
+use crate::procfs;
 
 /// How long a server may take until its tools are listed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -16,6 +16,8 @@ pub(crate) struct Side {
     pub(crate) connection: Connection,
     /// Further agents, each with a connection of its own.
     pub(crate) agents: Vec<Connection>,
+    /// How the agents speak.
+    era: Era,
     prefix: &'static str,
     process: Process,
     /// What joins the connection to it.
@@ -32,10 +34,17 @@ impl Side {
     /// Direct, relay, mcpd; the servers have `tools` tools, and what is in the middle runs on `core`.
     pub(crate) fn all(tools: usize, core: usize) -> io::Result<[Self; 3]> {
         Ok([
-            Self::direct(tools)?,
+            Self::direct(Era::Legacy, tools)?,
             Self::behind(Middle::relay(tools, core)?, "")?,
             Self::behind(Middle::mcpd(1, tools, core)?, "echo__")?,
         ])
+    }
+
+    /// To a server of this era: direct, an agent of the same era behind mcpd, one of the other era behind another mcpd.
+    pub(crate) fn eras(server: Era, tools: usize, core: usize) -> io::Result<[Self; 3]> {
+        let (same, other) = (server, if server == Era::Legacy { Era::Modern } else { Era::Legacy });
+        let behind = |era| Self::behind(Middle::mcpd_of(server, 1, tools, core)?, "echo__")?.speaking(era);
+        Ok([Self::direct(server, tools)?, behind(same)?, behind(other)?])
     }
 
     /// The same for agents that can only launch commands: what is in the middle is reached by `mcpd connect`, or by a copy of bytes.
@@ -44,11 +53,20 @@ impl Side {
         Ok([direct, relay.launched()?, mcpd.launched()?])
     }
 
-    fn direct(tools: usize) -> io::Result<Self> {
+    fn direct(era: Era, tools: usize) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([echo::MODE, &tools.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args([era.mode(), &tools.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let (server, connection) = start(command)?;
-        Ok(Self { connection, agents: Vec::new(), prefix: "", process: Process::Server(server), launched: None })
+        Ok(Self { connection, agents: Vec::new(), era, prefix: "", process: Process::Server(server), launched: None })
+    }
+
+    /// With an agent of this era, which is not introduced if it is modern.
+    fn speaking(mut self, era: Era) -> io::Result<Self> {
+        if let (Era::Modern, Process::Middle(middle)) = (era, &mut self.process) {
+            self.connection = middle.connect_when_listening()?;
+        }
+        self.era = era;
+        Ok(self)
     }
 
     fn launched(mut self) -> io::Result<Self> {
@@ -63,12 +81,18 @@ impl Side {
     fn behind(mut middle: Middle, prefix: &'static str) -> io::Result<Self> {
         let mut connection = middle.connect()?;
         await_tools(&mut connection, 1)?;
-        Ok(Self { connection, agents: Vec::new(), prefix, process: Process::Middle(middle), launched: None })
+        let (agents, process) = (Vec::new(), Process::Middle(middle));
+        Ok(Self { connection, agents, era: Era::Legacy, prefix, process, launched: None })
     }
 
     /// A call of a tool of the echo server, which has another name behind mcpd.
     pub(crate) fn request(&self, tool: &str, message: &str) -> Request {
-        Request::call(&format!("{}{tool}", self.prefix), message)
+        Request::call_of(self.era, &format!("{}{tool}", self.prefix), message)
+    }
+
+    /// The request for a list of the tools.
+    pub(crate) fn list_request(&self) -> Request {
+        Request::list_of(self.era)
     }
 
     /// CPU time of what is in the middle, if anything is.

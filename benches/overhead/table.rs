@@ -15,6 +15,8 @@ pub(crate) enum Marker {
     RatioAtLeast(f64),
     /// For the ratio of what mcpd adds to what it is compared with, in a row of its own.
     AddedAtMost(f64),
+    /// For the difference of the last way to the one it is compared with, in the unit of the row and in a row of its own.
+    MoreAtMost(f64),
     /// For what mcpd itself needs.
     AtMost(f64),
     /// Reported, but nobody promised anything.
@@ -27,7 +29,7 @@ impl Marker {
         let (text, is_kept) = match self {
             Self::RatioAtMost(limit) | Self::AddedAtMost(limit) => (format!("≤ {limit}×"), ratio <= limit),
             Self::RatioAtLeast(limit) => (format!("≥ {limit}×"), ratio >= limit),
-            Self::AtMost(limit) => (format!("≤ {limit} {unit}"), value <= limit),
+            Self::AtMost(limit) | Self::MoreAtMost(limit) => (format!("≤ {limit} {unit}"), value <= limit),
             Self::None => return (String::new(), ""),
         };
         (text, if is_kept { "ok" } else { "over" })
@@ -35,9 +37,9 @@ impl Marker {
 }
 
 pub(crate) struct Table {
-    /// The last of them is mcpd.
+    /// The last of them is what the markers are for.
     ways: [&'static str; 3],
-    /// Which of them mcpd is compared with.
+    /// Which of them that is compared with.
     base: usize,
     rows: Vec<[String; 7]>,
 }
@@ -51,6 +53,11 @@ impl Table {
     ///
     /// The ratio is the median of the rounds' ratios, not the ratio of the medians: neighbours in time share their noise.
     pub(crate) fn compare(&mut self, what: &str, unit: &str, rounds: &[Vec<f64>; 3], marker: Marker) {
+        if let Marker::MoreAtMost(_) = marker {
+            self.push_compared(what, unit, rounds, Marker::None);
+            let more = rounds[2].iter().zip(&rounds[self.base]).map(|(way, base)| way - base);
+            return self.single(&format!("{what}, added"), unit, median(more), marker);
+        }
         if let Marker::AddedAtMost(_) = marker {
             self.push_compared(what, unit, rounds, Marker::None);
             let base = &rounds[self.base];
@@ -68,7 +75,7 @@ impl Table {
         self.push(what, unit, medians, ratio, marker);
     }
 
-    /// A row of mcpd alone.
+    /// A row of the last way alone.
     pub(crate) fn single(&mut self, what: &str, unit: &str, value: f64, marker: Marker) {
         self.push(what, unit, [f64::NAN, f64::NAN, value], f64::NAN, marker);
     }

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::server::SEEN;
+use crate::connection::Era;
 use crate::cores;
 use crate::echo::{Echo, Request};
 
@@ -22,7 +23,7 @@ struct Seen {
 /// Serves until it is killed.
 pub(crate) fn serve(core: usize, addresses: usize) -> io::Result<()> {
     cores::pin(None, core);
-    let (echo, seen) = (Arc::new(Echo::new(3)), Arc::new(Seen::default()));
+    let (echo, seen) = (Arc::new(Echo::new(Era::Legacy, 3)), Arc::new(Seen::default()));
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         for _ in 0..addresses {
             let listener = TcpListener::bind("127.0.0.1:0").await?;

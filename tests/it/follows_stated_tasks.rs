@@ -133,6 +133,7 @@ fn a_task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
     agent.hang_up();
 }
 
+/// Case B22.
 #[test]
 fn a_server_that_has_died_tells_of_the_tasks_of_the_next_one_only() {
     let daemon = start();
@@ -152,6 +153,7 @@ fn a_server_that_has_died_tells_of_the_tasks_of_the_next_one_only() {
     agent.hang_up();
 }
 
+/// Case E11.
 #[test]
 fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon() {
     let place = Place::new();

@@ -1,3 +1,5 @@
+//! What a server is listened to for, when it is asked again, and what it refuses.
+
 use super::*;
 use crate::kind::PerKind;
 

@@ -19,7 +19,7 @@ impl ServerTask {
         let wanted = match &call.matter {
             Matter::Subscription(wanted) => wanted,
             Matter::Task(_) => return instance.ask_about_task(call),
-            Matter::Nothing | Matter::NewTask => {
+            Matter::Nothing | Matter::NewTask | Matter::MayBeTask | Matter::Stated(_) => {
                 instance.call(call);
                 return;
             }

@@ -2,6 +2,7 @@
 
 mod failure;
 mod line;
+mod matter;
 mod origin;
 
 use std::sync::Arc;
@@ -11,10 +12,11 @@ use tokio::sync::mpsc;
 
 pub use self::failure::{CallError, Failure};
 pub(super) use self::line::numbered;
+pub use self::matter::Matter;
 pub use self::origin::Origin;
 use super::question::Question;
 use super::subscriptions::Subscription;
-use super::tasks::{TaskAsk, TaskNews, unknown_task};
+use super::tasks::{TaskNews, unknown_task};
 use super::unasked::Unasked;
 use super::{Counter, ServerHandle};
 use crate::calls::Outcome;
@@ -50,19 +52,6 @@ pub struct Call {
     pub origin: Origin,
     /// Where the answer goes.
     pub reply: Reply,
-}
-
-/// What a call is about, beside itself; boxed where there is something, for most are about nothing.
-#[derive(Debug)]
-pub enum Matter {
-    /// It ends with its answer.
-    Nothing,
-    /// What it subscribes to, or no more.
-    Subscription(Box<Subscription>),
-    /// It asks for a task to be made of it.
-    NewTask,
-    /// A task that was made before.
-    Task(Box<TaskAsk>),
 }
 
 /// The way to one of several instances, held by each of its calls until that has ended, and by each task that has not: how
@@ -254,7 +243,7 @@ impl Call {
     pub(super) fn subscription(&self) -> Option<&Subscription> {
         match &self.matter {
             Matter::Subscription(subscription) => Some(subscription),
-            Matter::Nothing | Matter::Task(_) | Matter::NewTask => None,
+            _ => None,
         }
     }
 
@@ -267,16 +256,19 @@ impl Call {
     pub(super) fn refuse_without_instance(self, failure: Failure) {
         match self.matter {
             Matter::Task(_) => self.refuse_unknown_task(),
-            Matter::Nothing | Matter::Subscription(_) | Matter::NewTask => self.refuse(failure),
+            _ => self.refuse(failure),
         }
     }
 
     /// Answers that there is no such task.
     pub(super) fn refuse_unknown_task(self) {
-        if let Matter::Task(ask) = &self.matter {
-            let error = unknown_task(&ask.id);
-            self.refuse_with(&error);
-        }
+        let id = match &self.matter {
+            Matter::Task(ask) => &ask.id,
+            Matter::Stated(ask) => &ask.id,
+            _ => return,
+        };
+        let error = unknown_task(id);
+        self.refuse_with(&error);
     }
 
     /// Answers, for the server, with an error.

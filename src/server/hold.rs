@@ -14,7 +14,6 @@ use super::control::Vouched;
 use super::instance::Instance;
 use super::lifecycle::State;
 use super::task::ServerTask;
-use super::tasks::{stated_task, unknown_task};
 use super::{Command, Interest, MAX_IN_FLIGHT, Stop, share};
 use crate::catalog::Lists;
 use crate::era::Era;
@@ -66,11 +65,7 @@ impl ServerTask {
             },
             // None cannot be asked, has no tasks, and the next one has told nobody of any roots.
             Command::Check(_) | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
-            Command::Call(call) if matches!(call.matter, Matter::Task(_)) => call.refuse_unknown_task(),
-            Command::Call(call) if self.is_about_gone_task(&call) => {
-                let id = stated_task(&call).unwrap_or_default();
-                call.refuse_with(&unknown_task(&id));
-            }
+            Command::Call(call) if self.is_about_gone_task(&call.matter) => call.refuse_unknown_task(),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
@@ -91,9 +86,13 @@ impl ServerTask {
         }
     }
 
-    /// Whether it is a modern agent's about a task of a server that has not the same era: that went with its instance.
-    fn is_about_gone_task(&self, call: &Call) -> bool {
-        self.publisher.verdict.of(&self.config) == Some(Era::Legacy) && stated_task(call).is_some()
+    /// Whether it is about a task that went with its instance, which one may not that both ends know by themselves.
+    fn is_about_gone_task(&self, matter: &Matter) -> bool {
+        match matter {
+            Matter::Task(_) => true,
+            Matter::Stated(_) => self.publisher.verdict.of(&self.config) == Some(Era::Legacy),
+            _ => false,
+        }
     }
 
     /// Whether there is a place for it, as there would be at an instance that reads nothing.

@@ -7,6 +7,7 @@ mod always_tasks;
 mod asked;
 mod asking;
 mod asks;
+mod at_work;
 mod calls;
 mod crossing;
 mod declared;
@@ -103,7 +104,7 @@ pub(super) struct Instance {
     pub(super) questions: Questions,
     role: Role,
     tasks: Tasks,
-    /// Those of agents of the modern era, if it is of the other.
+    /// Those of agents of the modern era.
     stated: StatedTasks,
     pub(super) task_support: TaskSupport,
     task_tools: TaskTools,

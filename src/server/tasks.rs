@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ServerHandle;
-use super::call::Call;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
@@ -39,6 +38,17 @@ pub struct TaskAsk {
     pub act: TaskAct,
 }
 
+/// A request about a task of the modern era.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatedAsk {
+    /// The task's id as the agent knows it.
+    pub id: Bytes,
+    /// The server's own, as text.
+    pub task: Bytes,
+    /// The mark of the instance that has made it.
+    pub maker: u64,
+}
+
 /// What an answer of a server says of a task, for the session it goes to.
 #[derive(Debug)]
 pub enum TaskNews {
@@ -50,6 +60,11 @@ pub enum TaskNews {
     Gone {
         /// Its id, as text.
         id: Bytes,
+    },
+    /// It may tell of one of the modern era, which the instance with this mark has made.
+    Stated {
+        /// Another for each instance of a server.
+        maker: u64,
     },
 }
 
@@ -85,7 +100,16 @@ impl TaskState {
     /// What the object `raw` says; `None` if it is no task with an id that is a string of bounded length.
     #[must_use]
     pub fn read(raw: &Bytes) -> Option<Self> {
-        let [id, status, ttl] = members(raw, ["taskId", "status", "ttl"]).ok()?;
+        Self::read_with(raw, "ttl")
+    }
+
+    /// The same for one of the modern era.
+    pub(super) fn read_modern(raw: &Bytes) -> Option<Self> {
+        Self::read_with(raw, "ttlMs")
+    }
+
+    fn read_with(raw: &Bytes, ttl: &str) -> Option<Self> {
+        let [id, status, ttl] = members(raw, ["taskId", "status", ttl]).ok()?;
         // Copied, for they outlive the line.
         let raw_id = id.filter(|id| id.len() <= LONGEST_ID).map(|id| Bytes::copy_from_slice(&id))?;
         let ended = matches!(status.as_deref(), Some(br#""completed""# | br#""failed""# | br#""cancelled""#));
@@ -101,16 +125,6 @@ impl TaskState {
         let [task] = members(result, ["task"]).ok()?;
         Self::read(&task?)
     }
-}
-
-/// The id, as text, by which a modern agent knows the task that this is about, if it is about one.
-pub(super) fn stated_task(call: &Call) -> Option<Bytes> {
-    if !call.origin.is_stateless() || memchr::memmem::find(&call.line, b"tasks/").is_none() {
-        return None;
-    }
-    let [method] = members(&call.line, ["method"]).ok()?;
-    let is_about_task = matches!(&text(&method?)?[..], b"tasks/get" | b"tasks/update" | b"tasks/cancel");
-    call.rename.as_ref().filter(|_| is_about_task).and_then(|(known, _)| text(known))
 }
 
 /// The same for a task that never was, is another agent's, is denied, or has gone with its instance.

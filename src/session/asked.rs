@@ -190,6 +190,7 @@ impl Asked {
     pub(super) fn matter(&self) -> Matter {
         let begins = match self.method {
             Method::Call if self.makes_task => return Matter::NewTask,
+            Method::Call if self.takes_tasks() => return Matter::MayBeTask,
             Method::Task(act) => {
                 return Matter::Task(Box::new(TaskAsk { id: Bytes::copy_from_slice(&self.key), act }));
             }
@@ -202,6 +203,11 @@ impl Asked {
         // Copied, for it outlives the line.
         let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
         Matter::Subscription(Box::new(Subscription { uri, raw, begins }))
+    }
+
+    /// Whether it declares that its agent understands tasks of the modern era.
+    pub(super) fn takes_tasks(&self) -> bool {
+        self.stated.is_some_and(|stated| stated.takes_tasks)
     }
 
     /// What of a task is asked, if anything.

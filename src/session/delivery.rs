@@ -60,7 +60,7 @@ impl Session {
         let Some((id, InFlight { account, server, may_tell, .. })) = self.calls.end(key) else {
             return self.glanced(key, outcome, news);
         };
-        let line = may_tell.iter().fold(line, |line, may_tell| self.with_sealed_id(may_tell, line));
+        let line = may_tell.iter().fold(line, |line, may_tell| self.with_sealed_id(may_tell, news.as_deref(), line));
         let taken = news.map_or(Ok(()), |news| self.take_news((key, tool), *news, &server));
         let (line, outcome) = match taken {
             Ok(()) => (line, outcome),

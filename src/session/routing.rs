@@ -147,7 +147,7 @@ impl Session {
         let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
         let id = reply.id().clone();
         match &matter {
-            Matter::Nothing | Matter::Task(_) => {}
+            Matter::Nothing | Matter::Task(_) | Matter::MayBeTask | Matter::Stated(_) => {}
             Matter::Subscription(subscription) => {
                 self.attachments.ensure(server, self.agent());
                 self.subscriptions.ask(key, Subscription::clone(subscription), server);

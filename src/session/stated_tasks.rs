@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::Session;
 use super::asked::{Asked, Lead, Subject};
+use super::seal::Sealed;
 use crate::calls::Outcome;
 use crate::era::task::{Told, not_declared, told_id};
 use crate::jsonrpc::members::text;
@@ -17,58 +18,72 @@ use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
 use crate::server::call::Matter;
+use crate::server::tasks::{StatedAsk, TaskNews};
 
 /// An unanswered call whose answer may tell of a task.
 #[derive(Debug)]
 pub(super) struct MayTell {
     /// The exposed name of the tool that has made it, or makes it.
     tool: Bytes,
-    told: Told,
+    /// The mark of the instance that has made it, if it is made.
+    maker: Option<u64>,
 }
 
 impl Session {
     /// Leads a request about a task to the server whose tool has made it.
     pub(super) fn ask_about_stated_task(&mut self, asked: Asked) {
-        if !asked.stated.is_some_and(|stated| stated.takes_tasks) {
+        if !asked.takes_tasks() {
             let error = not_declared();
             return self.end_unrouted(&asked, &error, Outcome::Error { code: Some(error.code.into()) });
         }
         let view = self.profile_view.borrow().clone();
         let opened = from_utf8(&asked.key).ok().and_then(|id| self.setup.seal.open(&self.caller.profile, id));
-        let route = opened.and_then(|(tool, _)| view.catalog.route(Kind::Tools, tool.as_bytes()));
+        let route = opened.and_then(|task| view.catalog.route(Kind::Tools, task.tool.as_bytes()));
         let member = route.and_then(|route| view.servers.get(route.server));
-        let (Some((_, id)), Some(route), Some(member)) = (opened, route, member) else { return self.unknown(&asked) };
+        let (Some(Sealed { maker, id, .. }), Some(route), Some(member)) = (opened, route, member) else {
+            return self.unknown(&asked);
+        };
         let account = self.note(&asked, member, Lead::Server(route.server));
         let rename = Some((asked.raw_key.clone(), Bytes::from(json!(id).to_string())));
         let limit = member.config.settings.request_limit();
-        self.send(asked, account, &member.handle, rename, Matter::Nothing, limit);
+        let [own, task] = [&asked.key, id.as_bytes()].map(Bytes::copy_from_slice);
+        let matter = Matter::Stated(Box::new(StatedAsk { id: own, task, maker }));
+        self.send(asked, account, &member.handle, rename, matter, limit);
     }
 
     /// Whether the answer to this may tell of a task.
     pub(super) fn may_tell(&self, asked: &Asked) -> Option<MayTell> {
-        asked.stated.filter(|stated| stated.takes_tasks)?;
+        if !asked.takes_tasks() {
+            return None;
+        }
         // Copied, so that a small name does not keep a large line in memory.
         match asked.subject {
-            Subject::Call => Some(MayTell { tool: Bytes::copy_from_slice(&asked.key), told: Told::Made }),
+            Subject::Call => Some(MayTell { tool: Bytes::copy_from_slice(&asked.key), maker: None }),
             Subject::Task => {
-                let (tool, _) = self.setup.seal.open(&self.caller.profile, from_utf8(&asked.key).ok()?)?;
-                Some(MayTell { tool: Bytes::copy_from_slice(tool.as_bytes()), told: Told::State })
+                let task = self.setup.seal.open(&self.caller.profile, from_utf8(&asked.key).ok()?)?;
+                Some(MayTell { tool: Bytes::copy_from_slice(task.tool.as_bytes()), maker: Some(task.maker) })
             }
             Subject::Prompt | Subject::Resource => None,
         }
     }
 
     /// The answer with the id by which the agent knows the task that it tells of, if it does.
-    pub(super) fn with_sealed_id(&self, MayTell { tool, told }: &MayTell, line: Bytes) -> Bytes {
+    pub(super) fn with_sealed_id(&self, may_tell: &MayTell, news: Option<&TaskNews>, line: Bytes) -> Bytes {
+        let (told, maker) = match (may_tell.maker, news) {
+            (Some(maker), _) => (Told::State, maker),
+            (None, Some(TaskNews::Stated { maker })) => (Told::Made, *maker),
+            (None, _) => return line,
+        };
         if memchr::memmem::find(&line, b"\"taskId\"").is_none() {
             return line;
         }
         let bare = line.slice(..line.len() - 1);
         let sealed = || {
             let Ok(Message::Response { outcome: Ok(result), .. }) = parse(&bare) else { return None };
-            let raw = told_id(&result, *told)?;
+            let raw = told_id(&result, told)?;
             let id = text(&raw)?;
-            let id = self.setup.seal.seal(&self.caller.profile, from_utf8(tool).ok()?, from_utf8(&id).ok()?);
+            let task = Sealed { tool: from_utf8(&may_tell.tool).ok()?, maker, id: from_utf8(&id).ok()? };
+            let id = self.setup.seal.seal(&self.caller.profile, task);
             Some(splice(&bare, &mut [Edit { part: &raw, replacement: json!(id).to_string().as_bytes() }]))
         };
         sealed().unwrap_or(line)

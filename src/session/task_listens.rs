@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::Session;
 use super::listens::Listen;
+use super::seal::Sealed;
 use crate::config::Sharing;
 use crate::era::notification::for_subscription;
 use crate::era::subscription::Filter;
@@ -53,10 +54,10 @@ impl Session {
     /// Leaves those tasks in the filter that the agent may know.
     pub(super) fn keep_known(&self, filter: &mut Filter, view: &View) -> Vec<Followed> {
         let known = |(sealed, raw): &(Bytes, Bytes)| {
-            let (tool, id) = self.setup.seal.open(&self.caller.profile, from_utf8(sealed).ok()?)?;
+            let Sealed { tool, id, .. } = self.setup.seal.open(&self.caller.profile, from_utf8(sealed).ok()?)?;
             let route = view.catalog.route(Kind::Tools, tool.as_bytes())?;
             let member = view.servers.get(route.server)?;
-            // Of several instances it is not known which one has it, and a legacy one tells of ends without results.
+            // Several instances may call theirs alike, and a legacy one tells of ends without results.
             let is_shared = member.config.settings.sharing == Sharing::Shared;
             let version = member.handle.published().protocol.filter(|_| is_shared)?;
             let server = Some(&member.handle).filter(|_| era::of(version) == Era::Modern)?.clone();

@@ -127,7 +127,7 @@ impl Session {
                 self.tasks.forget(&id);
             }
             // Of a call that was cancelled while it was answered: its server does the same.
-            Some(TaskNews::Made(_)) => {}
+            Some(TaskNews::Made(_) | TaskNews::Stated { .. }) => {}
             // The task has gone with its instance.
             None if outcome.code() == Some(INVALID_PARAMS.into()) => told = Told::Gone,
             None => {}
@@ -196,7 +196,7 @@ impl Session {
                     early.into_iter().for_each(|line| self.tell_or_keep(None, line));
                 }
             }
-            (TaskNews::Made(_), None) => {}
+            (TaskNews::Made(_), None) | (TaskNews::Stated { .. }, _) => {}
         }
         Ok(())
     }

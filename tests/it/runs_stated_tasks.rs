@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, meta, plain, result};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, meta, plain, result, until};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -133,4 +133,74 @@ fn who_cannot_follow_one_is_answered_at_once() {
     let daemon = Setup::with(Server::named("s").flags("--tasks")).start();
     let answer = ask(&mut Agent::connect(&daemon), "tools/call", &wants);
     assert_eq!(arguments(&answer)["id"], "t");
+}
+
+/// How many instances `s` has.
+fn instances(daemon: &Daemon) -> Option<usize> {
+    daemon.row("s")["instances"].as_array().map(Vec::len)
+}
+
+#[test]
+fn it_is_asked_for_at_the_instance_that_has_made_it() {
+    let wants = json!({"name": "s__echo", "arguments": {"as_task": true, "id": "second", "ask": true}});
+    let pool = Server::named("s").flags("--era modern --tasks").line("sharing = \"pool\"");
+    let daemon = Setup::with(pool.line("idle_timeout = \"200ms\"")).start();
+    let [mut one, mut other] = [(); 2].map(|()| Agent::modern(&daemon, &json!({"extensions": {EXTENSION: {}}})));
+    let busy = one.start_call("s__sleep", &json!({"ms": 1200}));
+    daemon.wait_journal("s", "1200");
+    let id = result(&other.request("tools/call", &wants))["taskId"].clone();
+    arguments(&one.answer(&busy));
+    let clock = one.start_call("s__sleep", &json!({"ms": 1500}));
+    one.answer(&clock);
+    assert_eq!(instances(&daemon), Some(2), "it is kept for its task");
+    for agent in [&mut one, &mut other] {
+        assert_eq!(result(&about(agent, "get", &id))["status"], "input_required");
+    }
+    assert_eq!(plain(result(&about(&mut one, "update", &id))), json!({}));
+    assert_eq!(result(&about(&mut one, "get", &id))["status"], "completed");
+    daemon.wait_row("s", "has one instance", |row| row["instances"].as_array().map(Vec::len) == Some(1));
+    let gone = about(&mut one, "get", &id);
+    assert_eq!(
+        (code(&gone), &gone["error"]["message"]),
+        (-32602, &json!(format!("Unknown task: {}", id.as_str().expect("text"))))
+    );
+}
+
+#[test]
+fn it_outlives_the_agent_that_its_instance_was_started_for() {
+    for sharing in ["session", "workspace"] {
+        let server = Server::named("s").flags("--era modern --tasks").line(format!("sharing = \"{sharing}\""));
+        let daemon = Setup::with(server.line("idle_timeout = \"200ms\"")).start();
+        let mut one = Agent::connect(&daemon);
+        let id = made(&mut one, "t");
+        one.hang_up();
+        let mut other = Agent::connect(&daemon);
+        assert_eq!(result(&about(&mut other, "get", &id))["status"], "input_required", "{sharing}");
+        assert_eq!(plain(result(&about(&mut other, "cancel", &id))), json!({}));
+        assert_eq!(result(&about(&mut other, "get", &id))["status"], "cancelled");
+        other.hang_up();
+        until("the instance has ended", || (instances(&daemon) == Some(1)).then_some(()));
+        assert_eq!(code(&about(&mut Agent::connect(&daemon), "get", &id)), -32602, "{sharing}");
+    }
+}
+
+#[test]
+fn a_lazy_server_stays_up_for_it() {
+    let lazy =
+        Server::named("s").flags("--era modern --tasks").line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
+    let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");
+    let daemon = Setup::with(lazy).server(clock).start();
+    let wait = |server: &str, wanted: &str| drop(daemon.wait_row(server, wanted, |row| row["state"] == wanted));
+    wait("s", "idle");
+    let mut agent = Agent::connect(&daemon);
+    let id = made(&mut agent, "t");
+    agent.hang_up();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("clock__echo", &json!({})));
+    wait("clock", "idle");
+    assert_eq!(daemon.row("s")["state"], "ready", "it is at the task");
+    let mut agent = Agent::connect(&daemon);
+    assert_eq!(plain(result(&about(&mut agent, "update", &id))), json!({}));
+    assert_eq!(result(&about(&mut agent, "get", &id))["status"], "completed");
+    wait("s", "idle");
 }

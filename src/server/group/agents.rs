@@ -1,10 +1,57 @@
 //! Who is there, for the instances that serve them: what an instance is to tell an agent unasked, it has to know the agent for.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use super::Group;
+use super::slots::Purpose;
 use crate::config::Sharing;
 use crate::server::{Agent, Interest};
 
 impl Group {
+    /// An agent is there that has an instance of its own, or one for where it works, which is started unless there is one.
+    pub(super) fn attach(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
+        let session = agent.session;
+        let sharing = self.config().settings.sharing;
+        if !sharing.is_by_agent() || self.slots.iter().any(|slot| slot.purpose.belongs_to(session)) {
+            return;
+        }
+        for slot in &mut self.slots {
+            match &mut slot.purpose {
+                Purpose::Session { agent: own, cwd: of, has_left } if own.session == session && *of == cwd => {
+                    *has_left = false;
+                    return;
+                }
+                Purpose::Workspace { cwd: of, agents } if *of == cwd => {
+                    agents.insert(session);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        let purpose = match sharing {
+            Sharing::Session => Purpose::Session { agent: agent.clone(), cwd, has_left: false },
+            _ => Purpose::Workspace { cwd, agents: [session].into() },
+        };
+        self.start(purpose, false);
+    }
+
+    /// It has gone, and what is not at anything any more goes with it.
+    pub(super) fn detach(&mut self, session: u64) {
+        for slot in &mut self.slots {
+            match &mut slot.purpose {
+                Purpose::Session { agent, has_left, .. } => *has_left |= agent.session == session,
+                Purpose::Workspace { agents, .. } => {
+                    if agents.remove(&session) {
+                        slot.used = Instant::now();
+                    }
+                }
+                Purpose::Listing | Purpose::Pool => {}
+            }
+        }
+        self.retire_idle(Instant::now());
+    }
+
     /// Says to the instances for an agent that it is there, or wants something else than before.
     pub(super) async fn introduce(&mut self, agent: Agent) {
         for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(agent.session)) {

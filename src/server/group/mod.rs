@@ -208,6 +208,10 @@ impl Group {
         let session = call.reply.key.session;
         let index = match self.config().settings.sharing {
             _ if let Some(index) = self.holder_of(&call) => Some(index),
+            _ if let Matter::Stated(ask) = &call.matter => match self.marked(ask.maker) {
+                Some(index) => Some(index),
+                None => return call.refuse_unknown_task(),
+            },
             // Only one is asked for what is asked for once.
             Sharing::Shared | Sharing::Pool if matches!(call.matter, Matter::Subscription(_)) => self.first(),
             Sharing::Shared | Sharing::Pool => self.least_busy(),
@@ -226,33 +230,6 @@ impl Group {
                 slot.running.handle.call(call).await;
             }
             None => call.refuse(Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }),
-        }
-    }
-
-    fn attach(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
-        let session = agent.session;
-        let sharing = self.config().settings.sharing;
-        if !sharing.is_by_agent() || self.slots.iter().any(|slot| slot.purpose.belongs_to(session)) {
-            return;
-        }
-        if sharing == Sharing::Session {
-            return self.start(Purpose::Session { agent: agent.clone(), cwd }, false);
-        }
-        let same = |slot: &&mut Slot| matches!(&slot.purpose, Purpose::Workspace { cwd: of, .. } if *of == cwd);
-        match self.slots.iter_mut().find(same) {
-            Some(Slot { purpose: Purpose::Workspace { agents, .. }, .. }) => drop(agents.insert(session)),
-            _ => self.start(Purpose::Workspace { cwd, agents: [session].into() }, false),
-        }
-    }
-
-    fn detach(&mut self, session: u64) {
-        self.retire(|slot| matches!(&slot.purpose, Purpose::Session { agent, .. } if agent.session == session));
-        for slot in &mut self.slots {
-            if let Purpose::Workspace { agents, .. } = &mut slot.purpose
-                && agents.remove(&session)
-            {
-                slot.used = Instant::now();
-            }
         }
     }
 

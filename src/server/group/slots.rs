@@ -25,6 +25,8 @@ pub(super) enum Purpose {
         agent: Agent,
         /// Where it works, if that is known.
         cwd: Option<Arc<str>>,
+        /// It is kept for what may be asked for by another connection.
+        has_left: bool,
     },
     /// Agents that work in one directory.
     Workspace { cwd: Option<Arc<str>>, agents: HashSet<u64> },
@@ -61,7 +63,7 @@ impl Purpose {
     pub(super) fn belongs_to(&self, agent: u64) -> bool {
         match self {
             Self::Listing | Self::Pool => false,
-            Self::Session { agent: own, .. } => own.session == agent,
+            Self::Session { agent: own, has_left, .. } => own.session == agent && !has_left,
             Self::Workspace { agents, .. } => agents.contains(&agent),
         }
     }
@@ -69,7 +71,7 @@ impl Purpose {
     /// The agents that it belongs to.
     pub(super) fn agents(&self) -> impl Iterator<Item = u64> {
         let (one, some) = match self {
-            Self::Listing | Self::Pool => (None, None),
+            Self::Listing | Self::Pool | Self::Session { has_left: true, .. } => (None, None),
             Self::Session { agent, .. } => (Some(agent.session), None),
             Self::Workspace { agents, .. } => (None, Some(agents)),
         };
@@ -78,7 +80,11 @@ impl Purpose {
 
     /// Whether calls of this agent may have gone here.
     pub(super) fn is_for(&self, agent: u64) -> bool {
-        matches!(self, Self::Pool) || self.belongs_to(agent)
+        match self {
+            Self::Pool => true,
+            Self::Session { agent: own, .. } => own.session == agent,
+            Self::Listing | Self::Workspace { .. } => self.belongs_to(agent),
+        }
     }
 }
 
@@ -117,6 +123,11 @@ impl Slot {
         self.purpose.is_for(agent) || self.guests.contains(&agent)
     }
 
+    /// What its states begin with, and what the ids of its tasks have.
+    fn mark(&self) -> u64 {
+        held::mark(self.running.handle.purpose().map(|label| &**label))
+    }
+
     fn load(&self) -> usize {
         Arc::strong_count(&self.ticket) - 1
     }
@@ -130,14 +141,20 @@ impl Slot {
     /// Whether it may be ended when nobody has used it for long.
     fn is_spare(&self) -> bool {
         match &self.purpose {
-            Purpose::Listing | Purpose::Session { .. } => false,
+            Purpose::Listing => false,
+            Purpose::Session { has_left, .. } => *has_left,
             Purpose::Pool => !self.stays,
             Purpose::Workspace { agents, .. } => agents.is_empty(),
         }
     }
 
+    /// When it is to be ended, if it is given nothing to do until then. What was one agent's can be no other's.
+    fn spare_until(&self, idle: Duration) -> Instant {
+        if matches!(self.purpose, Purpose::Session { .. }) { self.used } else { self.used + idle }
+    }
+
     fn is_done(&self, now: Instant, idle: Duration) -> bool {
-        self.is_spare() && self.load() == 0 && self.used + idle <= now
+        self.is_spare() && self.load() == 0 && self.spare_until(idle) <= now
     }
 }
 
@@ -147,10 +164,12 @@ impl Group {
     pub(super) fn holder_of(&self, call: &Call) -> Option<usize> {
         let mark = held::marked(call)?;
         let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
-        self.slots.iter().position(|slot| {
-            let handle = &slot.running.handle;
-            held::mark(handle.purpose().map(|label| &**label)) == mark && holds(handle.published().protocol)
-        })
+        self.slots.iter().position(|slot| slot.mark() == mark && holds(slot.running.handle.published().protocol))
+    }
+
+    /// The instance with this mark.
+    pub(super) fn marked(&self, mark: u64) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.mark() == mark)
     }
 
     /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
@@ -177,7 +196,7 @@ impl Group {
     pub(super) fn next_look(&self) -> Option<Instant> {
         let idle = self.config().settings.idle_timeout;
         let look_again = Instant::now() + LOOK_AGAIN.min(idle);
-        let due = |slot: &Slot| if slot.load() == 0 { slot.used + idle } else { look_again };
+        let due = |slot: &Slot| if slot.load() == 0 { slot.spare_until(idle) } else { look_again };
         self.slots.iter().filter(|slot| slot.is_spare()).map(due).min()
     }
 

@@ -17,14 +17,20 @@ impl Instance {
         }
         let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
         self.tasks.expire(now);
+        self.stated.at_work.expire(now);
         self.expire_questions(now);
         self.poll_tasks(now);
         let unanswered = self.stated.expire(now);
         self.refuse_questions(&unanswered);
         self.expire_waiting(now);
         let polls = self.unanswered().filter_map(Unanswered::polls_at);
-        let ends =
-            [self.tasks.next_end(), self.stated.next_end(), self.questions.deadline(), self.listening.next_end()];
+        let ends = [
+            self.tasks.next_end(),
+            self.stated.next_end(),
+            self.stated.at_work.next_end(),
+            self.questions.deadline(),
+            self.listening.next_end(),
+        ];
         let ends = ends.into_iter().flatten().chain(polls);
         self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(ends).min();
         let mut effect = Effect::Nothing;

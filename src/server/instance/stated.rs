@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::asked::Asked;
+use super::at_work::AtWork;
 use crate::era::input;
 use crate::jsonrpc::reply;
 use crate::server::call::{CallKey, Ticket};
@@ -57,6 +58,8 @@ struct Open {
 #[derive(Default)]
 pub(super) struct StatedTasks {
     all: HashMap<Bytes, StatedTask>,
+    /// Those of a server of the same era, of which nothing else is to be known.
+    pub(super) at_work: AtWork,
 }
 
 impl Open {

@@ -60,6 +60,7 @@ impl Instance {
                 made
             }
             (Matter::Task(ask), response) => Ok(self.task_seen(call.reply.key.session, ask, response)),
+            (Matter::MayBeTask | Matter::Stated(_), response) => Ok(self.stated_news(call, response)),
         }
     }
 
@@ -226,6 +227,7 @@ impl Instance {
         if let Some(request) = self.tasks.made_by(key) {
             self.disown_task(request);
         }
+        self.stated.at_work.forget_made_by(key);
     }
 
     /// An agent has gone: nobody can ask for its tasks.
@@ -257,14 +259,16 @@ impl Instance {
 
     /// Whether an agent waits for the end of one.
     pub(in crate::server) fn has_open_tasks(&self) -> bool {
-        self.tasks.awaited().next().is_some() || self.stated.open().next().is_some()
+        let is_stated = || self.stated.open().next().is_some() || !self.stated.at_work.is_empty();
+        self.tasks.awaited().next().is_some() || is_stated()
     }
 
     /// The sessions that the server may be at something for, and the way to each.
     pub(super) fn busy_for(&self) -> impl Iterator<Item = (u64, Option<&ReplySender>)> {
         let calls = self.unanswered().map(|call| (call.reply.key.session, call.reply.to()));
         let tasks = self.tasks.all_open().map(|task| (task.key.session, task.to.as_ref()));
-        calls.chain(tasks).chain(self.stated.open().map(|task| (task.key.session, None)))
+        let stated = self.stated.open().map(|task| task.key.session).chain(self.stated.at_work.sessions());
+        calls.chain(tasks).chain(stated.map(|session| (session, None)))
     }
 }
 

@@ -278,3 +278,16 @@ fn a_server_with_one_at_work_is_not_stopped_as_idle() {
     assert_eq!(code(&about(&mut agent, "get", &id)), -32602);
     assert_eq!(daemon.row("s")["state"], "idle", "nobody wakes it for what is gone");
 }
+
+#[test]
+fn it_outlives_the_agent_that_its_instance_was_started_for() {
+    let daemon = Setup::with(server().line("sharing = \"session\"").line("idle_timeout = \"200ms\"")).start();
+    let mut maker = connect(&daemon);
+    maker.tools();
+    let id = made(&mut maker, &json!({"id": "t"}));
+    maker.hang_up();
+    let mut agent = connect(&daemon);
+    assert_eq!(result(&about(&mut agent, "get", &id))["status"], "working");
+    result(&about(&mut agent, "cancel", &id));
+    until("its instance has ended", || (about(&mut agent, "get", &id)["error"]["code"] == -32602).then_some(()));
+}

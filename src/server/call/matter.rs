@@ -1,0 +1,21 @@
+//! What a call is about that more than its answer depends on.
+
+use crate::server::Subscription;
+use crate::server::tasks::{StatedAsk, TaskAsk};
+
+/// What a call is about, beside itself; boxed where there is something, for most are about nothing.
+#[derive(Debug)]
+pub enum Matter {
+    /// It ends with its answer.
+    Nothing,
+    /// What it subscribes to, or no more.
+    Subscription(Box<Subscription>),
+    /// It asks for a task to be made of it.
+    NewTask,
+    /// A task that was made before.
+    Task(Box<TaskAsk>),
+    /// A task may be made of it, for its agent understands those of the modern era.
+    MayBeTask,
+    /// A task of the modern era that was made before.
+    Stated(Box<StatedAsk>),
+}

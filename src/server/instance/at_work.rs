@@ -1,0 +1,180 @@
+//! The tasks of the modern era that an instance may be at, each known by its id alone: whose it is, the id says that its agent has.
+//!
+//! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Instance;
+use super::calls::Unanswered;
+use super::task_calls::{News, is_unknown};
+use crate::era::Era;
+use crate::era::task::{Told, told_id};
+use crate::server::call::{CallKey, Matter, Ticket};
+use crate::server::tasks::{TaskNews, TaskState};
+
+/// Tasks that are known. For one more, that of which nothing was heard for longest is forgotten.
+const MOST: usize = 1024;
+/// After so long in which nobody has asked for it, the server is not taken to be at a task, however long it keeps it.
+const SILENCE: Duration = Duration::from_secs(60 * 60);
+
+/// Those of one instance, by the server's own ids as text.
+#[derive(Debug, Default)]
+pub(in crate::server) struct AtWork(HashMap<Bytes, Work>);
+
+#[derive(Debug)]
+struct Work {
+    /// The call that made it, or by which it was heard of.
+    key: CallKey,
+    heard_at: Instant,
+    /// When its server forgets it.
+    ends_at: Option<Instant>,
+    /// Keeps one of several instances.
+    _ticket: Option<Ticket>,
+}
+
+impl Work {
+    fn until(&self) -> Instant {
+        let silent_at = self.heard_at + SILENCE;
+        self.ends_at.map_or(silent_at, |at| at.min(silent_at))
+    }
+}
+
+impl AtWork {
+    /// The server says how a task is to the call `key`, which holds `ticket`; when it is over in any case, unless it is.
+    fn hear(&mut self, state: &TaskState, key: CallKey, ticket: Option<&Ticket>, now: Instant) -> Option<Instant> {
+        if state.ended {
+            self.end(&state.id);
+            return None;
+        }
+        if let Some(work) = self.0.get_mut(&state.id) {
+            work.heard_at = now;
+            return Some(work.until());
+        }
+        if self.0.len() == MOST {
+            let quietest = self.0.iter().min_by_key(|(_, work)| work.heard_at).map(|(id, _)| id.clone());
+            quietest.iter().for_each(|id| self.end(id));
+        }
+        let ends_at = state.ttl.and_then(|ttl| now.checked_add(ttl));
+        let work = Work { key, heard_at: now, ends_at, _ticket: ticket.cloned() };
+        let until = work.until();
+        self.0.insert(state.id.clone(), work);
+        Some(until)
+    }
+
+    /// It has ended, or its server does not know it.
+    pub(super) fn end(&mut self, id: &[u8]) {
+        self.0.remove(id);
+    }
+
+    /// An agent has cancelled the call that made it while that was answered.
+    pub(super) fn forget_made_by(&mut self, key: CallKey) {
+        self.0.retain(|_, work| work.key != key);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The sessions that they were made for.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = u64> {
+        self.0.values().map(|work| work.key.session)
+    }
+
+    /// When the next one is over in any case.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        self.0.values().map(Work::until).min()
+    }
+
+    /// Forgets those that are over `now` in any case.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.0.retain(|_, work| work.until() > now);
+    }
+}
+
+impl Instance {
+    /// What the answer to a call says of a task of the modern era: to be asked for it, the instance has to be found again.
+    pub(super) fn stated_news(&mut self, call: &Unanswered, response: Result<&Bytes, &Bytes>) -> News {
+        if self.era() == Era::Modern {
+            self.note_work(call, response);
+        }
+        let may_tell = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
+        may_tell.then(|| Box::new(TaskNews::Stated { maker: self.mark }))
+    }
+
+    fn note_work(&mut self, call: &Unanswered, response: Result<&Bytes, &Bytes>) {
+        let told = match (&call.matter, response) {
+            (Matter::Stated(ask), Err(_)) if is_unknown(response) => return self.stated.at_work.end(&ask.task),
+            (Matter::Stated(_), Ok(result)) => (result, Told::State),
+            (Matter::MayBeTask, Ok(result)) => (result, Told::Made),
+            _ => return,
+        };
+        let Some(state) = read(told) else { return };
+        let until = self.stated.at_work.hear(&state, call.reply.key, call.reply.ticket(), Instant::now());
+        until.into_iter().for_each(|until| self.expire_by(until));
+    }
+}
+
+/// How a task is, if a result tells of one.
+fn read((result, told): (&Bytes, Told)) -> Option<TaskState> {
+    memchr::memmem::find(result, b"\"taskId\"")?;
+    told_id(result, told)?;
+    TaskState::read_modern(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hear(tasks: &mut AtWork, (id, serial): (&str, u64), rest: &str, now: Instant) -> Option<Instant> {
+        let state = format!(r#"{{"resultType":"complete","taskId":"{id}",{rest}}}"#);
+        let state = read((&Bytes::from(state), Told::State)).expect("a state");
+        tasks.hear(&state, CallKey { session: 1, serial }, None, now)
+    }
+
+    const WORKING: &str = r#""status":"working","ttlMs":null"#;
+
+    #[test]
+    fn a_server_is_at_a_task_until_that_has_ended_or_nothing_is_heard_of_it() {
+        let (mut tasks, now) = (AtWork::default(), Instant::now());
+        let later = now + SILENCE / 2;
+        assert_eq!(hear(&mut tasks, ("a", 1), WORKING, now), Some(now + SILENCE));
+        assert_eq!(hear(&mut tasks, ("a", 2), WORKING, later), Some(later + SILENCE));
+        let short = r#""status":"input_required","ttlMs":5000"#;
+        assert_eq!(hear(&mut tasks, ("b", 3), short, now), Some(now + Duration::from_secs(5)));
+        assert_eq!(tasks.next_end(), Some(now + Duration::from_secs(5)));
+        assert!(tasks.sessions().eq([1, 1]));
+        tasks.expire(now + Duration::from_secs(5));
+        assert_eq!(tasks.next_end(), Some(later + SILENCE));
+        assert_eq!(hear(&mut tasks, ("a", 4), r#""status":"failed","error":{}"#, later), None);
+        assert!(tasks.is_empty());
+        hear(&mut tasks, ("c", 5), WORKING, now);
+        tasks.forget_made_by(CallKey { session: 1, serial: 5 });
+        assert!(tasks.is_empty());
+    }
+
+    #[test]
+    fn the_quietest_one_makes_room() {
+        let (mut tasks, now) = (AtWork::default(), Instant::now());
+        for number in 0..=MOST as u64 {
+            let at = now + Duration::from_millis(number);
+            hear(&mut tasks, (&format!("t{number}"), number), WORKING, at);
+        }
+        assert_eq!(tasks.0.len(), MOST);
+        assert!(!tasks.0.contains_key(&b"t0"[..]) && tasks.0.contains_key(&b"t1"[..]));
+    }
+
+    #[test]
+    fn a_result_that_is_no_state_says_nothing() {
+        for (result, told) in [
+            (r#"{"resultType":"complete"}"#, Told::State),
+            (r#"{"resultType":"complete","content":[{"taskId":"a"}]}"#, Told::Made),
+            (r#"{"resultType":"complete","taskId":"a"}"#, Told::Made),
+            (r#"{"resultType":"task","taskId":7}"#, Told::Made),
+        ] {
+            assert_eq!(read((&Bytes::from_static(result.as_bytes()), told)), None, "{result}");
+        }
+    }
+}

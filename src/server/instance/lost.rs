@@ -1,15 +1,22 @@
 //! Requests that are not answered: what came is of no use, or something has happened on the way, as it does to a server that is reached
 //! by HTTP alone.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::calls::Unanswered;
+use super::crossing::Way;
+use super::polls::Step;
 use super::{Effect, Instance, Owner};
 use crate::jsonrpc::pending::{Taken, minted};
-use crate::server::call::Failure;
+use crate::server::call::{Failure, Matter};
 use crate::server::lifecycle::LONGEST_RETRY_AFTER;
+use crate::server::tasks::TaskAct;
 use crate::transport::http::{Lost, is_busy};
+
+/// Before a look at a task that was lost on its way is made again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 impl Instance {
     /// A server has answered a request with what nobody can use.
@@ -35,8 +42,14 @@ impl Instance {
         let id = request.to_string();
         match self.pending.take(id.as_bytes()) {
             Taken::Owner(Owner::Call(call)) => {
-                let (failure, sent) = failure(lost);
-                self.fail_sent(call, failure, sent);
+                let given_back = match pause(&lost) {
+                    Some(pause) => self.look_later(call, pause),
+                    None => Some(call),
+                };
+                if let Some(call) = given_back {
+                    let (failure, sent) = failure(lost);
+                    self.fail_sent(call, failure, sent);
+                }
                 Effect::Nothing
             }
             Taken::Owner(owner) => self.own_request_failed(id.as_bytes(), owner),
@@ -45,6 +58,19 @@ impl Instance {
                 Effect::Nothing
             }
         }
+    }
+
+    /// A look at a task was lost on its way, which did nothing: there is another after this time, as long as the call has time for it.
+    /// Any other call is given back.
+    fn look_later(&mut self, mut call: Unanswered, pause: Duration) -> Option<Unanswered> {
+        let at = Instant::now() + pause;
+        match (&call.matter, call.crossing.as_deref_mut().map(|crossing| &mut crossing.way)) {
+            (Matter::Task(ask), Some(Way::About { step, .. })) if ask.act == TaskAct::Result => *step = Step::Wait(at),
+            _ => return Some(call),
+        }
+        self.expire_by(at);
+        self.pending.register(|_| Owner::Call(call));
+        None
     }
 
     /// Whether the request of this id is the one that introduces mcpd.
@@ -87,6 +113,17 @@ impl Instance {
         }
         let reason = "it has asked to be left alone for a while".to_owned();
         Some(Failure::Unavailable { reason, retry_after: Some(left) })
+    }
+}
+
+/// When what does nothing at the server may be asked again: soon, or when it wants to be. `None` where that would not help.
+fn pause(lost: &Lost) -> Option<Duration> {
+    match lost {
+        Lost::Cut { .. } => Some(AGAIN),
+        Lost::Status { status, retry_after, .. } if is_busy(*status) => {
+            Some(retry_after.unwrap_or_default().clamp(AGAIN, LONGEST_RETRY_AFTER))
+        }
+        _ => None,
     }
 }
 

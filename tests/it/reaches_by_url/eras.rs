@@ -124,7 +124,8 @@ fn what_was_found_out_is_found_out_again_once_it_is_not_so_any_more() {
 
 #[test]
 fn what_a_server_has_not_said_is_asked_once_more_when_it_starts_again() {
-    let ways: [(fn() -> Response, [usize; 3]); 3] =
+    type Way = fn() -> Response;
+    let ways: [(Way, _); 3] =
         [(Response::hang_up, [1, 2, 2]), (|| Response::status(500), [1, 2, 2]), (|| Response::status(400), [1, 1, 1])];
     for (way, expected) in ways {
         let place = Place::new();

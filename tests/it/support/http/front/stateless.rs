@@ -82,6 +82,7 @@ fn mismatch(request: &Request, message: &Value) -> Option<&'static str> {
     let name = match request.rpc().as_str() {
         "tools/call" | "prompts/get" => &params["name"],
         "resources/read" => &params["uri"],
+        "tasks/get" | "tasks/update" | "tasks/cancel" => &params["taskId"],
         _ => &Value::Null,
     };
     [

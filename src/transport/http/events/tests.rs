@@ -74,3 +74,13 @@ proptest! {
         prop_assert_eq!(first.last_id(), second.last_id());
     }
 }
+
+#[test]
+fn a_long_event_that_came_in_pieces_leaves_nothing_behind() {
+    let mut events = Events::new(1 << 20);
+    for piece in [&b"data: "[..], &[b'x'; 600 << 10], b"\n\n"] {
+        events.read(Bytes::copy_from_slice(piece));
+    }
+    assert!(matches!(events.pop(), Some(Event::Data { data, .. }) if data.len() == 600 << 10));
+    assert_eq!(events.line.capacity(), 0);
+}

@@ -142,16 +142,30 @@ fn is_kept(path: &Path, text: &[u8]) -> bool {
         && fs::read(path).is_ok_and(|kept| kept == text)
 }
 
-/// Definitions change, and nobody says so of those that are not used any more.
+/// Definitions change, and nobody says so of those that are not used any more. Only one is looked at at a time: the thread that does
+/// this keeps what memory it once took.
 fn make_room(directory: &Path) -> io::Result<()> {
-    let files = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
-    if files.len() <= MOST_FILES {
-        return Ok(());
+    while fs::read_dir(directory)?.count() > MOST_FILES {
+        let Some(path) = first_written(directory)? else { break };
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // Another thread may have been faster.
+            Ok(()) | Err(_) => {}
+        }
     }
-    let mut dated: Vec<_> =
-        files.iter().filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file.path()))).collect();
-    dated.sort();
-    dated.iter().take(files.len() - MOST_FILES).try_for_each(|(_, path)| fs::remove_file(path))
+    Ok(())
+}
+
+fn first_written(directory: &Path) -> io::Result<Option<PathBuf>> {
+    let mut first: Option<(_, PathBuf)> = None;
+    for file in fs::read_dir(directory)? {
+        let file = file?;
+        let Ok(time) = file.metadata().and_then(|metadata| metadata.modified()) else { continue };
+        if first.as_ref().is_none_or(|(earliest, _)| time < *earliest) {
+            first = Some((time, file.path()));
+        }
+    }
+    Ok(first.map(|(_, path)| path))
 }
 
 /// Of all that decides which tools there are. Of secrets, which values of variables may be too, not even a hash is

@@ -116,15 +116,8 @@ fn replaced(code: Bytes, number: i32) -> Change {
 mod tests {
     use super::*;
     use crate::era::input::{Input, Required};
+    use crate::jsonrpc::made_up::{bytes, text};
     use crate::jsonrpc::splice::applied;
-
-    fn bytes(text: &str) -> Bytes {
-        Bytes::copy_from_slice(text.as_bytes())
-    }
-
-    fn text(raw: &[u8]) -> String {
-        String::from_utf8(raw.to_vec()).expect("text")
-    }
 
     #[test]
     fn that_a_resource_does_not_exist_has_a_code_of_its_own_in_the_legacy_era() {

@@ -80,15 +80,8 @@ pub fn to_modern(result: &Bytes, cached: Cached) -> Result<Vec<Change>, NotAnObj
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jsonrpc::made_up::{bytes, text};
     use crate::jsonrpc::splice::applied;
-
-    fn bytes(text: &str) -> Bytes {
-        Bytes::copy_from_slice(text.as_bytes())
-    }
-
-    fn text(raw: &[u8]) -> String {
-        String::from_utf8(raw.to_vec()).expect("text")
-    }
 
     #[test]
     fn a_complete_result_loses_what_legacy_agents_do_not_know() {

@@ -1,7 +1,18 @@
-//! JSON that nobody has written, for property tests.
+//! JSON that no peer has written, for tests of rooms that work on raw bytes.
 
+use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+/// JSON as a test spells it, as it comes from a peer.
+pub(crate) fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+/// Raw bytes, to be compared as text.
+pub(crate) fn text(raw: &[u8]) -> String {
+    String::from_utf8(raw.to_vec()).expect("text")
+}
 
 /// Members of an object, none twice, with keys of `names`: with commas between them, and blanks anywhere.
 pub(crate) fn members_of(names: &'static [&'static str]) -> impl Strategy<Value = String> {

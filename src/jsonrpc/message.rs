@@ -126,14 +126,11 @@ fn is_json(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made_up::bytes;
     use super::*;
 
     fn check(line: &'static str, expected: Result<Message, Malformed>) {
         assert_eq!(parse(&Bytes::from_static(line.as_bytes())), expected, "{line}");
-    }
-
-    fn bytes(text: &'static str) -> Bytes {
-        Bytes::from_static(text.as_bytes())
     }
 
     #[test]

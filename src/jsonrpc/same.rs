@@ -63,12 +63,8 @@ fn sorted(object: &Bytes, apart: &[&str]) -> Option<Vec<(Bytes, Bytes)>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::made_up::members_of;
+    use super::super::made_up::{bytes, members_of};
     use super::*;
-
-    fn bytes(text: &str) -> Bytes {
-        Bytes::copy_from_slice(text.as_bytes())
-    }
 
     #[test]
     fn spelling_makes_no_difference_but_of_numbers() {

@@ -3,20 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::jsonrpc::made_up::members_of;
+use crate::jsonrpc::made_up::{bytes, members_of, text};
 use crate::jsonrpc::splice::applied;
 use crate::level::Level;
 
 const SAID: &str =
     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
-
-fn bytes(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
-}
-
-fn text(raw: &[u8]) -> String {
-    String::from_utf8(raw.to_vec()).expect("text")
-}
 
 #[test]
 fn a_legacy_request_says_for_whom_it_is() {

@@ -1,16 +1,13 @@
 //! What both eras say of a task, side by side.
 
 use super::*;
+use crate::jsonrpc::made_up::{bytes, text};
 use crate::jsonrpc::splice::applied;
-
-fn bytes(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
-}
 
 fn changed(raw: &str, change: impl Fn(&Bytes) -> Result<Vec<Change>, NotAnObject>) -> Result<String, NotAnObject> {
     let raw = bytes(raw);
     let changes = change(&raw)?;
-    Ok(String::from_utf8(applied(&raw, &changes)).expect("text"))
+    Ok(text(&applied(&raw, &changes)))
 }
 
 #[test]

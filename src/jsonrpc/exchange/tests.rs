@@ -4,17 +4,9 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 
 use super::super::entries::entries;
-use super::super::made_up::members_of;
+use super::super::made_up::{bytes, members_of, text};
 use super::super::splice::applied;
 use super::*;
-
-fn bytes(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("text")
-}
 
 #[test]
 fn members_go_with_their_commas() {

@@ -129,10 +129,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-
-    fn bytes(text: &str) -> Bytes {
-        Bytes::copy_from_slice(text.as_bytes())
-    }
+    use crate::jsonrpc::made_up::bytes;
 
     #[test]
     fn a_result_is_kept_as_long_as_its_agent_wants_within_bounds() {

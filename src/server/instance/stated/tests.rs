@@ -1,10 +1,7 @@
 //! Tables for the tasks of modern agents at a legacy server.
 
 use super::*;
-
-fn bytes(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
-}
+use crate::jsonrpc::made_up::bytes;
 
 fn state(id: &str, ended: bool, ttl: Option<u64>) -> TaskState {
     let raw_id = bytes(&format!("\"{id}\""));

@@ -2,58 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::heard::{
+    TOOLS, UPDATED, asked, change_tools, expect_updates, modern, open, touch, wait_subscribed, wait_unsubscribed,
+};
 use super::{both, full};
-use crate::support::{Agent, Daemon, Era, Place, SUBSCRIPTION, Server, Setup, arguments, code, result, until};
-
-const TOOLS: &str = "notifications/tools/list_changed";
-pub(super) const UPDATED: &str = "notifications/resources/updated";
-
-pub(super) fn modern(daemon: &Daemon) -> Agent {
-    Agent::modern(daemon, &json!({}))
-}
-
-/// Has a server change its tools, which somebody else does.
-fn change_tools(daemon: &Daemon, server: Era, tool: &str) {
-    let mut other = modern(daemon);
-    arguments(&other.call(&server.tool("mutate_tools"), &json!({"add": [tool]})));
-}
-
-/// Has a server say that resources have changed.
-pub(super) fn touch(daemon: &Daemon, server: Era, uris: &[&str]) {
-    let updated = |uri: &&str| format!("{}\n", json!({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}));
-    let text: String = uris.iter().map(updated).collect();
-    let mut other = modern(daemon);
-    match server {
-        Era::Legacy => drop(other.call("old__raw", &json!({"text": text}))),
-        Era::Modern => drop(other.call("new__touch", &json!({"uris": uris}))),
-    }
-}
-
-/// The subscriptions that a server was asked for, and has not been told to end.
-fn open(daemon: &Daemon, server: &str) -> Vec<Value> {
-    let mut open: Vec<Value> = Vec::new();
-    for line in daemon.journal(server) {
-        let Ok(message) = serde_json::from_str::<Value>(&line) else {
-            open.clear();
-            continue;
-        };
-        match message["method"].as_str() {
-            Some("subscriptions/listen") => open.push(message),
-            Some("notifications/cancelled") => open.retain(|other| other["id"] != message["params"]["requestId"]),
-            _ => {}
-        }
-    }
-    open
-}
-
-/// Whether an open subscription at the server has this URI.
-pub(super) fn listens_for(daemon: &Daemon, server: &str, uri: &str) -> bool {
-    let has = |message: &Value| {
-        let uris = message["params"]["notifications"]["resourceSubscriptions"].as_array();
-        uris.is_some_and(|uris| uris.contains(&json!(uri)))
-    };
-    open(daemon, server).iter().any(has)
-}
+use crate::support::{Agent, Era, Place, SUBSCRIPTION, Server, Setup, arguments, code, result, until};
 
 #[test]
 fn a_listener_is_acknowledged_and_told_of_changed_lists_of_servers_of_either_era() {
@@ -131,7 +84,7 @@ fn a_connection_may_have_several_subscriptions_each_with_its_own() {
     let (tools, _) = agent.listen(&json!({"toolsListChanged": true}));
     let (updates, granted) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
     assert_eq!(granted, json!({"resourceSubscriptions": ["new://1", "old://1"]}));
-    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    wait_subscribed(&daemon);
     daemon.wait_journal("old", "resources/subscribe");
     change_tools(&daemon, Era::Modern, "fresh");
     agent.expect_told(&tools, TOOLS);
@@ -142,7 +95,7 @@ fn a_connection_may_have_several_subscriptions_each_with_its_own() {
     agent.expect_quiet();
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": updates}}));
     daemon.wait_journal("old", "resources/unsubscribe");
-    until("it is given up", || (!listens_for(&daemon, "new", "new://1")).then_some(()));
+    wait_unsubscribed(&daemon);
     change_tools(&daemon, Era::Legacy, "fresh");
     agent.expect_told(&tools, TOOLS);
     agent.expect_quiet();
@@ -154,12 +107,12 @@ fn a_legacy_agent_subscribes_to_a_resource_of_a_modern_server() {
     let daemon = both();
     let mut agent = Agent::ready(&daemon);
     result(&agent.request("resources/subscribe", &json!({"uri": "new://1"})));
-    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    wait_subscribed(&daemon);
     touch(&daemon, Era::Modern, &["new://2", "new://1"]);
     let told = agent.expect_notification(UPDATED);
     assert_eq!((&told["params"]["uri"], &told["params"]["_meta"]), (&json!("new://1"), &Value::Null), "{told}");
     result(&agent.request("resources/unsubscribe", &json!({"uri": "new://1"})));
-    until("it is given up", || (!listens_for(&daemon, "new", "new://1")).then_some(()));
+    wait_unsubscribed(&daemon);
     touch(&daemon, Era::Modern, &["new://1"]);
     agent.expect_quiet();
 }
@@ -171,7 +124,7 @@ fn many_listeners_are_one_subscription_at_the_server() {
     let mut agents: Vec<_> = (0..20).map(|_| modern(&daemon)).collect();
     let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]});
     let ids: Vec<_> = agents.iter_mut().map(|agent| agent.listen(&wanted).0).collect();
-    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    wait_subscribed(&daemon);
     let with_uri = |message: &&Value| message.to_string().contains("new://1");
     assert_eq!(open(&daemon, "new").iter().filter(with_uri).count(), 1, "{:?}", open(&daemon, "new"));
     assert!(open(&daemon, "new").len() <= 2, "{:?}", open(&daemon, "new"));
@@ -183,7 +136,7 @@ fn many_listeners_are_one_subscription_at_the_server() {
         agent.expect_quiet();
     }
     agents.into_iter().for_each(Agent::hang_up);
-    until("nobody is left who wants it", || (!listens_for(&daemon, "new", "new://1")).then_some(()));
+    wait_unsubscribed(&daemon);
 }
 
 /// Case J13.
@@ -197,16 +150,9 @@ fn a_listener_hears_of_changes_after_the_server_was_started_again() {
         assert_eq!(code(&crash), -31001);
         daemon.wait_row(server.name(), "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
     }
-    until("it is subscribed to again", || listens_for(&daemon, "new", "new://1").then_some(()));
-    until("there, too", || {
-        let asked = daemon.journal("old").iter().filter(|line| line.contains("resources/subscribe")).count();
-        (asked == 2).then_some(())
-    });
-    for server in Era::BOTH {
-        touch(&daemon, server, &[&server.uri()]);
-        assert_eq!(agent.expect_told(&id, UPDATED)["uri"], server.uri());
-    }
-    agent.expect_quiet();
+    wait_subscribed(&daemon);
+    until("there, too", || (asked(&daemon, "old", "resources/subscribe") == 2).then_some(()));
+    expect_updates(&daemon, &mut agent, &id);
     agent.hang_up();
 }
 
@@ -216,14 +162,11 @@ fn a_subscription_that_the_server_ends_is_made_again() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
-    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    wait_subscribed(&daemon);
     for (round, how) in ["result", "cancelled"].into_iter().enumerate() {
-        let before = daemon.journal("new").iter().filter(|line| line.contains("subscriptions/listen")).count();
+        let before = asked(&daemon, "new", "subscriptions/listen");
         arguments(&modern(&daemon).call("new__end_listening", &json!({"how": how})));
-        until("it is asked for again", || {
-            let asked = daemon.journal("new").iter().filter(|line| line.contains("subscriptions/listen")).count();
-            (asked > before).then_some(())
-        });
+        until("it is asked for again", || (asked(&daemon, "new", "subscriptions/listen") > before).then_some(()));
         change_tools(&daemon, Era::Modern, &format!("fresh{round}"));
         until("it is told", || agent.tools().contains(&format!("new__fresh{round}")).then_some(()));
         agent.expect_told(&id, TOOLS);

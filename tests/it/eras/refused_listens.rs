@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::full;
-use super::listens::{UPDATED, modern, touch};
+use super::heard::{UPDATED, modern, touch};
 use crate::support::{Agent, Daemon, Era, Place, Setup, code, result, until};
 
 fn start(flags: &str) -> Daemon {

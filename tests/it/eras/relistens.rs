@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::listens::{UPDATED, listens_for, modern, touch};
+use super::heard::{UPDATED, asked, expect_updates, modern, touch, wait_subscribed};
 use super::{both, full};
 use crate::reloads::text;
 use crate::replaces_servers::reload;
@@ -22,21 +22,13 @@ fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
     let daemon = changing();
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
-    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
-    let asked = |count: usize| {
-        let lines = daemon.journal("old").into_iter().filter(|line| line.contains("resources/subscribe"));
-        (lines.count() == count).then_some(())
-    };
-    until("there, too", || asked(1));
+    wait_subscribed(&daemon);
+    let is_asked = |count: usize| (asked(&daemon, "old", "resources/subscribe") == count).then_some(());
+    until("there, too", || is_asked(1));
     reload(&daemon, &Era::BOTH.map(|era| full(daemon.place(), era).env("CHANGED", "1"))).expect_code(0);
-    until("the next one is asked", || asked(2));
-    let listens = || daemon.journal("new").iter().filter(|line| line.contains("\"new://1\"")).count();
-    until("the other next one is", || (listens() >= 2).then_some(()));
-    for server in Era::BOTH {
-        touch(&daemon, server, &[&server.uri()]);
-        assert_eq!(agent.expect_told(&id, UPDATED)["uri"], server.uri());
-    }
-    agent.expect_quiet();
+    until("the next one is asked", || is_asked(2));
+    until("the other next one is", || (asked(&daemon, "new", "\"new://1\"") >= 2).then_some(()));
+    expect_updates(&daemon, &mut agent, &id);
     agent.hang_up();
 }
 
@@ -47,7 +39,7 @@ fn what_comes_to_be_denied_while_it_is_listened_to_is_told_no_more() {
     let mut agent = modern(&daemon);
     let (updates, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "new://2"]}));
     let (lists, _) = agent.listen(&json!({"resourcesListChanged": true}));
-    until("it is subscribed to", || listens_for(&daemon, "new", "new://1").then_some(()));
+    wait_subscribed(&daemon);
     let denying = full(daemon.place(), Era::Modern).line("resources = { deny = [\"new://1\"] }");
     reload(&daemon, &[full(daemon.place(), Era::Legacy), denying]).expect_code(0);
     agent.expect_told(&lists, "notifications/resources/list_changed");
@@ -79,10 +71,10 @@ fn agents_of_both_eras_share_what_a_server_is_asked_for() {
         let uri = server.uri();
         let (id, _) = listener.listen(&json!({"resourceSubscriptions": [uri]}));
         result(&subscriber.request("resources/subscribe", &json!({"uri": uri})));
-        until("it is subscribed to", || match server {
-            Era::Legacy => daemon.journal("old").iter().any(|line| line.contains("resources/subscribe")).then_some(()),
-            Era::Modern => listens_for(&daemon, "new", "new://1").then_some(()),
-        });
+        match server {
+            Era::Legacy => drop(daemon.wait_journal("old", "resources/subscribe")),
+            Era::Modern => wait_subscribed(&daemon),
+        }
         touch(&daemon, server, &[&uri]);
         assert_eq!(listener.expect_told(&id, UPDATED)["uri"], uri);
         assert_eq!(subscriber.expect_notification(UPDATED)["params"]["_meta"], Value::Null);
@@ -93,8 +85,7 @@ fn agents_of_both_eras_share_what_a_server_is_asked_for() {
         subscriber.expect_quiet();
         listener.expect_quiet();
     }
-    assert_eq!(daemon.journal("old").iter().filter(|line| line.contains("resources/subscribe")).count(), 1);
-    assert!(!daemon.journal("old").iter().any(|line| line.contains("resources/unsubscribe")));
+    assert_eq!(["resources/subscribe", "resources/unsubscribe"].map(|method| asked(&daemon, "old", method)), [1, 0]);
 }
 
 /// Case J14.

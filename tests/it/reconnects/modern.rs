@@ -21,9 +21,12 @@ fn stated(mut params: Value) -> Value {
     params
 }
 
-/// Listens to the tools.
-fn listen(shim: &mut Shim) -> Value {
-    shim.ask("subscriptions/listen", &stated(json!({"notifications": {"toolsListChanged": true}})))
+/// A shim that has come to where a daemon would be.
+fn start(place: &Place) -> (Fake, Shim, Agent) {
+    let fake = Fake::at(place);
+    let shim = Shim::start(place, &[]);
+    let peer = fake.accept();
+    (fake, shim, peer)
 }
 
 /// Tells something of a subscription.
@@ -37,6 +40,14 @@ fn acknowledge(peer: &mut Agent, id: &Value) {
     let asked = peer.expect_request("subscriptions/listen");
     assert_eq!((&asked["id"], &asked["params"]["notifications"]), (id, &json!({"toolsListChanged": true})));
     tell(peer, id, ACKNOWLEDGED, json!({"notifications": {"toolsListChanged": true}}));
+}
+
+/// Listens to the tools, which is acknowledged.
+fn listen(shim: &mut Shim, peer: &mut Agent) -> Value {
+    let id = shim.ask("subscriptions/listen", &stated(json!({"notifications": {"toolsListChanged": true}})));
+    acknowledge(peer, &id);
+    shim.expect_notification(ACKNOWLEDGED);
+    id
 }
 
 /// The next connection, which was asked whether it serves.
@@ -65,12 +76,8 @@ fn end(mut shim: Shim, mut peer: Agent) {
 #[test]
 fn an_agent_that_listens_is_told_what_it_may_have_missed_and_is_acknowledged_once() {
     let place = Place::new();
-    let fake = Fake::at(&place);
-    let mut shim = Shim::start(&place, &[]);
-    let mut peer = fake.accept();
-    let id = listen(&mut shim);
-    acknowledge(&mut peer, &id);
-    shim.expect_notification(ACKNOWLEDGED);
+    let (fake, mut shim, mut peer) = start(&place);
+    let id = listen(&mut shim, &mut peer);
     // A daemon that is stopped ends what is open, in order.
     for is_orderly in [false, true] {
         if is_orderly {
@@ -100,9 +107,7 @@ fn an_agent_that_listens_is_told_what_it_may_have_missed_and_is_acknowledged_onc
 #[test]
 fn a_request_in_flight_ends_once_and_what_waits_is_asked_of_a_daemon_that_serves() {
     let place = Place::new();
-    let fake = Fake::at(&place);
-    let mut shim = Shim::start(&place, &[]);
-    let mut peer = fake.accept();
+    let (fake, mut shim, mut peer) = start(&place);
     let call = shim.ask("tools/call", &stated(json!({"name": "x"})));
     peer.expect_request("tools/call");
     peer.hang_up();
@@ -124,12 +129,8 @@ fn a_request_in_flight_ends_once_and_what_waits_is_asked_of_a_daemon_that_serves
 #[test]
 fn a_daemon_without_the_modern_era_answers_each_request_for_itself() {
     let place = Place::new();
-    let fake = Fake::at(&place);
-    let mut shim = Shim::start(&place, &[]);
-    let mut peer = fake.accept();
-    let id = listen(&mut shim);
-    acknowledge(&mut peer, &id);
-    shim.expect_notification(ACKNOWLEDGED);
+    let (fake, mut shim, mut peer) = start(&place);
+    let id = listen(&mut shim, &mut peer);
     peer.hang_up();
     let mut peer = fake.accept();
     for _ in 0..2 {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, code, inputs, result};
+use crate::support::{Agent, Daemon, Server, Setup, inputs, result};
 
 const SAMPLE: &str = "sampling/createMessage";
 

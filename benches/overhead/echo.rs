@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -137,9 +138,12 @@ impl Echo {
 fn misbehave(params: Option<&RawValue>, output: &mut impl Write) -> io::Result<()> {
     let Some(params) = params else { return Ok(()) };
     match serde_json::from_str::<Call<'_>>(params.get())?.name {
-        "hang" => loop {
-            std::thread::park();
-        },
+        "hang" => {
+            // That its client has gone it notices all the same.
+            let input = io::stdin();
+            poll(&mut [PollFd::new(&input, PollFlags::empty())], None)?;
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
         "flood" => loop {
             output.write_all(
                 b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"again\"}}\n",

@@ -176,3 +176,18 @@ fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon()
     shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     shim.expect_quiet();
 }
+
+#[test]
+fn a_lazy_server_that_has_said_that_its_task_has_ended_is_stopped() {
+    let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
+    let daemon = Setup::with(lazy).start();
+    let mut agent = connect(&daemon);
+    let task = made(&mut agent, "t");
+    let (id, _) = agent.listen(&json!({"taskIds": [task]}));
+    asked_for(&daemon, &["t"], &[]);
+    let answers = json!({"taskId": task, "inputResponses": {"who": {"action": "accept"}}});
+    result(&agent.request("tasks/update", &answers));
+    assert_eq!(agent.expect_told(&id, TOLD)["status"], "completed");
+    agent.hang_up();
+    daemon.wait_row("s", "is stopped", |row| row["state"] == "idle");
+}

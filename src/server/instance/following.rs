@@ -39,6 +39,7 @@ impl Instance {
         let ended = matches!(status, Some(Status::Completed(_) | Status::Failed(_) | Status::Cancelled));
         if ended {
             self.listening.has_ended(&Topic::Task(id.clone()));
+            self.stated.at_work.end(&id);
         }
         Effect::TaskTold { line: applied(line, &without_subscription(params)).into(), id, ended }
     }

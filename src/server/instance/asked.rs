@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::jsonrpc::reply;
+
 /// One thing that the server has asked.
 pub(super) struct Asked {
     /// By which the agent's answer is known.
@@ -29,4 +31,17 @@ impl Asked {
     pub(super) fn input(&self) -> (&str, &[u8], Option<&Bytes>) {
         (&self.key, &self.method, self.params.as_ref())
     }
+}
+
+/// The server's requests of `asked` that these are the answers to, by their ids, with lines for it; they are not open any more.
+pub(super) fn take_answered(asked: &mut Vec<Asked>, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
+    let mut lines = Vec::new();
+    for (key, result) in responses {
+        if let Some(index) = asked.iter().position(|asked| asked.key.as_bytes() == &key[..]) {
+            let asked = asked.remove(index);
+            let line = reply::result(&asked.id, result);
+            lines.push((asked.id, line));
+        }
+    }
+    lines
 }

@@ -17,8 +17,9 @@ use crate::server::tasks::{TaskNews, TaskState};
 
 /// Tasks that are known. For one more, that of which nothing was heard for longest is forgotten.
 const MOST: usize = 1024;
-/// After so long in which nobody has asked for it, the server is not taken to be at a task, however long it keeps it.
-const SILENCE: Duration = Duration::from_secs(60 * 60);
+/// After so long in which nobody has asked for it and the server has said nothing of it, the server is not taken to be at a task, however
+/// long it keeps it.
+pub(super) const SILENCE: Duration = Duration::from_secs(60 * 60);
 
 /// Those of one instance, by the server's own ids as text.
 #[derive(Debug, Default)]
@@ -28,15 +29,22 @@ pub(in crate::server) struct AtWork(HashMap<Bytes, Work>);
 struct Work {
     /// The call that made it, or by which it was heard of.
     key: CallKey,
-    heard_at: Instant,
-    /// When its server forgets it.
-    ends_at: Option<Instant>,
-    /// Keeps one of several instances.
-    _ticket: Option<Ticket>,
+    open: Open,
 }
 
-impl Work {
-    fn until(&self) -> Instant {
+/// That a task has not ended.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// When its server forgets it.
+    pub(super) ends_at: Option<Instant>,
+    pub(super) heard_at: Instant,
+    /// Keeps one of several instances.
+    pub(super) ticket: Option<Ticket>,
+}
+
+impl Open {
+    /// When it is over in any case.
+    pub(super) fn until(&self) -> Instant {
         let silent_at = self.heard_at + SILENCE;
         self.ends_at.map_or(silent_at, |at| at.min(silent_at))
     }
@@ -50,17 +58,17 @@ impl AtWork {
             return None;
         }
         if let Some(work) = self.0.get_mut(&state.id) {
-            work.heard_at = now;
-            return Some(work.until());
+            work.open.heard_at = now;
+            return Some(work.open.until());
         }
         if self.0.len() == MOST {
-            let quietest = self.0.iter().min_by_key(|(_, work)| work.heard_at).map(|(id, _)| id.clone());
+            let quietest = self.0.iter().min_by_key(|(_, work)| work.open.heard_at).map(|(id, _)| id.clone());
             quietest.iter().for_each(|id| self.end(id));
         }
         let ends_at = state.ttl.and_then(|ttl| now.checked_add(ttl));
-        let work = Work { key, heard_at: now, ends_at, _ticket: ticket.cloned() };
-        let until = work.until();
-        self.0.insert(state.id.clone(), work);
+        let open = Open { ends_at, heard_at: now, ticket: ticket.cloned() };
+        let until = open.until();
+        self.0.insert(state.id.clone(), Work { key, open });
         Some(until)
     }
 
@@ -85,22 +93,22 @@ impl AtWork {
 
     /// When the next one is over in any case.
     pub(super) fn next_end(&self) -> Option<Instant> {
-        self.0.values().map(Work::until).min()
+        self.0.values().map(|work| work.open.until()).min()
     }
 
     /// Forgets those that are over `now` in any case.
     pub(super) fn expire(&mut self, now: Instant) {
-        self.0.retain(|_, work| work.until() > now);
+        self.0.retain(|_, work| work.open.until() > now);
     }
 }
 
 impl Instance {
     /// What the answer to a call says of a task of the modern era: to be asked for it, the instance has to be found again.
     pub(super) fn stated_news(&mut self, call: &Unanswered, response: Result<&Bytes, &Bytes>) -> News {
-        if self.era() == Era::Modern {
+        let may_tell = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
+        if self.era() == Era::Modern && (may_tell || response.is_err()) {
             self.note_work(call, response);
         }
-        let may_tell = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
         may_tell.then(|| Box::new(TaskNews::Stated { maker: self.mark }))
     }
 
@@ -119,7 +127,6 @@ impl Instance {
 
 /// How a task is, if a result tells of one.
 fn read((result, told): (&Bytes, Told)) -> Option<TaskState> {
-    memchr::memmem::find(result, b"\"taskId\"")?;
     told_id(result, told)?;
     TaskState::read_modern(result)
 }

@@ -5,14 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::asked::Asked;
-use super::at_work::AtWork;
+use super::asked::{Asked, take_answered};
+use super::at_work::{AtWork, Open};
 use crate::era::input;
-use crate::jsonrpc::reply;
 use crate::server::call::{CallKey, Ticket};
 use crate::server::role::Abilities;
 use crate::server::tasks::TaskState;
@@ -22,9 +21,6 @@ use crate::server::tasks::TaskState;
 const MOST: usize = 1024;
 /// Questions that one task waits with.
 const MOST_ASKED: usize = 16;
-/// After so long in which nobody has asked for it and the server has said nothing of it, the server is not taken to be at a task, however
-/// long it keeps it.
-const SILENCE: Duration = Duration::from_secs(60 * 60);
 
 /// One that was made.
 pub(super) struct StatedTask {
@@ -45,28 +41,12 @@ pub(super) struct StatedTask {
     count: u64,
 }
 
-/// That a task has not ended.
-struct Open {
-    /// When it is over in any case.
-    ends_at: Option<Instant>,
-    heard_at: Instant,
-    /// Keeps one of several instances.
-    ticket: Option<Ticket>,
-}
-
 /// Those of one instance, by the server's own ids as text.
 #[derive(Default)]
 pub(super) struct StatedTasks {
     all: HashMap<Bytes, StatedTask>,
     /// Those of a server of the same era, of which nothing else is to be known.
     pub(super) at_work: AtWork,
-}
-
-impl Open {
-    fn until(&self) -> Instant {
-        let silent_at = self.heard_at + SILENCE;
-        self.ends_at.map_or(silent_at, |at| at.min(silent_at))
-    }
 }
 
 impl StatedTask {
@@ -127,15 +107,7 @@ impl StatedTask {
 
     /// The server's requests that these are the answers to, by their ids, with lines for it; they are not open any more.
     pub(super) fn take_answered(&mut self, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
-        let mut lines = Vec::new();
-        for (key, result) in responses {
-            if let Some(index) = self.asked.iter().position(|asked| asked.key.as_bytes() == &key[..]) {
-                let asked = self.asked.remove(index);
-                let line = reply::result(&asked.id, result);
-                lines.push((asked.id, line));
-            }
-        }
-        lines
+        take_answered(&mut self.asked, responses)
     }
 }
 

@@ -5,10 +5,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::calls::Unanswered;
+use super::stated_tasks::about;
 use super::tasks::{Early, Open, Task};
 use super::{Instance, Owner};
 use crate::calls::Outcome;
@@ -241,8 +240,7 @@ impl Instance {
     fn disown_task(&mut self, request: u64) {
         self.withdraw_task_inputs(request);
         let Some(raw_id) = self.tasks.disown(request).filter(|_| self.task_support.cancels) else { return };
-        let id: Option<&RawValue> = serde_json::from_slice(&raw_id).ok();
-        let mut params = json!({ "taskId": id });
+        let mut params = about(&raw_id);
         if self.era() == Era::Modern {
             params["_meta"] = era::own_task_params()["_meta"].take();
         }

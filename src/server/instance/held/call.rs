@@ -8,7 +8,7 @@ use crate::chance;
 use crate::era::input;
 use crate::jsonrpc::reply;
 use crate::server::call::ReplySender;
-use crate::server::instance::asked::Asked;
+use crate::server::instance::asked::{Asked, take_answered};
 use crate::server::instance::calls::Unanswered;
 use crate::server::instance::crossing::{Crossing, Way};
 use crate::server::role::Abilities;
@@ -83,15 +83,7 @@ impl Unanswered {
         let Some((_, held)) = self.held() else { return Vec::new() };
         // Each is good for once.
         (held.state, held.told) = (None, None);
-        let mut lines = Vec::new();
-        for (key, result) in responses {
-            if let Some(index) = held.asked.iter().position(|asked| asked.key.as_bytes() == &key[..]) {
-                let asked = held.asked.remove(index);
-                let line = reply::result(&asked.id, result);
-                lines.push((asked.id, line));
-            }
-        }
-        lines
+        take_answered(&mut held.asked, responses)
     }
 
     /// When to look whether the agent is still there that has been told what is asked.

@@ -1,7 +1,10 @@
 //! Tables for the tasks of modern agents at a legacy server.
 
+use std::time::Duration;
+
 use super::*;
 use crate::jsonrpc::made_up::bytes;
+use crate::server::instance::at_work::SILENCE;
 
 fn state(id: &str, ended: bool, ttl: Option<u64>) -> TaskState {
     let raw_id = bytes(&format!("\"{id}\""));

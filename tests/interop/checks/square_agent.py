@@ -15,13 +15,13 @@ import anyio
 import mcp
 from mcp import StdioServerParameters, stdio_client
 
+from seeing import see
+
 IS_1 = not hasattr(mcp, "Client")
 if IS_1:
     from mcp import types
 else:
     import mcp_types as types
-
-PATIENCE = 5
 
 
 class Agent:
@@ -196,14 +196,6 @@ async def updates(agent, prefix):
 CHECKS = [lists, calls, errors, progress, asks, logs, changes, updates, cancels]
 
 
-async def see(agent, check, prefix):
-    try:
-        with anyio.fail_after(PATIENCE):
-            return await check(agent, prefix)
-    except BaseException as error:
-        return f"{type(error).__name__}: {error}"
-
-
 async def main():
     told = json.loads(sys.argv[1])
     agent = Agent()
@@ -211,7 +203,7 @@ async def main():
         saw = {"modern": agent.is_modern}
         for agent.server, prefix in told["servers"].items():
             checks = [check for check in CHECKS if check.__name__ in told["checks"][agent.server]]
-            saw[agent.server] = {check.__name__: await see(agent, check, prefix) for check in checks}
+            saw[agent.server] = {check.__name__: await see(check, agent, prefix) for check in checks}
         print(json.dumps(saw))
 
 

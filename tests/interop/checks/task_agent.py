@@ -12,7 +12,7 @@ import anyio
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, ElicitResult
 
-PATIENCE = 5
+from seeing import see
 
 
 async def elicited(_, params):
@@ -43,14 +43,6 @@ async def cancels(client, tool):
     return state.status if listed == [state.status] else listed
 
 
-async def see(client, check, tool):
-    try:
-        with anyio.fail_after(PATIENCE):
-            return await check(client, tool)
-    except BaseException as error:
-        return f"{type(error).__name__}: {error}"
-
-
 CHECKS = [("runs", result, "build"), ("errors", result, "fail"), ("asks", result, "ask"), ("cancels", cancels, "wait")]
 
 
@@ -62,7 +54,7 @@ async def main():
         offered = {tool.name: tool.execution for tool in (await client.list_tools()).tools}
         saw = {}
         for server, prefix in told["servers"].items():
-            saw[server] = {what: await see(client, check, f"{prefix}{tool}") for what, check, tool in CHECKS}
+            saw[server] = {what: await see(check, client, f"{prefix}{tool}") for what, check, tool in CHECKS}
             execution = offered[f"{prefix}build"]
             saw[server]["offers"] = execution is not None and execution.taskSupport in ("optional", "required")
         print(json.dumps(saw))

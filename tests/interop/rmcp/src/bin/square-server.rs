@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitRequest, ElicitRequestParams,
-    InputRequest, InputRequests, InputRequiredResult, ListResourcesResult, ListToolsResult,
-    LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam, Resource, ServerCapabilities,
-    ServerConfig, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequests, InputRequiredResult,
+    ListResourcesResult, ListToolsResult, LoggingMessageNotificationParam, PaginatedRequestParams,
+    ProgressNotificationParam, Resource, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::transport::stdio;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+use rmcp_http_server::{said, who};
 use serde_json::{Value, json};
 
 /// Name and parameter of each tool, with the parameter's type.
@@ -169,15 +169,8 @@ fn ask(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
         let name = answer["content"]["name"].as_str().unwrap_or_default();
         return Ok(said(format!("Hello, {name}!")).into());
     }
-    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
-    let form = ElicitRequestParams::FormElicitationParams {
-        meta: None,
-        message: "Who are you?".to_owned(),
-        requested_schema: serde_json::from_value(schema)
-            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?,
-    };
     let mut questions = InputRequests::new();
-    questions.insert(WHO.to_owned(), InputRequest::Elicitation(ElicitRequest::new(form)));
+    questions.insert(WHO.to_owned(), who()?);
     Ok(InputRequiredResult::new(Some(questions), None).into())
 }
 
@@ -205,10 +198,6 @@ async fn report(context: &RequestContext<RoleServer>, progress: u32, total: u32)
         let progress = ProgressNotificationParam::new(token, progress.into()).with_total(total.into());
         let _ = context.peer.notify_progress(progress).await;
     }
-}
-
-fn said(text: String) -> CallToolResult {
-    CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
 #[tokio::main(flavor = "current_thread")]

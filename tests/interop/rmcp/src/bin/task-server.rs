@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock, CreateTaskResult,
-    ElicitRequest, ElicitRequestParams, GetTaskParams, GetTaskResult, InputRequest, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
+    GetTaskParams, GetTaskResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use rmcp::transport::stdio;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+use rmcp_http_server::{said, who};
 use serde_json::json;
 
 const TOOLS: [&str; 4] = ["ask", "build", "fail", "wait"];
@@ -84,21 +85,6 @@ async fn work(tool: &str, context: &TaskContext) -> Result<CallToolResult, TaskE
         }
         _ => return Err(ErrorData::invalid_params("Unknown tool", None).into()),
     })
-}
-
-fn who() -> Result<InputRequest, ErrorData> {
-    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
-    let form = ElicitRequestParams::FormElicitationParams {
-        meta: None,
-        message: "Who are you?".to_owned(),
-        requested_schema: serde_json::from_value(schema)
-            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?,
-    };
-    Ok(InputRequest::Elicitation(ElicitRequest::new(form)))
-}
-
-fn said(text: String) -> CallToolResult {
-    CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -4,12 +4,15 @@
 //! made it, and to say for which profile, and who has not been told an id must not be able to make one. Source: extension
 //! `io.modelcontextprotocol/tasks`, 2026-07-28, "Security Considerations".
 
-use sha2::{Digest, Sha256};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 
 use crate::chance;
 
-/// Characters of the mark that shows that an id was made here.
-const MARK: usize = 32;
+/// Bytes of the authentication code in an id.
+const CODE_BYTES: usize = 16;
 
 /// What leads to a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +28,8 @@ pub(super) struct Sealed<'a> {
 /// What it takes to make such ids: they hold as long as the daemon runs.
 #[derive(Clone)]
 pub struct Seal {
-    key: String,
+    /// Keyed, and without any data yet.
+    mac: Hmac<Sha256>,
 }
 
 impl Seal {
@@ -34,32 +38,32 @@ impl Seal {
     /// # Errors
     /// If the system gives no random numbers.
     pub fn fresh() -> Result<Self, String> {
-        chance::fresh().map(|key| Self { key })
+        let mac = Hmac::new_from_slice(chance::fresh()?.as_bytes());
+        mac.map(|mac| Self { mac }).map_err(|error| error.to_string())
     }
 
     /// The id that `profile` knows a task by.
     pub(super) fn seal(&self, profile: &str, Sealed { tool, maker, id }: Sealed<'_>) -> String {
         let rest = format!("{tool}.{maker:x}.{id}");
-        format!("{}.{rest}", self.mark(profile, &rest))
+        let code = self.mac(profile, &rest).finalize().into_bytes();
+        format!("{}.{rest}", URL_SAFE_NO_PAD.encode(&code[..CODE_BYTES]))
     }
 
     /// What was sealed for `profile`.
     pub(super) fn open<'a>(&self, profile: &str, sealed: &'a str) -> Option<Sealed<'a>> {
-        let (mark, rest) = sealed.split_once('.')?;
-        if mark != self.mark(profile, rest) {
-            return None;
-        }
+        let (code, rest) = sealed.split_once('.')?;
+        let code = URL_SAFE_NO_PAD.decode(code).ok().filter(|code| code.len() == CODE_BYTES)?;
+        // In constant time.
+        self.mac(profile, rest).verify_truncated_left(&code).ok()?;
         // No exposed name has a dot.
         let (tool, rest) = rest.split_once('.')?;
         let (maker, id) = rest.split_once('.')?;
         Some(Sealed { tool, maker: u64::from_str_radix(maker, 16).ok()?, id })
     }
 
-    /// Twice, so that nothing can be put behind what was marked once.
-    fn mark(&self, profile: &str, rest: &str) -> String {
-        let inner = Sha256::digest([&self.key, profile, rest].join("\0"));
-        let outer = Sha256::new().chain_update(&self.key).chain_update(inner).finalize();
-        outer.iter().take(MARK / 2).map(|byte| format!("{byte:02x}")).collect()
+    fn mac(&self, profile: &str, rest: &str) -> Hmac<Sha256> {
+        // No name of a profile has a NUL.
+        self.mac.clone().chain_update(profile).chain_update([0]).chain_update(rest)
     }
 }
 

@@ -98,8 +98,8 @@ impl Session {
         };
         match stated {
             Ok(Some(stated)) => self.stateless_request(id, method, params, (stated, read)),
-            Ok(None) | Err(Unreadable::Malformed(_)) => self.legacy_request(id, method, params, read),
-            Err(error @ Unreadable::Version(_)) => self.fail(Some(&id), error.to_object()),
+            Ok(None) => self.legacy_request(id, method, params, read),
+            Err(error) => self.fail(Some(&id), error.to_object()),
         }
     }
 
@@ -139,6 +139,13 @@ impl Session {
         let Some(version) = text(&version) else {
             return self.refuse(Some(id), INVALID_PARAMS, "`protocolVersion` is not a string");
         };
+        // Both are required (MCP, `schema`, "InitializeRequest").
+        if !capabilities.as_ref().is_some_and(|raw| raw.starts_with(b"{")) {
+            return self.refuse(Some(id), INVALID_PARAMS, "`capabilities` is missing or not an object");
+        }
+        if !client.as_ref().is_some_and(is_implementation) {
+            return self.refuse(Some(id), INVALID_PARAMS, "`clientInfo` needs a `name` and a `version`, both strings");
+        }
         let protocol = era::negotiate(&String::from_utf8_lossy(&version));
         self.abilities = Arc::new(Abilities::read(protocol, capabilities.as_ref()));
         self.speaker = Arc::new(Speaker {
@@ -200,4 +207,10 @@ impl Session {
     pub(super) fn fail(&mut self, id: Option<&Bytes>, error: ErrorObject) {
         self.respond(None, [reply::error(id.map(|id| &id[..]), &error)]);
     }
+}
+
+/// Whether this raw `clientInfo` names a client (MCP, `schema`, "Implementation").
+fn is_implementation(info: &Bytes) -> bool {
+    let parts = members(info, ["name", "version"]);
+    parts.is_ok_and(|parts| parts.into_iter().all(|raw| raw.is_some_and(|raw| text(&raw).is_some())))
 }

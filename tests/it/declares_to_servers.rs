@@ -50,7 +50,7 @@ fn an_agents_own_instance_is_told_exactly_what_that_can_do_and_its_version_has()
     for (version, expected) in [("2025-11-25", own), ("2025-03-26", gated)] {
         let mut agent = Agent::connect(&daemon);
         agent.send_raw(format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":\"i\",\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"{version}\",\"capabilities\":{own}}}}}\n"
+            "{{\"jsonrpc\":\"2.0\",\"id\":\"i\",\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"{version}\",\"capabilities\":{own},\"clientInfo\":{{\"name\":\"a\",\"version\":\"1\"}}}}}}\n"
         ));
         result(&agent.answer(&json!("i")));
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -81,7 +81,7 @@ fn roots_of_the_configuration_are_told_at_once_whoever_has_calls() {
 fn the_roots_of_a_workspace_are_its_directory() {
     let daemon = start(|server| server.line("sharing = \"workspace\"").line("roots = [\"${agent:cwd}\"]"));
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "_meta": {"mcpd/cwd": "/"}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}, "_meta": {"mcpd/cwd": "/"}});
     result(&agent.request("initialize", &params));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     assert_eq!(roots(&mut agent)["result"]["roots"], json!([{"uri": "file:///", "name": "/"}]));
@@ -92,7 +92,7 @@ fn an_agents_own_instance_asks_it_for_its_roots_once_it_is_ready_and_hears_of_th
     let daemon = start(|server| server.line("sharing = \"session\"").flags("--ask-at-start roots/list"));
     let capabilities = json!({"roots": {"listChanged": true}});
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "a", "version": "1"}});
     result(&agent.request("initialize", &params));
     daemon.wait_row("s", "has its instance", |row| row["instances"][1]["state"] == "ready");
     agent.expect_quiet();

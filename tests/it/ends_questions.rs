@@ -65,7 +65,7 @@ fn a_server_that_wants_the_answer_no_more_has_the_agent_hear_of_it_and_gets_none
 fn what_a_server_has_withdrawn_before_its_agent_is_ready_takes_no_place() {
     let daemon = start(|server| server);
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": {}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": {"name": "a", "version": "1"}});
     result(&agent.request("initialize", &params));
     let question = |id: &str| format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {}}));
     let withdrawal = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"early"}}"#;

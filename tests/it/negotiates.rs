@@ -138,6 +138,70 @@ fn a_handshake_without_a_version_is_refused_and_can_be_made_again() {
     result(&agent.initialize("2025-11-25"));
 }
 
+#[test]
+fn initialize_without_valid_capabilities_and_client_info_is_refused() {
+    let daemon = daemon();
+    let mut agent = Agent::connect(&daemon);
+    let info = json!({"name": "a", "version": "1"});
+    for (capabilities, info) in [
+        (None, Some(info.clone())),
+        (Some(json!(7)), Some(info.clone())),
+        (Some(json!([])), Some(info)),
+        (Some(json!({})), None),
+        (Some(json!({})), Some(json!("a 1"))),
+        (Some(json!({})), Some(json!({"name": "a"}))),
+        (Some(json!({})), Some(json!({"name": 7, "version": "1"}))),
+    ] {
+        let mut params = json!({"protocolVersion": "2025-11-25"});
+        for (key, value) in [("capabilities", capabilities), ("clientInfo", info)] {
+            value.into_iter().for_each(|value| params[key] = value);
+        }
+        assert_eq!(code(&agent.request("initialize", &params)), -32602, "{params}");
+    }
+    result(&agent.initialize("2025-11-25"));
+}
+
+#[test]
+fn malformed_metadata_is_refused_before_and_after_initialize() {
+    let daemon = daemon();
+    for is_initialized in [false, true] {
+        let mut agent = if is_initialized { Agent::ready(&daemon) } else { Agent::connect(&daemon) };
+        for meta in [
+            json!({"io.modelcontextprotocol/protocolVersion": 7}),
+            json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"}),
+            json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": [],
+            }),
+            json!([]),
+            json!({"progressToken": {}}),
+        ] {
+            for method in ["tools/list", "tools/call", "server/discover", "ping", "subscriptions/listen"] {
+                let answer = agent.request(method, &json!({"name": "a__echo", "_meta": meta}));
+                assert_eq!(code(&answer), -32602, "{is_initialized} {method} {meta}");
+            }
+        }
+    }
+    assert!(!daemon.journal("a").iter().any(|line| line.contains("tools/call")));
+}
+
+#[test]
+fn every_declared_capability_is_served_without_any_server() {
+    let daemon = Setup::new().start();
+    let mut agent = Agent::connect(&daemon);
+    let answer = agent.initialize("2025-11-25");
+    let declared: Vec<_> = result(&answer)["capabilities"].as_object().expect("an object").keys().cloned().collect();
+    assert_eq!(declared, ["completions", "logging", "prompts", "resources", "tasks", "tools"]);
+    let complete = json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}});
+    assert_eq!(code(&agent.request("completion/complete", &complete)), -32602, "an unknown prompt, a known method");
+    assert_eq!(agent.request("logging/setLevel", &json!({"level": "info"}))["result"], json!({}));
+    for (method, list) in
+        [("prompts/list", "prompts"), ("resources/list", "resources"), ("tasks/list", "tasks"), ("tools/list", "tools")]
+    {
+        assert_eq!(result(&agent.request(method, &json!({})))[list], json!([]), "{method}");
+    }
+}
+
 /// Case C12.
 #[test]
 fn a_second_handshake_is_refused_and_changes_nothing() {

@@ -90,7 +90,7 @@ impl Cache {
         let (instructions, makes_tasks) = (kept.instructions.map(Arc::from), kept.makes_tasks);
         // It has the members of a page of each list, and is read as one: what is in a file is trusted no more.
         let text = Bytes::from(text);
-        let lists = Kind::ALL.map(|kind| match Listing::of(kind).page(&text)? {
+        let lists = Kind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
             Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == Kind::Tools, ..list })),
             Next::Page(..) => None,
         });
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn known(kind: Kind, text: &str) -> Known {
-        let Some(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
+        let Ok(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
             panic!("no list: {text}")
         };
         let mut lists = Lists::default();

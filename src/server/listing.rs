@@ -62,25 +62,35 @@ impl Listing {
         self.kind
     }
 
-    /// Takes the raw result of one request; `None` if it is no result of its method.
-    #[must_use]
-    pub fn page(mut self, result: &Bytes) -> Option<Next> {
-        let [items, cursor] = members(result, [self.kind.member(), "nextCursor"]).ok()?;
+    /// Takes the raw result of one request.
+    ///
+    /// # Errors
+    /// The list as it was, if that is no result of its method.
+    pub fn page(mut self, result: &Bytes) -> Result<Next, Self> {
+        let Ok([Some(items), cursor]) = members(result, [self.kind.member(), "nextCursor"]) else { return Err(self) };
+        let Ok(definitions) = serde_json::from_slice::<Vec<&RawValue>>(&items) else { return Err(self) };
         let said = Keep::read(result);
         self.list.keep = if self.cursors.is_empty() { said } else { said.zip(self.list.keep).map(|(a, b)| a.and(b)) };
-        for definition in serde_json::from_slice::<Vec<&RawValue>>(&items?).ok()? {
+        for definition in definitions {
             self.add(definition.get().as_bytes());
         }
         self.read += result.len();
         // An empty string is a cursor like any other (MCP, `server/utilities/pagination`); null is none.
-        let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Some(Next::Done(self.list)) };
+        let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Ok(Next::Done(self.list)) };
         let cursor = Bytes::copy_from_slice(&cursor);
         let limit = self.cursors.len() + 1 >= MAX_PAGES || self.list.items.len() >= MAX_ITEMS || self.read > MAX_READ;
         if limit || cursor.len() > MAX_CURSOR || !self.cursors.insert(cursor.clone()) {
             self.list.truncated = true;
-            return Some(Next::Done(self.list));
+            return Ok(Next::Done(self.list));
         }
-        Some(Next::Page(self, cursor))
+        Ok(Next::Page(self, cursor))
+    }
+
+    /// The pages so far, marked as cut; `None` if there are none.
+    #[must_use]
+    pub fn partial(self) -> Option<List> {
+        let has_pages = !self.cursors.is_empty();
+        has_pages.then(|| List { truncated: true, ..self.list })
     }
 
     /// What is no object with a key (and, if it is a tool, a schema) is left out, and costs the others nothing. Passed on,
@@ -139,7 +149,7 @@ mod tests {
     use super::*;
 
     fn page(listing: Listing, result: &str) -> Option<Next> {
-        listing.page(&Bytes::copy_from_slice(result.as_bytes()))
+        listing.page(&Bytes::copy_from_slice(result.as_bytes())).ok()
     }
 
     fn done(listing: Listing, result: &str) -> (Vec<String>, bool) {
@@ -168,6 +178,16 @@ mod tests {
         let first = page(Listing::of(Kind::Tools), r#"{"tools":[],"nextCursor":"x"}"#);
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
         assert_eq!(done(listing, &tools(&["a"], r#","nextCursor":"x""#)), (vec!["a".into()], true));
+    }
+
+    #[test]
+    fn pages_before_a_malformed_one_are_kept() {
+        let first = page(Listing::of(Kind::Tools), &tools(&["a"], r#","nextCursor":"x""#));
+        let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
+        let Err(listing) = listing.page(&Bytes::from_static(b"{}")) else { panic!("it is no page") };
+        let partial = listing.partial().expect("one page");
+        assert_eq!((partial.items.len(), partial.truncated), (1, true));
+        assert!(Listing::of(Kind::Tools).partial().is_none());
     }
 
     #[test]

@@ -267,10 +267,15 @@ impl ServerTask {
             Effect::TaskTold { line, id, ended } => self.task_told(line, id, ended),
             Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
             Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),
-            Effect::NotListed { reason, settled } => {
+            Effect::NotListed { reason, partial: None, settled } => {
                 self.publisher.error(reason);
                 self.publisher.settled(settled);
                 self.keep_lists_if(settled);
+            }
+            // What is known to be cut is not kept for the next start.
+            Effect::NotListed { reason, partial: Some((kind, list)), settled } => {
+                self.publisher.error(reason);
+                self.publisher.listed(kind, list, settled);
             }
         }
     }

@@ -55,3 +55,22 @@ fn a_cursor_that_no_list_has_given_is_refused_on_all_four() {
         }
     }
 }
+
+#[test]
+fn error_on_a_later_page_keeps_the_pages_before_it_and_is_reported() {
+    let place = Place::new();
+    let file = place.path("whole");
+    let server = Server::named("s").flags("--bare --page-size 2 --one-page-unless").arg(&file);
+    let server = ["a", "b", "c"].into_iter().fold(server, |server, tool| server.arg("--tool").arg(tool));
+    let daemon = Setup::with(server).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["s__a", "s__b"]);
+    let row = daemon.row("s");
+    let error = "its answer to `tools/list` is an error; the 2 items before it are used";
+    assert_eq!((&row["tools_truncated"], &row["last_error"]), (&json!(true), &json!(error)));
+    // It is asked again after 10 s.
+    place.write("whole", "");
+    agent.expect_notification("notifications/tools/list_changed");
+    assert_eq!(agent.tools(), ["s__a", "s__b", "s__c"]);
+    assert_eq!(daemon.row("s")["tools_truncated"], false);
+}

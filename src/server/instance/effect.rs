@@ -19,9 +19,11 @@ pub(in crate::server) enum Effect {
         /// All of them are what the server offers, as far as can be known.
         settled: bool,
     },
-    /// It could not be; the reason is for a person.
+    /// One of its lists could not be followed to its end; the reason is for a person.
     NotListed {
         reason: String,
+        /// The pages before the one that failed, if the list was never followed to its end.
+        partial: Option<(Kind, List)>,
         settled: bool,
     },
     /// It has answered whoever wanted to know how it is.

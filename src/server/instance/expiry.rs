@@ -50,7 +50,7 @@ impl Instance {
                     }
                     self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
                 }
-                Owner::Page { listing, .. } => effect = self.not_listed(listing.kind(), "did not come in time"),
+                Owner::Page { listing, .. } => effect = self.not_listed(listing, "did not come in time"),
                 Owner::Listen { .. } => {
                     self.link.give_up(id);
                     self.send(reply::cancelled(id, "it was not acknowledged in time"));

@@ -88,40 +88,50 @@ impl Instance {
             Err(error) if kind == Kind::Templates && is_unknown_method(&error) => {
                 return self.listed(kind, List::default());
             }
-            Err(_) => return self.not_listed(kind, "is an error"),
+            Err(_) => return self.not_listed(listing, "is an error"),
         };
         match listing.page(&result) {
-            Some(Next::Page(listing, cursor)) => {
+            Ok(Next::Page(listing, cursor)) => {
                 self.ask_for_page(listing, Some(&cursor));
                 Effect::Nothing
             }
-            Some(Next::Done(list)) => self.listed(kind, list),
-            None => self.not_listed(kind, "is malformed"),
+            Ok(Next::Done(list)) => self.listed(kind, list),
+            Err(listing) => self.not_listed(listing, "is malformed"),
         }
     }
 
     fn listed(&mut self, kind: Kind, list: List) -> Effect {
-        let mut list = if kind == Kind::Tools { self.without_unfit(list) } else { list };
-        list.makes_tasks = kind == Kind::Tools && self.era() == Era::Modern && self.task_support.declared;
-        if kind == Kind::Tools {
-            self.note_task_tools(&list);
-        }
+        let list = self.prepared(kind, list);
         if let Some(following) = &mut self.following[kind] {
             (following.now, following.attempted) = (false, true);
         }
         Effect::Listed { kind, list, settled: self.lists_are_settled() }
     }
 
-    /// The list failed; `what` says of the answer why.
-    pub(super) fn not_listed(&mut self, kind: Kind, what: &str) -> Effect {
+    /// The list as it is published.
+    fn prepared(&mut self, kind: Kind, list: List) -> List {
+        if kind != Kind::Tools {
+            return list;
+        }
+        let mut list = self.without_unfit(list);
+        list.makes_tasks = self.era() == Era::Modern && self.task_support.declared;
+        self.note_task_tools(&list);
+        list
+    }
+
+    /// The list failed; `what` says of the answer why. The pages that came before are used until the whole list is there.
+    pub(super) fn not_listed(&mut self, listing: Listing, what: &str) -> Effect {
+        let kind = listing.kind();
+        let mut is_first = false;
         if let Some(following) = &mut self.following[kind] {
-            (following.now, following.attempted) = (false, true);
+            is_first = !std::mem::replace(&mut following.attempted, true);
+            following.now = false;
             following.again_at = Some(Instant::now() + AGAIN);
         }
-        Effect::NotListed {
-            reason: format!("its answer to `{}` {what}", kind.method()),
-            settled: self.lists_are_settled(),
-        }
+        let partial = listing.partial().filter(|_| is_first).map(|list| (kind, self.prepared(kind, list)));
+        let kept = partial.as_ref().map(|(_, list)| format!("; the {} items before it are used", list.items.len()));
+        let reason = format!("its answer to `{}` {what}{}", kind.method(), kept.unwrap_or_default());
+        Effect::NotListed { reason, partial, settled: self.lists_are_settled() }
     }
 
     /// Whether every list was attempted, and none is out of date already and about to be asked for again. One that a

@@ -87,7 +87,7 @@ impl Instance {
     /// What is not an agent's has no usable answer.
     pub(super) fn own_request_failed(&mut self, id: &[u8], owner: Owner) -> Effect {
         match owner {
-            Owner::Page { listing, .. } => return self.not_listed(listing.kind(), "is unusable"),
+            Owner::Page { listing, .. } => return self.not_listed(listing, "is unusable"),
             Owner::Check => return self.checked(),
             Owner::Level { .. } => self.level_answered(),
             Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),

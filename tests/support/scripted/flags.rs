@@ -99,6 +99,9 @@ pub(crate) struct Flags {
     /// Tools, prompts or resources on one page of a list; 0 is all of them.
     #[arg(long, default_value_t = 0)]
     pub(crate) page_size: usize,
+    /// Answer what asks for any page of a list but the first with an error, as long as this file is missing.
+    #[arg(long)]
+    pub(crate) one_page_unless: Option<PathBuf>,
     /// Every page has a next one.
     #[arg(long)]
     pub(crate) endless_cursor: bool,

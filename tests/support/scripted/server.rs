@@ -166,6 +166,7 @@ impl Server {
                 self.flags.list_errors -= 1;
                 self.output.line(&error(id, -32603, "not yet", ""));
             }
+            "tools/list" if self.refuses_page(params) => self.output.line(&error(id, -32603, "no such page", "")),
             "tools/list" if !self.flags.no_tools_capability => {
                 if self.flags.announce_on_list {
                     self.list_changed();
@@ -239,6 +240,11 @@ impl Server {
         let result = if self.flags.init_garbage { "7" } else { &result };
         let answer = Later::Answer { call: id.to_owned(), line: response(id, result), stubborn: true };
         self.after(self.flags.init_delay, answer);
+    }
+
+    fn refuses_page(&self, params: &Value) -> bool {
+        let file = self.flags.one_page_unless.as_ref();
+        params["cursor"].is_string() && file.is_some_and(|file| !file.exists())
     }
 
     fn notification(&mut self, method: &str, params: Option<&RawValue>) {

@@ -8,6 +8,7 @@ mod build;
 mod keep;
 mod list;
 mod names;
+mod offer;
 mod template;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +19,7 @@ use bytes::Bytes;
 pub use self::keep::Keep;
 pub use self::list::{Identity, Item, List, Lists, identity, is_same, offer_any};
 pub use self::names::Names;
+pub use self::offer::Offer;
 use self::template::Template;
 use crate::config::{CallLimit, Settings};
 use crate::kind::{Kind, PerKind};

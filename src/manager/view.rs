@@ -1,13 +1,15 @@
 //! What is seen of the servers at one moment: by agents of a profile, by one of them, or by the operator.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
 use super::switches::Presence;
-use crate::catalog::{Catalog, Lists, Names, Source, is_same};
+use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
+use crate::server::call::{Exposure, Target};
 use crate::server::{ServerHandle, Vouched};
 
 /// What agents of one profile see, or some of them, at one moment; or all there is, but for what servers' own policies hide.
@@ -21,6 +23,8 @@ pub struct View {
     pub naming: Naming,
     /// Every first start attempt has ended, or the deadline for first lists has passed.
     pub settled: bool,
+    /// No other view has the same.
+    version: u64,
 }
 
 /// A profile, and what its agents see.
@@ -50,7 +54,7 @@ pub struct Member {
 impl View {
     /// One that has nothing yet.
     pub(super) fn empty(naming: Naming) -> Self {
-        Self { catalog: Catalog::default(), servers: Vec::new(), naming, settled: false }
+        Self::of(Catalog::default(), Vec::new(), naming, false)
     }
 
     /// What `servers` offer. A bare name belongs to the first of them, so none is given before all had their chance.
@@ -58,7 +62,47 @@ impl View {
         let may_name = naming.scheme != Scheme::Bare || settled;
         let sources: Vec<_> = servers.iter().map(source).collect();
         let catalog = if may_name { Catalog::build(names, &naming, &sources) } else { Catalog::default() };
-        Self { catalog, servers, naming, settled }
+        Self::of(catalog, servers, naming, settled)
+    }
+
+    fn of(catalog: Catalog, servers: Vec<Member>, naming: Naming, settled: bool) -> Self {
+        static VERSIONS: AtomicU64 = AtomicU64::new(0);
+        Self { catalog, servers, naming, settled, version: VERSIONS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Tells this view from every other one.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether `target` of `server` is exposed here. `lists` is what the server lists now, which may be newer than what this view
+    /// was built from.
+    pub(crate) fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
+        let is_it = |member: &Member| *member.config.name == *server && member.presence == Presence::Shown;
+        let Some(index) = self.servers.iter().position(is_it) else { return Exposure::Hidden };
+        let member = &self.servers[index];
+        let policy = &member.config.policy;
+        let now = lists.unwrap_or(&member.lists);
+        let (leads_here, offer) = match target {
+            Target::Named { kind, exposed, name } => {
+                let route = self.catalog.route(*kind, exposed);
+                let leads_here = route.map(|route| route.server == index && route.name == *name);
+                (leads_here, Offer::of_name(policy, *kind, &now[*kind], name))
+            }
+            Target::Uri(uri) => {
+                let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };
+                let leads_here = self.catalog.server_of(uri).map(|owner| owner == index);
+                (leads_here, Offer::of_uri(policy, now, uri))
+            }
+        };
+        match (leads_here, offer) {
+            (Some(false), _) | (_, Offer::Denied) => Exposure::Hidden,
+            (_, Offer::NotListed) => Exposure::NotListed,
+            (Some(true), Offer::Permitted) => Exposure::Exposed,
+            // Built from the same lists, the catalog would have it.
+            (None, Offer::Permitted) if is_same(now, &member.lists) => Exposure::Hidden,
+            (None, Offer::Permitted) => Exposure::Exposed,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A call on its way to a server, what comes back, and how it can fail.
 
+mod access;
 mod failure;
 mod line;
 mod matter;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+pub use self::access::{Access, Exposure, Listener, Subject, Target};
 pub use self::failure::{CallError, Failure};
 pub(super) use self::line::numbered;
 pub use self::matter::Matter;
@@ -50,6 +52,8 @@ pub struct Call {
     pub limit: CallLimit,
     /// Who calls.
     pub origin: Origin,
+    /// What permits it to reach the server; `None` for requests of mcpd's own.
+    pub access: Option<Box<Access>>,
     /// Where the answer goes.
     pub reply: Reply,
 }
@@ -103,6 +107,12 @@ impl Reply {
     /// The same, with what the answer says of a task.
     pub(super) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
         self.pay(line, outcome, task);
+    }
+
+    /// Answers that what was asked for is unknown.
+    pub(super) fn answer_unknown(self, access: &Access) {
+        let line = reply::error(Some(&self.id), &access.unknown());
+        self.answer(line, Outcome::UnknownTool);
     }
 
     /// Answers that the call failed on the way.
@@ -247,9 +257,22 @@ impl Call {
         }
     }
 
-    /// Answers a call that no server has seen.
+    /// Answers a call that no server has seen: with `failure`, or as an unknown name if its listener hides it by now.
     pub(super) fn refuse(self, failure: Failure) {
-        self.reply.fail(failure, false);
+        let server = Arc::clone(&self.reply.server);
+        match &self.access {
+            Some(access) if access.is_hidden(&server) => self.refuse_hidden(),
+            _ => self.reply.fail(failure, false),
+        }
+    }
+
+    /// Answers a call of what its listener does not expose any more.
+    pub(super) fn refuse_hidden(self) {
+        let Self { access, reply, .. } = self;
+        match access {
+            Some(access) => reply.answer_unknown(&access),
+            None => reply.fail(Failure::ShuttingDown, false),
+        }
     }
 
     /// Answers a call for which there is no instance. A task goes with its instance: then there is none to ask about.

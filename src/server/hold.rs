@@ -1,6 +1,7 @@
-//! What a server's task does while no instance is ready: it waits for something, and takes in commands meanwhile.
+//! Parked calls: what a server's task does with calls while no instance can take them.
 //!
-//! A call waits a bounded time for the server to come up; one that cannot be helped by waiting is refused at once.
+//! A call waits a bounded time for an instance that is ready and has listed what it offers. It is refused at once if waiting cannot
+//! help. When it is released it is checked again: what its listener hides by then gets the answer of an unknown name.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::call::{Call, CallKey, Failure, Matter};
+use super::call::{Call, CallKey, Exposure, Failure, Matter};
 use super::checkup::MARKED_DOWN;
 use super::control::Vouched;
 use super::instance::Instance;
@@ -17,6 +18,7 @@ use super::task::ServerTask;
 use super::{Command, Interest, MAX_IN_FLIGHT, Stop, share};
 use crate::catalog::Lists;
 use crate::era::Era;
+use crate::kind::Kind;
 
 /// What is said of a server that needs a login to whoever wants something of it.
 pub(crate) fn login_needed(server: &str) -> String {
@@ -25,6 +27,26 @@ pub(crate) fn login_needed(server: &str) -> String {
 
 /// How long a call waits for a server that is starting or restarting.
 const HOLD: Duration = Duration::from_secs(10);
+/// How long a call waits for its tool when the server's list lacks it: some servers register tools after they have started, and
+/// announce the change.
+const LATE_REGISTRATION: Duration = Duration::from_secs(2);
+
+/// A call that waits.
+pub(super) struct ParkedCall {
+    call: Call,
+    deadline: Instant,
+    /// The instance has listed what it offers, without this.
+    is_unlisted: bool,
+}
+
+/// What can be done with a call now.
+enum Readiness {
+    Release,
+    Wait,
+    /// As `Wait`, but not for long.
+    WaitForRegistration,
+    Refuse,
+}
 
 impl ServerTask {
     /// Waits for `future`, taking in commands meanwhile. `None` if the instance ceased to be wanted first.
@@ -43,11 +65,11 @@ impl ServerTask {
     pub(super) async fn holding<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         loop {
-            let due = [self.held.front().map(|(deadline, _)| *deadline), self.forget_at].into_iter().flatten().min();
+            let due = [self.next_expiry(), self.forget_at].into_iter().flatten().min();
             tokio::select! {
                 output = &mut future => return output,
                 Some(command) = self.commands.recv() => self.hold(command),
-                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.expire_held(),
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.expire_parked(),
             }
         }
     }
@@ -55,7 +77,7 @@ impl ServerTask {
     /// Takes in a command while no instance can: a call waits, or is refused if none will come.
     pub(super) fn hold(&mut self, command: Command) {
         match command {
-            Command::Cancel { key, .. } => self.drop_held(key),
+            Command::Cancel { key, .. } => drop(self.drop_parked(key)),
             Command::Attach { agent, .. } => self.agents.attach(*agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
             Command::Hear { agent, interest } => match *interest {
@@ -77,12 +99,41 @@ impl ServerTask {
                     State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
                         self.refuse(*call, self.unavailable());
                     }
-                    _ if !self.may_hold(&call) => {
-                        self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
-                    }
-                    _ => self.held.push_back((Instant::now() + HOLD, *call)),
+                    _ => self.park(*call),
                 }
             }
+        }
+    }
+
+    fn park(&mut self, call: Call) {
+        if self.may_park(&call) {
+            self.parked.push(ParkedCall { call, deadline: Instant::now() + HOLD, is_unlisted: false });
+        } else {
+            self.refuse(call, Failure::Overloaded { what: "too many calls wait for its start" });
+        }
+    }
+
+    /// Takes in a call while there is an instance: it is written, waits until it may be, or is refused.
+    pub(super) fn admit(&mut self, call: Box<Call>, instance: &mut Instance) {
+        match self.readiness(&call, instance) {
+            Readiness::Release => self.give(call, instance),
+            Readiness::Refuse => self.refuse_hidden(*call),
+            Readiness::Wait | Readiness::WaitForRegistration => {
+                self.park(*call);
+                self.release_parked(instance);
+            }
+        }
+    }
+
+    fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
+        let Some(access) = &call.access else { return Readiness::Release };
+        if Kind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.is_first_listing(kind)) {
+            return Readiness::Wait;
+        }
+        match access.exposure(&self.config.name, &self.publisher.snapshot().lists) {
+            Exposure::Exposed => Readiness::Release,
+            Exposure::NotListed => Readiness::WaitForRegistration,
+            Exposure::Hidden => Readiness::Refuse,
         }
     }
 
@@ -96,40 +147,63 @@ impl ServerTask {
     }
 
     /// Whether there is a place for it, as there would be at an instance that reads nothing.
-    fn may_hold(&self, call: &Call) -> bool {
+    fn may_park(&self, call: &Call) -> bool {
         let (session, bytes) = (call.reply.key.session, call.line.len());
-        let held = || self.held.iter().map(|(_, call)| (call.reply.key.session, call.line.len()));
-        let has_place = self.held.len() < MAX_IN_FLIGHT
-            || share::is_due(MAX_IN_FLIGHT, session, 1, held().map(|(session, _)| (session, 1)));
-        let held_bytes: usize = held().map(|(_, bytes)| bytes).sum();
-        let has_room = self.held.is_empty()
-            || held_bytes + bytes <= self.host.max_message
-            || share::is_due(self.host.max_message, session, bytes, held());
+        let parked = || self.parked.iter().map(|parked| (parked.call.reply.key.session, parked.call.line.len()));
+        let has_place = self.parked.len() < MAX_IN_FLIGHT
+            || share::is_due(MAX_IN_FLIGHT, session, 1, parked().map(|(session, _)| (session, 1)));
+        let parked_bytes: usize = parked().map(|(_, bytes)| bytes).sum();
+        let has_room = self.parked.is_empty()
+            || parked_bytes + bytes <= self.host.max_message
+            || share::is_due(self.host.max_message, session, bytes, parked());
         has_place && has_room
     }
 
-    /// Hands the calls that were held back to an instance that is ready, unless it is said to be down.
-    pub(super) fn release_held(&mut self, instance: &mut Instance) {
+    /// Hands the calls that may be written now to an instance that is ready, unless the server is marked down.
+    pub(super) fn release_parked(&mut self, instance: &mut Instance) {
         if self.orders.vouched() == Vouched::Down {
-            return self.refuse_held();
+            return self.refuse_parked();
         }
-        for (_, call) in std::mem::take(&mut self.held) {
-            self.give(Box::new(call), instance);
+        for mut parked in std::mem::take(&mut self.parked) {
+            match self.readiness(&parked.call, instance) {
+                Readiness::Release => self.give(Box::new(parked.call), instance),
+                Readiness::Refuse => self.refuse_hidden(parked.call),
+                Readiness::Wait => self.parked.push(parked),
+                Readiness::WaitForRegistration => {
+                    if !std::mem::replace(&mut parked.is_unlisted, true) {
+                        parked.deadline = parked.deadline.min(Instant::now() + LATE_REGISTRATION);
+                    }
+                    self.parked.push(parked);
+                }
+            }
         }
     }
 
-    fn drop_held(&mut self, key: CallKey) {
-        if let Some(index) = self.held.iter().position(|(_, call)| call.reply.key == key)
-            && let Some((_, call)) = self.held.remove(index)
-        {
-            call.reply.forgive();
-        }
+    /// When the next parked call has waited for as long as it may.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.parked.iter().map(|parked| parked.deadline).min()
     }
 
-    fn expire_held(&mut self) {
+    /// What an instance that has ended had not listed says nothing about the next one.
+    pub(super) fn forget_unlisted(&mut self) {
+        self.parked.iter_mut().for_each(|parked| parked.is_unlisted = false);
+    }
+
+    /// Drops a parked call that its agent has cancelled; whether there was one.
+    pub(super) fn drop_parked(&mut self, key: CallKey) -> bool {
+        let Some(index) = self.parked.iter().position(|parked| parked.call.reply.key == key) else { return false };
+        self.parked.remove(index).call.reply.forgive();
+        true
+    }
+
+    /// Refuses parked calls that have waited for as long as they may, and forgets the lists of a server that stays down.
+    pub(super) fn expire_parked(&mut self) {
         let now = Instant::now();
-        while self.held.front().is_some_and(|(deadline, _)| *deadline <= now) {
-            if let Some((_, call)) = self.held.pop_front() {
+        let expired: Vec<_> = self.parked.extract_if(.., |parked| parked.deadline <= now).collect();
+        for ParkedCall { call, is_unlisted, .. } in expired {
+            if is_unlisted {
+                self.refuse_hidden(call);
+            } else {
                 self.refuse(call, self.unavailable());
             }
         }
@@ -139,10 +213,15 @@ impl ServerTask {
         }
     }
 
-    pub(super) fn refuse_held(&mut self) {
-        while let Some((_, call)) = self.held.pop_front() {
-            self.refuse(call, self.unavailable());
+    pub(super) fn refuse_parked(&mut self) {
+        for parked in std::mem::take(&mut self.parked) {
+            self.refuse(parked.call, self.unavailable());
         }
+    }
+
+    fn refuse_hidden(&self, call: Call) {
+        self.publisher.stats.errors.add_one();
+        call.refuse_hidden();
     }
 
     pub(super) fn refuse(&self, call: Call, failure: Failure) {
@@ -167,6 +246,9 @@ impl ServerTask {
                 Failure::Unavailable { reason: reason.clone(), retry_after: None }
             }
             State::NeedsLogin { reason } => Failure::LoginNeeded { why: reason.clone() },
+            State::Ready { .. } => {
+                Failure::Unavailable { reason: "it has not listed what it offers yet".to_owned(), retry_after: None }
+            }
             _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
         }
     }

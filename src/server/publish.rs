@@ -200,6 +200,11 @@ impl Publisher {
         offer_any(&self.published.borrow().lists)
     }
 
+    /// What is published now.
+    pub(super) fn snapshot(&self) -> watch::Ref<'_, Published> {
+        self.published.borrow()
+    }
+
     /// What it offers and says of itself, as last told.
     pub(super) fn known(&self) -> Known {
         let published = self.published.borrow();

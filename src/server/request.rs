@@ -48,6 +48,7 @@ impl ServerHandle {
             matter: Matter::Nothing,
             limit,
             origin: Origin::Legacy(Arc::default()),
+            access: None,
             reply,
         }))
         .await;

@@ -47,6 +47,8 @@ struct Relay<'a> {
     health: Option<Health>,
     /// When it has to be done with its calls, if it is to end.
     drained_by: Option<Instant>,
+    /// Lines wait that the server has not read.
+    has_backlog: bool,
     /// Something was taken in since it was looked what is due. Time alone rings the alarm, which is taken in as well.
     has_changed: bool,
 }
@@ -69,9 +71,8 @@ impl ServerTask {
         });
         self.publisher.settled(!offers_any);
         let known = self.publisher.known();
-        instance.expect(&known.lists[Kind::Tools]);
         instance.note_task_tools(&known.lists[Kind::Tools]);
-        self.release_held(instance);
+        self.release_parked(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,
             Err(closed) => self.holding(parted(process, closed)).await,
@@ -87,7 +88,14 @@ impl ServerTask {
         let rare = self.rare_events(process);
         rare.push(vouched(self.orders.clone(), Vouched::Auto));
         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
-        let mut relay = Relay { rare, alarm, health: self.begin_checkups(), drained_by: None, has_changed: true };
+        let mut relay = Relay {
+            rare,
+            alarm,
+            health: self.begin_checkups(),
+            drained_by: None,
+            has_backlog: false,
+            has_changed: true,
+        };
         poll_fn(|cx| self.poll_relay(cx, instance, &mut relay)).await
     }
 
@@ -99,9 +107,19 @@ impl ServerTask {
         relay: &mut Relay<'_>,
     ) -> Poll<Result<End, Closed>> {
         loop {
+            if relay.has_backlog {
+                instance.revoke_hidden(&self.publisher.snapshot().lists);
+            }
             let written = instance.poll_write(cx)?;
-            if std::mem::take(&mut relay.has_changed) && self.is_over(instance, relay) {
-                return Poll::Ready(Ok(End::Stop));
+            relay.has_backlog = !instance.outbox.is_empty();
+            if std::mem::take(&mut relay.has_changed) {
+                if !self.parked.is_empty() {
+                    self.expire_parked();
+                    self.release_parked(instance);
+                }
+                if self.is_over(instance, relay) {
+                    return Poll::Ready(Ok(End::Stop));
+                }
             }
             relay.rare.extend(instance.questions.waits.drain(..).map(|wait| wait.map(Rare::Heard).boxed()));
             // What can be ready without end comes last.
@@ -130,13 +148,14 @@ impl ServerTask {
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        let is_drained = drained_by.is_some() && instance.awaited() == 0 && self.commands.is_empty();
+        let is_drained =
+            drained_by.is_some() && instance.awaited() == 0 && self.parked.is_empty() && self.commands.is_empty();
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
         let (relist_at, relisten_at) = (instance.relist(), instance.relisten());
         let look_at = relay.health.as_ref().map(Health::due);
-        let times = [instance.next_deadline, relist_at, relisten_at, idle_at, look_at, drained_by];
+        let times = [instance.next_deadline, relist_at, relisten_at, idle_at, look_at, drained_by, self.next_expiry()];
         relay.alarm.set(times.into_iter().flatten().min());
         false
     }
@@ -228,6 +247,7 @@ impl ServerTask {
 
     fn take_one(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
+            Command::Cancel { key, .. } if self.drop_parked(key) => {}
             Command::Cancel { key, words } => instance.cancel(key, words.as_deref()),
             Command::Check(asker) => instance.check(asker),
             Command::DropTask { session, id } => instance.drop_task(session, &id),
@@ -241,7 +261,7 @@ impl ServerTask {
                 if self.marked_down() {
                     self.refuse(*call, self.unavailable());
                 } else {
-                    self.give(call, instance);
+                    self.admit(call, instance);
                 }
             }
         }

@@ -26,7 +26,7 @@ impl ServerTask {
             }
             if !self.orders.wants_any() {
                 self.forget_at = None;
-                self.refuse_held();
+                self.refuse_parked();
                 self.publisher.disabled();
             }
             let mut orders = self.orders.clone();
@@ -57,7 +57,7 @@ impl ServerTask {
         self.publisher.update(|published| (published.asleep, published.attempted) = (true, true));
         let (mut orders, revision) = (self.orders.clone(), self.revision);
         let called = loop {
-            if !self.held.is_empty() || !self.may_sleep() {
+            if !self.parked.is_empty() || !self.may_sleep() {
                 break true;
             }
             tokio::select! {
@@ -71,7 +71,12 @@ impl ServerTask {
 
     /// When the instance has been idle for long enough, if it may sleep at all.
     pub(super) fn idle_at(&mut self, instance: &Instance) -> Option<Instant> {
-        if !self.may_sleep() || instance.calls() > 0 || instance.has_open_tasks() || instance.questions.are_open() {
+        if !self.may_sleep()
+            || instance.calls() > 0
+            || instance.has_open_tasks()
+            || instance.questions.are_open()
+            || !self.parked.is_empty()
+        {
             self.idle_since = None;
             return None;
         }

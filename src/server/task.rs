@@ -3,7 +3,6 @@
 //! Owns everything of the server, so nothing is locked. While no instance is ready it holds calls back for a bounded
 //! time ([`super::hold`]); [`super::serve`] is what it does while one is, [`super::ending`] how one ends.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,10 +11,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::agents::Agents;
-use super::call::Call;
 use super::control::{Orders, Wanted};
 use super::ending::{End, ended, parted};
 use super::handshake::{HandshakeError, Opening, ServerInfo, handshake};
+use super::hold::ParkedCall;
 use super::instance::{Instance, held};
 use super::lifecycle::{Event, Lifecycle, State};
 use super::link::Link;
@@ -43,8 +42,8 @@ pub(super) struct ServerTask {
     purpose: Option<Arc<str>>,
     /// For whom.
     role: Role,
-    /// Calls held back, oldest first.
-    pub(super) held: VecDeque<(Instant, Call)>,
+    /// Calls that wait, oldest first.
+    pub(super) parked: Vec<ParkedCall>,
     /// When the tools of a server that is down are no longer listed.
     pub(super) forget_at: Option<Instant>,
     /// Since when an instance that may be stopped for it has had no call.
@@ -75,7 +74,7 @@ pub(super) async fn run(
         stderr,
         purpose,
         role,
-        held: VecDeque::new(),
+        parked: Vec::new(),
         forget_at: None,
         idle_since: None,
         agents: Agents::default(),
@@ -113,7 +112,7 @@ impl ServerTask {
                     self.on(if due { Event::Due } else { Event::Stop });
                 }
                 State::Failed { .. } | State::NeedsLogin { .. } => {
-                    self.refuse_held();
+                    self.refuse_parked();
                     self.while_wanted(std::future::pending::<()>()).await;
                     self.on(Event::Stop);
                 }
@@ -127,7 +126,7 @@ impl ServerTask {
         while let Ok(command) = self.commands.try_recv() {
             self.hold(command);
         }
-        self.refuse_held();
+        self.refuse_parked();
     }
 
     /// Has one instance, and another if that one has died of the question which era it speaks in. Tells what its end means.

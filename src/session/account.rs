@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tracing::Span;
 
 use super::Session;
-use super::asked::{Asked, Lead, Subject};
+use super::asked::{Asked, Lead};
 use super::routing::Deferred;
 use crate::calls::{Moment, Outcome, Record, span, text};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Member;
 use crate::server::ServerHandle;
+use crate::server::call::Subject;
 
 /// What is noted of a call until it ends.
 pub(super) struct Account {

@@ -2,6 +2,8 @@
 //!
 //! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`, `server/utilities/completion`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route};
@@ -11,7 +13,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
 use crate::server::Subscription;
-use crate::server::call::Matter;
+use crate::server::call::{Matter, Subject, Target};
 use crate::server::tasks::{TaskAct, TaskAsk};
 
 /// What is wrong with params of which nothing can be read.
@@ -40,19 +42,6 @@ pub struct Asked {
     pub stated: Option<Stated>,
     /// When it was read.
     pub at: Moment,
-}
-
-/// What a request is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// The call of a tool.
-    Call,
-    /// A prompt, by its exposed name.
-    Prompt,
-    /// A resource, or a template of some, by its URI.
-    Resource,
-    /// A task that was made before, by its id.
-    Task,
 }
 
 /// Where it leads.
@@ -167,6 +156,23 @@ impl Asked {
         // What would ask for one is of the legacy era.
         let makes_task = makes_task && stated.is_none();
         Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, stated, at })
+    }
+
+    /// What its listener has to expose for it, if it leads there.
+    #[must_use]
+    pub fn target(&self, lead: Lead<'_>) -> Option<Target> {
+        let named = |kind, route: &Route| {
+            let exposed = Bytes::copy_from_slice(&self.key);
+            Some(Target::Named { kind, exposed, name: Arc::clone(&route.name) })
+        };
+        match (self.subject, lead) {
+            (Subject::Call, Lead::Route(route)) => named(Kind::Tools, route),
+            (Subject::Prompt, Lead::Route(route)) => named(Kind::Prompts, route),
+            // An agent may end a subscription to what is not exposed any more.
+            (Subject::Resource, _) if self.method == Method::Unsubscribe => None,
+            (Subject::Resource, _) => Some(Target::Uri(Bytes::copy_from_slice(&self.key))),
+            _ => None,
+        }
     }
 
     /// Where it leads; `None` for what is unknown and for what is denied alike.

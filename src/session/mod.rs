@@ -61,6 +61,7 @@ pub use self::seal::Seal;
 use self::subscriptions::Subscriptions;
 use self::task_pages::TaskPages;
 use self::tasks::Tasks;
+use self::views::ViewListener;
 use crate::calls::{Caller, Log, Outcome};
 use crate::era::speaker::Speaker;
 use crate::kind::PerKind;
@@ -155,6 +156,10 @@ struct Session {
     speaker: Arc<Speaker>,
     /// What the profile shows, whatever this agent is shown: a request of the modern era is answered the same on every connection.
     profile_view: watch::Receiver<Arc<View>>,
+    /// The view that the agent is shown, for servers' tasks.
+    listener: Arc<ViewListener>,
+    /// The same of `profile_view`.
+    profile_listener: Arc<ViewListener>,
     tasks: Tasks<ServerHandle>,
     pages: TaskPages,
     /// From which level on the agent wants log messages; until it says so, servers decide.
@@ -191,8 +196,11 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
     let mut reader = MessageReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
     let profile_view = setup.view.clone();
     let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped));
+    let listener = ViewListener::new(&setup.view);
     let mut session = Session {
         caller: Arc::new(setup.caller.clone()),
+        profile_listener: Arc::clone(&listener),
+        listener,
         setup,
         reply,
         outbox: Outbox::default(),

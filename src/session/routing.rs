@@ -7,19 +7,19 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::account::Account;
-use super::asked::{Asked, Lead, Method, Subject};
+use super::asked::{Asked, Lead, Method};
 use super::in_flight::InFlight;
 use super::{Delayed, Session, UNANSWERED_MESSAGES};
 use crate::calls::Outcome;
+use crate::catalog::identity;
 use crate::config::CallLimit;
+use crate::era::Era;
 use crate::era::subscription::Filter;
-use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::kind::Kind;
-use crate::manager::View;
-use crate::server::call::{Call, CallKey, MAX_PER_SESSION, Matter, Reply};
-use crate::server::tasks::unknown_task;
+use crate::manager::{Member, View};
+use crate::server::call::{Access, Call, CallKey, MAX_PER_SESSION, Matter, Reply, Subject, Target};
 use crate::server::{ServerHandle, Subscription};
 
 /// A request that waits for the first lists.
@@ -27,6 +27,16 @@ pub(super) enum Deferred {
     List { id: Bytes, kind: Kind, era: Era },
     Listen { id: Bytes, filter: Filter },
     Ask(Asked),
+}
+
+/// Where a routed request is sent, and how.
+pub(super) struct Destination<'a> {
+    pub(super) server: &'a ServerHandle,
+    /// The exposed name or id, raw, and the server's own to replace it with.
+    pub(super) rename: Option<(Bytes, Bytes)>,
+    /// What permits it; `None` where permission is not asked again.
+    pub(super) access: Option<Box<Access>>,
+    pub(super) limit: CallLimit,
 }
 
 impl Deferred {
@@ -121,8 +131,19 @@ impl Session {
             Lead::Route(route) => (Some((asked.raw_key.clone(), route.raw_name.clone())), route.limit),
             Lead::Server(_) => (None, member.config.settings.request_limit()),
         };
+        let access = asked.target(lead).map(|target| self.access(&asked, target, (member, view)));
         let matter = asked.matter();
-        self.send(asked, account, server, rename, matter, limit);
+        self.send(asked, account, matter, Destination { server, rename, access, limit });
+    }
+
+    /// The permission of a request that `view` leads to `member`.
+    pub(super) fn access(&self, asked: &Asked, target: Target, (member, view): (&Member, &View)) -> Box<Access> {
+        let (subject, era) = (asked.subject, asked.era());
+        let listener = self.listener(era);
+        // Copied, so that a small name does not keep a large line in memory.
+        let key = Bytes::copy_from_slice(&asked.key);
+        let lists = identity(&member.lists);
+        Box::new(Access { listener, target, subject, key, era, version: view.version(), lists })
     }
 
     /// Has a server do what is asked, unless the agent has too much unanswered.
@@ -130,10 +151,8 @@ impl Session {
         &mut self,
         asked: Asked,
         account: Account,
-        server: &ServerHandle,
-        rename: Option<(Bytes, Bytes)>,
         matter: Matter,
-        limit: CallLimit,
+        Destination { server, rename, access, limit }: Destination<'_>,
     ) {
         if let Some(limit) = self.limit_reached(&asked, &matter) {
             let line = reply::error(Some(&asked.id), &overloaded(limit));
@@ -161,7 +180,7 @@ impl Session {
         let origin = self.origin(asked.stated.as_ref());
         let may_tell = self.may_tell(&asked);
         let Asked { line, id: asked_id, progress_token, .. } = asked;
-        let call = Box::new(Call { line, id: asked_id, rename, progress_token, matter, limit, origin, reply });
+        let call = Box::new(Call { line, id: asked_id, rename, progress_token, matter, limit, origin, access, reply });
         self.delayed = account.within(|| server.try_call(call)).map(|call| Delayed::Call(server.clone(), call));
         self.calls.insert(id, InFlight { key, server: server.clone(), account, may_tell });
     }
@@ -183,16 +202,7 @@ impl Session {
 
     /// The same bytes for what is denied as for what never was.
     pub(super) fn unknown(&mut self, asked: &Asked) {
-        let key = String::from_utf8_lossy(&asked.key);
-        let error = match asked.subject {
-            Subject::Call => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {key}")),
-            Subject::Prompt => ErrorObject::new(INVALID_PARAMS, format!("Unknown prompt: {key}")),
-            Subject::Task => unknown_task(&asked.key),
-            Subject::Resource => ErrorObject {
-                data: Some(json!({ "uri": key })),
-                ..ErrorObject::new(era::resource_not_found(asked.era()), "Resource not found")
-            },
-        };
+        let error = asked.subject.unknown(&asked.key, asked.era());
         self.end_unrouted(asked, &error, Outcome::UnknownTool);
     }
 

@@ -4,12 +4,14 @@
 //! the agent is told ([`super::seal`]), and all else is between it and the server.
 
 use std::str::from_utf8;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
 
 use super::Session;
-use super::asked::{Asked, Lead, Subject};
+use super::asked::{Asked, Lead};
+use super::routing::Destination;
 use super::seal::Sealed;
 use crate::calls::Outcome;
 use crate::era::task::{Told, not_declared, told_id};
@@ -17,7 +19,7 @@ use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
-use crate::server::call::Matter;
+use crate::server::call::{Matter, Subject, Target};
 use crate::server::tasks::{StatedAsk, TaskNews};
 
 /// An unanswered call whose answer may tell of a task.
@@ -40,7 +42,7 @@ impl Session {
         let opened = from_utf8(&asked.key).ok().and_then(|id| self.setup.seal.open(&self.caller.profile, id));
         let route = opened.and_then(|task| view.catalog.route(Kind::Tools, task.tool.as_bytes()));
         let member = route.and_then(|route| view.servers.get(route.server));
-        let (Some(Sealed { maker, id, .. }), Some(route), Some(member)) = (opened, route, member) else {
+        let (Some(Sealed { tool, maker, id }), Some(route), Some(member)) = (opened, route, member) else {
             return self.unknown(&asked);
         };
         let account = self.note(&asked, member, Lead::Server(route.server));
@@ -48,7 +50,10 @@ impl Session {
         let limit = member.config.settings.request_limit();
         let [own, task] = [&asked.key, id.as_bytes()].map(Bytes::copy_from_slice);
         let matter = Matter::Stated(Box::new(StatedAsk { id: own, task, maker }));
-        self.send(asked, account, &member.handle, rename, matter, limit);
+        let (exposed, name) = (Bytes::copy_from_slice(tool.as_bytes()), Arc::clone(&route.name));
+        let target = Target::Named { kind: Kind::Tools, exposed, name };
+        let access = Some(self.access(&asked, target, (member, &view)));
+        self.send(asked, account, matter, Destination { server: &member.handle, rename, access, limit });
     }
 
     /// Whether the answer to this may tell of a task.

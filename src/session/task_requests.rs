@@ -3,6 +3,7 @@
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`. A task is the agent's for as long as the tool that made it can be called
 //! on this socket: what is denied by then is unknown.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use super::Session;
 use super::asked::{Asked, Lead};
-use super::routing::{TOO_MANY, overloaded};
+use super::routing::{Destination, TOO_MANY, overloaded};
 use super::task_pages::{Item, Page, Told};
 use super::tasks::{Life, Place, Task, cursor};
 use crate::calls::Outcome;
@@ -21,7 +22,7 @@ use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
 use crate::manager::View;
 use crate::server::ServerHandle;
-use crate::server::call::{Call, CallError, CallKey, Failure, Matter, Reply};
+use crate::server::call::{Call, CallError, CallKey, Failure, Matter, Reply, Target};
 use crate::server::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, unknown_task};
 use crate::server::unasked::TaskStatus;
 
@@ -48,7 +49,10 @@ impl Session {
             TaskAct::Get | TaskAct::Cancel => member.config.settings.request_limit(),
         };
         let matter = asked.matter();
-        self.send(asked, account, &place.instance, None, matter, limit);
+        let target = Target::Named { kind: Kind::Tools, exposed: place.tool.clone(), name: Arc::clone(&route.name) };
+        let access = Some(self.access(&asked, target, (member, &view)));
+        let destination = Destination { server: &place.instance, rename: None, access, limit };
+        self.send(asked, account, matter, destination);
     }
 
     /// Answers with a page of the agent's tasks, each as its server has it now.
@@ -111,7 +115,9 @@ impl Session {
         let matter = Matter::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
         let limit = CallLimit { silence: PATIENCE, total: PATIENCE };
         let origin = self.origin(None);
-        (key, Some(Box::new(Call { line, id, rename: None, progress_token: None, matter, limit, origin, reply })))
+        // Asked for a list of tasks whose tools are callable, and answered to the agent only as far as they still are.
+        let call = Call { line, id, rename: None, progress_token: None, matter, limit, origin, access: None, reply };
+        (key, Some(Box::new(call)))
     }
 
     /// Takes in an answer that the agent does not wait for: perhaps one for a task that is to be listed.

@@ -8,10 +8,46 @@ use tokio::sync::watch;
 
 use super::Session;
 use super::events::changed;
+use crate::catalog::Lists;
+use crate::era::Era;
 use crate::manager::View;
 use crate::server::Agent;
+use crate::server::call::{Exposure, Listener, Target};
+
+/// What a connection's requests of one era are shown.
+#[derive(Debug)]
+pub(super) struct ViewListener(watch::Receiver<Arc<View>>);
+
+impl ViewListener {
+    pub(super) fn new(view: &watch::Receiver<Arc<View>>) -> Arc<Self> {
+        Arc::new(Self(view.clone()))
+    }
+
+    /// Whether the profile has been removed.
+    fn is_gone(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+}
+
+impl Listener for ViewListener {
+    fn version(&self) -> u64 {
+        if self.is_gone() { u64::MAX } else { self.0.borrow().version() }
+    }
+
+    fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
+        if self.is_gone() { Exposure::Hidden } else { self.0.borrow().exposure(server, target, lists) }
+    }
+}
 
 impl Session {
+    /// What decides about requests of this era.
+    pub(super) fn listener(&self, era: Era) -> Arc<dyn Listener> {
+        match era {
+            Era::Legacy => Arc::clone(&self.listener) as _,
+            Era::Modern => Arc::clone(&self.profile_listener) as _,
+        }
+    }
+
     /// Says to the servers for which that matters that the agent is there.
     pub(super) fn attach(&mut self) {
         if self.is_met || self.setup.facts.introduction.get().is_some() {
@@ -42,6 +78,7 @@ impl Session {
     pub(super) async fn follow(&mut self, view: watch::Receiver<Arc<View>>) {
         if !view.same_channel(&self.setup.view) {
             self.setup.view = view.clone();
+            self.listener = ViewListener::new(&view);
             // That of the profile is looked at all along.
             if !view.same_channel(&self.profile_view) {
                 self.waits.push(changed(view).boxed());

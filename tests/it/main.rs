@@ -63,6 +63,7 @@ mod points_clients;
 mod prints_json;
 mod prints_manuals;
 mod reaches_by_url;
+mod rechecks_parked_calls;
 mod reconnects;
 mod refuses_bad_config;
 mod refuses_bad_directories;

@@ -11,11 +11,12 @@ use super::task_calls::News;
 use super::tasks::Tasks;
 use super::{Effect, Instance, Owner};
 use crate::calls::Outcome;
+use crate::catalog::Lists;
 use crate::era::Era;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Call, CallKey, Failure, Matter, Origin, Reply};
+use crate::server::call::{Access, Call, CallKey, Exposure, Failure, Matter, Origin, Reply};
 use crate::server::cancellation::Cancellation;
 use crate::server::deadline::Deadline;
 use crate::server::{MAX_IN_FLIGHT, share};
@@ -41,8 +42,17 @@ pub(in crate::server) struct Unanswered {
     /// Its size there, about.
     bytes: usize,
     pub(super) origin: Origin,
+    /// What permits it, for as long as it was not written.
+    access: Option<Box<Access>>,
     /// What it takes to answer one from the other era.
     pub(super) crossing: Option<Box<Crossing>>,
+}
+
+impl Unanswered {
+    /// Whether its listener does not expose any more what it is for.
+    pub(super) fn is_hidden(&self, server: &str) -> bool {
+        self.access.as_ref().is_some_and(|access| access.is_hidden(server))
+    }
 }
 
 impl Instance {
@@ -86,7 +96,7 @@ impl Instance {
         self.pending.register(|id| {
             let line = outbox.push(call.line_as(id, &changes));
             link.announce(line, id);
-            let Call { reply, matter, progress_token, origin, .. } = *call;
+            let Call { reply, matter, progress_token, origin, access, .. } = *call;
             Owner::Call(Unanswered {
                 reply,
                 matter,
@@ -95,6 +105,7 @@ impl Instance {
                 line,
                 bytes,
                 origin,
+                access,
                 crossing,
             })
         });
@@ -262,6 +273,36 @@ impl Instance {
             self.drop_task_of(call.reply.key);
         }
         call.reply.fail(failure, sent);
+    }
+
+    /// Takes back calls that wait for a server that does not read, and that their listener hides by now.
+    pub(in crate::server) fn revoke_hidden(&mut self, lists: &Lists) {
+        let (outbox, server) = (&self.outbox, &self.config.name);
+        let is_hidden = |owner: &Owner| match owner {
+            Owner::Call(call) if !call.is_parked() && !outbox.has_begun(call.line) => {
+                call.access.as_ref().is_some_and(|access| access.exposure(server, lists) == Exposure::Hidden)
+            }
+            _ => false,
+        };
+        for (_, owner) in self.pending.remove_where(is_hidden) {
+            if let Owner::Call(call) = owner {
+                self.outbox.retract(call.line);
+                self.end_hidden(call);
+            }
+        }
+    }
+
+    /// Answers a call of what its listener does not expose any more.
+    pub(super) fn end_hidden(&mut self, call: Unanswered) {
+        let Some(access) = &call.access else { return };
+        self.count_calls(self.calls - 1);
+        self.stats.errors.add_one();
+        let failure = Failure::Unavailable { reason: "it was refused".to_owned(), retry_after: None };
+        self.fail_ask(call.reply.key, &failure, false);
+        if call.follows_task() {
+            self.drop_task_of(call.reply.key);
+        }
+        call.reply.answer_unknown(access);
     }
 
     /// Passes progress to the call whose token it carries, and puts its deadline off.

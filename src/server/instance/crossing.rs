@@ -230,6 +230,9 @@ impl Instance {
 
     /// Sends a call again that the server has ended, or that it was not sent as.
     pub(super) fn send_again(&mut self, mut call: Unanswered, changes: &[Change]) {
+        if call.is_hidden(&self.config.name) {
+            return self.end_hidden(call);
+        }
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
             if let Some(crossing) = &call.crossing {

@@ -42,18 +42,6 @@ impl Instance {
         list
     }
 
-    /// Takes note of what those tools want that it has listed before, for calls that come before it has listed them again.
-    pub(in crate::server) fn expect(&mut self, tools: &List) {
-        if self.link.has_heads() {
-            let mut mirrors = Mirrors::default();
-            for tool in &tools.items {
-                // One that is not offered any more is not called.
-                let _ = mirrors.note(&tool.key, &tool.definition);
-            }
-            self.link.mirror(mirrors);
-        }
-    }
-
     /// How a call ends that was refused for its headers: these are between mcpd and the server, which has looked at nothing else, and
     /// whose tools have changed, so they are listed again. It is for the agent to call again, who may want another tool then.
     ///

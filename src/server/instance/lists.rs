@@ -41,6 +41,11 @@ impl Instance {
         self.following.iter().any(|(_, following)| following.is_some())
     }
 
+    /// Whether the server has not listed this kind for the first time yet.
+    pub(in crate::server) fn is_first_listing(&self, kind: Kind) -> bool {
+        self.following[kind].as_ref().is_some_and(|following| !following.attempted)
+    }
+
     /// Asks for those that have changed and may be asked for now; when for the others.
     pub(in crate::server) fn relist(&mut self) -> Option<Instant> {
         let mut next = None;

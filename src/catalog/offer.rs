@@ -1,0 +1,109 @@
+//! What policy leaves of one server's lists, item by item. Pure.
+//!
+//! A catalog answers for all servers of a listener, as of the last time it was built. A server's task uses this for a call that
+//! waited, with the lists that its instance has now.
+
+use super::{List, Lists, Template};
+use crate::kind::Kind;
+use crate::policy::{Hidden, Policy};
+
+/// What a server offers of something, after policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// It is listed and permitted.
+    Permitted,
+    /// Policy would permit it, but it is not listed.
+    NotListed,
+    /// Policy hides it.
+    Denied,
+}
+
+impl Offer {
+    /// The offer of a tool or prompt. A name that is listed twice is permitted only if both definitions are.
+    #[must_use]
+    pub fn of_name(policy: &Policy, kind: Kind, list: &List, name: &str) -> Self {
+        let mut definitions =
+            list.items.iter().filter(|item| *item.key == *name).map(|item| &item.definition).peekable();
+        if definitions.peek().is_none() {
+            return match policy.verdict(kind, name, None) {
+                // Whether a tool only reads is unknown without its definition.
+                Ok(()) | Err(Hidden::Writes { .. }) => Self::NotListed,
+                Err(_) => Self::Denied,
+            };
+        }
+        let is_permitted = definitions.all(|definition| policy.permits(kind, name, Some(definition)));
+        if is_permitted { Self::Permitted } else { Self::Denied }
+    }
+
+    /// The offer of a resource, listed or by a template, or of a template itself.
+    #[must_use]
+    pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
+        if !policy.permits(Kind::Resources, uri, None) {
+            return Self::Denied;
+        }
+        let is_resource = lists[Kind::Resources].items.iter().any(|item| *item.key == *uri);
+        let permits = |template: &str| policy.permits(Kind::Templates, template, None);
+        let has = |template: &str| template == uri || Template::parse(template).matches(uri);
+        let is_listed =
+            is_resource || lists[Kind::Templates].items.iter().any(|item| permits(&item.key) && has(&item.key));
+        if is_listed { Self::Permitted } else { Self::NotListed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::catalog::Item;
+    use crate::policy::pattern;
+
+    fn list(items: &[(&str, &'static str)]) -> List {
+        let item = |(key, definition): &(&str, &'static str)| Item {
+            key: (*key).into(),
+            raw_key: Bytes::new(),
+            definition: Bytes::from_static(definition.as_bytes()),
+            passed_on: 0,
+        };
+        List { items: items.iter().map(item).collect(), ..List::default() }
+    }
+
+    #[test]
+    fn a_name_is_offered_as_its_definitions_permit() {
+        const READS: &str = r#"{"annotations":{"readOnlyHint":true}}"#;
+        let deny = Policy::new(None, &[pattern("secret*").expect("a glob")]).expect("a policy").read_only(true);
+        for (items, name, expected) in [
+            (&[("a", READS)][..], "a", Offer::Permitted),
+            (&[("a", "{}")], "a", Offer::Denied),
+            (&[("a", READS), ("a", "{}")], "a", Offer::Denied),
+            (&[("a", "{}"), ("a", READS)], "a", Offer::Denied),
+            (&[("b", READS)], "a", Offer::NotListed),
+            (&[], "secret", Offer::Denied),
+            (&[("secret", READS)], "secret", Offer::Denied),
+        ] {
+            assert_eq!(Offer::of_name(&deny, Kind::Tools, &list(items), name), expected, "{items:?} {name}");
+        }
+    }
+
+    #[test]
+    fn a_uri_is_offered_if_it_is_listed_or_a_template_has_it() {
+        let deny = [pattern("f:///secret/*").expect("a glob"), pattern(r"g://\{x\}").expect("a glob")];
+        let policy = Policy::default().with(Kind::Resources, None, &deny).expect("a policy");
+        let mut lists = Lists::default();
+        lists[Kind::Resources] = Arc::new(list(&[("x://1", "{}"), ("f:///secret/key", "{}")]));
+        lists[Kind::Templates] = Arc::new(list(&[("f:///{+path}", "{}"), ("g://{x}", "{}")]));
+        for (uri, expected) in [
+            ("x://1", Offer::Permitted),
+            ("x://2", Offer::NotListed),
+            ("f:///pub/a", Offer::Permitted),
+            ("f:///{+path}", Offer::Permitted),
+            ("f:///secret/key", Offer::Denied),
+            ("f:///pub/../secret/key", Offer::Denied),
+            ("g://1", Offer::NotListed),
+        ] {
+            assert_eq!(Offer::of_uri(&policy, &lists, uri), expected, "{uri}");
+        }
+    }
+}

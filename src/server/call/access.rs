@@ -1,0 +1,130 @@
+//! Whether a call may still be written to its server.
+//!
+//! A session routes a call by what its listener exposes at that moment. The call may then wait: for its server to start, or for a
+//! server that does not read. Policy and lists may change meanwhile, so the call is checked again before it is written.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::catalog::{Identity, Lists, identity};
+use crate::era::{self, Era};
+use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
+use crate::kind::Kind;
+use crate::server::tasks::unknown_task;
+
+/// What a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// The call of a tool.
+    Call,
+    /// A prompt, by its exposed name.
+    Prompt,
+    /// A resource or a resource template, by its URI.
+    Resource,
+    /// A task that was made before, by its id.
+    Task,
+}
+
+impl Subject {
+    /// The error for a `key` that is unknown. A denied one gets the same bytes.
+    #[must_use]
+    pub fn unknown(self, key: &[u8], era: Era) -> ErrorObject {
+        let text = String::from_utf8_lossy(key);
+        match self {
+            Self::Call => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {text}")),
+            Self::Prompt => ErrorObject::new(INVALID_PARAMS, format!("Unknown prompt: {text}")),
+            Self::Task => unknown_task(key),
+            Self::Resource => ErrorObject {
+                data: Some(json!({ "uri": text })),
+                ..ErrorObject::new(era::resource_not_found(era), "Resource not found")
+            },
+        }
+    }
+}
+
+/// What a call needs its listener to expose.
+#[derive(Debug)]
+pub enum Target {
+    /// A tool or prompt. For a request about a task, the tool that made the task.
+    Named {
+        /// Tools or prompts.
+        kind: Kind,
+        /// The exposed name.
+        exposed: Bytes,
+        /// The server's own name.
+        name: Arc<str>,
+    },
+    /// A resource or a resource template.
+    Uri(Bytes),
+}
+
+/// What a listener says of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// It may be called.
+    Exposed,
+    /// Policy would expose it, but the server does not list it now.
+    NotListed,
+    /// It is unknown to the agents of the listener.
+    Hidden,
+}
+
+/// What one listener exposes at any moment. A session implements it over the view of its profile.
+pub trait Listener: Debug + Send + Sync {
+    /// Differs whenever anything that is exposed differs.
+    fn version(&self) -> u64;
+
+    /// Whether `target` of `server`, which lists `lists`, is exposed now.
+    fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure;
+}
+
+/// The permission of one call to reach its server.
+#[derive(Debug)]
+pub struct Access {
+    /// What decides.
+    pub listener: Arc<dyn Listener>,
+    /// What was asked for.
+    pub target: Target,
+    /// What the request was about.
+    pub subject: Subject,
+    /// The name, URI or id in the request.
+    pub key: Bytes,
+    /// The era of the request.
+    pub era: Era,
+    /// The listener's version when the call was routed.
+    pub version: u64,
+    /// The server's lists when the call was routed.
+    pub lists: Identity,
+}
+
+impl Access {
+    /// Whether the call may be written to `server`, which lists `lists`.
+    pub(in crate::server) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
+        if self.listener.version() == self.version && self.lists == identity(lists) {
+            return Exposure::Exposed;
+        }
+        self.listener.exposure(server, &self.target, Some(lists))
+    }
+
+    /// Whether the listener hides the target by now, whatever the server lists.
+    pub(in crate::server) fn is_hidden(&self, server: &str) -> bool {
+        self.listener.version() != self.version
+            && self.listener.exposure(server, &self.target, None) == Exposure::Hidden
+    }
+
+    /// The error for an unknown target.
+    pub(in crate::server) fn unknown(&self) -> ErrorObject {
+        self.subject.unknown(&self.key, self.era)
+    }
+
+    /// Whether the server's list of `kind` decides about the call.
+    pub(in crate::server) fn depends_on(&self, kind: Kind) -> bool {
+        match self.target {
+            Target::Named { kind: own, .. } => own == kind,
+            Target::Uri(_) => matches!(kind, Kind::Resources | Kind::Templates),
+        }
+    }
+}

@@ -37,7 +37,7 @@ struct Held {
     is_subscribed: bool,
     /// By how many `subscriptions/listen`.
     listens: usize,
-    /// The server may not tell of it any more, though it is listened to.
+    /// The server may not tell of it any more: it was told to end, or policy denies the resource.
     is_lost: bool,
 }
 
@@ -118,21 +118,20 @@ impl Subscriptions {
         }
     }
 
-    /// Those that a server has to be told of anew: it is another by now, or may have forgotten. What is denied by now goes on
-    /// nowhere.
+    /// What servers have to be told now: to begin where the server is another one or may have forgotten, and to end where policy denies
+    /// the resource by now. If it is permitted again, it begins again.
     pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, Subscription)> {
         let mut moved = Vec::new();
         for (uri, held) in &mut self.all {
-            let is_new = |member: &Member| held.is_lost || !member.handle.is_same(&held.server);
             let of_that_name = |member: &&Member| member.handle.name() == held.server.name();
-            let Some(other) = view.servers.iter().find(of_that_name).filter(|member| is_new(member)) else {
-                continue;
-            };
+            let Some(member) = view.servers.iter().find(of_that_name) else { continue };
             let Ok(text) = str::from_utf8(uri) else { continue };
-            (held.server, held.is_lost) = (other.handle.clone(), false);
-            if other.config.policy.permits(Kind::Resources, text, None) {
+            let begins = member.config.policy.permits(Kind::Resources, text, None);
+            let is_with_server = !held.is_lost && member.handle.is_same(&held.server);
+            (held.server, held.is_lost) = (member.handle.clone(), !begins);
+            if begins != is_with_server {
                 let raw = Bytes::from(Value::from(text).to_string());
-                moved.push((held.server.clone(), Subscription { uri: uri.clone(), raw, begins: true }));
+                moved.push((held.server.clone(), Subscription { uri: uri.clone(), raw, begins }));
             }
         }
         moved

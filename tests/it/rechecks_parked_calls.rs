@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reloads::{change, text};
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, signal};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, signal, until};
 
 const LIBRARY: &str = r#"{"prompts":[{"name":"danger"}],"resources":[{"uri":"x://danger","name":"one"}],
     "resourceTemplates":[{"uriTemplate":"y://{id}","name":"any"}]}"#;
@@ -211,5 +211,31 @@ fn tool_denied_while_its_server_does_not_read_is_not_called() {
     arguments(&agent.answer(&large));
     let journal = daemon.journal("s");
     assert!(!journal.iter().any(|line| line.contains("tools/call") && line.contains("danger")));
+    agent.hang_up();
+}
+
+#[test]
+fn denied_resource_is_not_subscribed_to_again_when_its_server_restarts() {
+    let library = r#"{"resources":[{"uri":"x://danger","name":"one"},{"uri":"x://other","name":"two"}]}"#;
+    let place = Place::new();
+    let servers = [Server::named("s").arg("--library").arg(place.write("library", library))];
+    let config = text(&servers, &place);
+    let mut daemon = Setup::new().config(place.write("changing.toml", &config)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for uri in ["x://danger", "x://other"] {
+        result(&agent.request("resources/subscribe", &json!({ "uri": uri })));
+    }
+    let subscribes = |daemon: &Daemon, uri: &str| {
+        let journal = daemon.journal("s");
+        let is_it = |line: &&String| line.contains("resources/subscribe") && line.contains(uri);
+        journal.iter().filter(is_it).count()
+    };
+    change(&mut daemon, format!("{config}\nresources = {{ deny = [\"x://danger\"] }}"), "reloaded: ");
+    daemon.wait_journal("s", "resources/unsubscribe");
+    daemon.client(&["restart", "s"]).expect_code(0);
+    until("the other one is subscribed to again", || (subscribes(&daemon, "x://other") == 2).then_some(()));
+    assert_eq!(subscribes(&daemon, "x://danger"), 1);
+    change(&mut daemon, &config, "reloaded: ");
+    until("it is subscribed to again", || (subscribes(&daemon, "x://danger") == 2).then_some(()));
     agent.hang_up();
 }

@@ -29,6 +29,7 @@ pub mod net;
 mod oauth;
 mod peer;
 pub mod policy;
+mod printable;
 mod progress;
 pub mod server;
 pub mod session;

@@ -16,6 +16,7 @@ pub use self::hidden::Hidden;
 use self::patterns::Patterns;
 use crate::jsonrpc::members::members;
 use crate::kind::{Kind, PerKind};
+use crate::printable::is_visible;
 
 /// Longest name of a tool or prompt that is listed, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").
 pub const LONGEST_NAME: usize = 128;
@@ -186,17 +187,11 @@ fn ruling(kind: Kind) -> Kind {
     if kind == Kind::Templates { Kind::Resources } else { kind }
 }
 
-/// Whether a tool or prompt of this name may be listed: neither too long, nor with characters that show a person another
-/// name than a program compares (control characters; marks that change the direction of text).
+/// Whether a tool or prompt of this name may be listed: it is not too long, and a person sees every character of it.
 #[must_use]
 pub fn is_fit_name(name: &str) -> bool {
-    let is_unfit = |c: char| {
-        let steers =
-            matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        c.is_control() || steers
-    };
     // What follows in a name that is too long is not looked at.
-    name.chars().take(LONGEST_NAME + 1).enumerate().all(|(index, c)| index < LONGEST_NAME && !is_unfit(c))
+    name.chars().take(LONGEST_NAME + 1).enumerate().all(|(index, c)| index < LONGEST_NAME && is_visible(c))
 }
 
 /// Whether a tool is annotated as reading only (MCP 2025-11-25, `ToolAnnotations.readOnlyHint`). What is malformed, or can be

@@ -91,7 +91,7 @@ pub struct LineReport {
     /// What the instance is for, where there may be several: as in [`InstanceReport`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
-    /// Without control characters; of more than 64 KiB the beginning, with `…` behind it.
+    /// As it was written; of more than 64 KiB the beginning, with `…` behind it.
     pub text: String,
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Entry;
 use super::report::CallReport;
+use crate::printable;
 
 /// Entries that wait to be written; further ones are not written, and counted.
 const PLACES: usize = 4096;
@@ -92,9 +93,8 @@ fn write_all(entries: &mpsc::Receiver<Arc<Entry>>, file: &mut Rotated, unwritten
 }
 
 fn write_one(file: &mut Rotated, entry: &Entry) -> io::Result<()> {
-    let mut line = serde_json::to_vec(&CallReport::from(entry))?;
-    line.push(b'\n');
-    file.append(&line)
+    let line = serde_json::to_string(&CallReport::from(entry))?;
+    file.append(format!("{}\n", printable::json(&line)).as_bytes())
 }
 
 /// A file that becomes `.1` instead of growing beyond its size.

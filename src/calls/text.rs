@@ -1,4 +1,4 @@
-//! Words of agents, cut to a bounded length and made printable: control characters could forge lines of a log.
+//! Text of agents, cut to a bounded length. Whoever shows it escapes it.
 
 use std::sync::Arc;
 
@@ -32,10 +32,9 @@ pub(super) fn tool(name: &str) -> String {
 /// Text of at most `longest` bytes, with a sign where it was cut.
 fn cut(text: &[u8], longest: usize) -> String {
     let kept = &text[..text.len().min(longest)];
-    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let characters = kept.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
     let sign = (kept.len() < text.len()).then_some('…');
-    characters.map(printable).chain(sign).collect()
+    characters.chain(sign).collect()
 }
 
 #[cfg(test)]
@@ -43,13 +42,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_and_odd_texts_are_cut_to_something_printable() {
+    fn long_texts_are_cut_between_characters() {
         for (text, longest, expected) in [
             (&b"abc"[..], 3, "abc"),
             (b"abcd", 3, "abc…"),
             (b"", 3, ""),
             ("aé".as_bytes(), 2, "a…"),
-            (b"a\x1b[2J\n", 9, "a\u{fffd}[2J\u{fffd}"),
+            (b"a\x1b[2J\n", 9, "a\u{1b}[2J\n"),
             (b"a\xffb", 9, "ab"),
         ] {
             assert_eq!(cut(text, longest), expected);

@@ -28,7 +28,7 @@ use self::progress::Progress;
 use super::agent::Agent;
 use super::profile::Door;
 use super::schema::Schema;
-use super::text::printable;
+use super::text::lines;
 use super::tools::{self, Tool};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, fail};
@@ -99,7 +99,7 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Names and choices are the server's.
-            let error = printable(&error);
+            let error = lines(&error);
             return fail(USAGE, format!("{}: {error}\n`mcpd tools {}` tells what it takes", tool.name, tool.name));
         }
     };
@@ -162,7 +162,7 @@ async fn patience(limit: Option<Duration>) {
 
 fn unknown(name: &str, listed: &[Tool]) -> ExitCode {
     let hint = hint(name, listed.iter().map(|tool| &*tool.name));
-    fail(FAILED, format!("Unknown tool: {}{hint}", printable(name)))
+    fail(FAILED, format!("Unknown tool: {}{hint}", lines(name)))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -186,7 +186,7 @@ impl Texts for Process {
 
 /// The message of an error object, and how sure the failure is.
 pub(super) fn describe(error: &Value) -> String {
-    let message = error["message"].as_str().map_or_else(|| error.to_string(), printable);
+    let message = error["message"].as_str().map_or_else(|| error.to_string(), lines);
     match error["data"]["outcome"].as_str() {
         Some("unknown") => format!("{message} (whether the call had an effect is unknown)"),
         Some("not_sent") => format!("{message} (the call was not sent)"),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::look::Look;
+use super::outcome::aside_styled;
 use super::text::{count, listed};
 use super::{FAILED, USAGE, json, put};
 use crate::advice;
@@ -123,8 +124,8 @@ impl<'a> Findings<'a> {
     fn explain(&self) {
         let colour = Look::of_stderr().has_colour();
         match self.refusal {
-            Some(error) => tell!("{}\n", error.render(colour)),
-            None => self.diagnostics.iter().for_each(|warning| tell!("{}\n", warning.render(colour))),
+            Some(error) => aside_styled(&(error.render(colour) + "\n\n")),
+            None => self.diagnostics.iter().for_each(|warning| aside_styled(&(warning.render(colour) + "\n\n"))),
         }
         if let Some(hint) = self.hint {
             tell!("{hint}");

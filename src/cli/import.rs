@@ -22,7 +22,7 @@ use self::told::{Source, Taken, Told};
 use super::completions;
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::look::Look;
-use super::outcome::aside;
+use super::outcome::{aside, aside_styled};
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, put};
 use crate::config::edit::file::ConfigFile;
@@ -113,7 +113,7 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
         return Ok(Vec::new());
     }
     config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
-        tell!("{}", error.render(Look::of_stderr().has_colour()));
+        aside_styled(&(error.render(Look::of_stderr().has_colour()) + "\n"));
         fail(USAGE, "nothing is imported into a configuration with errors")
     })
 }
@@ -125,7 +125,7 @@ fn take<'f>(found: &'f Found, plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'
     for file in &found.files {
         tell!("{} ({})", one_line(&file.path.display().to_string()), file.title);
         for complaint in file.complaints(colour) {
-            tell!("{complaint}");
+            aside_styled(&(complaint + "\n"));
         }
         let mut servers = Vec::new();
         for server in file.servers() {

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use self::paste::Pasted;
 use super::doctor::world::World;
 use super::look::Look;
+use super::outcome::aside_styled;
 use super::text::{listed, one_line};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, connect_print, fail, put, say};
@@ -109,7 +110,7 @@ async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wan
     let page = attempt.page();
     let opened = !wanted.no_browser && browser::open(page.as_str());
     let how = if opened { "Your browser opens this page, where you" } else { "Open this page in a browser, where you" };
-    let shown = put(format!("{how} let mcpd in at {name}:\n\n  {page}\n\n"));
+    let shown = put(format!("{how} let mcpd in at {name}:\n\n  {}\n\n", one_line(page.as_str())));
     shown.map_err(|_| "nobody reads where to go".to_owned())?;
     tell!("If that browser runs elsewhere, paste the address here that it ends up at: {}?…", loopback.redirect());
     let pasted = Pasted::open();
@@ -168,7 +169,7 @@ impl Place {
         let config = match config::load(&world.files, &world.sources) {
             Ok(loaded) => loaded.config,
             Err(error) => {
-                tell!("{}", error.render(Look::of_stderr().has_colour()));
+                aside_styled(&(error.render(Look::of_stderr().has_colour()) + "\n"));
                 return Err(ExitCode::from(USAGE));
             }
         };

@@ -15,6 +15,7 @@ use rustix::termios::tcgetwinsize;
 
 pub(super) use self::columns::Column;
 use self::columns::Side;
+use crate::printable::one_line;
 
 /// What a stream shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(super) enum Tone {
     Faint,
 }
 
-/// One place in a table.
+/// One place in a table. Its text may be a peer's: what is not visible in it is escaped.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     text: String,
@@ -136,7 +137,7 @@ fn width(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
 
 impl Cell {
     pub(super) fn new(tone: Tone, text: impl Into<String>) -> Self {
-        Self { text: text.into(), tone }
+        Self { text: one_line(&text.into()), tone }
     }
 
     fn shown(self) -> comfy_table::Cell {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::admin::AskError;
+use crate::printable;
 
 /// Something failed: a server, or a call.
 pub(super) const FAILED: u8 = 1;
@@ -19,9 +20,19 @@ macro_rules! tell {
     ($($text:tt)*) => { $crate::cli::outcome::aside(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints `text` as it stands beside the output, whether or not anybody reads it.
+/// Prints plain `text` to stderr, whether or not anybody reads it. It may quote peers, so what is not visible is escaped.
 pub(super) fn aside(text: fmt::Arguments<'_>) {
-    let _ = io::stderr().write_fmt(text);
+    aside_styled(&printable::lines(&text.to_string()));
+}
+
+/// Prints text to stderr that has its colours already, and in which everything that peers wrote is escaped.
+pub(super) fn aside_styled(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Prints JSON that a peer wrote: the same value, with escapes for what is not visible.
+pub(super) fn say_json(text: &[u8]) -> ExitCode {
+    say(printable::json(&String::from_utf8_lossy(text)).into_owned() + "\n")
 }
 
 /// Prints `text`. A reader that has seen enough is no failure.

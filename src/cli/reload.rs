@@ -29,7 +29,7 @@ fn shown(ReloadReport { kept, added, changed, removed, failed, .. }: &ReloadRepo
     for ReloadFailed { name, reason, runs_on, stderr } in failed {
         let then = if *runs_on { "; it goes on as it was" } else { "" };
         said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(reason));
-        stderr.iter().for_each(|line| said += &format!("    {line}\n"));
+        stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));
     }
     if said.is_empty() { "no server is configured\n".to_owned() } else { said }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use sd_notify::NotifyState;
 
 use super::look::Look;
+use super::outcome::aside_styled;
 use super::{FAILED, USAGE, block_on, fail};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
@@ -51,13 +52,13 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
     let Loaded { config, warnings, hint, files: read, .. } = match config::load(&wanted.config, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
-            tell!("{}", error.render(colour));
+            aside_styled(&(error.render(colour) + "\n"));
             tell_service_manager(&error.to_string());
             return ExitCode::from(USAGE);
         }
     };
     for warning in warnings {
-        tell!("{}", warning.render(colour));
+        aside_styled(&(warning.render(colour) + "\n"));
     }
     if let Some(hint) = hint {
         tell!("{hint}");

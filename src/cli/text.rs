@@ -1,18 +1,8 @@
-//! A peer's words made fit for a terminal, and for its width.
+//! Text laid out for a terminal: made safe by [`crate::printable`], and fitted to a width.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// `text` without control characters but for line ends and tabs: what a server says must not steer the terminal.
-pub(super) fn printable(text: &str) -> String {
-    let keep = |c: char| !c.is_control() || c == '\n' || c == '\t';
-    text.chars().map(|c| if keep(c) { c } else { '\u{fffd}' }).collect()
-}
-
-/// The same on one line, and drawn in the order it has: bidirectional controls would draw it in another.
-pub(super) fn one_line(text: &str) -> String {
-    let is_plain = |c: char| !matches!(c, '\n' | '\t' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    printable(text).chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
-}
+pub(super) use crate::printable::{lines, one_line};
 
 /// The state of a server, with what a person says of it.
 pub(super) fn marked(state: &str, vouched: Option<&str>) -> String {
@@ -104,11 +94,6 @@ pub(super) fn count(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_in_a_cell_can_draw_elsewhere() {
-        assert_eq!(one_line("a\u{1b}[2J\n\u{202e}b"), "a\u{fffd}[2J\u{fffd}\u{fffd}b");
-    }
 
     #[test]
     fn what_is_too_long_loses_its_middle() {

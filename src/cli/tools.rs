@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use self::table::{Group, Row, Wanted};
 use super::agent::Agent;
 use super::look::Look;
+use super::outcome::say_json;
 use super::profile::Door;
 use super::waiting::waiting;
 use super::{FAILED, completions, fail, say};
@@ -77,7 +78,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
     };
     let listed = match waiting(|| "waiting for the list of tools".to_owned(), list(&mut agent)).await {
         // As the daemon sent it: key order and number spelling included.
-        Ok(raw) if tools.json && tools.which.is_none() => return say([&raw, &b"\n"[..]].concat()),
+        Ok(raw) if tools.json && tools.which.is_none() => return say_json(&raw),
         Ok(raw) => parsed(&raw),
         Err(error) => Err(error),
     };
@@ -114,7 +115,7 @@ fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) ->
     let chosen: Vec<_> = listed.into_iter().filter(|tool| has(tool)).collect();
     if tools.json {
         let raw: Vec<_> = chosen.iter().map(|tool| tool.raw.get()).collect();
-        return say(format!("{{\"tools\":[{}]}}\n", raw.join(",")));
+        return say_json(format!("{{\"tools\":[{}]}}", raw.join(",")).as_bytes());
     }
     let server = |tool: &Tool| servers.get(&tool.name);
     let group = |tools: &[Tool]| Group {

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_line_never_reaches_the_last_column() {
         for (width, expected) in [
-            (80, "⠋ waiting for files\u{fffd}to be ready · 12 s"),
+            (80, "⠋ waiting for files\\nto be ready · 12 s"),
             (23, "⠋ waitin… ready · 12 s"),
             (11, "⠋ … · 12 s"),
             (10, ""),

@@ -6,12 +6,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use annotate_snippets::{
-    AnnotationKind, Group, Level as Severity, Origin, Renderer, Snippet, Title, normalize_untrusted_str,
-};
+use annotate_snippets::{AnnotationKind, Group, Level as Severity, Origin, Renderer, Snippet, Title};
 
 use super::broken;
 use super::tree::{Node, Parsed, Problem};
+use crate::printable::{lines, one_line};
 
 /// Beyond this a line is not shown: laying it out costs time, and nobody reads it.
 const LONGEST_LINE: usize = 64 << 10;
@@ -121,9 +120,9 @@ impl SourceFile {
         (0..=at.min(self.text.len())).rev().find(|&index| self.text.is_char_boundary(index)).unwrap_or(0)
     }
 
-    /// A file name may hold anything, but what is printed must not move the cursor of a terminal.
+    /// A file name may hold anything.
     fn shown_path(&self) -> String {
-        normalize_untrusted_str(&self.path.to_string_lossy()).replace('\n', "␊")
+        one_line(&self.path.to_string_lossy())
     }
 
     /// The bytes of the line around `at`, without its line ending.
@@ -134,8 +133,8 @@ impl SourceFile {
         start..end - cut
     }
 
-    /// A line as it may be printed: as many bytes as in the file, so that spans still fit.
-    fn shown_line(&self, line: &Range<usize>) -> Cow<'_, str> {
+    /// A line without its secrets: as many bytes as in the file, so that spans still fit.
+    fn masked_line(&self, line: &Range<usize>) -> Cow<'_, str> {
         let mut shown = Cow::Borrowed(&self.text[line.clone()]);
         let broken = self.broken.then(|| line.start + broken::shown(&self.text, line)..line.end);
         for hidden in self.hidden.iter().chain(&broken) {
@@ -172,26 +171,32 @@ impl Diagnostic {
             Medium::Variable => self.title().element(Origin::path(self.file.shown_path())),
         };
         if let Some(help) = &self.help {
-            group = group.element(Severity::HELP.message(help));
+            group = group.element(Severity::HELP.message(lines(help)));
         }
         renderer.render(&[group])
     }
 
     fn title(&self) -> Title<'_> {
         match self.level {
-            Level::Error => Severity::ERROR.primary_title(&self.message),
-            Level::Warning => Severity::WARNING.primary_title(&self.message),
+            Level::Error => Severity::ERROR.primary_title(one_line(&self.message)),
+            Level::Warning => Severity::WARNING.primary_title(one_line(&self.message)),
         }
     }
 
     /// Only the first line of a span is shown: it is where the eye goes, however long a table is.
     fn with_line(&self, start: usize, line: &Range<usize>) -> Group<'_> {
         let end = self.file.boundary(self.span.end).clamp(start, line.end.max(start));
-        let mut annotation = AnnotationKind::Primary.span(start - line.start..end - line.start);
+        // Escapes are longer than what they stand for, so the span is where its text ends up.
+        let masked = self.file.masked_line(line);
+        let part = |range: Range<usize>| lines(masked.get(range).unwrap_or_default());
+        let before = part(0..start - line.start);
+        let marked = part(start - line.start..end - line.start);
+        let after = part(end - line.start..masked.len());
+        let mut annotation = AnnotationKind::Primary.span(before.len()..before.len() + marked.len());
         if let Some(label) = &self.label {
-            annotation = annotation.label(label);
+            annotation = annotation.label(one_line(label));
         }
-        let snippet = Snippet::source(self.file.shown_line(line))
+        let snippet = Snippet::source(before + &marked + &after)
             .path(self.file.shown_path())
             .line_start(self.file.place(start).0)
             .annotation(annotation);

@@ -9,7 +9,7 @@ use super::task;
 use crate::jsonrpc::exchange::{Cut, cut, with_first};
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::splice::Change;
-use crate::peer::printable;
+use crate::printable::excerpt;
 
 /// Longest `resultType` that is told, in characters.
 const LONGEST: usize = 40;
@@ -45,7 +45,7 @@ pub fn to_legacy(result: &Bytes) -> Result<ToLegacy, NotAnObject> {
             Ok(changes) => ToLegacy::Task(changes),
             Err(NotAnObject) => ToLegacy::Malformed("the task it made has no id"),
         },
-        other => ToLegacy::Unknown(printable(&String::from_utf8_lossy(other), LONGEST)),
+        other => ToLegacy::Unknown(excerpt(&String::from_utf8_lossy(other), LONGEST)),
     })
 }
 
@@ -116,10 +116,10 @@ mod tests {
         let Ok(ToLegacy::Task(changes)) = to_legacy(&made) else { panic!("a task") };
         assert_eq!(text(&applied(&made, &changes)), r#"{"task":{"taskId":"t","ttl":null}}"#);
         assert_eq!(read(r#"{"resultType":"task"}"#), Ok(ToLegacy::Malformed("the task it made has no id")));
-        assert_eq!(read(r#"{"resultType":"a\nb"}"#), Ok(ToLegacy::Unknown("a\u{fffd}b".to_owned())));
+        assert_eq!(read(r#"{"resultType":"a\nb"}"#), Ok(ToLegacy::Unknown("a\\nb".to_owned())));
         assert_eq!(read(r#"{"resultType":7}"#), Ok(ToLegacy::Unknown("7".to_owned())));
         let Ok(ToLegacy::Unknown(shown)) = read(&format!(r#"{{"resultType":"{}"}}"#, "x".repeat(99))) else { panic!() };
-        assert_eq!(shown.len(), LONGEST);
+        assert_eq!(shown, "x".repeat(LONGEST) + "…");
         for bad in ["[]", "null", r#"{"resultType":"complete","resultType":"complete"}"#, r#"{"ResultType":"task"}"#] {
             assert_eq!(read(bad), Err(NotAnObject), "{bad}");
         }

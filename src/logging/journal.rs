@@ -16,6 +16,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::printable::one_line;
+
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 /// Before the names of our own fields.
 const PREFIX: &str = "MCPD_";
@@ -92,10 +94,7 @@ fn line(writer: &mut Writer<'_>, name: &str, value: &dyn Debug) -> fmt::Result {
         writer.write_char('=')?;
     }
     // A line break in a value would begin another field.
-    for c in format!("{value:?}").chars() {
-        writer.write_char(if c.is_control() { '\u{fffd}' } else { c })?;
-    }
-    writer.write_char('\n')
+    writeln!(writer, "{}", one_line(&format!("{value:?}")))
 }
 
 /// Whole entries.
@@ -152,7 +151,7 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let span = tracing::debug_span!("mcp.call", otel.name = "mcp.a.b", outcome = tracing::field::Empty);
             span.record("outcome", "ok");
-            span.in_scope(|| tracing::warn!(count = 3, "a\nb"));
+            span.in_scope(|| tracing::warn!(count = 3, "a\nb\u{202e}"));
         });
         let mut entry = [0; 1000];
         assert_eq!(server.recv(&mut entry).expect("the first entry"), 0);
@@ -163,7 +162,7 @@ mod tests {
             "PRIORITY=4",
             "SYSLOG_IDENTIFIER=mcpd",
             "MCPD_TARGET=mcpd::logging::journal::tests",
-            "MESSAGE=a\u{fffd}b count=3 otel_name=mcp.a.b outcome=ok",
+            "MESSAGE=a\\nb\\u{202e} count=3 otel_name=mcp.a.b outcome=ok",
             "MCPD_COUNT=3",
             "MCPD_OTEL_NAME=mcp.a.b",
             "MCPD_OUTCOME=ok",

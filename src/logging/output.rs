@@ -2,18 +2,25 @@
 //! and a line that there is no room for is dropped: nobody who does not read the log holds the daemon up.
 
 use std::ffi::OsStr;
+use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
 
+use tracing::field::Field;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::Layered;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use super::LogFile;
 use super::journal::{self, Journal};
+use crate::printable;
 
 /// Lines of log that wait to be written; further ones are dropped, and counted.
 const LOG_LINES: usize = 4096;
+/// Between the lines of one entry.
+const CONTINUATION: &str = "\n    ";
 
 /// How lines on stderr look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -41,11 +48,12 @@ pub(super) fn open(format: Option<Format>, file: Option<LogFile>) -> (Box<dyn La
             (entries.with_writer(writer).boxed(), flush)
         }
         (None, Some(Format::Json)) => {
-            let (writer, flush) = own_thread(stderr(file));
+            let (writer, flush) = own_thread(JsonLines(stderr(file)));
             (lines.json().with_span_list(false).with_writer(writer).boxed(), flush)
         }
         (None, None | Some(Format::Human)) => {
             let (writer, flush) = own_thread(stderr(file));
+            let lines = lines.fmt_fields(debug_fn(field).delimited(" "));
             (lines.with_ansi(io::stderr().is_terminal()).with_target(false).with_writer(writer).boxed(), flush)
         }
     };
@@ -58,6 +66,30 @@ fn journal() -> Option<Journal> {
 
 fn stderr(file: Option<LogFile>) -> Box<dyn Write + Send> {
     file.map_or_else(|| Box::new(io::stderr()) as Box<dyn Write + Send>, |file| Box::new(file))
+}
+
+/// Writes one field of an event or a span. Its value may quote peers, so what is not visible is escaped; further lines are indented, so
+/// that none of them can be taken for another entry.
+fn field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let value = printable::lines(&format!("{value:?}")).replace('\n', CONTINUATION);
+    match field.name() {
+        "message" => write!(to, "{value}"),
+        name => write!(to, "{name}={value}"),
+    }
+}
+
+/// Lines of JSON, in which what is not visible is escaped: the same values, and nothing that steers a terminal.
+struct JsonLines<W>(W);
+
+impl<W: Write> Write for JsonLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write_all(printable::json(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn own_thread(output: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::application::{Application, Method};
+use crate::printable::excerpt;
 
 /// Most of what a peer says that is repeated to a person, in characters.
 const SHOWN: usize = 200;
@@ -105,21 +106,16 @@ fn read<'a, T: Deserialize<'a>>(status: u16, body: &'a [u8]) -> Result<T, Refuse
 fn refused(status: u16, body: &[u8]) -> Refused {
     match serde_json::from_slice(body) {
         Ok(Error { error, error_description }) => {
-            let description = error_description.map(|text| format!(" ({})", harmless(&text))).unwrap_or_default();
-            Refused { reason: format!("says {}{description}", harmless(&error)), error: Some(error) }
+            let description = error_description.map(|text| format!(" ({})", quoted(&text))).unwrap_or_default();
+            Refused { reason: format!("says {}{description}", quoted(&error)), error: Some(error) }
         }
         Err(_) => Refused { error: None, reason: format!("answers with status {status} and nothing that it should") },
     }
 }
 
-/// A peer's words on one line, without what could steer a terminal, and no longer than a person wants to read.
-pub(super) fn harmless(text: &str) -> String {
-    let plain = |c: char| {
-        let is_bidirectional = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || is_bidirectional { '\u{fffd}' } else { c }
-    };
-    let shown: String = text.chars().take(SHOWN).map(plain).collect();
-    if text.chars().nth(SHOWN).is_some() { shown + "…" } else { shown }
+/// Text of an authorization server, as a message quotes it.
+pub(super) fn quoted(text: &str) -> String {
+    excerpt(text, SHOWN)
 }
 
 /// A token as it stands in a header; no `Debug` shows it.
@@ -165,7 +161,7 @@ mod tests {
                 200,
                 r#"{"error":"bad","error_description":"no\u001b[2J\u202e!"}"#,
                 Some("bad"),
-                "says bad (no\u{fffd}[2J\u{fffd}!)",
+                "says bad (no\\u{1b}[2J\\u{202e}!)",
             ),
             (400, &*long, Some("x"), &*format!("says x ({}…)", "y".repeat(SHOWN))),
             (502, "<html>", None, "answers with status 502 and nothing that it should"),

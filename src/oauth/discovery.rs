@@ -5,7 +5,7 @@
 
 use url::Url;
 
-use super::answer::harmless;
+use super::answer::quoted;
 use super::challenge::Challenge;
 use super::failure::Failure;
 use super::metadata::{Issuer, Resource, canonical, endpoint};
@@ -31,7 +31,7 @@ impl Found {
     /// If there is none that is safe; for a person, on one line.
     pub(super) fn page(&self, configured: &Url) -> Result<Url, String> {
         let page = self.issuer.page();
-        let page = page.map_err(|why| format!("its authorization server {}: {why}", harmless(&self.issuer.issuer)))?;
+        let page = page.map_err(|why| format!("its authorization server {}: {why}", quoted(&self.issuer.issuer)))?;
         endpoint(page, configured).map_err(|why| format!("the page of its authorization server: {why}"))
     }
 }

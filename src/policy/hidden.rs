@@ -8,7 +8,7 @@ pub enum Hidden<'a> {
         /// Where.
         table: &'a str,
     },
-    /// Its name shows a person another than it is, or is too long.
+    /// Its name has characters that a person cannot see, or is too long.
     Unfit,
     /// There is an `allow` of which it matches nothing.
     NotAllowed {

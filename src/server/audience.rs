@@ -11,6 +11,7 @@ use super::{Agent, Subscription};
 use crate::config::{Settings, Sharing};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::splice;
+use crate::printable::one_line;
 
 impl ServerTask {
     /// Hands a call to the instance, unless it is about a resource that other agents have subscribed to: then it is
@@ -100,7 +101,7 @@ impl ServerTask {
     pub(super) fn lapsed(&mut self, uri: &Bytes) {
         tracing::warn!(
             server = %self.config.name,
-            "does not tell of changes of {}", String::from_utf8_lossy(uri).escape_debug()
+            "does not tell of changes of {}", one_line(&String::from_utf8_lossy(uri))
         );
         self.agents.subscriptions.forget(uri);
     }

@@ -23,7 +23,7 @@ use crate::config::EraChoice;
 use crate::era::{self, Era};
 use crate::jsonrpc::pending::Taken;
 use crate::jsonrpc::{Malformed, Message, reply};
-use crate::peer;
+use crate::printable::excerpt;
 use crate::transport::{Arrival, Incoming};
 
 /// Most characters shown of a server's own words.
@@ -241,9 +241,9 @@ async fn next(instance: &mut Instance) -> Result<Option<Heard>, HandshakeError> 
     }
 }
 
-/// A peer's words, fit for a status line.
+/// What a peer sent, as a message may quote it.
 fn shortened(raw: &[u8]) -> String {
-    peer::printable(&String::from_utf8_lossy(raw), LONGEST)
+    excerpt(&String::from_utf8_lossy(raw), LONGEST)
 }
 
 #[cfg(test)]

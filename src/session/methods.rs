@@ -24,6 +24,7 @@ use crate::jsonrpc::reply::{
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
 use crate::peer;
+use crate::printable::{excerpt, one_line};
 use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
 use crate::transport::Incoming;
@@ -127,7 +128,11 @@ impl Session {
 
     /// What its version lacks, an agent asks in vain as what no version has.
     pub(super) fn unknown_method(&mut self, id: &Bytes, method: &Bytes) {
-        self.refuse(Some(id), METHOD_NOT_FOUND, format!("unknown method: {}", String::from_utf8_lossy(method)));
+        self.refuse(
+            Some(id),
+            METHOD_NOT_FOUND,
+            format!("unknown method: {}", one_line(&String::from_utf8_lossy(method))),
+        );
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) {
@@ -177,7 +182,7 @@ impl Session {
         self.questions.begin_at(ids_from);
         let (own, session) = (env!("CARGO_PKG_VERSION"), self.setup.number);
         if let Some(connect) = connect.filter(|connect| connect != own) {
-            let connect = peer::printable(&connect, LONGEST_CLIENT);
+            let connect = excerpt(&connect, LONGEST_CLIENT);
             tracing::warn!(session, "an agent comes through `mcpd connect` {connect}; this is mcpd {own}");
         }
     }

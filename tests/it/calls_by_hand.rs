@@ -67,7 +67,7 @@ fn what_a_tool_does_not_take_is_said_before_anything_is_sent() {
     let daemon = daemon();
     for (words, expected) in [
         (&[][..], "it needs `path` (string)"),
-        (&["nothing-like-it=x"], "there are path, \u{fffd}[2J, deep"),
+        (&["nothing-like-it=x"], "there are path, \\u{1b}[2J, deep"),
         (&["pth=x"], "it takes no argument `pth`: did you mean `path`?"),
         (&["path=x", "head=many"], "`head` is of type integer, not `many`"),
         (&["path=@gone"], "gone: No such file"),
@@ -133,7 +133,7 @@ fn whatever_can_be_read_goes_to_stdout_and_what_a_tool_complains_of_to_stderr() 
     let link = json!({ "type": "resource_link", "uri": "file:///a", "name": "a", "title": "An A\u{1b}[2J" });
     let embedded = json!({ "type": "resource", "resource": { "uri": "x://1", "text": "inside" } });
     let both = answered(&daemon, &json!({ "content": [link, embedded] }), &[]).expect_code(0);
-    assert_eq!(both.stdout, "file:///a (An A\u{fffd}[2J)\ninside\n");
+    assert_eq!(both.stdout, "file:///a (An A\\u{1b}[2J)\ninside\n");
     let structured = answered(&daemon, &json!({ "content": [], "structuredContent": { "n": 1 } }), &[]).expect_code(0);
     assert_eq!(structured.stdout, "{\"n\":1}\n");
     let refused = daemon.client(&["call", "a__refuse"]).expect_code(1);

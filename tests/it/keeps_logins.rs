@@ -116,7 +116,7 @@ fn a_login_that_is_over_is_told_and_nothing_is_asked_again_and_again() {
         &agent.call("tracker__echo", &json!({"text": "x"})),
         "does not renew the login: it says invalid_grant",
     );
-    wait_needs_login(&daemon, "does not renew the login: it says invalid_grant (revoked\u{fffd}[2J)");
+    wait_needs_login(&daemon, "does not renew the login: it says invalid_grant (revoked\\u{1b}[2J)");
     let asked = || (world.authorization.asked("refresh_token"), world.front.http().requests().len());
     let before = asked();
     for _ in 0..5 {

@@ -21,6 +21,7 @@ mod ends_long_calls;
 mod ends_questions;
 mod ends_unsent_calls;
 mod eras;
+mod escapes_peers_text;
 mod examples;
 mod exposes_by_kind;
 mod extends_its_unit;

@@ -100,7 +100,7 @@ fn the_operator_sees_what_agents_do_not_and_what_hides_it() {
     let expected = "files · 1 tool · 3 not seen · ~69 tokens\n\
         \x20 files__read  Reads a file\n\
         \x20 write        switched off: `mcpd enable files/write`\n\
-        \x20 odd\u{fffd}         its name is not fit to be shown\n\
+        \x20 odd\\u{202e}  its name is not fit to be shown\n\
         \x20 write        switched off: `mcpd enable files/write`\n\n\
         git · 1 tool · 2 not seen · ~19 tokens\n\
         \x20 git__log     café / é\n\

@@ -19,6 +19,7 @@ const PURE: &[&str] = &[
     "likeness",
     "naming",
     "policy",
+    "printable",
     "oauth/answer",
     "oauth/application",
     "oauth/challenge",

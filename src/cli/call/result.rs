@@ -9,7 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::media::{Media, save};
-use crate::cli::text::{one_line, printable};
+use crate::cli::outcome::say_json;
+use crate::cli::text::{lines, one_line};
 use crate::cli::{FAILED, fail, say};
 
 /// What of a result is shown (MCP 2025-11-25, `server/tools`, "Tool Result").
@@ -35,7 +36,7 @@ pub(super) fn show(result: &Bytes, tool: &str, json: bool, output: Option<&Path>
     unread.into_iter().filter_map(Result::err).for_each(|error| tell!("mcpd: {error}"));
     let text = text(&outcome);
     let printed = match json {
-        true => say([result, &b"\n"[..]].concat()),
+        true => say_json(result),
         false if outcome.is_error => return fail(FAILED, text.unwrap_or_else(|| "the tool failed".to_owned())),
         false => text.map_or(ExitCode::SUCCESS, |text| say(text + "\n")),
     };
@@ -68,7 +69,7 @@ fn kept(media: &[Media], tool: &str, output: Option<&Path>, json: bool) -> bool 
 fn text(outcome: &Outcome) -> Option<String> {
     let parts: Vec<_> = outcome.content.iter().filter_map(part).collect();
     match &outcome.structured_content {
-        Some(structured) if parts.is_empty() => Some(printable(structured.get())),
+        Some(structured) if parts.is_empty() => Some(lines(structured.get())),
         _ if parts.is_empty() && !outcome.content.is_empty() => None,
         _ => Some(parts.join("\n")),
     }
@@ -82,11 +83,11 @@ fn part(content: &Value) -> Option<String> {
             let title = word("title").or_else(|| word("name")).map(|name| format!(" ({name})")).unwrap_or_default();
             Some(format!("{}{title}", word("uri").unwrap_or_default()))
         }
-        "resource" if resource["text"].is_string() => resource["text"].as_str().map(printable),
+        "resource" if resource["text"].is_string() => resource["text"].as_str().map(lines),
         "image" | "audio" | "resource" => None,
         other => {
             let unknown = || format!("[{}; --json shows it]", one_line(other));
-            Some(content["text"].as_str().map_or_else(unknown, printable))
+            Some(content["text"].as_str().map_or_else(unknown, lines))
         }
     }
 }

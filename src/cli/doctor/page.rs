@@ -157,7 +157,7 @@ mod tests {
         let text = render(&groups(), Signs::Words, Look::PLAIN);
         assert_eq!(
             text,
-            "servers\n  ok      git    ready\n  problem notes  backoff: exited\u{fffd}[2J\n            | no\u{fffd}words\n          → \
+            "servers\n  ok      git    ready\n  problem notes  backoff: exited\\u{1b}[2J\n            | no\\nwords\n          → \
              `mcpd logs notes`\n  warning a name that is much too long for its column  slow\n          → wait\n\n1 problem, 1 warning\n"
         );
         let marked = render(&groups(), Signs::Marks, Look::PLAIN);
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn on_a_terminal_sentences_go_on_where_it_ends() {
         let text = render(&groups(), Signs::Marks, Look::of_width(24));
-        assert!(text.contains("  ✗ notes  backoff:\n        exited\u{fffd}[2J\n"), "{text}");
+        assert!(text.contains("  ✗ notes  backoff:\n        exited\\u{1b}[2J\n"), "{text}");
         assert!(text.contains("    → `mcpd logs notes`\n"), "{text}");
         assert!(text.contains("its column\n        slow\n"), "{text}");
     }

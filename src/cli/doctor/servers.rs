@@ -199,7 +199,7 @@ fn hidden(report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(
             name,
             found,
-            "tell its author: names have control characters, or more than 128",
+            "tell its author: names have control characters or other invisible ones, or more than 128",
         ));
     }
     if report.tools_truncated {

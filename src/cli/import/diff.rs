@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::cli::text::printable;
+use crate::cli::text::one_line;
+use crate::printable;
 
 /// Lines around the change that are shown.
 const CONTEXT: usize = 3;
@@ -25,7 +26,7 @@ pub(in crate::cli) fn unified(old: &str, new: &str, path: &Path, colour: bool) -
         let lines = before.len() + changed + after.len();
         format!("{},{lines}", if lines == 0 { start } else { start + 1 })
     };
-    let path = printable(&path.display().to_string()).replace('\n', "\u{fffd}");
+    let path = one_line(&path.display().to_string());
     let mut text = String::new();
     let from = if old.is_empty() { "/dev/null".to_owned() } else { path.clone() };
     push(&mut text, colour, "1", &format!("--- {from}\n"));
@@ -34,7 +35,7 @@ pub(in crate::cli) fn unified(old: &str, new: &str, path: &Path, colour: bool) -
     for (lines, sign, code) in [(before, ' ', ""), (removed, '-', "31"), (added, '+', "32"), (after, ' ', "")] {
         for line in lines {
             let end = if line.ends_with('\n') { "" } else { "\n\\ No newline at end of file\n" };
-            push(&mut text, colour, code, &format!("{sign}{}{end}", printable(line)));
+            push(&mut text, colour, code, &format!("{sign}{}{end}", printable::lines(line)));
         }
     }
     text
@@ -71,6 +72,6 @@ mod tests {
     #[test]
     fn colours_are_for_terminals() {
         let shown = unified("", "a\u{1b}[2J\n", Path::new("/c"), true);
-        assert!(shown.contains("\u{1b}[32m+a\u{fffd}[2J\u{1b}[0m\n"), "{shown:?}");
+        assert!(shown.contains("\u{1b}[32m+a\\u{1b}[2J\u{1b}[0m\n"), "{shown:?}");
     }
 }

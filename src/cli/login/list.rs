@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Place;
 use crate::cli::look::{Cell, Column, Look, Tone};
-use crate::cli::text::{one_line, span};
+use crate::cli::text::span;
 use crate::cli::{json, say};
 use crate::config::Remote;
 use crate::oauth::{Login, Standing};
@@ -70,8 +70,8 @@ pub(super) async fn run(place: &Place, as_json: bool) -> ExitCode {
     ];
     let rows = logins.iter().map(|row| {
         let (text, tone) = row.told();
-        let issuer = row.issuer.as_deref().map(one_line).unwrap_or_default();
-        [row.server.as_str().into(), Cell::new(tone, text), issuer.into(), one_line(&row.scopes.join(" ")).into()]
+        let issuer = row.issuer.as_deref().unwrap_or_default();
+        [row.server.as_str().into(), Cell::new(tone, text), issuer.into(), row.scopes.join(" ").into()]
     });
     say(Look::of_stdout().fitted(&COLUMNS, rows.collect()))
 }
@@ -114,7 +114,7 @@ async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
 impl Row {
     /// For a person.
     fn told(&self) -> (String, Tone) {
-        let reason = one_line(self.reason.as_deref().unwrap_or_default());
+        let reason = self.reason.as_deref().unwrap_or_default();
         let again = format!("`mcpd login {}`", self.server);
         match (self.login, self.expires_in_ms) {
             (Word::Good, Some(ms)) if self.renews == Some(false) => (format!("good for {}", span(ms)), Tone::Doubtful),

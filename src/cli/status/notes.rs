@@ -43,8 +43,7 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     if let unfit @ 1.. = server.names_unfit {
         let what = if unfit == 1 { "1 tool or prompt is" } else { &format!("{unfit} tools and prompts are") };
         all.push(format!(
-            "{name}: {what} not listed: the name has control characters or marks of direction, or more than {LONGEST_NAME} \
-             characters"
+            "{name}: {what} not listed: the name has control characters or other invisible ones, or more than {LONGEST_NAME} characters"
         ));
     }
     if let shadowed @ 1.. = server.resources_shadowed {

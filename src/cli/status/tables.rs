@@ -5,7 +5,7 @@ use std::iter;
 use super::is_down;
 use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport};
 use crate::cli::look::{Cell, Column, Look, Tone};
-use crate::cli::text::{marked, one_line, span};
+use crate::cli::text::{marked, span};
 
 /// Servers that are shown.
 const SERVERS: usize = 40;
@@ -80,7 +80,7 @@ fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
     let row = |one: &InstanceReport| {
         let [version, tools, denied] = [const { String::new() }; 3].map(Cell::from);
         [
-            format!("  {}", one_line(&one.purpose)).into(),
+            format!("  {}", one.purpose).into(),
             one.state.as_str().into(),
             one.pid.map_or_else(dash, |pid| pid.to_string().into()),
             one.uptime_ms.map_or_else(dash, |ms| span(ms).into()),
@@ -104,8 +104,8 @@ pub(super) fn remotes(servers: &[ServerReport], look: Look) -> String {
         return String::new();
     }
     let row = |(server, remote): &(&ServerReport, &RemoteReport)| {
-        let transport = remote.transport.as_deref().map_or_else(dash, |transport| one_line(transport).into());
-        [server.name.as_str().into(), one_line(&remote.origin).into(), transport]
+        let transport = remote.transport.as_deref().map_or_else(dash, Cell::from);
+        [server.name.as_str().into(), remote.origin.as_str().into(), transport]
     };
     look.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
 }
@@ -126,7 +126,7 @@ pub(super) fn agents(agents: &[AgentReport], look: Look) -> String {
     let row = |agent: &AgentReport| {
         [
             agent.session.to_string().into(),
-            agent.client.as_deref().map_or_else(dash, |client| one_line(client).into()),
+            agent.client.as_deref().map_or_else(dash, Cell::from),
             agent.pid.map_or_else(dash, |pid| pid.to_string().into()),
             agent.profile.as_str().into(),
             agent.protocol.clone().map_or_else(dash, Cell::from),
@@ -152,7 +152,7 @@ pub(super) fn profiles(report: &Report, look: Look) -> String {
             _ => profile.servers.join(", ").into(),
         };
         let (tools, agents) = (profile.tools.to_string().into(), profile.agents.to_string().into());
-        [profile.name.as_str().into(), servers, tools, agents, one_line(&profile.socket).into()]
+        [profile.name.as_str().into(), servers, tools, agents, profile.socket.as_str().into()]
     };
     let all = &report.profiles;
     look.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())

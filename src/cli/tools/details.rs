@@ -8,13 +8,13 @@ use super::Tool;
 use super::table::NARROWEST;
 use crate::cli::look::{Look, Tone};
 use crate::cli::schema::{Argument, Kind, Others, Schema};
-use crate::cli::text::{one_line, printable, wrapped};
+use crate::cli::text::{lines, one_line, wrapped};
 
 pub(super) fn render(tool: &Tool) -> String {
     let look = Look::of_stdout();
     let schema = Schema::of(&tool.said["inputSchema"]);
     let mut text = format!("{} · ~{} tokens{}\n", look.paint(Tone::Head, &tool.name), tool.tokens(), hints(tool));
-    let description = printable(tool.said["description"].as_str().unwrap_or_default());
+    let description = lines(tool.said["description"].as_str().unwrap_or_default());
     if !description.trim().is_empty() {
         for line in description.trim().lines() {
             text += &(wrapped(line, 0, 0, look.width()) + "\n");

@@ -4,7 +4,7 @@ use super::picture::{CallLine, Picture, ServerLine, Sort, Told, ToolLine};
 use crate::admin::report::NEEDS_LOGIN;
 use crate::cli::calls::took;
 use crate::cli::look::{Cell, Column, Look, Tone};
-use crate::cli::text::{count, one_line, span, wrapped};
+use crate::cli::text::{count, span, wrapped};
 
 /// What the last table is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -142,14 +142,14 @@ fn of_calls(heading: &'static str, calls: &[CallLine], look: Look) -> String {
             took(call.duration_ms).into(),
             Cell::new(tone, call.outcome.as_str()),
             if call.ended_ms < 1000 { "now".into() } else { span(call.ended_ms).into() },
-            call.client.as_deref().map_or_else(|| Cell::new(Tone::Faint, "–"), |client| one_line(client).into()),
+            call.client.as_deref().map_or_else(|| Cell::new(Tone::Faint, "–"), Cell::from),
         ]
     };
     look.fitted(&columns, calls.iter().map(row).collect())
 }
 
 fn name(server: Option<&str>, tool: &str) -> String {
-    one_line(&server.map_or_else(|| tool.to_owned(), |server| format!("{server}/{tool}")))
+    server.map_or_else(|| tool.to_owned(), |server| format!("{server}/{tool}"))
 }
 
 fn percentiles(sums: &Told) -> [Cell; 3] {

@@ -1,5 +1,7 @@
 //! A server as we write one by hand.
 
+use crate::printable::is_visible;
+
 /// Longest line; what is longer is written over several.
 const WIDTH: usize = 100;
 
@@ -66,7 +68,7 @@ pub(in crate::config) fn key(name: &str) -> String {
     if is_bare { name.to_owned() } else { text(name) }
 }
 
-/// A text in quotes, on one line whatever is in it.
+/// A text in quotes, on one line whatever is in it, with an escape for each character that a person cannot see.
 pub(crate) fn text(value: &str) -> String {
     let mut spelt = String::from('"');
     for c in value.chars() {
@@ -75,8 +77,9 @@ pub(crate) fn text(value: &str) -> String {
             '\n' => spelt.push_str("\\n"),
             '\r' => spelt.push_str("\\r"),
             '\t' => spelt.push_str("\\t"),
-            c if c.is_control() => spelt.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => spelt.push(c),
+            c if is_visible(c) => spelt.push(c),
+            c if c <= '\u{ffff}' => spelt.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => spelt.push_str(&format!("\\U{:08X}", u32::from(c))),
         }
     }
     spelt + "\""

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::tree::MOST_PROBLEMS;
+use crate::printable::lines;
 
 /// Complaints that are printed; one more is always kept, so that it is known whether there are more.
 const SHOWN: usize = MOST_PROBLEMS - 1;
@@ -40,8 +41,10 @@ impl ConfigError {
     /// All of it as it is printed, a blank line between any two; no newline at the end.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
-        let files =
-            self.unreadable.iter().map(|(path, error)| format!("error: cannot read {}: {error}", path.display()));
+        let files = self
+            .unreadable
+            .iter()
+            .map(|(path, error)| lines(&format!("error: cannot read {}: {error}", path.display())));
         let places = self.diagnostics.iter().take(SHOWN).map(|diagnostic| diagnostic.render(colour));
         let more = (self.diagnostics.len() > SHOWN).then(|| format!("error: only the first {SHOWN} errors are shown"));
         files.chain(places).chain(more).collect::<Vec<_>>().join("\n\n")

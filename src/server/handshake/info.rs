@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn reads_what_a_server_says_of_itself() {
         let full = r#"{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a\u001b","version":"1"},"x":1}"#;
-        check(full, Ok(("2024-11-05", Some("a\u{fffd} 1"), true)));
+        check(full, Ok(("2024-11-05", Some("a\u{1b} 1"), true)));
         check(r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#, Ok(("2025-11-25", None, false)));
     }
 

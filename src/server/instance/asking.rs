@@ -17,6 +17,7 @@ use crate::era::input::elicitation_to_legacy;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::applied;
+use crate::printable::one_line;
 use crate::progress;
 use crate::server::call::ReplySender;
 use crate::server::question::{Back, OfTask, Question, Wish, not_asked};
@@ -39,7 +40,7 @@ impl Instance {
         }
         let passed_on = match Wish::read(method, params) {
             None => {
-                let message = format!("mcpd does not pass `{}` on", String::from_utf8_lossy(method));
+                let message = format!("mcpd does not pass `{}` on", one_line(&String::from_utf8_lossy(method)));
                 Err(ErrorObject::new(METHOD_NOT_FOUND, message))
             }
             Some(Ok(wish)) if wish.ability == Ability::Roots && !self.is_one_agents() => {

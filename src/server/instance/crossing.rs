@@ -25,7 +25,7 @@ use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
-use crate::peer;
+use crate::printable::excerpt;
 use crate::server::call::{Call, Failure, Matter, Origin, numbered};
 use crate::server::role::{Abilities, Ability};
 
@@ -113,7 +113,7 @@ impl Crossing {
     pub(super) fn unopened(&self, server: &str) -> Option<ErrorObject> {
         let is_down = matches!(self.way, Way::Down { .. });
         let (key, said) = error::unopened(&self.asked.params).filter(|_| is_down)?;
-        let key = peer::printable(&key, LONGEST_KEY);
+        let key = excerpt(&key, LONGEST_KEY);
         let why = format!("the server does this only after a URL was opened, which was {said} (`{key}`)");
         let data = Some(json!({ "server": server, "outcome": "not_sent" }));
         Some(ErrorObject { data, ..ErrorObject::new(INTERNAL_ERROR, why) })

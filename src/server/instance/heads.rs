@@ -8,7 +8,7 @@ use crate::catalog::List;
 use crate::era::HEADER_MISMATCH;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
-use crate::peer;
+use crate::printable::excerpt;
 use crate::server::call::Failure;
 use crate::transport::http::Mirrors;
 
@@ -30,7 +30,7 @@ impl Instance {
             let Err(why) = mirrors.note(&tool.key, &tool.definition) else { return true };
             left_out += 1;
             if left_out <= NAMED {
-                let tool = peer::printable(&tool.key, LONGEST);
+                let tool = excerpt(&tool.key, LONGEST);
                 tracing::warn!(%server, tool, "it is not offered: its schema {why}");
             }
             false
@@ -52,7 +52,7 @@ impl Instance {
         }
         self.note_change(Kind::Tools.change().as_bytes());
         let said = members(error, ["message"]).ok().and_then(|[raw]| text(&raw?)).unwrap_or_default();
-        let said = peer::printable(&String::from_utf8_lossy(&said), LONGEST);
+        let said = excerpt(&String::from_utf8_lossy(&said), LONGEST);
         let reason =
             format!("its tools want other headers than it has listed, so they are listed again; it says: {said}");
         Some(Failure::Unavailable { reason, retry_after: None })

@@ -16,6 +16,7 @@ use crate::era::input::{Input, Required};
 use crate::era::request;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::Taken;
+use crate::printable::one_line;
 use crate::server::call::{Failure, ReplySender};
 use crate::server::question::Wish;
 use crate::server::role::{Ability, roots_result};
@@ -96,9 +97,9 @@ impl Instance {
         purpose: For,
         Input { method, params, .. }: &Input,
     ) -> Result<(), String> {
-        let named = String::from_utf8_lossy(method);
+        let named = one_line(&String::from_utf8_lossy(method));
         match Wish::read(method, params.as_ref()) {
-            None => Err(format!("wants `{}`, which mcpd does not pass on", named.escape_debug())),
+            None => Err(format!("wants `{named}`, which mcpd does not pass on")),
             // Neither is among what may be asked for (MCP 2026-07-28, `basic/patterns/mrtr`); tasks may be another server's.
             Some(Ok(wish)) if wish.ability == Ability::Tasks || wish.task.is_some() => {
                 Err(format!("wants `{named}` of tasks, which mcpd does not pass on"))
@@ -200,7 +201,7 @@ pub(super) fn given(line: &Bytes) -> Result<Bytes, String> {
         Ok([Some(result), None]) => Ok(result),
         Ok([_, Some(error)]) => {
             let said = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
-            let said = said.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default();
+            let said = said.map(|said| one_line(&String::from_utf8_lossy(&said))).unwrap_or_default();
             Err(format!("wanted to know more, which was answered with an error: {said}"))
         }
         _ => Err("wanted to know more, which was answered with nothing".to_owned()),

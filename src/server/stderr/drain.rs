@@ -93,24 +93,23 @@ impl Partial {
             return None;
         }
         if self.bytes.is_empty() {
-            return printable(kept, is_cut);
+            return kept_text(kept, is_cut);
         }
         // One long line is no reason to keep room for another.
         let mut line = std::mem::take(&mut self.bytes);
         line.extend_from_slice(kept);
-        printable(&line, is_cut)
+        kept_text(&line, is_cut)
     }
 }
 
-fn printable(line: &[u8], is_cut: bool) -> Option<Box<str>> {
+fn kept_text(line: &[u8], is_cut: bool) -> Option<Box<str>> {
     let whole = match std::str::from_utf8(line) {
         // A character was cut in two.
         Err(error) if is_cut && error.error_len().is_none() => &line[..error.valid_up_to()],
         _ => line,
     };
-    let printable = |c: char| if c.is_control() && c != '\t' { '\u{fffd}' } else { c };
     let line = String::from_utf8_lossy(whole);
-    let text: String = line.trim_end().chars().map(printable).chain(is_cut.then_some('…')).collect();
+    let text: String = line.trim_end().chars().chain(is_cut.then_some('…')).collect();
     (!text.is_empty()).then(|| text.into())
 }
 
@@ -134,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn what_no_terminal_should_see_is_replaced() {
-        assert_eq!(lines(&[b"\x1b[31mred\xff\tzero\0\n"]), ["\u{fffd}[31mred\u{fffd}\tzero\u{fffd}"]);
+    fn lines_are_kept_as_they_were_written() {
+        assert_eq!(lines(&[b"\x1b[31mred\xff\tzero\0\n"]), ["\u{1b}[31mred\u{fffd}\tzero\0"]);
     }
 
     #[test]

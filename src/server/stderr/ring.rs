@@ -22,7 +22,7 @@ pub struct Line {
     pub pid: u32,
     /// What the instance is for, if it is one of several.
     pub purpose: Option<Arc<str>>,
-    /// Without control characters, and not blank.
+    /// As it was written, and not blank.
     pub text: Box<str>,
 }
 

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use std::time::{Duration, SystemTime};
 
 use crate::net::client::Answer;
+use crate::printable::excerpt;
 use crate::transport::Incoming;
 
 /// Most characters shown of a server's own words.
@@ -85,7 +86,5 @@ pub(super) fn complaint(body: &[u8], masked: impl FnOnce(&str) -> String) -> Opt
     let is_page = text.trim_start().starts_with('<');
     let line = told.or_else(|| text.lines().map(str::trim).find(|line| !line.is_empty()).filter(|_| !is_page))?;
     // Before it is cut: part of a secret is one, too.
-    let line = masked(line);
-    let harmless = line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-    Some(harmless.take(MOST_SHOWN).collect())
+    Some(excerpt(&masked(line), MOST_SHOWN))
 }

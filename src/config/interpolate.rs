@@ -99,6 +99,12 @@ impl Template {
         }
     }
 
+    /// Whether it is one variable of the environment and nothing else.
+    pub(super) fn is_variable(&self) -> bool {
+        matches!(self.pieces.as_slice(), [Piece::Literal(before), Piece::Variable { .. }, Piece::Literal(after)]
+            if before.is_empty() && after.is_empty())
+    }
+
     /// As it is written.
     pub(crate) fn spelt(&self) -> &str {
         &self.text
@@ -249,7 +255,8 @@ fn malformed(message: impl Into<String>, help: impl Into<String>) -> Malformed {
     Malformed { message: message.into(), help: help.into() }
 }
 
-fn is_variable_name(name: &str) -> bool {
+/// Whether `${NAME}` can stand for a variable of this name.
+pub(super) fn is_variable_name(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_ascii_digit())
         && !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -1,6 +1,7 @@
 //! Configurations that people already have: eight clients' files are served as they are, and imported into ours.
 
 mod fixtures;
+mod foreign_references;
 mod refusals;
 mod secrets;
 mod web;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::printable::one_line;
+
 /// Why a text could not be filled in. It names what was looked for, and never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undefined {
@@ -32,7 +34,7 @@ pub enum Undefined {
     #[error("the working directory of the agent is not known")]
     UnknownCwd,
     /// A `${input:ID}` of another client's file, which a person is to answer.
-    #[error("`${{input:{0}}}` is asked for by `mcpd import`")]
+    #[error("`${{input:{}}}` is asked for by `mcpd import`", one_line(.0))]
     Input(String),
     /// A `${…}` of another client's file that only this can fill in.
     #[error("what `${{{0}}}` stands for only another program knows: write it out")]

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use self::build::Build;
 use self::sections::Section;
+use self::variables::Variables;
 use super::super::diagnostic::SourceFile;
 use super::super::draft::{Draft, LaunchDraft, ServerDraft};
 use super::super::interpolate::{Sources, Undefined};
@@ -34,16 +35,19 @@ pub(in crate::config) use self::sections::{has_servers, is_codex};
 
 const SERVER_EXAMPLE: &str = r#"write `{ "command": "npx" }`"#;
 
-/// Which keys and references a file has.
+/// Said of a reference that mcpd would fill in, in a file whose client does not.
+const LITERAL_HELP: &str = "in another program's file mcpd fills in only what that program does; write the server in TOML of mcpd's own to have it filled in";
+
+/// Which keys a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     /// JSON as most have it: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf.
     Json,
     /// `context_servers`, whose command may be an object.
     Zed,
-    /// JSON in which `$NAME` stands for a variable too.
+    /// JSON of Gemini CLI.
     Gemini,
-    /// TOML in which no text stands for anything but itself.
+    /// TOML of Codex.
     Codex,
 }
 
@@ -144,9 +148,13 @@ impl Reader<'_> {
             self.warn(Problem::new(entry.key_span.clone(), message).help(help));
         }
         let mut fields = Fields::new(format!("`{}`", entry.key), entries);
-        let mut build = Build::new(section.dialect, &entry.key_span);
+        let variables = Variables::of(&self.path, section.dialect);
+        let mut build = Build::new(section.dialect, variables, &entry.key_span);
         self.in_our_words(section, &mut fields, &mut build);
         self.finish_loosely(fields);
+        for (place, shown) in build.literal_references() {
+            self.warn(Problem::new(place, format!("`{shown}` is plain text in this file")).help(LITERAL_HELP));
+        }
         let (table, missing) = build.finish();
         let node = Node { span: entry.node.span.clone(), value: Value::Table(table) };
         let ours = Entry { key: name.to_string(), key_span: entry.key_span.clone(), node };

@@ -1,5 +1,6 @@
 //! What each client writes, in its own words.
 
+mod references;
 mod servers;
 
 use super::*;
@@ -131,7 +132,7 @@ fn a_url_is_one_under_every_name() {
 
 #[test]
 fn a_server_of_a_workspace_has_an_instance_for_each() {
-    for variable in ["workspaceFolder", "workspaceRoot", "cwd", "CLAUDE_PROJECT_DIR:-.", "agent:cwd"] {
+    for variable in ["workspaceFolder", "workspaceRoot", "cwd", "CLAUDE_PROJECT_DIR:-."] {
         let text = format!(r#"{{"servers": {{"a": {{"command": "x", "args": ["${{{variable}}}/src"]}}}}}}"#);
         let server = only("/p/.vscode/mcp.json", &text);
         assert_eq!(server.settings.sharing, Sharing::Workspace, "{variable}");

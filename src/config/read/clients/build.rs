@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::super::interpolate::Undefined;
 use super::super::super::tree::{Entry, Node, Value};
 use super::Dialect;
-use super::variables::translated;
+use super::variables::{Untranslated, Variables, translated};
 
 /// What stands in our texts for the directory of an agent.
 const AGENT_CWD: &str = "${agent:cwd}";
@@ -16,13 +16,17 @@ pub(super) struct Build {
     /// The place of what the file does not say in so many words.
     server: Range<usize>,
     entries: Vec<Entry>,
+    variables: Variables,
     missing: Vec<Undefined>,
+    /// References that are plain text to the client, each with its place.
+    literal: Vec<(Range<usize>, String)>,
     wants_agent_cwd: bool,
 }
 
 impl Build {
-    pub(super) fn new(dialect: Dialect, server: &Range<usize>) -> Self {
-        Self { dialect, server: server.clone(), entries: Vec::new(), missing: Vec::new(), wants_agent_cwd: false }
+    pub(super) fn new(dialect: Dialect, variables: Variables, server: &Range<usize>) -> Self {
+        let (entries, missing, literal) = Default::default();
+        Self { dialect, variables, server: server.clone(), entries, missing, literal, wants_agent_cwd: false }
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -90,7 +94,7 @@ impl Build {
     /// `node` with its texts in our words.
     pub(super) fn node(&mut self, node: &Node) -> Node {
         let value = match &node.value {
-            Value::String(text) => Value::String(self.text(text)),
+            Value::String(text) => Value::String(self.text(text, &node.span)),
             Value::Array(items) => Value::Array(items.iter().map(|item| self.node(item)).collect()),
             Value::Table(entries) => Value::Table(entries.iter().map(|entry| self.entry(entry)).collect()),
             Value::Integer(number) => Value::Integer(*number),
@@ -105,10 +109,18 @@ impl Build {
         Entry { key: entry.key.clone(), key_span: entry.key_span.clone(), node: self.node(&entry.node) }
     }
 
-    fn text(&mut self, text: &str) -> String {
-        let words = translated(text, self.dialect, &mut self.missing);
+    fn text(&mut self, text: &str, span: &Range<usize>) -> String {
+        let mut untranslated = Untranslated::default();
+        let words = translated(text, self.variables, &mut untranslated);
+        self.missing.extend(untranslated.missing);
+        self.literal.extend(untranslated.literal.into_iter().map(|shown| (span.clone(), shown)));
         self.wants_agent_cwd |= words.contains(AGENT_CWD);
         words
+    }
+
+    /// References that are plain text to the client, each with its place.
+    pub(super) fn literal_references(&mut self) -> Vec<(Range<usize>, String)> {
+        std::mem::take(&mut self.literal)
     }
 
     /// The table, and why it cannot be run, if it cannot. A server that depends on the agent's directory has an instance for

@@ -1,5 +1,6 @@
 //! Servers that are reached by HTTP, as other clients write them.
 
+use super::super::super::interpolate::is_variable_name;
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::super::Reader;
 use super::super::fields::Fields;
@@ -42,18 +43,29 @@ impl Reader<'_> {
             let help = "write `env_http_headers = { NAME = \"VARIABLE\" }`";
             let names = self.table(&variables.node, "`env_http_headers`", help);
             let headers = names.iter().filter_map(|header| {
-                let name = self.string(&header.node, &format!("`{}`", header.key))?;
+                let name = self.variable_name(&header.node, &format!("`{}`", header.key))?;
                 Some(header_of(header, &header.key, format!("${{{name}}}")))
             });
             let headers = headers.collect();
             build.extend_table("headers", variables, headers);
         }
         if let Some(variable) = fields.take("bearer_token_env_var")
-            && let Some(name) = self.string(&variable.node, "`bearer_token_env_var`")
+            && let Some(name) = self.variable_name(&variable.node, "`bearer_token_env_var`")
         {
             let header = header_of(variable, "Authorization", format!("Bearer ${{{name}}}"));
             build.extend_table("headers", variable, vec![header]);
         }
+    }
+
+    /// The name of a variable at `node`. Anything else would become another reference once it stands in `${…}`.
+    fn variable_name<'t>(&mut self, node: &'t Node, what: &str) -> Option<&'t str> {
+        let name = self.string(node, what)?;
+        if !is_variable_name(name) {
+            let problem = Problem::new(node.span.clone(), format!("{what} does not name a variable"));
+            self.error(problem.help("write a name of letters, digits and `_`, such as `TOKEN`"));
+            return None;
+        }
+        Some(name)
     }
 }
 

@@ -1,7 +1,13 @@
-//! `${…}` in texts of other clients, said in ours.
+//! `${…}` in texts of other clients.
+//!
+//! Such a file may be anybody's, so its text is literal but for what its own client would fill in. Nothing that only mcpd fills in, such
+//! as `${file:…}`, is ever filled in for it: the text is escaped, and a warning says so.
+
+use std::path::Path;
 
 use super::super::super::interpolate::{Template, Undefined};
 use super::Dialect;
+use crate::printable::excerpt;
 
 /// Characters that are said of a reference that means nothing here.
 const LONGEST_BODY: usize = 40;
@@ -29,10 +35,64 @@ const EDITORS_OWN: [&str; 16] = [
     "extensionInstallFolder",
 ];
 
-/// `text` in our words. What has none there stays as it is, as a text that stands for itself, and is the reason in
-/// `missing`.
-pub(super) fn translated(text: &str, dialect: Dialect, missing: &mut Vec<Undefined>) -> String {
-    if dialect == Dialect::Codex {
+/// Which variables of the environment a client fills in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Variables {
+    /// None, and no other reference either: Codex, Claude Desktop, Zed.
+    Never,
+    /// `${NAME}` and `${NAME:-default}`: Claude Code.
+    Braces,
+    /// The same, and `$NAME`: Gemini CLI.
+    Dollar,
+    /// `${env:NAME}`: Cursor, VS Code, Windsurf.
+    Prefixed,
+    /// Each of these but `$NAME`: the file does not tell whose it is.
+    Unknown,
+}
+
+impl Variables {
+    /// Those of the client that has the file at `path`, with servers in this dialect.
+    pub(super) fn of(path: &Path, dialect: Dialect) -> Self {
+        let names: Vec<_> = path.iter().rev().map(|name| name.to_string_lossy()).collect();
+        let (file, directory) = (names.first().map_or("", |name| name), names.get(1).map_or("", |name| name));
+        let is_windsurf = names.iter().any(|name| name == ".codeium");
+        let is_vs_code = directory == ".vscode" || path.parent().is_some_and(|parent| parent.ends_with("Code/User"));
+        match dialect {
+            Dialect::Codex | Dialect::Zed => Self::Never,
+            Dialect::Gemini => Self::Dollar,
+            Dialect::Json if file == "claude_desktop_config.json" => Self::Never,
+            Dialect::Json if matches!(file, ".mcp.json" | ".claude.json") => Self::Braces,
+            Dialect::Json if directory == ".cursor" || is_vs_code || is_windsurf => Self::Prefixed,
+            Dialect::Json => Self::Unknown,
+        }
+    }
+
+    /// Whether the client fills in `${body}`, which is a variable in the one form or the other.
+    fn include(self, body: &str) -> bool {
+        let is_prefixed = body.strip_prefix("env:").is_some_and(|rest| !rest.starts_with('-'));
+        match self {
+            Self::Never => false,
+            Self::Braces | Self::Dollar => !is_prefixed,
+            Self::Prefixed => is_prefixed,
+            Self::Unknown => true,
+        }
+    }
+}
+
+/// What could not be translated as it reads.
+#[derive(Debug, Default)]
+pub(super) struct Untranslated {
+    /// References that only the client itself can fill in: the server cannot be run.
+    pub(super) missing: Vec<Undefined>,
+    /// References that mcpd would fill in and the client does not, without their defaults: they are literal text.
+    pub(super) literal: Vec<String>,
+}
+
+/// `text` in our words. What has none there stays as it is, as a text that stands for itself, and is noted in `untranslated`.
+pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Untranslated) -> String {
+    if variables == Variables::Never {
+        let bodies = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
+        untranslated.literal.extend(bodies.map(|(body, _)| body).filter(|body| ours(body).is_some()).map(shown));
         return literal(text);
     }
     let (mut words, mut rest) = (String::new(), text);
@@ -44,16 +104,19 @@ pub(super) fn translated(text: &str, dialect: Dialect, missing: &mut Vec<Undefin
             rest = after;
         } else if let Some(after) = rest.strip_prefix("${") {
             let (found, body, after) = match after.split_once('}') {
-                Some((body, after)) => (reference(body), body, after),
-                None => (Err(foreign(after)), after, ""),
+                Some((body, after)) => (reference(body, variables), body, after),
+                None => (Err(Reference::Missing(foreign(after))), after, ""),
             };
             words.push_str(&found.unwrap_or_else(|undefined| {
-                missing.push(undefined);
+                match undefined {
+                    Reference::Literal(shown) => untranslated.literal.push(shown),
+                    Reference::Missing(undefined) => untranslated.missing.push(undefined),
+                }
                 format!("$${{{body}}}")
             }));
             rest = after;
         } else {
-            let name = if dialect == Dialect::Gemini { bare_name(&rest[1..]) } else { "" };
+            let name = if variables == Variables::Dollar { bare_name(&rest[1..]) } else { "" };
             words.push_str(&if name.is_empty() { "$".to_owned() } else { format!("${{{name}}}") });
             rest = &rest[1 + name.len()..];
         }
@@ -66,25 +129,46 @@ pub(in crate::config) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-/// What `${body}` is in our words.
-fn reference(body: &str) -> Result<String, Undefined> {
+/// Why a reference has no translation.
+enum Reference {
+    /// The client takes it for text. This is what may be shown of it.
+    Literal(String),
+    /// Only the client knows what it stands for.
+    Missing(Undefined),
+}
+
+/// What `${body}` is in our words. Of our own forms only variables of the environment are, where the client has the same.
+fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
     let name = body.split_once(":-").map_or(body, |(name, _)| name);
-    let ours = format!("${{{body}}}");
     match body {
         _ if WORKSPACE.contains(&name) => Ok("${agent:cwd}".to_owned()),
         "userHome" => Ok("${HOME}".to_owned()),
         "pathSeparator" | "/" => Ok("/".to_owned()),
-        _ if EDITORS_OWN.contains(&body) => Err(foreign(body)),
-        _ => match body.strip_prefix("input:") {
-            Some(id) => Err(Undefined::Input(id.to_owned())),
-            None if Template::parse(&ours).is_ok() => Ok(ours),
-            None => Err(foreign(body)),
+        _ if EDITORS_OWN.contains(&body) => Err(Reference::Missing(foreign(body))),
+        _ => match (body.strip_prefix("input:"), ours(body)) {
+            (Some(id), _) => Err(Reference::Missing(Undefined::Input(id.to_owned()))),
+            (None, Some(template)) if template.is_variable() && variables.include(body) => Ok(format!("${{{body}}}")),
+            (None, Some(_)) => Err(Reference::Literal(shown(body))),
+            (None, None) => Err(Reference::Missing(foreign(body))),
         },
     }
 }
 
+/// `${body}`, if mcpd would fill it in.
+fn ours(body: &str) -> Option<Template> {
+    Template::parse(&format!("${{{body}}}")).ok()
+}
+
+/// `${body}` without a default, which may be a secret.
+fn shown(body: &str) -> String {
+    match body.split_once(":-") {
+        Some((name, _)) => format!("${{{name}:-…}}"),
+        None => format!("${{{body}}}"),
+    }
+}
+
 fn foreign(body: &str) -> Undefined {
-    Undefined::Foreign(body.chars().take(LONGEST_BODY).collect())
+    Undefined::Foreign(excerpt(body, LONGEST_BODY))
 }
 
 /// The name that `text` begins with, if it begins with one.

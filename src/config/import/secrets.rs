@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use super::super::edit::Setting;
 use super::super::interpolate::{Sources, Template};
 use super::super::secret;
@@ -12,6 +14,8 @@ use super::{ForeignServer, Prompt, Settings};
 const MAX_FILE: u64 = 1 << 20;
 /// Longest name of a file, in bytes; file systems take 255.
 const LONGEST_NAME: usize = 200;
+/// Bytes of a digest in the name of a file.
+const DIGEST_BYTES: usize = 8;
 
 /// A file to be written for its owner alone, before the configuration that refers to it.
 #[derive(Debug)]
@@ -64,7 +68,8 @@ impl<'a> Mover<'a> {
     pub(super) fn with_inputs(&self, name: &str, server: &ForeignServer) -> Settings {
         let filled = |text: &str| {
             server.prompts.iter().fold(text.to_owned(), |text, prompt| {
-                text.replace(&format!("$${{input:{}}}", prompt.id), &self.reference(&self.path(name, &prompt.id)))
+                let path = self.answer_path(name, &prompt.id, server);
+                text.replace(&format!("$${{input:{}}}", prompt.id), &self.reference(&path))
             })
         };
         server.settings.iter().map(|(key, setting)| (key.clone(), each_text(setting, filled))).collect()
@@ -74,7 +79,7 @@ impl<'a> Mover<'a> {
     pub(super) fn moved(&self, name: &str, server: &ForeignServer) -> (Settings, Vec<SecretFile>) {
         let mut settings = self.with_inputs(name, server);
         let asked = server.prompts.iter().map(|prompt| SecretFile {
-            path: self.path(name, &prompt.id),
+            path: self.answer_path(name, &prompt.id, server),
             of: format!("{name}: {}", prompt.id),
             content: Content::Asked(prompt.clone()),
         });
@@ -98,16 +103,22 @@ impl<'a> Mover<'a> {
         self.files.extend(files);
     }
 
-    fn path(&self, name: &str, key: &str) -> PathBuf {
-        let fitting = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
-        let key: String = key.chars().map(fitting).collect();
-        let mut file = format!("{name}.{}", key.trim_start_matches('-'));
-        file.truncate(LONGEST_NAME);
-        self.directory.join(file)
+    /// The file for the answer to the prompt `id` of `server`, which is imported as `name`.
+    ///
+    /// It is the same at each import. No other prompt has it, not even where file names differ only in case.
+    fn answer_path(&self, name: &str, id: &str, server: &ForeignServer) -> PathBuf {
+        let path = self.directory.join(file_name_for(name, id));
+        let is_alike = |other: &Prompt| other.id != id && other.id.eq_ignore_ascii_case(id);
+        let differs_in_case = |other: &SecretFile| other.path != path && is_same_ignoring_case(&other.path, &path);
+        if server.prompts.iter().any(is_alike) || self.files.iter().any(differs_in_case) {
+            return self.directory.join(digested_name(name, id));
+        }
+        path
     }
 
     fn is_there(&self, path: &Path) -> bool {
-        self.sources.read(path, MAX_FILE).is_ok() || self.files.iter().any(|file| file.path == path)
+        self.sources.read(path, MAX_FILE).is_ok()
+            || self.files.iter().any(|file| is_same_ignoring_case(&file.path, path))
     }
 
     /// How a text refers to the file. The directory is one to which a text can, and names of files are plain.
@@ -150,10 +161,12 @@ impl Moving<'_> {
     /// The reference to a file that holds `value`: one that does already, or one that is not there.
     fn put(&mut self, key: &str, value: &str) -> String {
         let content = format!("{value}\n");
-        let first = self.mover.path(self.name, key);
-        let numbered = (2..).map(|number| first.with_file_name(format!("{}-{number}", file_name(&first))));
+        let file = file_name_for(self.name, key.trim_start_matches('-'));
+        let first = self.mover.directory.join(&file);
+        let numbered = (2..).map(|number| first.with_file_name(format!("{file}.{number}")));
         let holds_it = |path: &Path| self.mover.sources.read(path, MAX_FILE).is_ok_and(|held| held == content);
-        let is_new = |path: &Path| !self.mover.is_there(path) && !self.files.iter().any(|file| file.path == path);
+        let is_planned = |path: &Path| self.files.iter().any(|file| is_same_ignoring_case(&file.path, path));
+        let is_new = |path: &Path| !self.mover.is_there(path) && !is_planned(path);
         let mut candidates = std::iter::once(first.clone()).chain(numbered);
         let path = candidates.find(|path| holds_it(path) || is_new(path)).unwrap_or_else(|| first.clone());
         if !holds_it(&path) {
@@ -171,8 +184,31 @@ fn is_option(text: &str) -> bool {
     text.bytes().all(is_plain) && (text.starts_with('-') || secret::is_secret_name(text))
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+/// The name of the file for the secret `key` of the server `name`: `NAME.KEY` where a file name can hold the key as it is.
+fn file_name_for(name: &str, key: &str) -> String {
+    let plain = format!("{name}.{key}");
+    let is_plain = !key.is_empty() && !key.starts_with('-') && key.chars().all(is_fitting);
+    if is_plain && plain.len() <= LONGEST_NAME { plain } else { digested_name(name, key) }
+}
+
+/// The same with a digest of the whole name, behind a dot, which no plain key has. So different keys get different files.
+fn digested_name(name: &str, key: &str) -> String {
+    let digest = Sha256::digest(format!("{name}.{key}"));
+    let digest: String = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let shown = key.trim_start_matches('-').chars().map(|c| if is_fitting(c) { c } else { '-' });
+    let mut file: String = format!("{name}.").chars().chain(shown).collect();
+    file.truncate(LONGEST_NAME - digest.len() - 1);
+    format!("{file}.{digest}")
+}
+
+/// Whether a name of a file holds `c` as it is.
+fn is_fitting(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
+}
+
+/// Whether two paths are one on a file system that ignores case.
+fn is_same_ignoring_case(one: &Path, other: &Path) -> bool {
+    one.as_os_str().eq_ignore_ascii_case(other)
 }
 
 /// What a text stands for, if it refers to nothing.

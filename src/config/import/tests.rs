@@ -2,6 +2,8 @@
 
 mod property;
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::config::interpolate::table::Table;
 use crate::config::load;
@@ -123,10 +125,54 @@ fn no_file_is_written_over() {
     let json = r#"{"mcpServers": {"a": {"command": "x", "env": {"TOKEN": "hunter22"}}}}"#;
     let path = "/h/.config/mcpd/secrets/a.TOKEN";
     let (text, files, _) = import("", &[(path, "older\n")], &[("/c.json", json)], false);
-    assert_eq!(files, [format!("{path}-2 = \"hunter22\\n\"")]);
-    assert!(text.contains("a.TOKEN-2}"), "{text}");
+    assert_eq!(files, [format!("{path}.2 = \"hunter22\\n\"")]);
+    assert!(text.contains("a.TOKEN.2}"), "{text}");
     let (text, files, _) = import("", &[(path, "hunter22\n")], &[("/c.json", json)], false);
     assert!(files.is_empty() && text.contains("a.TOKEN}"), "{text}");
+}
+
+#[test]
+fn secrets_whose_names_differ_get_files_that_differ() {
+    let long = "k".repeat(300);
+    let ids = [
+        "api-key",
+        "api.key",
+        "api key",
+        "Api-Key",
+        "-api-key",
+        "",
+        &format!("{long}1"),
+        &format!("{long}2"),
+        "é",
+        "è",
+    ];
+    let env: Vec<_> = ids.iter().enumerate().map(|(at, id)| format!("\"V{at}\": \"${{input:{id}}}\"")).collect();
+    let json = format!(r#"{{"servers": {{"a": {{"command": "x", "env": {{{}}}}}}}}}"#, env.join(", "));
+    let (text, asked, outcomes) = import("", &[], &[("/p/.vscode/mcp.json", &json)], false);
+    assert_eq!(outcomes, [added("a")]);
+    let paths: Vec<_> = asked.iter().filter_map(|file| file.split_once(" ? ")).map(|(path, _)| path).collect();
+    let different: BTreeSet<_> = paths.iter().map(|path| path.to_ascii_lowercase()).collect();
+    assert_eq!((paths.len(), different.len()), (ids.len(), ids.len()), "{paths:#?}");
+    for path in paths {
+        let name = path.strip_prefix("/h/.config/mcpd/secrets/").expect("it is there");
+        assert!(name.len() <= 200 && text.matches(&format!("/{name}}}")).count() == 1, "{name} in {text}");
+    }
+    let answered: Vec<_> =
+        asked.iter().filter_map(|file| file.split_once(" ? ")).map(|(path, _)| (path, "1\n")).collect();
+    let again = import(&text, &answered, &[("/p/.vscode/mcp.json", &json)], false);
+    assert_eq!((again.1.len(), again.2), (0, vec![known("a")]), "each keeps its file");
+}
+
+#[test]
+fn secrets_of_names_alike_that_are_written_down_get_files_that_differ() {
+    let json = r#"{"mcpServers": {
+        "a": {"command": "y", "env": {"API_TOKEN": "hunter21", "api.token": "hunter22", "api_token": "hunter23"}},
+        "A": {"command": "x", "args": ["--api-token", "hunter24", "--api-token=hunter25"], "env": {"K": "${input:api-token}"}}}}"#;
+    let (_, files, outcomes) = import("", &[], &[("/c.json", json)], false);
+    assert_eq!(outcomes, [added("a"), added("A")]);
+    let paths: BTreeSet<_> =
+        files.iter().map(|file| file.split(' ').next().expect("a path").to_ascii_lowercase()).collect();
+    assert_eq!((files.len(), paths.len()), (6, 6), "{files:#?}");
 }
 
 #[test]
@@ -136,12 +182,14 @@ fn inputs_become_files_that_hold_the_answers() {
     let files = [("/p/.vscode/mcp.json", json)];
     let (text, asked, outcomes) = import("", &[], &files, false);
     assert_eq!(outcomes, [added("a")]);
-    let directory = "/h/.config/mcpd/secrets";
-    assert_eq!(asked, [format!("{directory}/a.api-key ? Your key"), format!("{directory}/a.other ? other")]);
-    assert!(text.contains("KEY = \"${file:~/.config/mcpd/secrets/a.api-key}\""), "{text}");
+    let (directory, digest) = ("/h/.config/mcpd/secrets", "27ee1e5c778b58e1");
+    assert_eq!(asked, [format!("{directory}/a.api-key.{digest} ? Your key"), format!("{directory}/a.other ? other")]);
+    let expected = format!("KEY = \"${{file:~/.config/mcpd/secrets/a.api-key.{digest}}}\"");
+    assert!(text.contains(&expected), "{text}");
     assert!(text.contains("B = \"b ${file:~/.config/mcpd/secrets/a.other} ${HOME}\""), "{text}");
     assert_eq!(import(&text, &[], &files, false).2, [known("a")], "not answered yet");
-    let answers = [("/h/.config/mcpd/secrets/a.api-key", "1\n"), ("/h/.config/mcpd/secrets/a.other", "2\n")];
+    let path = format!("{directory}/a.api-key.{digest}");
+    let answers = [(path.as_str(), "1\n"), ("/h/.config/mcpd/secrets/a.other", "2\n")];
     assert_eq!(import(&text, &answers, &files, false).2, [known("a")], "answered");
 }
 

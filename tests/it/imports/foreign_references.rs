@@ -83,3 +83,30 @@ fn references_of_mcpd_in_a_foreign_file_that_is_included_are_plain_text() {
     let config = place.write("ours.toml", "include = [\".mcp.json\"]\n");
     expect_literal(&setup(&place).config(config).start_in(&place), &place, &front);
 }
+
+#[test]
+fn prompts_whose_names_differ_in_punctuation_or_case_get_files_of_their_own() {
+    let place = Place::new();
+    fs::create_dir(place.path(".vscode")).expect("a directory");
+    let long = "k".repeat(250);
+    let ids = ["api.key", "api-key", "API-KEY", &format!("{long}1"), &format!("{long}2")];
+    let env: Vec<_> = ids.iter().enumerate().map(|(at, id)| format!("\"V{at}\": \"${{input:{id}}}\"")).collect();
+    place.write(
+        ".vscode/mcp.json",
+        format!(r#"{{"servers": {{"a": {{"command": "x", "env": {{{}}}}}}}}}"#, env.join(", ")),
+    );
+    let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
+    let config = fs::read_to_string(place_of(&place)).expect("a configuration");
+    let mut files: Vec<_> = config
+        .split("${file:")
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    assert_eq!(files.len(), ids.len(), "{config}");
+    files.sort();
+    files.dedup();
+    assert_eq!(files.len(), ids.len(), "{config}\n{ran}");
+    let again = place.mcpd(&["import", "--yes"]).expect_code(0);
+    assert!(again.stderr.contains("= a is there already"), "{again}");
+}

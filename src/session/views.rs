@@ -23,7 +23,7 @@ impl ViewListener {
         Arc::new(Self(view.clone()))
     }
 
-    /// Whether the profile has been removed.
+    /// Whether nobody publishes the view any more: the profile has been removed, or the daemon is stopping.
     fn is_gone(&self) -> bool {
         self.0.has_changed().is_err()
     }
@@ -35,7 +35,11 @@ impl Listener for ViewListener {
     }
 
     fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
-        if self.is_gone() { Exposure::Hidden } else { self.0.borrow().exposure(server, target, lists) }
+        match lists {
+            // A server that still releases calls is not being stopped, so the profile has been removed.
+            Some(_) if self.is_gone() => Exposure::Hidden,
+            lists => self.0.borrow().exposure(server, target, lists),
+        }
     }
 }
 

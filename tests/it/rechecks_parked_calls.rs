@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reloads::{change, text};
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, signal, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, signal, until};
 
 const LIBRARY: &str = r#"{"prompts":[{"name":"danger"}],"resources":[{"uri":"x://danger","name":"one"}],
     "resourceTemplates":[{"uriTemplate":"y://{id}","name":"any"}]}"#;
@@ -148,6 +148,25 @@ fn profile_that_denies_more_by_a_reload_hides_parked_calls() {
         let narrower = before.replace(profile, "[profiles.default]\nservers = []\n");
         change(&mut parked.daemon, narrower, "reloaded: ");
     });
+}
+
+#[test]
+fn profile_removed_while_calls_are_parked_hides_them() {
+    let profile = "[profiles.reviewer]\nservers = ['s']\n";
+    let mut parked = Parked::new(profile, &[]);
+    let mut agent = Agent::ready_at(&parked.place.runtime_dir().join("reviewer.sock"));
+    let asked = ask(&mut agent, NAMES);
+    parked.wait_parked(4);
+    let file = parked.place.path("changing.toml");
+    let before = fs::read_to_string(file).expect("it is there");
+    change(&mut parked.daemon, before.replace(profile, ""), "reloaded: ");
+    parked.open();
+    for answer in asked.map(|id| agent.answer(&id)) {
+        let code = code(&answer);
+        assert!(code == -32602 || code == -32002, "{answer}");
+    }
+    agent.expect_end();
+    parked.expect_nothing_written();
 }
 
 #[test]

@@ -91,3 +91,33 @@ fn a_system_without_authorities_trusts_a_ca_file_alone() {
     expect_distrusted(&start(""), &front, "no certificates of authorities on this system");
     expect_served(&start(&ca_file("authority")));
 }
+
+/// Case I13.
+#[test]
+fn a_self_signed_certificate_in_the_ca_file_is_accepted_as_the_servers() {
+    let place = Place::new();
+    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let tls = Tls::presenting("self-signed", "self-signed", front.http().address());
+    for host in ["localhost", "127.0.0.1"] {
+        expect_served(&near().server(reached(&tls, host, &ca_file("self-signed"))).start_in(&Place::new()));
+    }
+}
+
+/// Case I13.
+#[test]
+fn a_self_signed_certificate_must_be_in_the_ca_file_and_valid_for_the_name_and_the_date() {
+    let place = Place::new();
+    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    for (presented, key, in_file, reason) in [
+        ("self-signed", "self-signed", "authority", "CaUsedAsEndEntity"),
+        ("self-signed-other-key", "self-signed-other-key", "self-signed", "CaUsedAsEndEntity"),
+        ("self-signed", "self-signed-other-key", "self-signed", "BadSignature"),
+        ("self-signed-wrong-name", "self-signed", "self-signed-wrong-name", "not valid for name"),
+        ("self-signed-expired", "self-signed", "self-signed-expired", "certificate expired"),
+        ("self-signed-early", "self-signed", "self-signed-early", "certificate not valid yet"),
+    ] {
+        let tls = Tls::presenting(presented, key, front.http().address());
+        let setup = near().server(reached(&tls, "localhost", &ca_file(in_file)));
+        expect_distrusted(&setup.start_in(&Place::new()), &front, reason);
+    }
+}

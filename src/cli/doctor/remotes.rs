@@ -2,7 +2,8 @@
 
 /// What a reason holds, and what to do then; the first that fits. The words are those of the system, of rustls and of mcpd
 /// itself.
-const CURES: [(&str, &str); 15] = [
+const CURES: [(&str, &str); 16] = [
+    ("CaUsedAsEndEntity", "its certificate is self-signed: save that certificate and name its PEM file as `ca_file`"),
     (
         "UnknownIssuer",
         "its certificate is signed by an authority that is not known here: name that one's PEM file as `ca_file`",
@@ -55,6 +56,7 @@ mod tests {
     fn what_is_wrong_says_what_to_do() {
         for (reason, part) in [
             ("cannot be reached: invalid peer certificate: UnknownIssuer", "`ca_file`"),
+            ("cannot be reached: invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "is self-signed"),
             (
                 "cannot be reached: invalid peer certificate: certificate not valid for name \"a\"; …",
                 "the name as `url`",

@@ -2,6 +2,8 @@
 //!
 //! The system's are read once, by whoever needs them first; `SSL_CERT_FILE` and `SSL_CERT_DIR` say where, as they do for
 //! other programs. A server's own are kept beside them, not together with a copy of them all.
+//!
+//! A certificate in `ca_file` is also accepted as the server's own, as `openssl req -x509` makes one for a single server.
 
 use std::fmt;
 use std::io;
@@ -9,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
@@ -92,8 +95,41 @@ async fn handshake(config: &Arc<ClientConfig>, stream: Stream, host: &str) -> io
 /// Who looks at certificates.
 struct Trust {
     system: Roots,
-    own: Option<Arc<WebPkiServerVerifier>>,
+    own: Option<CaFile>,
     provider: Arc<CryptoProvider>,
+}
+
+/// The certificates of a `ca_file`.
+struct CaFile {
+    verifier: Arc<WebPkiServerVerifier>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl CaFile {
+    /// Accepts authorities as [`WebPkiServerVerifier`] does, and a certificate of the file itself.
+    fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            // webpki checks the validity dates before it refuses an authority's certificate as a server's. Only the name is left.
+            Err(refusal) if is_ca_used_as_end_entity(&refusal) && self.certificates.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+}
+
+fn is_ca_used_as_end_entity(refusal: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(other)) = refusal else { return false };
+    matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 impl ServerCertVerifier for Trust {
@@ -107,8 +143,12 @@ impl ServerCertVerifier for Trust {
     ) -> Result<ServerCertVerified, Error> {
         let unknown = Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let mut refusal = unknown.clone();
-        for verifier in self.own.iter().chain(self.system.0.get()) {
-            match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let own = self.own.iter().map(|own| own.verify(end_entity, intermediates, server_name, ocsp_response, now));
+        let system = self.system.0.get().into_iter();
+        let system =
+            system.map(|system| system.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now));
+        for verified in own.chain(system) {
+            match verified {
                 Ok(verified) => return Ok(verified),
                 // Whoever knows the issuer knows best what is wrong.
                 Err(error) if refusal == unknown => refusal = error,
@@ -164,17 +204,18 @@ fn system() -> Result<Arc<WebPkiServerVerifier>, String> {
     verifier(store).map_err(|_| format!("found no certificates of authorities on this system{why}; {help}"))
 }
 
-fn own(path: &Path) -> Result<Arc<WebPkiServerVerifier>, String> {
+fn own(path: &Path) -> Result<CaFile, String> {
     let shown = path.display();
     let text = std::fs::read(path).map_err(|error| format!("cannot read its `ca_file` {shown}: {error}"))?;
-    let mut store = RootCertStore::empty();
+    let unreadable = |error: String| format!("its `ca_file` {shown} holds a certificate that cannot be read: {error}");
+    let (mut store, mut certificates) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_slice_iter(&text) {
-        let added = certificate
-            .map_err(|error| error.to_string())
-            .and_then(|certificate| store.add(certificate).map_err(|error| error.to_string()));
-        added.map_err(|error| format!("its `ca_file` {shown} holds a certificate that cannot be read: {error}"))?;
+        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+        store.add(certificate.clone()).map_err(|error| unreadable(error.to_string()))?;
+        certificates.push(certificate);
     }
-    verifier(store).map_err(|_| format!("its `ca_file` {shown} holds no certificate in PEM"))
+    let verifier = verifier(store).map_err(|_| format!("its `ca_file` {shown} holds no certificate in PEM"))?;
+    Ok(CaFile { verifier, certificates })
 }
 
 /// Fails if the store is empty.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::locked::Locked;
@@ -23,7 +24,21 @@ impl Tls {
 
     /// Listens at another address of this machine.
     pub(crate) fn at(host: [u8; 4], server: SocketAddr) -> Self {
-        let config = config(b"http/1.1");
+        Self::start(host, server, config(b"http/1.1"))
+    }
+
+    /// Presents another certificate than that of the tests' authority, and signs with `key`, which need not be the certificate's.
+    pub(crate) fn presenting(certificate: &str, key: &str, server: SocketAddr) -> Self {
+        let certificate = CertificateDer::from_pem_file(fixture(&format!("{certificate}.pem"))).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(fixture(&format!("{key}.key"))).expect("a key");
+        let key = ring::sign::any_supported_type(&key).expect("a key of a known kind");
+        let resolver = Arc::new(SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key)));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+        Self::start([127, 0, 0, 1], server, Arc::new(config.with_cert_resolver(resolver)))
+    }
+
+    fn start(host: [u8; 4], server: SocketAddr, config: Arc<ServerConfig>) -> Self {
         Self(Relay::start(IpAddr::from(host), move |client, keeper| {
             let Some(server) = keeper.connect(server) else { return };
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a sound configuration");
@@ -43,7 +58,7 @@ impl Tls {
     }
 }
 
-/// Where the certificates of an authority are: `authority`, which the server's is of, or `another`.
+/// Where a certificate is: that of `authority`, which the server's is of, or of `another`, or one of the self-signed.
 pub(crate) fn authority(name: &str) -> PathBuf {
     fixture(&format!("{name}.pem"))
 }

@@ -18,6 +18,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod tunnel;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -54,9 +55,8 @@ struct Parts {
     configured: Sender,
     /// To the same origin, made when it is needed.
     listening: OnceLock<Sender>,
-    /// Made when it is needed, which it is for logins only.
-    supplied: OnceLock<Sender>,
-    names: Names,
+    /// Made when it is needed.
+    login: OnceLock<Sender>,
     addresses: Arc<Addresses>,
     tls: Tls,
     proxies: Arc<Proxies>,
@@ -86,10 +86,10 @@ impl Clients {
             tls.ready().await?;
         }
         let (names, proxies) = (self.names.of_another(), Arc::clone(&self.proxies));
-        let configured = sender(Resolver::Any(names.clone()), &tls, &proxies, Purpose::Requests);
-        let addresses = Arc::new(Addresses::new(&url, names.clone(), Arc::clone(&proxies)));
-        let (listening, supplied) = (OnceLock::new(), OnceLock::new());
-        Ok(Client(Arc::new(Parts { configured, listening, supplied, names, addresses, tls, proxies })))
+        let addresses = Arc::new(Addresses::new(&url, names, Arc::clone(&proxies)));
+        let configured = sender(Resolver::Any(Arc::clone(&addresses)), &tls, &proxies, Purpose::Requests);
+        let (listening, login) = (OnceLock::new(), OnceLock::new());
+        Ok(Client(Arc::new(Parts { configured, listening, login, addresses, tls, proxies })))
     }
 }
 
@@ -103,22 +103,41 @@ impl Client {
     /// For requests to the configured origin whose answer is a stream that stays open.
     #[must_use]
     pub fn listening(&self) -> &Sender {
-        let Parts { listening, names, tls, proxies, .. } = &*self.0;
-        listening.get_or_init(|| sender(Resolver::Any(names.clone()), tls, proxies, Purpose::OneAnswer))
+        let Parts { listening, addresses, tls, proxies, .. } = &*self.0;
+        listening.get_or_init(|| sender(Resolver::Any(Arc::clone(addresses)), tls, proxies, Purpose::OneAnswer))
     }
 
-    /// For requests to a URL that the server has supplied. Each is to pass [`Self::check_supplied`] first: this one alone
-    /// sees names, not addresses that are written in a URL.
+    /// For the requests of a login, to the configured origin and to others. It connects to no address that is not public if the
+    /// configured host is public. URLs that the server has supplied are to pass [`Self::check_supplied`] first.
     #[must_use]
-    pub fn supplied(&self) -> &Sender {
-        let Parts { supplied, addresses, tls, proxies, .. } = &*self.0;
-        supplied.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies, Purpose::Requests))
+    pub fn login(&self) -> &Sender {
+        let Parts { login, addresses, tls, proxies, .. } = &*self.0;
+        login.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies, Purpose::Requests))
     }
 
-    /// Whether a request may be sent to a URL that the server has supplied, by [`Self::supplied`], which is then ready for it.
+    /// Whether the configured host has led to a public address.
+    #[must_use]
+    pub fn was_public(&self) -> bool {
+        self.0.addresses.was_public()
+    }
+
+    /// The configured host was public before: [`Self::login`] connects to no other address any more.
+    pub fn set_public(&self) {
+        self.0.addresses.set_public();
+    }
+
+    /// Whether a browser may be sent to a URL that the server has supplied.
     ///
     /// # Errors
-    /// Says why not: it is not one of HTTP, has a user name, leads to an address that is not public while that of the
+    /// Says why not, as [`Self::check_supplied`] does; its host is looked up now, unless a proxy resolves it.
+    pub async fn check_page(&self, url: &Url) -> Result<(), String> {
+        self.0.addresses.check_page(url).await
+    }
+
+    /// Whether a request may be sent to a URL that the server has supplied, by [`Self::login`], which is then ready for it.
+    ///
+    /// # Errors
+    /// Says why not: it is not one of HTTP, has a user name, is an address that is not public while that of the
     /// configured URL is, or needs certificates that are not there.
     pub async fn check_supplied(&self, url: &Url) -> Result<(), String> {
         self.0.addresses.check(url).await?;

@@ -29,6 +29,8 @@ impl Login {
     /// If mcpd cannot be let in there; for a person, on one line.
     pub(crate) async fn begin(&self, wanted: Wanted, redirect: &str) -> Result<Attempt, String> {
         let authorization = wanted.found.page(self.web().configured())?;
+        let checked = self.web().check_page(&authorization).await;
+        checked.map_err(|why| format!("the page of its authorization server: {why}"))?;
         let application = self.application(&wanted, redirect).await?;
         let (state, verifier) = (Secret::fresh()?, Secret::fresh()?);
         let Found { resource, issuer, .. } = &wanted.found;

@@ -27,7 +27,10 @@ impl Login {
         let grant =
             kept.filter(|kept| kept.url == self.url()).and_then(|kept| kept.grant).filter(|grant| grant.over.is_none());
         let revoked = match &grant {
-            Some(grant) => self.revoke(grant).await,
+            Some(grant) => {
+                self.web().hold_to(grant);
+                self.revoke(grant).await
+            }
             None => Ok(()),
         };
         change.remove().await?;

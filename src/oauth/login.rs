@@ -173,6 +173,7 @@ impl Login {
 
     /// Keeps a login that is new, in the place of what there was.
     pub(super) async fn keep(&self, change: &Change, grant: Grant) -> Result<(), String> {
+        let grant = Grant { is_public: self.web().was_public(), ..grant };
         let kept = change.read().await.ok().flatten().filter(|kept| kept.url == self.url());
         let mut record = kept.unwrap_or_else(|| Record::of(self.url()));
         record.missing.clear();

@@ -43,6 +43,9 @@ pub(super) struct Grant {
     /// Whether it is mcpd's own, by its client credentials, and nobody has agreed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_own: bool,
+    /// Whether the server was reached at a public address when the login was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_public: bool,
     pub(super) scopes: Vec<String>,
     pub(super) access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

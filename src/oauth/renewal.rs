@@ -64,12 +64,16 @@ impl Login {
             Step::Show(token) => return Ok(token),
             Step::Make { record, is_good } => (*record, is_good),
         };
+        if let Some(grant) = &record.grant {
+            self.web().hold_to(grant);
+        }
         let made = match &record.grant {
             Some(grant) if !grant.is_own => self.refreshed(grant).await,
             _ => self.entered(&record).await,
         };
         match (made, &record.grant) {
             (Ok(grant), _) => {
+                let grant = Grant { is_public: self.web().was_public(), ..grant };
                 let token = Token::of(&grant);
                 // It is good, whether or not it is still there after the next start.
                 keep(&change, Record { grant: Some(grant), ..record }).await;

@@ -109,6 +109,7 @@ impl Wanted {
             revocation_endpoint: found.revocation.map(String::from),
             application,
             is_own: false,
+            is_public: false,
             scopes: granted.scopes.unwrap_or(scopes),
             access_token: granted.access_token,
             refresh_token: granted.refresh_token,

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::challenge::Challenge;
+use super::record::Grant;
 use super::request::Form;
 use crate::net::body::{Turn, Unusable, whole};
 use crate::net::client::{self, Client, Failure, Sender};
@@ -149,17 +150,38 @@ impl Web {
         let sending = sender.send(method.clone(), url, headers.clone(), body.clone());
         match timeout_at(deadline, sending).await {
             Ok(Ok(answer)) => Ok(Opened { answer, deadline }),
-            Ok(Err(Failure::NotSent(reason) | Failure::Cut(reason))) => Err(failed(url, &reason)),
+            Ok(Err(Failure::NotSent(reason) | Failure::Unprocessed(reason) | Failure::Cut(reason))) => {
+                Err(failed(url, &reason))
+            }
             Err(_) => Err(failed(url, TOO_LATE)),
         }
     }
 
     async fn sender_for(&self, url: &Url) -> Result<&Sender, String> {
-        if origin::same(url, &self.configured) {
-            return Ok(self.client.configured());
+        if !origin::same(url, &self.configured) {
+            self.client.check_supplied(url).await?;
         }
-        self.client.check_supplied(url).await?;
-        Ok(self.client.supplied())
+        Ok(self.client.login())
+    }
+
+    /// Whether a browser may be sent to this page, which the authorization server names.
+    ///
+    /// # Errors
+    /// If it leads to an address that is not public, and that of the server is.
+    pub(super) async fn check_page(&self, page: &Url) -> Result<(), String> {
+        self.client.check_page(page).await
+    }
+
+    /// Whether the server has been reached at a public address.
+    pub(super) fn was_public(&self) -> bool {
+        self.client.was_public()
+    }
+
+    /// What is sent from now on goes to public addresses only if that is how the login was made.
+    pub(super) fn hold_to(&self, grant: &Grant) {
+        if grant.is_public {
+            self.client.set_public();
+        }
     }
 }
 

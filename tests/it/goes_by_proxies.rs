@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use serde_json::json;
 
-use crate::support::http::{Front, Manner, Tls, Tunnel, authority};
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, quoted};
+use crate::support::http::{Front, HttpServer, Manner, Response, Tls, Tunnel, authority};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, quoted, until};
 
 #[track_caller]
 fn expect_served(daemon: &Daemon) {
@@ -119,4 +119,68 @@ fn what_is_excepted_is_reached_past_the_proxy_and_this_machine_is_not_by_itself(
         assert_eq!(front.http().requests().len() > before, is_direct, "{no_proxy}");
         assert_eq!(proxy.http().requests().is_empty(), is_direct, "{no_proxy}");
     }
+}
+
+/// What the row of a server says that is down behind a proxy.
+#[track_caller]
+fn reason_behind(variable: &str, proxy: &str, url: &str) -> String {
+    let daemon = Setup::with(Server::at("far", url)).variable(variable, proxy).start();
+    daemon.wait_row("far", "says why", |row| row["reason"].is_string())["reason"].to_string()
+}
+
+/// Case I14.
+#[test]
+fn a_proxy_that_cannot_be_reached_is_named_with_its_variable() {
+    // Nobody listens at the discard port.
+    for (variable, scheme, url) in [
+        ("HTTP_PROXY", "http://", "http://far.invalid/mcp"),
+        ("http_proxy", "http://", "http://far.invalid/mcp"),
+        ("HTTPS_PROXY", "http://", "https://far.invalid/mcp"),
+        ("HTTPS_PROXY", "https://", "https://far.invalid/mcp"),
+        ("ALL_PROXY", "", "https://far.invalid/mcp"),
+        ("ALL_PROXY", "socks5h://", "http://far.invalid/mcp"),
+        ("all_proxy", "socks4a://", "https://far.invalid/mcp"),
+    ] {
+        let reason = reason_behind(variable, &format!("{scheme}user:canary@127.0.0.1:9"), url);
+        let expected = format!("the proxy 127.0.0.1:9 (`{variable}`) cannot be reached: Connection refused");
+        assert!(reason.contains(&expected) && !reason.contains("canary"), "{variable} {scheme}: {reason}");
+    }
+    let reason = reason_behind("HTTPS_PROXY", "http://proxy.invalid:3128", "https://far.invalid/mcp");
+    assert!(reason.contains("the proxy proxy.invalid:3128 (`HTTPS_PROXY`) cannot be reached: "), "{reason}");
+}
+
+/// Case I14.
+#[test]
+fn a_proxy_that_refuses_is_named_with_its_status() {
+    for status in [407, 502, 503] {
+        let proxy = HttpServer::start(move |_| Response::status(status));
+        let address = proxy.address();
+        let reason = |variable: &str, url: &str| reason_behind(variable, &format!("http://{address}"), url);
+        let tunnelled = reason("HTTPS_PROXY", "https://far.invalid/mcp");
+        let expected = format!("the proxy {address} (`HTTPS_PROXY`) answers CONNECT with HTTP {status}");
+        assert!(tunnelled.contains(&expected), "{tunnelled}");
+        let plain = reason("HTTP_PROXY", "http://far.invalid/mcp");
+        assert!(plain.contains(&format!("HTTP {status}")), "{plain}");
+        assert!(plain.contains(&format!("the proxy {address} (`HTTP_PROXY`)")), "{plain}");
+    }
+}
+
+/// Case I14.
+#[test]
+fn a_call_behind_a_proxy_that_has_died_names_the_proxy() {
+    let place = Place::new();
+    let front = front(&place, "far");
+    let address = front.http().address();
+    let server = Server::at("far", "http://far.invalid/mcp");
+    let daemon = Setup::with(server).variable("HTTP_PROXY", &format!("http://{address}")).start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("far__echo", &json!({})));
+    drop(front);
+    let expected = format!("the proxy {address} (`HTTP_PROXY`) cannot be reached");
+    until("the proxy is missed", || {
+        let error = agent.call("far__echo", &json!({}))["error"].clone();
+        let is_named = error["message"].as_str().is_some_and(|message| message.contains(&expected));
+        (is_named && error["data"]["outcome"] == "not_sent").then_some(())
+    });
+    daemon.wait_row("far", "names the proxy", |row| row["reason"].to_string().contains(&expected));
 }

@@ -40,6 +40,7 @@ mod installs_its_unit;
 mod isolates_agents;
 mod keeps_agents_apart;
 mod keeps_logins;
+mod keeps_logins_off_this_machine;
 mod keeps_remotes;
 mod keeps_secrets;
 mod keeps_to_versions;

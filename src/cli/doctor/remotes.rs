@@ -2,7 +2,12 @@
 
 /// What a reason holds, and what to do then; the first that fits. The words are those of the system, of rustls and of mcpd
 /// itself.
-const CURES: [(&str, &str); 16] = [
+const CURES: [(&str, &str); 17] = [
+    // Whatever is wrong there, it is not the server that is.
+    (
+        "the proxy ",
+        "start that proxy, or correct or unset the environment variable that names it; `NO_PROXY` excepts hosts from it",
+    ),
     ("CaUsedAsEndEntity", "its certificate is self-signed: save that certificate and name its PEM file as `ca_file`"),
     (
         "UnknownIssuer",
@@ -65,6 +70,10 @@ mod tests {
             ("cannot be reached: invalid peer certificate: BadSignature", "mend its certificate"),
             ("cannot be reached: Connection refused (os error 111)", "start it"),
             ("cannot be reached: failed to lookup address information: Name or service not known", "host of its `url`"),
+            (
+                "cannot be reached: the proxy 127.0.0.1:1 (`ALL_PROXY`) cannot be reached: Connection refused (os error 111)",
+                "start that proxy",
+            ),
             ("answers with HTTP 404: Not Found", "correct the path"),
             ("answers with HTTP 401", "`headers`"),
             ("answers with HTTP 503", "https://example.org is reached"),

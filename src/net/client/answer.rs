@@ -18,6 +18,7 @@ pub struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Body,
+    proxy: Option<Box<str>>,
 }
 
 /// Where the rest of it comes from.
@@ -35,7 +36,19 @@ impl Answer {
             Some(own) => Body::Own(own),
             None => Body::Kept(body),
         };
-        Self { status: head.status, headers: head.headers, body }
+        Self { status: head.status, headers: head.headers, body, proxy: None }
+    }
+
+    /// The proxy that may have said this for the server, named for a person.
+    pub(super) fn through(mut self, proxy: impl fmt::Display) -> Self {
+        self.proxy = Some(proxy.to_string().into());
+        self
+    }
+
+    /// The proxy that may have said this for the server, named for a person.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&str> {
+        self.proxy.as_deref()
     }
 
     /// How it went.

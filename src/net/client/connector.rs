@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{HeaderMap, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
-use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tower_service::Service;
 
+use super::answer::cause;
 use super::lent::Lent;
-use super::proxies::Proxies;
+use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
-use super::sender::{AGENT, Purpose};
+use super::sender::Purpose;
 use super::stream::Stream;
 use super::trust::Tls;
+use super::tunnel;
 
 /// For a connection to stand, with its TLS and its proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,12 +51,17 @@ impl Connector {
     }
 
     async fn connect(mut self, place: Uri) -> Result<Stream, Error> {
+        self.resolver.admit(host(&place)?).await?;
         let is_tls = place.scheme() == Some(&Scheme::HTTPS);
         let stream = match self.proxies.of(&place) {
             None => self.dial(place.clone()).await?,
-            Some(proxy) if is_socks(proxy.uri()) => self.by_socks(&proxy, &place).await?,
-            Some(proxy) if is_tls => self.by_tunnel(&proxy, &place).await?,
-            Some(proxy) => return Ok(Stream::OfProxy(Box::new(self.dial_proxy(proxy.uri()).await?))),
+            Some(proxy) if proxy.is_socks() => self.by_socks(&proxy, &place).await?,
+            Some(proxy) if is_tls => {
+                let stream = self.dial_proxy(&proxy).await?;
+                let tunnel = tunnel::open(stream, &place, proxy.authorization()).await;
+                tunnel.map_err(|reason| format!("{proxy} {reason}"))?
+            }
+            Some(proxy) => return Ok(Stream::OfProxy(Box::new(self.dial_proxy(&proxy).await?))),
         };
         if is_tls { Ok(self.tls.open(stream, host(&place)?).await?) } else { Ok(stream) }
     }
@@ -65,37 +70,31 @@ impl Connector {
         Ok(Stream::Plain(self.dialer.call(place).await?.into_inner()))
     }
 
-    async fn dial_proxy(&mut self, proxy: &Uri) -> Result<Stream, Error> {
-        let stream = self.dial(proxy.clone()).await?;
-        if proxy.scheme() == Some(&Scheme::HTTPS) {
-            return Ok(self.tls.open_proxy(stream, host(proxy)?).await?);
+    /// A connection to the proxy itself. What goes wrong with it is said of the proxy, not of the server.
+    async fn dial_proxy(&mut self, proxy: &Proxy) -> Result<Stream, Error> {
+        let unreachable = |error: &(dyn StdError + 'static)| format!("{proxy} cannot be reached: {}", cause(error));
+        let place = proxy.uri().clone();
+        let stream = self.dialer.call(place).await.map_err(|error| unreachable(&error))?;
+        let stream = Stream::Plain(stream.into_inner());
+        if proxy.uri().scheme() == Some(&Scheme::HTTPS) {
+            let opened = self.tls.open_proxy(stream, host(proxy.uri())?).await;
+            return Ok(opened.map_err(|error| unreachable(&error))?);
         }
         Ok(stream)
     }
 
-    async fn by_tunnel(&mut self, proxy: &Intercept, place: &Uri) -> Result<Stream, Error> {
-        let stream = self.dial_proxy(proxy.uri()).await?;
-        let mut tunnel = Tunnel::new(proxy.uri().clone(), Dialled::new(stream))
-            .with_headers(HeaderMap::from_iter([(USER_AGENT, AGENT)]));
-        if let Some(authorization) = proxy.basic_auth() {
-            tunnel = tunnel.with_auth(authorization.clone());
-        }
-        Ok(tunnel.call(place.clone()).await?.into_inner())
-    }
-
-    /// Whether the proxy looks the name up, or is told an address, is for its scheme to say, as for curl.
-    async fn by_socks(&mut self, proxy: &Intercept, place: &Uri) -> Result<Stream, Error> {
-        let scheme = proxy.uri().scheme_str().unwrap_or_default();
-        let place = if scheme.ends_with(['a', 'h']) { place.clone() } else { self.with_address(place).await? };
-        let dialled = Dialled::new(self.dial(proxy.uri().clone()).await?);
-        if scheme.starts_with("socks4") {
-            return Ok(SocksV4::new(proxy.uri().clone(), dialled).call(place).await?.into_inner());
+    async fn by_socks(&mut self, proxy: &Proxy, place: &Uri) -> Result<Stream, Error> {
+        let place = if proxy.resolves() { place.clone() } else { self.with_address(place).await? };
+        let dialled = Dialled::new(self.dial_proxy(proxy).await?);
+        if proxy.scheme().starts_with("socks4") {
+            let made = SocksV4::new(proxy.uri().clone(), dialled).call(place).await;
+            return Ok(made.map_err(|error| not_connected(proxy, &error))?.into_inner());
         }
         let mut socks = SocksV5::new(proxy.uri().clone(), dialled);
-        if let Some((user, password)) = proxy.raw_auth() {
+        if let Some((user, password)) = proxy.user() {
             socks = socks.with_auth(user.to_owned(), password.to_owned());
         }
-        Ok(socks.call(place).await?.into_inner())
+        Ok(socks.call(place).await.map_err(|error| not_connected(proxy, &error))?.into_inner())
     }
 
     /// The same place with one of its addresses for its name.
@@ -111,8 +110,8 @@ impl Connector {
     }
 }
 
-fn is_socks(proxy: &Uri) -> bool {
-    proxy.scheme_str().is_some_and(|scheme| scheme.starts_with("socks"))
+fn not_connected(proxy: &Proxy, error: &(dyn StdError + 'static)) -> String {
+    format!("{proxy} makes no connection: {}", cause(error))
 }
 
 /// As it is looked up, and as certificates have it.
@@ -131,9 +130,10 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, place: Uri) -> Self::Future {
+        let through = self.proxies.of(&place).map(|proxy| format!(" through {proxy}")).unwrap_or_default();
         let (connecting, purpose) = (timeout(CONNECT_TIMEOUT, self.clone().connect(place)), self.purpose);
         Box::pin(async move {
-            let too_late = |_| format!("no connection within {} s", CONNECT_TIMEOUT.as_secs());
+            let too_late = |_| format!("no connection{through} within {} s", CONNECT_TIMEOUT.as_secs());
             let stream = connecting.await.map_err(too_late)??;
             let is_lent = purpose == Purpose::OneAnswer && !stream.connected().is_negotiated_h2();
             Ok(TokioIo::new(if is_lent { Stream::Lent(Lent::new(stream)) } else { stream }))

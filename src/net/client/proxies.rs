@@ -1,6 +1,7 @@
 //! The proxies of the environment, which resolve names for themselves.
 
 use std::env;
+use std::fmt;
 use std::net::IpAddr;
 
 use http::header::HeaderValue;
@@ -8,8 +9,9 @@ use http::uri::{Scheme, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use url::Url;
 
-/// The variables that name proxies, which are read in either case.
-const PROXIES: [&str; 3] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"];
+const ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
+const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
+const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 
 /// By which requests go, and which go by none.
 pub(super) struct Proxies {
@@ -18,30 +20,97 @@ pub(super) struct Proxies {
     hosts: Vec<String>,
 }
 
+/// The proxy of one request.
+pub(super) struct Proxy {
+    intercept: Intercept,
+    /// The environment variable that names it.
+    variable: &'static str,
+}
+
 impl Proxies {
     /// Those that the variables name.
     pub(super) fn of_environment() -> Self {
-        let both = PROXIES.iter().flat_map(|name| [(*name).to_owned(), name.to_ascii_lowercase()]);
-        let hosts = both.filter_map(|name| host_of_proxy(&env::var(name).ok()?)).collect();
+        let values = [ALL, HTTPS, HTTP].into_iter().flatten().filter_map(|name| env::var(name).ok());
+        let hosts = values.filter_map(|value| host_of_proxy(&value)).collect();
         let matcher = if excepts_all() { Matcher::builder().build() } else { Matcher::from_env() };
         Self { matcher, hosts }
     }
 
     /// By which one connections to this place are made.
-    pub(super) fn of(&self, place: &Uri) -> Option<Intercept> {
-        self.matcher.intercept(place)
-    }
-
-    /// What is shown to the one that a request itself is sent to. One that is asked for a tunnel is shown it then.
-    pub(super) fn authorization(&self, place: &Uri) -> Option<HeaderValue> {
-        let is_sent_there = place.scheme() == Some(&Scheme::HTTP);
-        self.of(place).filter(|_| is_sent_there)?.basic_auth().cloned()
+    pub(super) fn of(&self, place: &Uri) -> Option<Proxy> {
+        let intercept = self.matcher.intercept(place)?;
+        let of_scheme = if place.scheme() == Some(&Scheme::HTTPS) { HTTPS } else { HTTP };
+        Some(Proxy { intercept, variable: variable(of_scheme) })
     }
 
     /// Whether a host of this name is one of them.
     pub(super) fn has(&self, name: &str) -> bool {
         self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
+
+    /// Whether the name in this URL is resolved by a proxy, and not here.
+    pub(super) fn resolve(&self, url: &Url) -> bool {
+        let proxy = Uri::try_from(url.as_str()).ok().and_then(|place| self.of(&place));
+        proxy.is_some_and(|proxy| proxy.resolves())
+    }
+}
+
+impl Proxy {
+    pub(super) fn uri(&self) -> &Uri {
+        self.intercept.uri()
+    }
+
+    pub(super) fn is_socks(&self) -> bool {
+        self.scheme().starts_with("socks")
+    }
+
+    /// Whether it is sent names, as curl has it for each scheme.
+    pub(super) fn resolves(&self) -> bool {
+        !self.is_socks() || self.scheme().ends_with(['a', 'h'])
+    }
+
+    pub(super) fn scheme(&self) -> &str {
+        self.uri().scheme_str().unwrap_or_default()
+    }
+
+    pub(super) fn authorization(&self) -> Option<&HeaderValue> {
+        self.intercept.basic_auth()
+    }
+
+    pub(super) fn user(&self) -> Option<(&str, &str)> {
+        self.intercept.raw_auth()
+    }
+
+    /// Whether it is sent the request itself. One that makes a tunnel sees nothing of the request.
+    pub(super) fn is_sent(&self, place: &Uri) -> bool {
+        !self.is_socks() && place.scheme() == Some(&Scheme::HTTP)
+    }
+}
+
+/// As it is named to a person: without its user and password.
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let default = if self.is_socks() {
+            1080
+        } else if self.scheme() == "https" {
+            443
+        } else {
+            80
+        };
+        let (host, port) = (self.uri().host().unwrap_or_default(), self.uri().port_u16().unwrap_or(default));
+        write!(f, "the proxy {host}:{port} (`{}`)", self.variable)
+    }
+}
+
+/// The variable that the matcher has a proxy from, where it has one: that of the scheme, else the one for all schemes.
+fn variable(of_scheme: [&'static str; 2]) -> &'static str {
+    let first =
+        |names: [&'static str; 2]| names.into_iter().find_map(|name| env::var(name).ok().map(|value| (name, value)));
+    let is_proxy = |value: &str| {
+        Matcher::builder().all(value.to_owned()).build().intercept(&Uri::from_static("http://host.invalid/")).is_some()
+    };
+    let own = first(of_scheme).filter(|(_, value)| is_proxy(value));
+    own.or_else(|| first(ALL)).map_or(ALL[0], |(name, _)| name)
 }
 
 /// Whether no request is to go by a proxy. The matcher takes `*` for all names, but not for addresses.

@@ -1,4 +1,6 @@
 //! How the names of hosts become addresses when a connection is made.
+//!
+//! A name is resolved once for a connection, and the connection goes to the addresses that were found then.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,14 +13,13 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
 use super::addresses::Addresses;
-use super::names::Names;
 
 /// For the connections of one client. Cheap to clone.
 #[derive(Clone)]
 pub(super) enum Resolver {
-    /// As the system says.
-    Any(Names),
-    /// Held to where URLs that a server supplies may lead.
+    /// Any address. What the configured host leads to is remembered.
+    Any(Arc<Addresses>),
+    /// Only addresses to which a login may go.
     Checked(Arc<Addresses>),
 }
 
@@ -26,8 +27,17 @@ impl Resolver {
     /// The addresses of a host, with port 0; at least one.
     pub(super) async fn look_up(&self, name: String) -> io::Result<Vec<SocketAddr>> {
         match self {
-            Self::Any(names) => names.look_up(name).await,
+            Self::Any(addresses) => addresses.look_up_any(name).await,
             Self::Checked(addresses) => addresses.look_up(name).await,
+        }
+    }
+
+    /// Refuses a host that is written as an address, or is this machine by its name, if connections may not go there. Such a host
+    /// is not looked up, and a proxy may stand where it leads.
+    pub(super) async fn admit(&self, host: &str) -> io::Result<()> {
+        match self {
+            Self::Any(_) => Ok(()),
+            Self::Checked(addresses) => addresses.admit(host).await.map_err(io::Error::other),
         }
     }
 }

@@ -84,3 +84,30 @@ async fn a_name_is_held_to_the_same_when_it_is_looked_up() {
         assert_eq!(found.is_ok_and(|found| !found.is_empty()), expected, "{configured}");
     }
 }
+
+#[tokio::test]
+async fn a_name_that_was_public_once_is_never_private_again() {
+    let here = ["127.0.0.1:0".parse().unwrap()];
+    let mixed = ["127.0.0.1:0".parse().unwrap(), "1.1.1.1:0".parse().unwrap()];
+    for (seen, is_public) in
+        [(&[&here[..]][..], false), (&[&mixed], true), (&[&here, &mixed], true), (&[&mixed, &here], true)]
+    {
+        let addresses = addresses("http://host.example/mcp");
+        seen.iter().for_each(|found| addresses.observe(found));
+        assert_eq!(addresses.was_public(), is_public, "{seen:?}");
+        let loopback = url("http://127.0.0.1/");
+        assert_eq!(addresses.check(&loopback).await.is_ok(), !is_public, "{seen:?}");
+        assert_eq!(addresses.check_page(&loopback).await.is_ok(), !is_public, "{seen:?}");
+        assert_eq!(addresses.look_up("localhost".to_owned()).await.is_ok(), !is_public, "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_login_connects_to_no_address_that_is_written_in_a_url_if_that_may_not_be() {
+    let client = Clients::default().get(&remote("http://1.1.1.1/mcp", None)).await.unwrap();
+    for place in ["http://127.0.0.1:9/", "http://[::1]:9/", "http://localhost:9/"] {
+        let sent =
+            client.login().send(http::Method::GET, &url(place), http::HeaderMap::new(), bytes::Bytes::new()).await;
+        assert!(matches!(&sent, Err(Failure::NotSent(why)) if why.contains("public internet")), "{place}: {sent:?}");
+    }
+}

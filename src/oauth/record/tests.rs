@@ -11,6 +11,7 @@ fn grant() -> Grant {
         revocation_endpoint: None,
         application: Application { id: "me".into(), secret: None, method: Method::None },
         is_own: false,
+        is_public: false,
         scopes: vec!["a".into()],
         access_token: "t1".into(),
         refresh_token: Some("r1".into()),

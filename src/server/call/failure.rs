@@ -53,10 +53,12 @@ pub enum Failure {
     AnswerTooLarge,
     /// The server's answer was no valid response.
     AnswerMalformed,
-    /// The server has failed over it, and says so with a status of HTTP.
+    /// The server answers with an HTTP status that does not say whether the call was processed.
     Status {
         /// For a person, on one line.
         status: String,
+        /// When another call may be made, if the server says so.
+        retry_after: Option<Duration>,
     },
     /// The server's answer is one that the era of the call has not.
     NotOfItsEra {
@@ -109,7 +111,7 @@ impl CallError {
             Failure::AnswerMalformed => {
                 (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
             }
-            Failure::Status { status } => (INTERNAL_ERROR, format!("server `{server}` has failed: {status}")),
+            Failure::Status { status, .. } => (INTERNAL_ERROR, format!("server `{server}` gave no result: {status}")),
             Failure::NotOfItsEra { what } => (
                 INTERNAL_ERROR,
                 format!("the answer of server `{server}` is `{what}`, which this version of MCP has not"),
@@ -123,7 +125,9 @@ impl CallError {
             "server": &**server,
             "outcome": if self.sent { "unknown" } else { "not_sent" },
         });
-        if let Failure::Unavailable { retry_after: Some(after), .. } = self.failure {
+        if let Failure::Unavailable { retry_after: Some(after), .. }
+        | Failure::Status { retry_after: Some(after), .. } = self.failure
+        {
             data["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
         }
         ErrorObject { code, message, data: Some(data) }

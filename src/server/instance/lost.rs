@@ -13,7 +13,7 @@ use crate::jsonrpc::pending::{Taken, minted};
 use crate::server::call::{Failure, Matter};
 use crate::server::lifecycle::LONGEST_RETRY_AFTER;
 use crate::server::tasks::TaskAct;
-use crate::transport::http::{Lost, is_busy};
+use crate::transport::http::{Lost, is_busy, unprocessed};
 
 /// Before a look at a task that was lost on its way is made again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -131,6 +131,7 @@ fn pause(lost: &Lost) -> Option<Duration> {
 fn failure(lost: Lost) -> (Failure, bool) {
     match lost {
         Lost::NotSent { reason } => (Failure::Unavailable { reason, retry_after: None }, false),
+        Lost::Unprocessed { reason } => (Failure::Unavailable { reason, retry_after: None }, false),
         Lost::LoginNeeded { why } => (Failure::LoginNeeded { why }, false),
         Lost::Cut { reason } => (Failure::Died { how: reason }, true),
         Lost::TooLarge => (Failure::AnswerTooLarge, true),
@@ -138,10 +139,12 @@ fn failure(lost: Lost) -> (Failure, bool) {
         Lost::Status { status, retry_after, said } => {
             let said = said.map(|said| format!(": {said}")).unwrap_or_default();
             let reason = format!("it answers with HTTP {status}{said}");
-            if status.is_client_error() || is_busy(status) {
-                (Failure::Unavailable { reason, retry_after }, false)
-            } else {
-                (Failure::Status { status: reason }, true)
+            match unprocessed(status) {
+                Some(statement) => {
+                    tracing::debug!(%status, "a request was not processed: {statement}");
+                    (Failure::Unavailable { reason, retry_after }, false)
+                }
+                None => (Failure::Status { status: reason, retry_after }, true),
             }
         }
     }

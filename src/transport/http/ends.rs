@@ -4,11 +4,18 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::status::is_busy;
+
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// Nothing of it has reached the server.
     NotSent {
+        /// For a person, on one line.
+        reason: String,
+    },
+    /// It has reached the server, which says without an HTTP response that it was not processed.
+    Unprocessed {
         /// For a person, on one line.
         reason: String,
     },
@@ -72,7 +79,7 @@ impl Lost {
     /// Whether the server itself has said so.
     pub(crate) fn is_answer(&self) -> bool {
         match self {
-            Self::Status { .. } | Self::TooLarge | Self::NoAnswer => true,
+            Self::Status { .. } | Self::Unprocessed { .. } | Self::TooLarge | Self::NoAnswer => true,
             Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Cut { .. } => false,
         }
     }
@@ -93,7 +100,7 @@ impl Lost {
     /// reached, lets nobody in or wants to be left alone has not looked at it.
     pub(crate) fn may_be_legacy(&self) -> bool {
         match self {
-            Self::NotSent { .. } | Self::LoginNeeded { .. } => false,
+            Self::NotSent { .. } | Self::Unprocessed { .. } | Self::LoginNeeded { .. } => false,
             Self::Status { status, .. } => !self.is_no_admission() && !is_busy(*status),
             Self::Cut { .. } | Self::TooLarge | Self::NoAnswer => true,
         }
@@ -108,7 +115,7 @@ impl Lost {
     pub(crate) fn parting(&self) -> Parting {
         let unreachable = |reason: &String| Parting::Unreachable { reason: reason.clone(), retry_after: None };
         match self {
-            Self::NotSent { reason } | Self::Cut { reason } => unreachable(reason),
+            Self::NotSent { reason } | Self::Unprocessed { reason } | Self::Cut { reason } => unreachable(reason),
             Self::LoginNeeded { why } => Parting::LoginNeeded { why: why.clone() },
             Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Parting::Refused {
                 why: "does not let mcpd in with the headers that are configured (HTTP 401)".to_owned(),
@@ -124,9 +131,4 @@ impl Lost {
             Self::NoAnswer => Parting::Unfit { what: "answers the first message with something else".to_owned() },
         }
     }
-}
-
-/// Whether a server says that it has looked at nothing, and that it is not the request's fault.
-pub(crate) fn is_busy(status: StatusCode) -> bool {
-    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }

@@ -87,6 +87,7 @@ impl Exchange {
         let (mut response, learnt) = match place.post(line, head).await {
             Ok(answered) => answered,
             Err(Unanswered::NotSent(reason)) => return Err(Lost::NotSent { reason }),
+            Err(Unanswered::Unprocessed(reason)) => return Err(Lost::Unprocessed { reason }),
             Err(Unanswered::Cut(reason)) => {
                 return Err(Lost::Cut { reason: format!("broke off the connection: {reason}") });
             }
@@ -190,7 +191,7 @@ impl Exchange {
                         .then(|| Flow::going_on(response, self.max, &last, self.report.turn()));
                 }
                 Err(Unanswered::LoginNeeded(_) | Unanswered::NotAllowed(_)) => return None,
-                Err(Unanswered::NotSent(_) | Unanswered::Cut(_)) => {}
+                Err(Unanswered::NotSent(_) | Unanswered::Unprocessed(_) | Unanswered::Cut(_)) => {}
             }
         }
     }
@@ -209,7 +210,8 @@ impl Exchange {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
         if status == StatusCode::NOT_FOUND && has_session {
             self.report.tell(News::Parted(Parting::SessionEnded)).await;
-            return Err(Lost::Status { status, retry_after, said: None });
+            // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
+            return Err(Lost::Unprocessed { reason: format!("has ended the session (HTTP {status})") });
         }
         let said = timeout(TAKEN, whole(&mut response, MAX_COMPLAINT, self.report.turn())).await;
         let said = said.ok().and_then(Result::ok).unwrap_or_default();
@@ -228,7 +230,10 @@ impl Exchange {
                 return Ok(());
             }
         }
-        Err(Lost::Status { status, retry_after, said: body::complaint(&said, |text| self.report.place().masked(text)) })
+        let complaint = body::complaint(&said, |text| self.report.place().masked(text));
+        let via = response.proxy().map(|proxy| format!("through {proxy}"));
+        let said = complaint.into_iter().chain(via).reduce(|complaint, via| format!("{complaint} ({via})"));
+        Err(Lost::Status { status, retry_after, said })
     }
 }
 

@@ -84,7 +84,7 @@ impl Listener {
         let (response, learnt) = match Box::pin(place.listen(last.as_ref())).await {
             Ok(answered) => answered,
             Err(Unanswered::NotSent(reason)) => return Ended::Unreachable(reason),
-            Err(Unanswered::Cut(_)) => return Ended::Failed,
+            Err(Unanswered::Unprocessed(_) | Unanswered::Cut(_)) => return Ended::Failed,
             Err(Unanswered::LoginNeeded(why)) => return Ended::Parted(Parting::LoginNeeded { why }),
             Err(Unanswered::NotAllowed(_)) => return Ended::Refused,
         };
@@ -138,7 +138,7 @@ impl Listener {
                 self.report.learnt(learnt).await;
                 (response, base)
             }
-            Err(Unanswered::NotSent(reason) | Unanswered::Cut(reason)) => {
+            Err(Unanswered::NotSent(reason) | Unanswered::Unprocessed(reason) | Unanswered::Cut(reason)) => {
                 return Parting::Unreachable { reason, retry_after: None };
             }
             Err(Unanswered::LoginNeeded(why) | Unanswered::NotAllowed(why)) => return Parting::LoginNeeded { why },

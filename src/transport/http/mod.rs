@@ -30,9 +30,11 @@ mod modern;
 mod phase;
 mod place;
 mod report;
+mod status;
 mod token;
 mod way;
 
-pub(crate) use self::ends::{Lost, Parting, is_busy};
+pub(crate) use self::ends::{Lost, Parting};
 pub(crate) use self::modern::Mirrors;
+pub(crate) use self::status::{is_busy, unprocessed};
 pub(crate) use self::way::Http;

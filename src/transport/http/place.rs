@@ -50,7 +50,9 @@ pub(super) struct Learnt {
 pub(super) enum Unanswered {
     /// Nothing of it has reached the server.
     NotSent(String),
-    /// It may have.
+    /// It has reached the server, which says that it was not processed.
+    Unprocessed(String),
+    /// It may have been processed.
     Cut(String),
     /// A person has to let mcpd in first.
     LoginNeeded(String),
@@ -248,6 +250,7 @@ impl Unanswered {
     fn of(failure: Failure) -> Self {
         match failure {
             Failure::NotSent(reason) => Self::NotSent(format!("cannot be reached: {reason}")),
+            Failure::Unprocessed(reason) => Self::Unprocessed(reason),
             Failure::Cut(reason) => Self::Cut(reason),
         }
     }

@@ -47,3 +47,12 @@ fn what_a_daemon_does_not_reach_is_said_with_the_proxy_that_it_may_go_by() {
     let finding = expect(doctor(&daemon), "problem", "gone", "cannot be reached");
     assert!(finding.get("advice").contains("ALL_PROXY is set"), "{finding:?}");
 }
+
+#[test]
+fn a_dead_proxy_is_found_to_be_what_is_wrong() {
+    let place = Place::new();
+    let server = Setup::with(Server::at("far", "http://far.invalid/mcp"));
+    let daemon = server.variable("ALL_PROXY", "http://127.0.0.1:9").start_in(&place);
+    let finding = expect(doctor(&daemon), "problem", "far", "the proxy 127.0.0.1:9 (`ALL_PROXY`) cannot be reached");
+    assert!(finding.get("advice").starts_with("start that proxy"), "{finding:?}");
+}

@@ -67,6 +67,18 @@ fn a_connection_of_http_2_that_is_cut_ends_each_call_on_it_once() {
 }
 
 #[test]
+fn a_call_whose_stream_of_http_2_is_refused_was_not_sent_and_its_server_goes_on() {
+    let (front, second, daemon) = start(Manner::json(), usize::MAX);
+    let mut agent = Agent::ready(&daemon);
+    second.refuse_next();
+    expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+    assert!(second.has_refused());
+    assert_eq!(front.calls("echo"), 0);
+    expect_well(&mut agent);
+    assert_eq!(daemon.row("a")["restarts"], 0);
+}
+
+#[test]
 fn a_stream_that_breaks_off_with_its_connection_of_http_2_is_gone_on_with() {
     let (_front, second, daemon) = start(Manner::default(), usize::MAX);
     let mut agent = Agent::ready(&daemon);

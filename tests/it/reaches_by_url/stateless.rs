@@ -228,11 +228,13 @@ fn an_error_with_a_status_is_the_answer() {
         assert_eq!(code(&agent.call("a__echo", &json!({}))), -7);
     }
     // What is said of something else is no answer.
-    for (status, said) in
-        [(400, json!({"error": "no"})), (404, json!("gone")), (503, json!({"jsonrpc": "2.0", "error": {"code": -7}}))]
-    {
+    for (status, said, code, outcome) in [
+        (400, json!({"error": "no"}), -31004, "not_sent"),
+        (404, json!("gone"), -32603, "unknown"),
+        (503, json!({"jsonrpc": "2.0", "error": {"code": -7}}), -32603, "unknown"),
+    ] {
         front.at_tool("echo", move |_| Response::json(&said).with_status(status));
-        expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+        expect_error(&agent.call("a__echo", &json!({})), code, outcome);
     }
     front.as_before();
     expect_well(&mut agent);

@@ -101,7 +101,7 @@ fn a_call_that_is_refused_for_now_says_when_it_may_be_made_again_and_is_not_made
         let mut agent = Agent::ready(&daemon);
         front.at_tool("echo", move |_| Response::status(status).header("retry-after", "7"));
         let answer = agent.call("a__echo", &json!({}));
-        expect_error(&answer, -31004, "not_sent");
+        expect_error(&answer, -32603, "unknown");
         assert_eq!(answer["error"]["data"]["retryAfterMs"], 7_000, "{answer}");
         assert_eq!(front.calls("echo"), 1);
         arguments(&agent.call("good__echo", &json!({})));
@@ -116,7 +116,7 @@ fn a_server_that_has_asked_to_be_left_alone_gets_no_calls_until_that_is_over() {
     let mut agent = Agent::ready(&daemon);
     front.at_tool("echo", |_| Response::status(429).header("retry-after", "1"));
     let refused = Instant::now();
-    expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+    expect_error(&agent.call("a__echo", &json!({})), -32603, "unknown");
     let answer = agent.call("a__sleep", &json!({"ms": 0}));
     expect_error(&answer, -31004, "not_sent");
     assert!(answer["error"]["data"]["retryAfterMs"].as_u64().is_some_and(|ms| ms <= 1_000), "{answer}");
@@ -155,6 +155,39 @@ fn a_status_that_says_that_the_server_failed_ends_one_call_as_unknown() {
         assert_eq!(front.calls("echo"), 1);
         expect_well(&mut agent);
     }
+}
+
+/// Case I2, I3.
+#[test]
+fn a_call_is_not_sent_only_if_the_specification_of_its_status_says_that_it_was_not_processed() {
+    let (front, daemon) =
+        start_with(Manner { has_sessions: false, ..Manner::json() }, "", |server| server.line("oauth = false"));
+    let mut agent = Agent::ready(&daemon);
+    let not_sent = [400, 401, 403, 405, 407, 408, 411, 412, 413, 414, 415, 421, 425, 426, 431];
+    let unknown =
+        [303, 402, 404, 406, 409, 410, 416, 417, 422, 423, 424, 428, 429, 451, 500, 501, 502, 503, 504, 505, 511];
+    let not_sent = not_sent.map(|status| (status, -31004, "not_sent"));
+    let unknown = unknown.map(|status| (status, -32603, "unknown"));
+    for (calls, (status, code, outcome)) in not_sent.into_iter().chain(unknown).enumerate() {
+        front.at_tool("echo", move |_| Response::status(status));
+        let answer = agent.call("a__echo", &json!({}));
+        assert!(answer["error"]["message"].to_string().contains(&format!("HTTP {status}")), "{answer}");
+        expect_error(&answer, code, outcome);
+        assert_eq!(front.calls("echo"), calls + 1, "{status}: it was sent again");
+    }
+    expect_well(&mut agent);
+}
+
+/// Case I6.
+#[test]
+fn a_call_that_meets_an_ended_session_was_not_sent() {
+    let (front, daemon) = start(Manner { has_stream: false, ..Manner::json() });
+    let mut agent = Agent::ready(&daemon);
+    front.at_tool("echo", |_| Response::status(404));
+    let answer = agent.call("a__echo", &json!({}));
+    expect_error(&answer, -31004, "not_sent");
+    assert!(answer["error"]["message"].to_string().contains("has ended the session"), "{answer}");
+    assert_eq!(front.calls("echo"), 1);
 }
 
 #[test]

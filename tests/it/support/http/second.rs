@@ -22,6 +22,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Http2 {
     address: SocketAddr,
     accepted: Arc<AtomicUsize>,
+    /// How many requests are refused before they are processed.
+    refusals: Arc<AtomicUsize>,
     /// How often all connections were cut.
     cuts: Option<watch::Sender<usize>>,
     thread: Option<JoinHandle<()>>,
@@ -33,6 +35,7 @@ struct Front {
     server: SocketAddr,
     /// After so many requests a connection takes no more, and is closed when these are answered.
     requests: usize,
+    refusals: Arc<AtomicUsize>,
     cuts: watch::Receiver<usize>,
 }
 
@@ -43,11 +46,12 @@ impl Http2 {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let (accepted, (sender, cuts)) = (Arc::new(AtomicUsize::new(0)), watch::channel(0));
+        let refusals = Arc::new(AtomicUsize::new(0));
         let thread = thread::spawn({
-            let accepted = Arc::clone(&accepted);
-            move || runtime.block_on(accept(&listener, &accepted, Front { server, requests, cuts }))
+            let (accepted, refusals) = (Arc::clone(&accepted), Arc::clone(&refusals));
+            move || runtime.block_on(accept(&listener, &accepted, Front { server, requests, refusals, cuts }))
         });
-        Self { address, accepted, cuts: Some(sender), thread: Some(thread) }
+        Self { address, accepted, refusals, cuts: Some(sender), thread: Some(thread) }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -57,6 +61,16 @@ impl Http2 {
     /// How many connections there have been.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Resets the stream of the next request with REFUSED_STREAM.
+    pub(crate) fn refuse_next(&self) {
+        self.refusals.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether all requests were refused that were to be.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refusals.load(Ordering::SeqCst) == 0
     }
 
     /// Ends all connections, in the middle of whatever they are about.
@@ -97,12 +111,17 @@ async fn accept(listener: &TcpListener, accepted: &AtomicUsize, front: Front) {
     }
 }
 
-async fn serve(acceptor: TlsAcceptor, stream: TcpStream, Front { server, requests, .. }: Front) -> Result<(), Failure> {
+async fn serve(
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    Front { server, requests, refusals, .. }: Front,
+) -> Result<(), Failure> {
     let stream = TokioIo::new(acceptor.accept(stream).await?);
     let (begun, mut count) = watch::channel(0);
     let service = service_fn(move |request| {
         begun.send_modify(|count| *count += 1);
-        forward(request, server)
+        let is_refused = refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        forward_or_refuse(request, server, is_refused)
     });
     let mut connection = std::pin::pin!(
         hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service)
@@ -112,6 +131,18 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, Front { server, request
         _ = count.wait_for(|count| *count >= requests) => connection.as_mut().graceful_shutdown(),
     }
     Ok(connection.await?)
+}
+
+async fn forward_or_refuse(
+    request: Request<Incoming>,
+    server: SocketAddr,
+    is_refused: bool,
+) -> Result<Response<Incoming>, Failure> {
+    if is_refused {
+        let refused: Failure = Box::new(h2::Error::from(h2::Reason::REFUSED_STREAM));
+        return Err(refused);
+    }
+    forward(request, server).await
 }
 
 /// The connection to the server ends with the client's stream: its task is done when the body is dropped.

@@ -25,7 +25,7 @@ use crate::config::interpolate::Sources;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::likeness::hint;
 use crate::net::client::Clients;
-use crate::oauth::{self, Attempt, Good, Login, Logins, Loopback, NoCode, Standing, Way};
+use crate::oauth::{self, Attempt, Browser, Good, Login, Logins, Loopback, NoCode, Standing, Way};
 use crate::sockets::RuntimeDir;
 
 /// Names of scopes that are shown.
@@ -100,29 +100,40 @@ async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, Stri
     let loopback = Loopback::bind(login.redirect_port()).await?;
     let attempt =
         waiting(|| format!("asking for a page to log in to {name}"), login.begin(asked, loopback.redirect())).await?;
-    let code = agreed(&loopback, &attempt, name, wanted).await?;
-    waiting(logging_in, login.finish(attempt, &code)).await?;
+    let (code, browser) = agreed(&loopback, &attempt, name, wanted).await?;
+    let finished = async { waiting(logging_in, login.finish(attempt, &code?)).await };
+    match browser {
+        Some(browser) => browser.tell(finished, &format!("mcpd is logged in to {name}.")).await?,
+        None => finished.await?,
+    }
     Ok(Done::LoggedIn { by: "" })
 }
 
+/// The code that the authorization server gives, or why it gives none, and the browser that waits for the rest.
+type Agreed = (Result<String, String>, Option<Browser>);
+
 /// Has a person agree, and gives what comes back: by the browser, or pasted.
-async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wanted) -> Result<String, String> {
+async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wanted) -> Result<Agreed, String> {
     let page = attempt.page();
-    let opened = !wanted.no_browser && browser::open(page.as_str());
-    let how = if opened { "Your browser opens this page, where you" } else { "Open this page in a browser, where you" };
-    let shown = put(format!("{how} let mcpd in at {name}:\n\n  {}\n\n", one_line(page.as_str())));
+    let opened = !wanted.no_browser && browser::open(loopback.start());
+    let how = if opened {
+        format!("Your browser opens this page to log in to {name}. If it does not, open it yourself:")
+    } else {
+        format!("Open this page in a browser to log in to {name}:")
+    };
+    let shown = put(format!("{how}\n\n  {}\n\n", one_line(page.as_str())));
     shown.map_err(|_| "nobody reads where to go".to_owned())?;
     tell!("If that browser runs elsewhere, paste the address here that it ends up at: {}?…", loopback.redirect());
     let pasted = Pasted::open();
     let brought = timeout(wanted.timeout, async {
         tokio::select! {
-            brought = loopback.wait(attempt) => brought,
-            brought = told(pasted, attempt) => brought,
+            answered = loopback.wait(attempt) => (answered.code, Some(answered.browser)),
+            code = told(pasted, attempt) => (code, None),
         }
     });
-    brought.await.unwrap_or_else(|_| {
+    brought.await.map_err(|_| {
         let limit = humantime::format_duration(wanted.timeout);
-        Err(format!("nobody has agreed within {limit}; `mcpd login {name}` asks again"))
+        format!("nobody has agreed within {limit}; `mcpd login {name}` asks again")
     })
 }
 

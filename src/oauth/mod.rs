@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A token is for the URL that it was obtained for, and is sent nowhere else. Where a server, or its authorization server, sends
-//! mcpd on to, it goes as [`crate::net::client::Client::supplied`] does. Source: MCP 2025-11-25, `basic/authorization`.
+//! mcpd on to, it goes as [`crate::net::client::Client::login`] does. Source: MCP 2025-11-25, `basic/authorization`.
 
 mod answer;
 mod application;
@@ -48,7 +48,7 @@ pub(crate) use self::challenge::Challenge;
 pub(crate) use self::forget::Forgotten;
 pub(crate) use self::login::{Login, NoToken, Token};
 pub use self::logins::Logins;
-pub(crate) use self::loopback::Loopback;
+pub(crate) use self::loopback::{Browser, Loopback};
 pub(crate) use self::redirect::NoCode;
 pub(crate) use self::standing::{Good, Standing};
 pub(crate) use self::store::{directory, kept_url};

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use serde_json::json;
 
 use self::world::World;
-use crate::support::http::{Habits, Response, sent_on, visit};
+use crate::support::http::{Habits, HttpServer, Response, sent_on, visit};
 use crate::support::{Server, Setup, until};
 
 #[test]
@@ -20,7 +20,7 @@ fn a_login_is_kept_for_its_owner_alone() {
     world.authorization.habits(|habits| habits.scope = Some("read write"));
     let attempt = world.begin(&["--no-browser"]);
     let (status, text) = visit(&attempt.page());
-    assert_eq!((status, &*text), (200, "mcpd has what it needs. This page can be closed.\n"));
+    assert!(status == 200 && text.contains("<p>mcpd is logged in to tracker. You can close this page.</p>"), "{text}");
     let ran = attempt.end().expect_code(0);
     assert!(ran.stdout.ends_with("tracker: logged in, for read, write\n"), "{ran}");
     let kept = world.kept();
@@ -35,7 +35,7 @@ fn a_login_is_kept_for_its_owner_alone() {
 }
 
 #[test]
-fn the_browser_that_is_named_opens_the_page() {
+fn the_browser_that_is_named_opens_the_page_whose_state_is_not_in_its_arguments() {
     let world = World::new();
     let script = world.place.write("browser", "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"${0%/*}/opened\"\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("it is the test's own");
@@ -45,10 +45,96 @@ fn the_browser_that_is_named_opens_the_page() {
         let text = fs::read_to_string(world.place.path("opened")).ok()?;
         text.ends_with('\n').then_some(text)
     });
-    assert_eq!(opened.lines().collect::<Vec<_>>(), ["--new", &attempt.page()]);
-    visit(&attempt.page());
+    let [option, start] = opened.lines().collect::<Vec<_>>()[..] else { panic!("{opened}") };
+    assert_eq!(option, "--new");
+    let origin = attempt.redirect().origin().ascii_serialization();
+    assert!(start.starts_with(&format!("{origin}/start/")), "{start}");
+    let page = url::Url::parse(&attempt.page()).expect("a URL");
+    let state = page.query_pairs().find(|(name, _)| name == "state").expect("a state").1.into_owned();
+    assert!(!opened.contains(&state), "{opened}");
+    // Another user who has read the arguments learns nothing by them.
+    if rustix::process::getuid().is_root() {
+        let read = fetch_as_nobody(start);
+        assert!(read.starts_with("HTTP/1.1 403 ") && !read.contains(&state), "{read}");
+    }
+    assert_eq!(visit(&format!("{origin}/start/guessed")).0, 404);
+    assert_eq!(sent_on(start), page);
+    visit(start);
     let ran = attempt.end().expect_code(0);
     assert!(ran.stdout.starts_with("Your browser opens this page"), "{ran}");
+}
+
+/// What a program of another user reads at an address of this machine.
+fn fetch_as_nobody(address: &str) -> String {
+    use std::os::unix::process::CommandExt;
+    let url = url::Url::parse(address).expect("a URL");
+    let script = "exec 3<>/dev/tcp/127.0.0.1/$0; printf 'GET %s HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n' \"$1\" >&3; cat <&3";
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", script, &url.port().expect("a port").to_string(), url.path()]).uid(65534).gid(65534);
+    let output = command.current_dir("/").output().expect("bash is there");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_browser_waits_for_the_token_and_reads_what_came_of_it() {
+    let world = World::new();
+    world.authorization.hold_tokens(true);
+    let attempt = world.begin(&["--no-browser"]);
+    let page = attempt.page();
+    let browser = std::thread::spawn(move || visit(&page));
+    world.authorization.http().wait_request("the code is redeemed", |request| request.path == "/token");
+    assert!(!browser.is_finished() && !world.file().exists());
+    world.authorization.hold_tokens(false);
+    let (status, text) = browser.join().expect("an answer");
+    assert!(status == 200 && text.contains("mcpd is logged in to tracker."), "{text}");
+    attempt.end().expect_code(0);
+}
+
+#[test]
+fn the_browser_reads_why_a_login_has_failed_as_text() {
+    let world = World::new();
+    for (answer, expected) in [
+        (json!({"code": "made up"}), "gives no token: it says invalid_grant"),
+        (json!({"code": null, "error": "<script>alert(1)</script>"}), "says &lt;script&gt;alert(1)&lt;/script&gt;"),
+        (json!({"iss": "https://<b>"}), "that of another authorization server"),
+    ] {
+        world.authorization.habits(|habits| habits.answer = answer);
+        let attempt = world.begin(&["--no-browser"]);
+        let (_, text) = visit(&attempt.page());
+        assert!(text.contains("<p>The login has failed: ") && text.contains(expected), "{expected}: {text}");
+        assert!(!text.contains("<script>") && !text.contains("<b>"), "{text}");
+        attempt.end().expect_code(1);
+    }
+}
+
+#[test]
+fn a_page_on_this_machine_that_a_server_of_the_internet_names_is_not_opened() {
+    let world = World::new();
+    let pages = HttpServer::start(|_| Response::unexpected());
+    let page = pages.url("/authorize");
+    // It stands for a proxy, and answers for the server, whose name nobody but a proxy resolves.
+    world.front.instead(move |request| {
+        Some(match &*request.path {
+            "/mcp" => Response::status(401),
+            "/.well-known/oauth-authorization-server" => Response::json(&json!({
+                "issuer": "http://far.invalid",
+                "authorization_endpoint": page,
+                "token_endpoint": "http://far.invalid/token",
+                "registration_endpoint": "http://far.invalid/register",
+                "code_challenge_methods_supported": ["S256"],
+            })),
+            _ => Response::status(404),
+        })
+    });
+    Setup::with(Server::at("tracker", "http://far.invalid/mcp")).write(&world.place);
+    let script = world.place.write("browser", "#!/bin/sh\ntouch \"${0%/*}/opened\"\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("it is the test's own");
+    let proxy = format!("http://{}", world.front.http().address());
+    let variables = [("HTTP_PROXY", &*proxy), ("BROWSER", script.to_str().expect("text"))];
+    let ran = world.begin_with(&[], &variables, Stdio::null()).end().expect_code(1);
+    let expected = "the page of its authorization server: 127.0.0.1 is not on the public internet";
+    assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{ran}");
+    assert!(!world.place.path("opened").exists() && pages.accepted() == 0);
 }
 
 #[test]

@@ -23,6 +23,7 @@ const PURE: &[&str] = &[
     "oauth/answer",
     "oauth/application",
     "oauth/challenge",
+    "oauth/loopback/page",
     "oauth/metadata",
     "oauth/record",
     "oauth/redirect",
@@ -59,6 +60,7 @@ const PURE: &[&str] = &[
     "shim/unanswered",
     "tokens",
     "transport/http/modern",
+    "transport/http/status",
 ];
 
 /// The one file of a pure room that frames bytes for tokio.

@@ -1,4 +1,8 @@
 //! Opening a page in the browser of whoever runs this.
+//!
+//! The address stands in the arguments of the programs that open it, where other users can read it. So it is one of mcpd's own port,
+//! which sends only a browser of this user on. Unlike a private file it is read by browsers in a sandbox (snap, Flatpak), by those of
+//! Windows in front of WSL, and by helpers that open addresses on another machine.
 
 use std::env::{var, var_os};
 use std::ffi::OsString;

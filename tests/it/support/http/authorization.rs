@@ -387,7 +387,8 @@ fn get(url: &Url) -> (u16, Option<Url>, String) {
     let mut text = String::new();
     let head = read_answer(&mut stream, &mut text);
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    let next = head.lines().find_map(|line| line.strip_prefix("location: "));
+    let is_location = |line: &&str| line.get(..10).is_some_and(|name| name.eq_ignore_ascii_case("location: "));
+    let next = head.lines().find(is_location).map(|line| &line[10..]);
     (status, next.map(|next| url.join(next).expect("a URL")), text)
 }
 

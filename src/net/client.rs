@@ -107,8 +107,8 @@ impl Client {
         listening.get_or_init(|| sender(Resolver::Any(Arc::clone(addresses)), tls, proxies, Purpose::OneAnswer))
     }
 
-    /// For the requests of a login, to the configured origin and to others. It connects to no address that is not public if the
-    /// configured host is public. URLs that the server has supplied are to pass [`Self::check_supplied`] first.
+    /// For the requests of a login, to the configured origin and to others. If the configured host is public,
+    /// it connects only to public addresses. URLs that the server has supplied must pass [`Self::check_supplied`] first.
     #[must_use]
     pub fn login(&self) -> &Sender {
         let Parts { login, addresses, tls, proxies, .. } = &*self.0;
@@ -121,7 +121,8 @@ impl Client {
         self.0.addresses.was_public()
     }
 
-    /// The configured host was public before: [`Self::login`] connects to no other address any more.
+    /// Marks the configured host as public, as it was when the login was made. From then on [`Self::login`] connects only to public
+    /// addresses.
     pub fn set_public(&self) {
         self.0.addresses.set_public();
     }

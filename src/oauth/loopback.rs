@@ -105,15 +105,15 @@ impl Loopback {
             }
             Some(Err(NoCode::Foreign)) => page(
                 "400 Bad Request",
-                "This is no answer to what mcpd has asked. Begin again with the address that `mcpd login` has shown.",
+                "This response does not belong to the current login. Start again with the address that `mcpd login` printed.",
             ),
             None if !self.start.ends_with(target) || !target.starts_with(START) => {
                 page("404 Not Found", "There is nothing here.")
             }
-            None if user::is_ours(&stream).await => sent_on(attempt.page().as_str()),
+            None if user::is_this_user_or_root(&stream).await => sent_on(attempt.page().as_str()),
             None => page(
                 "403 Forbidden",
-                "This browser does not run as the user who runs `mcpd login`. Open the address that it has shown.",
+                "This browser runs as another user than `mcpd login`. Open the address that `mcpd login` printed.",
             ),
         };
         Browser(stream).answer(&response).await;

@@ -177,7 +177,7 @@ impl Web {
         self.client.was_public()
     }
 
-    /// What is sent from now on goes to public addresses only if that is how the login was made.
+    /// If the server was public when `grant` was obtained, all further requests go to public addresses only.
     pub(super) fn hold_to(&self, grant: &Grant) {
         if grant.is_public {
             self.client.set_public();

@@ -261,13 +261,13 @@ impl Call {
     pub(super) fn refuse(self, failure: Failure) {
         let server = Arc::clone(&self.reply.server);
         match &self.access {
-            Some(access) if access.is_hidden(&server) => self.refuse_hidden(),
+            Some(access) if access.is_hidden(&server) => self.refuse_as_unknown(),
             _ => self.reply.fail(failure, false),
         }
     }
 
     /// Answers a call of what its listener does not expose any more.
-    pub(super) fn refuse_hidden(self) {
+    pub(super) fn refuse_as_unknown(self) {
         let Self { access, reply, .. } = self;
         match access {
             Some(access) => reply.answer_unknown(&access),

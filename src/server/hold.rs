@@ -117,7 +117,7 @@ impl ServerTask {
     pub(super) fn admit(&mut self, call: Box<Call>, instance: &mut Instance) {
         match self.readiness(&call, instance) {
             Readiness::Release => self.give(call, instance),
-            Readiness::Refuse => self.refuse_hidden(*call),
+            Readiness::Refuse => self.refuse_as_unknown(*call),
             Readiness::Wait | Readiness::WaitForRegistration => {
                 self.park(*call);
                 self.release_parked(instance);
@@ -167,7 +167,7 @@ impl ServerTask {
         for mut parked in std::mem::take(&mut self.parked) {
             match self.readiness(&parked.call, instance) {
                 Readiness::Release => self.give(Box::new(parked.call), instance),
-                Readiness::Refuse => self.refuse_hidden(parked.call),
+                Readiness::Refuse => self.refuse_as_unknown(parked.call),
                 Readiness::Wait => self.parked.push(parked),
                 Readiness::WaitForRegistration => {
                     if !std::mem::replace(&mut parked.is_unlisted, true) {
@@ -184,7 +184,7 @@ impl ServerTask {
         self.parked.iter().map(|parked| parked.deadline).min()
     }
 
-    /// What an instance that has ended had not listed says nothing about the next one.
+    /// Resets `is_unlisted` when an instance has ended: the next one may list what it did not.
     pub(super) fn forget_unlisted(&mut self) {
         self.parked.iter_mut().for_each(|parked| parked.is_unlisted = false);
     }
@@ -202,7 +202,7 @@ impl ServerTask {
         let expired: Vec<_> = self.parked.extract_if(.., |parked| parked.deadline <= now).collect();
         for ParkedCall { call, is_unlisted, .. } in expired {
             if is_unlisted {
-                self.refuse_hidden(call);
+                self.refuse_as_unknown(call);
             } else {
                 self.refuse(call, self.unavailable());
             }
@@ -219,9 +219,9 @@ impl ServerTask {
         }
     }
 
-    fn refuse_hidden(&self, call: Call) {
+    fn refuse_as_unknown(&self, call: Call) {
         self.publisher.stats.errors.add_one();
-        call.refuse_hidden();
+        call.refuse_as_unknown();
     }
 
     pub(super) fn refuse(&self, call: Call, failure: Failure) {

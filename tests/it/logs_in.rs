@@ -170,7 +170,7 @@ fn an_answer_that_is_none_to_the_question_is_not_taken() {
     for query in [None, Some("code=x"), Some("code=x&state=other"), Some("error=access_denied&state=other")] {
         wrong.set_query(query);
         let (status, text) = visit(wrong.as_str());
-        assert!(status == 400 && text.contains("no answer to what mcpd has asked"), "{status} {text}");
+        assert!(status == 400 && text.contains("does not belong to the current login"), "{status} {text}");
     }
     wrong.set_path("/elsewhere");
     assert_eq!(visit(wrong.as_str()).0, 404);

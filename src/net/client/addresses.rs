@@ -1,4 +1,4 @@
-//! To which addresses the requests of a login may go: to one that is not public only if the configured host is not public either.
+//! Which addresses the requests of a login may go to. Private and local ones are allowed only if the configured host is private, too.
 //! A server on the internet could otherwise have mcpd send requests to this machine and its network.
 //!
 //! Whether the configured host is public is known from the addresses that its connections were made to, and stays so: a later DNS
@@ -36,7 +36,7 @@ impl Addresses {
     pub(super) fn new(configured: &Url, names: Names, proxies: Arc<Proxies>) -> Self {
         Self {
             configured: configured.host().map(|host| host.to_owned()),
-            is_resolved_elsewhere: proxies.resolve(configured),
+            is_resolved_elsewhere: proxies.resolve_host_of(configured),
             names,
             is_known: AtomicBool::new(false),
             was_public: AtomicBool::new(false),
@@ -60,7 +60,7 @@ impl Addresses {
     pub(super) async fn check_page(&self, url: &Url) -> Result<(), String> {
         self.check(url).await?;
         match url.host() {
-            Some(Host::Domain(name)) if !self.proxies.resolve(url) => {
+            Some(Host::Domain(name)) if !self.proxies.resolve_host_of(url) => {
                 let found = self.look_up(name.to_owned()).await;
                 found.map(drop).map_err(|error| format!("{}: {error}", told(url)))
             }

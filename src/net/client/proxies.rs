@@ -49,7 +49,7 @@ impl Proxies {
     }
 
     /// Whether the name in this URL is resolved by a proxy, and not here.
-    pub(super) fn resolve(&self, url: &Url) -> bool {
+    pub(super) fn resolve_host_of(&self, url: &Url) -> bool {
         let proxy = Uri::try_from(url.as_str()).ok().and_then(|place| self.of(&place));
         proxy.is_some_and(|proxy| proxy.resolves())
     }
@@ -102,7 +102,7 @@ impl fmt::Display for Proxy {
     }
 }
 
-/// The variable that the matcher has a proxy from, where it has one: that of the scheme, else the one for all schemes.
+/// The variable that the matcher took the proxy from: the one for the scheme if it names a proxy, else the one for all schemes.
 fn variable(of_scheme: [&'static str; 2]) -> &'static str {
     let first =
         |names: [&'static str; 2]| names.into_iter().find_map(|name| env::var(name).ok().map(|value| (name, value)));

@@ -32,8 +32,8 @@ impl Resolver {
         }
     }
 
-    /// Refuses a host that is written as an address, or is this machine by its name, if connections may not go there. Such a host
-    /// is not looked up, and a proxy may stand where it leads.
+    /// Refuses an IP address, `localhost` or the host of a proxy if a login must not connect there. [`Self::look_up`] does not catch
+    /// them: addresses are not looked up, a proxy may resolve `localhost`, and hosts of proxies may be local.
     pub(super) async fn admit(&self, host: &str) -> io::Result<()> {
         match self {
             Self::Any(_) => Ok(()),

@@ -113,8 +113,8 @@ impl Failure {
     }
 }
 
-/// Whether the other end says over HTTP/2 that it has not processed the request: it refuses the stream (RFC 9113, 8.7), or goes away
-/// before it (6.8). The streams that a GOAWAY leaves open do not fail with it.
+/// Whether the other end says over HTTP/2 that it has not processed the request: it refuses the stream (RFC 9113, 8.7), or sends
+/// a GOAWAY whose last stream is an earlier one (6.8). A GOAWAY is not the error of streams that the server still processes.
 fn is_unprocessed(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -14,7 +14,7 @@ use super::stream::Stream;
 /// Asks the proxy at the other end of `stream` for a connection to `place`.
 ///
 /// # Errors
-/// What the proxy does instead, for a person; for the middle of a sentence.
+/// What the proxy did instead, for a person, as the rest of a sentence that begins with the name of the proxy.
 pub(super) async fn open(stream: Stream, place: &Uri, authorization: Option<&HeaderValue>) -> Result<Stream, String> {
     let request = request(place, authorization).map_err(|error| format!("cannot be asked: {error}"))?;
     let broken = |error: hyper::Error| format!("breaks off: {}", cause(&error));

@@ -16,7 +16,7 @@ const REMOTE: usize = 2;
 const USER: usize = 7;
 
 /// Whether the other end of a connection belongs to this user, or to root: root reads our memory anyway, and relays for WSL.
-pub(super) async fn is_ours(stream: &TcpStream) -> bool {
+pub(super) async fn is_this_user_or_root(stream: &TcpStream) -> bool {
     let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return false };
     let find = move || TABLES.iter().find_map(|table| owner(&fs::read_to_string(table).ok()?, peer, local));
     let user = spawn_blocking(find).await.ok().flatten();

@@ -14,7 +14,7 @@ pub(crate) enum Lost {
         /// For a person, on one line.
         reason: String,
     },
-    /// It has reached the server, which says without an HTTP response that it was not processed.
+    /// It has reached the server, which says that it was not processed: over HTTP/2, or with a 404 because the session has ended.
     Unprocessed {
         /// For a person, on one line.
         reason: String,

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long anything may take that should happen at once. Only failing tests wait this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The look-again interval: short against a process start, long against the look itself.
 const TICK: Duration = Duration::from_millis(5);

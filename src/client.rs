@@ -184,8 +184,8 @@ impl Client {
         self.handle().wait_for(|published| published.attempted).await;
         connected(self.handle())?;
         let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
-        let is_exposed = |tool: &&Item| self.policy.permits(Kind::Tools, &tool.key, Some(&tool.definition));
-        Ok(tools.items.iter().filter(is_exposed).cloned().collect())
+        let hidden = tools.hidden(Kind::Tools, &self.policy);
+        Ok(tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key)).cloned().collect())
     }
 
     /// Calls a tool by the server's own name for it. Dropping the future cancels the call at the server.
@@ -195,8 +195,7 @@ impl Client {
     pub async fn call_tool(&self, tool: &str, arguments: &impl Serialize) -> Result<ToolResult, ClientError> {
         self.ready()?;
         let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
-        let listed = tools.items.iter().find(|item| *item.key == *tool);
-        if !self.policy.permits(Kind::Tools, tool, listed.map(|item| &item.definition)) {
+        if !tools.permits(Kind::Tools, &self.policy, tool) {
             return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
         call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool)).await

@@ -1,6 +1,6 @@
 //! Building a catalog: list by list, server by server.
 
-use std::collections::{HashMap, HashSet, btree_map, hash_map};
+use std::collections::{HashMap, btree_map, hash_map};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
     for kind in Kind::ALL {
         let mut list = Text::begin(kind, sources.iter().any(|source| source.lists[kind].makes_tasks));
         for (server, source) in sources.iter().enumerate() {
-            let mut denied = HashSet::new();
+            let hidden = source.lists[kind].hidden(kind, source.policy);
             for item in &source.lists[kind].items {
                 if is_named(kind) && !is_fit_name(&item.key) {
                     catalog.exposure[server][kind].unfit += 1;
@@ -38,10 +38,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
                 }
                 // Before policy, so that which name a tool gets does not depend on it.
                 let name = is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key)).flatten();
-                // What is listed twice can be read in two ways, of which one is denied.
-                let is_denied = denied.contains(&item.key);
-                if is_denied || !source.policy.permits(kind, &item.key, Some(&item.definition)) {
-                    denied.insert(&item.key);
+                if hidden.contains_key(&*item.key) {
                     catalog.exposure[server][kind].denied += 1;
                 } else if is_named(kind) {
                     catalog.add_named(kind, (server, source), (name, item), &mut list);

@@ -1,11 +1,13 @@
 //! What a server lists, as it came.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::Keep;
-use crate::kind::PerKind;
+use crate::kind::{Kind, PerKind};
+use crate::policy::{Hidden, Policy};
 
 /// Something that is listed, as its server described it.
 #[derive(Debug, Clone)]
@@ -43,6 +45,28 @@ pub struct List {
 }
 
 impl List {
+    /// What policy hides, by key, and why. A key that is listed several times is hidden if any of its definitions is: which
+    /// of them a call would reach, only the server knows.
+    pub(crate) fn hidden<'a>(&'a self, kind: Kind, policy: &'a Policy) -> HashMap<&'a str, Hidden<'a>> {
+        let mut hidden = HashMap::new();
+        for item in &self.items {
+            if let Err(why) = policy.verdict(kind, &item.key, Some(&item.definition)) {
+                hidden.entry(&*item.key).or_insert(why);
+            }
+        }
+        hidden
+    }
+
+    /// Whether policy permits every definition of `key`. One that is not listed is judged by its key alone.
+    pub(crate) fn permits(&self, kind: Kind, policy: &Policy, key: &str) -> bool {
+        let mut definitions =
+            self.items.iter().filter(|item| *item.key == *key).map(|item| &item.definition).peekable();
+        if definitions.peek().is_none() {
+            return policy.permits(kind, key, None);
+        }
+        definitions.all(|definition| policy.permits(kind, key, Some(definition)))
+    }
+
     /// How long an aggregate may be kept for its sake; `None` if there is nothing in it of which anything could be said.
     pub(super) fn keep(&self) -> Option<Keep> {
         self.keep.or_else(|| (!self.items.is_empty()).then(Keep::default))

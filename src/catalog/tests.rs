@@ -139,18 +139,34 @@ fn of_one_name_listed_twice_the_first_stands() {
 }
 
 #[test]
-fn a_tool_that_is_listed_twice_is_not_exposed_if_what_comes_first_is_not() {
-    let mut one = server("s", &[], &[]);
+fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
     let item = |reads_only: bool| {
         let definition = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
         Item { key: "t".into(), raw_key: definition.slice(8..11), definition, passed_on: 0 }
     };
-    one.lists[Kind::Tools] =
-        Arc::new(List { items: vec![item(false), item(true)], truncated: false, ..List::default() });
-    one.policy = Policy::default().read_only(true);
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &[one]);
-    assert_eq!((listed(&catalog), catalog.exposure()[0][Kind::Tools].denied), (vec![], 2));
-    assert!(catalog.route(Kind::Tools, b"s__t").is_none());
+    let policy = Policy::default().read_only(true);
+    for (definitions, exposed, denied) in [
+        (&[false, true][..], 0, 2),
+        (&[true, false], 0, 2),
+        (&[true, true, false], 0, 3),
+        (&[true, true], 1, 0),
+        (&[false], 0, 1),
+    ] {
+        let mut one = server("s", &[], &[]);
+        let items = definitions.iter().map(|reads_only| item(*reads_only)).collect();
+        let list = Arc::new(List { items, ..List::default() });
+        assert_eq!(list.permits(Kind::Tools, &policy, "t"), exposed == 1, "{definitions:?}");
+        assert_eq!(list.hidden(Kind::Tools, &policy).contains_key("t"), exposed == 0, "{definitions:?}");
+        (one.lists[Kind::Tools], one.policy) = (list, policy.clone());
+        let catalog = build(&mut Names::default(), Scheme::Prefixed, &[one]);
+        let found = catalog.exposure()[0][Kind::Tools];
+        assert_eq!(
+            (listed(&catalog).len(), found.exposed, found.denied),
+            (exposed, exposed, denied),
+            "{definitions:?}"
+        );
+        assert_eq!(catalog.route(Kind::Tools, b"s__t").is_some(), exposed == 1, "{definitions:?}");
+    }
 }
 
 /// A server whose resources and templates have these URIs.

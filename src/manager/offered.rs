@@ -78,20 +78,23 @@ impl Shelf<'_> {
 
     /// Each tool, in the server's order.
     pub(crate) fn tools(&self) -> impl Iterator<Item = Offered<'_>> {
+        let hidden = self.seen.map(|seen| self.list.hidden(Kind::Tools, &seen.config.policy)).unwrap_or_default();
         let mut before = HashSet::new();
         self.list.items.iter().map(move |item| {
             let is_first = before.insert(&item.key);
-            let shown = self.shown(&item.key, &item.definition, is_first);
+            let shown = self.shown(&item.key, hidden.get(&*item.key).copied(), is_first);
             Offered { tool: &item.key, definition: &item.definition, passed_on: item.passed_on, shown }
         })
     }
 
-    fn shown<'s>(&'s self, tool: &str, definition: &Bytes, is_first: bool) -> Result<&'s str, Unseen<'s>> {
+    fn shown<'s>(&'s self, tool: &str, hidden: Option<Hidden<'s>>, is_first: bool) -> Result<&'s str, Unseen<'s>> {
         let seen = self.seen.ok_or(Unseen::OutOfProfile)?;
         if seen.presence != Presence::Shown {
             return Err(Unseen::Disabled);
         }
-        seen.config.policy.verdict(Kind::Tools, tool, Some(definition)).map_err(Unseen::Hidden)?;
+        if let Some(hidden) = hidden {
+            return Err(Unseen::Hidden(hidden));
+        }
         if !is_first {
             return Err(Unseen::Again);
         }

@@ -175,6 +175,46 @@ fn of_a_server_that_is_to_read_only_tools_that_do_not_say_so_are_hidden() {
 }
 
 #[test]
+fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
+    let tool = |name: &str, reads: bool| {
+        format!(r#"{{"name":"{name}","inputSchema":{{}},"annotations":{{"readOnlyHint":{reads}}}}}"#)
+    };
+    let tools = [
+        tool("denied_last", true),
+        tool("denied_first", false),
+        tool("reads", true),
+        tool("reads", true),
+        tool("denied_first", true),
+        tool("denied_last", false),
+    ];
+    let place = Place::new();
+    let list = place.write("tools.json", format!(r#"{{"tools":[{}]}}"#, tools.join(",")));
+    let server = Server::named("s").flags("--bare --listing").arg(list).line("[servers.s.tools]\nread_only = true");
+    let daemon = Setup::with(server).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["s__reads"]);
+    for hidden in ["denied_last", "denied_first"] {
+        assert_eq!(code(&agent.call(&format!("s__{hidden}"), &json!({}))), -32602, "{hidden}");
+    }
+    expect_never_asked(&daemon, "tools/call");
+    let row = daemon.row("s");
+    assert_eq!((&row["tools_exposed"], &row["tools_denied"]), (&json!(1), &json!(4)));
+    let report = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
+    let tools = report["tools"].as_array().expect("a list").iter();
+    let reasons: Vec<_> = tools.map(|tool| (tool["tool"].clone(), tool["hidden"]["why"].clone())).collect();
+    let expected = [
+        ("denied_last", json!("read_only")),
+        ("denied_first", json!("read_only")),
+        ("reads", Value::Null),
+        ("reads", json!("again")),
+        ("denied_first", json!("read_only")),
+        ("denied_last", json!("read_only")),
+    ];
+    assert_eq!(reasons, expected.map(|(tool, why)| (json!(tool), why)));
+    assert!(daemon.client(&["tools", "s"]).expect_code(0).stdout.starts_with("s · 1 tool · "));
+}
+
+#[test]
 fn changed_rules_hold_at_once_and_cost_no_server_its_process() {
     let place = Place::new();
     let toml = |lines: &[&str]| library(&place, lines).toml(&place);

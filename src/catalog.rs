@@ -24,7 +24,7 @@ use self::template::Template;
 use crate::config::{CallLimit, Settings};
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
-use crate::policy::Policy;
+use crate::policy::{Policy, Uri};
 
 /// One server's part in a catalog.
 #[derive(Debug)]
@@ -67,6 +67,17 @@ pub struct Exposure {
     pub tokens: usize,
 }
 
+/// A template that is listed.
+#[derive(Debug)]
+struct ListedTemplate {
+    text: Arc<str>,
+    template: Template,
+    /// The index of its server.
+    server: usize,
+    /// Which of the URIs that match it are exposed.
+    policy: Policy,
+}
+
 /// The deny-filtered aggregate of all servers.
 #[derive(Debug)]
 pub struct Catalog {
@@ -74,8 +85,8 @@ pub struct Catalog {
     routes: PerKind<BTreeMap<Bytes, Route>>,
     /// The server of each resource that is listed.
     resources: HashMap<Arc<str>, usize>,
-    /// What else can be read: a template, its server, and what of that is exposed.
-    templates: Vec<(Template, usize, Policy)>,
+    /// What else can be read.
+    templates: Vec<ListedTemplate>,
     lists: PerKind<Bytes>,
     /// That of tools for who may ask for tasks, where that is another.
     tools_for_tasks: Option<Bytes>,
@@ -114,12 +125,16 @@ impl Catalog {
     /// it matches. `None` for an unknown and for a denied one alike.
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
+        let readings = Uri::new(uri);
         let of_template = |is_it: &dyn Fn(&Template) -> bool| {
-            let found = self.templates.iter().filter(|(template, ..)| is_it(template));
-            found.filter(|(.., policy)| policy.permits(Kind::Resources, uri, None)).map(|(_, server, _)| *server).next()
+            let found = self.templates.iter().filter(|listed| is_it(&listed.template));
+            // Policy has permitted the text of a template before it was listed.
+            let mut permitted = found.filter(|listed| *listed.text == *uri || listed.policy.permits_uri(&readings));
+            permitted.next().map(|listed| listed.server)
         };
         // A completion is for a template itself, which one of another server may match as well.
-        let listed = || of_template(&|template| uri.contains('{') && *template == Template::parse(uri));
+        let parsed = uri.contains('{').then(|| Template::parse(uri));
+        let listed = || parsed.as_ref().and_then(|parsed| of_template(&|template| template == parsed));
         let matching = || of_template(&|template| template.matches(uri));
         self.resources.get(uri).copied().or_else(listed).or_else(matching)
     }

@@ -14,6 +14,7 @@ use globset::{Glob, GlobBuilder};
 
 pub use self::hidden::Hidden;
 use self::patterns::Patterns;
+pub(crate) use self::uri::Uri;
 use crate::jsonrpc::members::members;
 use crate::kind::{Kind, PerKind};
 use crate::printable::is_visible;
@@ -57,9 +58,11 @@ impl Policy {
     /// # Errors
     /// As [`Policy::new`].
     pub fn with(mut self, kind: Kind, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
+        let compile = if ruling(kind) == Kind::Resources { Patterns::of_uris } else { Patterns::of };
+        let deny = (!deny.is_empty()).then(|| compile(deny)).transpose()?;
         let rules = &mut self.rules[ruling(kind)];
-        rules.allow = allow.map(Patterns::of).transpose()?.into_iter().collect();
-        rules.deny = denied(deny)?;
+        rules.allow = allow.map(compile).transpose()?.into_iter().collect();
+        rules.deny = deny.into_iter().collect();
         Ok(self)
     }
 
@@ -113,7 +116,8 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn denying(&self, deny: &[Glob]) -> Result<Self, globset::Error> {
         let mut policy = self.clone();
-        policy.rules[Kind::Tools].deny = denied(deny)?;
+        let Self { mut rules, .. } = Self::new(None, deny)?;
+        policy.rules[Kind::Tools].deny = std::mem::take(&mut rules[Kind::Tools].deny);
         Ok(policy)
     }
 
@@ -140,6 +144,12 @@ impl Policy {
         self.verdict(kind, key, definition).is_ok()
     }
 
+    /// Whether a URI is exposed in each of its readings, as [`Policy::permits`] has it.
+    pub(crate) fn permits_uri(&self, uri: &Uri<'_>) -> bool {
+        let rules = &self.rules[Kind::Resources];
+        rules.hidden.is_none() && rules.verdict_on_uri(uri).is_ok()
+    }
+
     /// Whether what the server calls `key` (a name, a URI, a URI template) is exposed. Of a tool its `definition` counts,
     /// too; one that nothing is known of may do anything.
     ///
@@ -153,9 +163,8 @@ impl Policy {
         match kind {
             Kind::Tools | Kind::Prompts if !is_fit_name(key) => return Err(Hidden::Unfit),
             Kind::Tools | Kind::Prompts => rules.verdict(key)?,
-            Kind::Resources | Kind::Templates => {
-                uri::spellings(key).try_for_each(|spelling| rules.verdict(&spelling))?;
-            }
+            Kind::Resources => rules.verdict_on_uri(&Uri::new(key))?,
+            Kind::Templates => rules.verdict_on_uri(&Uri::template(key))?,
         }
         if kind != Kind::Tools {
             return Ok(());
@@ -175,10 +184,32 @@ impl Rules {
         if let Some(Patterns { table, .. }) = self.allow.iter().find(|patterns| !patterns.match_any(key)) {
             return Err(Hidden::NotAllowed { table });
         }
-        match self.deny.iter().find_map(|patterns| Some((patterns.first(key)?, &patterns.table))) {
-            Some((pattern, table)) => Err(Hidden::Denied { pattern, table }),
-            None => Ok(()),
+        self.denial(key).map_or(Ok(()), Err)
+    }
+
+    /// Every reading has to be allowed, and none may be denied.
+    fn verdict_on_uri(&self, uri: &Uri<'_>) -> Result<(), Hidden<'_>> {
+        if self.allow.is_empty() && self.deny.is_empty() {
+            return Ok(());
         }
+        let readings = uri.readings().ok_or(Hidden::Ambiguous)?;
+        let (normal, others) = readings.split_first().ok_or(Hidden::Ambiguous)?;
+        let is_allowed = |patterns: &&Patterns| {
+            // The URI as it was sent and its normal form are one reading.
+            let matches_one = patterns.match_any(uri.text()) || patterns.match_any(normal);
+            matches_one && others.iter().all(|reading| patterns.match_any(reading))
+        };
+        if let Some(Patterns { table, .. }) = self.allow.iter().find(|patterns| !is_allowed(patterns)) {
+            return Err(Hidden::NotAllowed { table });
+        }
+        // The same resource, to most readers, with and without a slash at the end.
+        let spellings = readings.iter().flat_map(|reading| [reading, reading.trim_end_matches('/')]);
+        std::iter::once(uri.text()).chain(spellings).find_map(|spelling| self.denial(spelling)).map_or(Ok(()), Err)
+    }
+
+    fn denial(&self, key: &str) -> Option<Hidden<'_>> {
+        let (pattern, table) = self.deny.iter().find_map(|patterns| Some((patterns.first(key)?, &patterns.table)))?;
+        Some(Hidden::Denied { pattern, table })
     }
 }
 
@@ -208,10 +239,6 @@ fn reads_only(definition: &Bytes) -> bool {
 /// If `text` is no glob; the error says what is wrong in it.
 pub fn pattern(text: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(text).literal_separator(false).backslash_escape(true).empty_alternates(true).build()
-}
-
-fn denied(globs: &[Glob]) -> Result<Vec<Patterns>, globset::Error> {
-    Ok(if globs.is_empty() { Vec::new() } else { vec![Patterns::of(globs)?] })
 }
 
 #[cfg(test)]

@@ -198,8 +198,8 @@ fn patterns_that_match_nothing_are_told_with_what_there_is() {
         ("allow = ['*', 'zzz']", Some("3:15 `zzz` matches none… | what is there: `read_file` and `write_file`")),
         ("tool_timeouts = { 'slow_*' = '9m' }", Some("3:30 `slow_*` matches none of the tools of `a`…")),
         ("prompts.deny = ['review', 'read_file']", Some("3:27 `read_file` matches none of the prompts of `a`…")),
-        ("resources.deny = ['file:///a/*', 'wiki://*']", None),
-        ("resources.deny = ['file:///a/../a/b']", Some("3:19 `file:///a/../a/b` matches none of the resources…")),
+        ("resources.deny = ['file:///a/*', 'wiki://*', 'FILE:///a/../a/b']", None),
+        ("resources.deny = ['file:///a/../b']", Some("3:19 `file:///a/../b` matches none of the resources…")),
     ] {
         check(&server(rest), known, &expected.into_iter().collect::<Vec<_>>());
         check(&server(rest), &[], &[]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::template::Template;
-use super::{Catalog, Item, Keep, Names, Route, Source};
+use super::{Catalog, Item, Keep, ListedTemplate, Names, Route, Source};
 use crate::jsonrpc::exchange::with_first;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::splice::{Change, Edit, splice_into};
@@ -97,9 +97,10 @@ impl Catalog {
     fn add_resource(&mut self, kind: Kind, (server, source): (usize, &Source<'_>), item: &Item, list: &mut Text) {
         let owner = if kind == Kind::Templates {
             let template = Template::parse(&item.key);
-            let known = self.templates.iter().find(|(other, ..)| *other == template).map(|(_, owner, _)| *owner);
+            let known = self.templates.iter().find(|other| other.template == template).map(|other| other.server);
             if known.is_none() {
-                self.templates.push((template, server, source.policy.clone()));
+                let (text, policy) = (Arc::clone(&item.key), source.policy.clone());
+                self.templates.push(ListedTemplate { text, template, server, policy });
             }
             known
         } else {

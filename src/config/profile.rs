@@ -118,9 +118,9 @@ impl Narrowing {
 
 impl ScopedRules {
     /// Whether they can be compiled together, which is a matter of their size.
-    pub(super) fn compile(&self) -> Result<(), globset::Error> {
+    pub(super) fn compile(&self, kind: Kind) -> Result<(), globset::Error> {
         let keys = |patterns: &[Scoped]| patterns.iter().map(|pattern| pattern.key.clone()).collect::<Vec<_>>();
-        Policy::new(self.allow.as_deref().map(keys).as_deref(), &keys(&self.deny)).map(drop)
+        Policy::default().with(kind, self.allow.as_deref().map(keys).as_deref(), &keys(&self.deny)).map(drop)
     }
 }
 

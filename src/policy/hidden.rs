@@ -22,6 +22,8 @@ pub enum Hidden<'a> {
         /// Where.
         table: &'a str,
     },
+    /// It is a URI that readers understand in too many ways, or that has characters on which they do not agree.
+    Ambiguous,
     /// It is switched off.
     Off,
     /// It is not annotated as reading only, and `read_only` is set.
@@ -32,7 +34,7 @@ pub enum Hidden<'a> {
 }
 
 impl<'a> Hidden<'a> {
-    /// In a word: the key of the configuration that hides it, `unfit` or `off`.
+    /// In a word: the key of the configuration that hides it, `unfit`, `ambiguous` or `off`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -40,6 +42,7 @@ impl<'a> Hidden<'a> {
             Self::Unfit => "unfit",
             Self::NotAllowed { .. } => "allow",
             Self::Denied { .. } => "deny",
+            Self::Ambiguous => "ambiguous",
             Self::Off => "off",
             Self::Writes { .. } => "read_only",
         }
@@ -52,7 +55,7 @@ impl<'a> Hidden<'a> {
             Self::Kind { table } | Self::NotAllowed { table } | Self::Denied { table, .. } | Self::Writes { table } => {
                 Some(table).filter(|table| !table.is_empty())
             }
-            Self::Unfit | Self::Off => None,
+            Self::Unfit | Self::Ambiguous | Self::Off => None,
         }
     }
 

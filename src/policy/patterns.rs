@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
+use super::{pattern, uri};
+
 /// Those of one list.
 #[derive(Debug, Clone)]
 pub(super) struct Patterns {
     set: GlobSet,
-    /// As they are written, in the order of the set.
+    /// As they are written, in the order of the set: one text for each spelling of a pattern.
     texts: Arc<[Box<str>]>,
     /// Where they stand; empty where a program has made them.
     pub(super) table: Arc<str>,
@@ -16,12 +18,28 @@ pub(super) struct Patterns {
 
 impl Patterns {
     pub(super) fn of(globs: &[Glob]) -> Result<Self, globset::Error> {
-        let mut builder = GlobSetBuilder::new();
-        for glob in globs {
-            builder.add(glob.clone());
+        Self::compile(globs.iter().map(|glob| (glob.clone(), glob)))
+    }
+
+    /// Patterns on URIs. Each matches as it is written, and the same URIs in normal form.
+    pub(super) fn of_uris(globs: &[Glob]) -> Result<Self, globset::Error> {
+        Self::compile(globs.iter().flat_map(|glob| {
+            let mut spellings = uri::pattern_spellings(glob.glob());
+            spellings.retain(|spelling| spelling != glob.glob());
+            // A spelling of a glob is one, but for what is odd in a class, where it adds nothing.
+            let others = spellings.into_iter().filter_map(|spelling| pattern(&spelling).ok());
+            std::iter::once(glob.clone()).chain(others).map(move |spelling| (spelling, glob))
+        }))
+    }
+
+    /// Compiles globs, each with the one that it stands for.
+    fn compile<'a>(globs: impl Iterator<Item = (Glob, &'a Glob)>) -> Result<Self, globset::Error> {
+        let (mut builder, mut texts) = (GlobSetBuilder::new(), Vec::new());
+        for (glob, written) in globs {
+            builder.add(glob);
+            texts.push(written.glob().into());
         }
-        let texts = globs.iter().map(|glob| glob.glob().into()).collect();
-        Ok(Self { set: builder.build()?, texts, table: Arc::default() })
+        Ok(Self { set: builder.build()?, texts: texts.into(), table: Arc::default() })
     }
 
     pub(super) fn match_any(&self, key: &str) -> bool {

@@ -1,77 +1,113 @@
-//! The spellings of a URI that a server may take for the same one.
+//! The readings of a URI: what the parsers of servers may take it for.
 //!
-//! A pattern is written for the plain spelling. What an agent asks for has to hold in each of them, or `%2e%2e/` would lead
-//! around it.
+//! Parsers disagree. RFC 3986, WHATWG (Node, browsers) and Python's `urllib` decode, resolve and cut in different orders, and
+//! servers combine them. The readings of a URI are everything that the steps of those parsers make of it, in any order, until
+//! nothing new appears. Policy has to permit every reading.
+//!
+//! Each reading is in normal form: scheme and host in lower case, `file:/` and `file://localhost/` written as `file:///`.
 
-use std::borrow::Cow;
+mod masked;
+mod steps;
 
-/// `uri` as it is, with its escapes undone, and with the steps back in its path taken.
-pub(super) fn spellings(uri: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    let decoded = decoded(uri);
-    let direct = direct(decoded.as_deref().unwrap_or(uri));
-    [Some(Cow::Borrowed(uri)), decoded.map(Cow::Owned), direct.map(Cow::Owned)].into_iter().flatten()
+use std::cell::OnceCell;
+
+use self::masked::{mask_pattern, mask_template};
+use self::steps::{LENIENT, NORMALIZING, Step, Text};
+
+/// Longest URI that is understood, in bytes.
+const MAX_URI_LEN: usize = 8 << 10;
+/// Most readings of one URI, and most bytes of all its readings. Ordinary URIs have fewer than ten.
+const MAX_READINGS: usize = 64;
+const MAX_BYTES: usize = 64 << 10;
+
+/// A URI, with its readings as soon as they are needed.
+#[derive(Debug)]
+pub(crate) struct Uri<'a> {
+    text: &'a str,
+    is_template: bool,
+    readings: OnceCell<Option<Vec<String>>>,
 }
 
-/// Without percent-encoding (RFC 3986, 2.1); `None` if it has none.
-fn decoded(uri: &str) -> Option<String> {
-    let (first, rest) = uri.split_once('%')?;
-    let mut bytes = first.as_bytes().to_vec();
-    for part in rest.split('%') {
-        let digits = part.get(..2).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.unwrap_or(b'%'));
-        bytes.extend_from_slice(&part.as_bytes()[if byte.is_some() { 2 } else { 0 }..]);
+impl<'a> Uri<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, is_template: false, readings: OnceCell::new() }
     }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+
+    /// A URI template, whose expressions are part of every reading as they are.
+    pub(super) fn template(text: &'a str) -> Self {
+        Self { is_template: true, ..Self::new(text) }
+    }
+
+    /// As it was sent.
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Every reading, the normal form first. `None` if readers do not even agree on the characters, or there are too many readings.
+    pub(super) fn readings(&self) -> Option<&[String]> {
+        let read = if self.is_template { template_readings } else { readings };
+        self.readings.get_or_init(|| read(self.text)).as_deref()
+    }
 }
 
-/// Without `.` and `..` in its path (RFC 3986, 5.2.4); `None` if it has none.
-fn direct(uri: &str) -> Option<String> {
-    let (path, rest) = uri.split_at(uri.find(['?', '#']).unwrap_or(uri.len()));
-    if !path.split('/').any(|segment| matches!(segment, "." | "..")) {
-        return None;
-    }
-    // Of `file:///a/b`, the scheme and the host are no steps.
-    let root = if path.contains("://") { 3 } else { 1 };
-    let mut kept = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "." => {}
-            ".." if kept.len() > root => drop(kept.pop()),
-            ".." => {}
-            segment => kept.push(segment),
+fn readings(uri: &str) -> Option<Vec<String>> {
+    let found = Closure::of(Text::plain(uri), &[NORMALIZING, LENIENT]);
+    (!found.is_disputed && !found.is_cut).then_some(found.texts)
+}
+
+fn template_readings(template: &str) -> Option<Vec<String>> {
+    let masked = mask_template(template)?;
+    let found = Closure::of(masked.text(), &[NORMALIZING, LENIENT]);
+    (!found.is_disputed && !found.is_cut).then(|| found.texts.iter().map(|text| masked.unmask(text)).collect())
+}
+
+/// The spellings of a pattern that match what the pattern means in readings. Wildcards stay as they are.
+pub(super) fn pattern_spellings(pattern: &str) -> Vec<String> {
+    let Some(masked) = mask_pattern(pattern) else { return Vec::new() };
+    let found = Closure::of(masked.text(), &[NORMALIZING]);
+    let mut spellings: Vec<_> = found.texts.iter().map(|text| masked.unmask(text)).collect();
+    let without_slash = found.texts.iter().filter_map(|text| text.strip_suffix('/'));
+    spellings
+        .extend(without_slash.filter(|text| !text.ends_with(steps::is_placeholder)).map(|text| masked.unmask(text)));
+    spellings
+}
+
+/// What steps make of a text, in any order.
+struct Closure {
+    texts: Vec<String>,
+    /// One of them has characters that no two readers take for the same.
+    is_disputed: bool,
+    /// There may be more.
+    is_cut: bool,
+}
+
+impl Closure {
+    fn of(start: Text<'_>, steps: &[&[Step]]) -> Self {
+        if start.text.len() > MAX_URI_LEN {
+            return Self { texts: Vec::new(), is_disputed: false, is_cut: true };
         }
+        let mut found = Self { texts: vec![start.normalized()], is_disputed: false, is_cut: false };
+        let (mut index, mut bytes) = (0, start.text.len());
+        while let Some(text) = found.texts.get(index).cloned() {
+            let text = start.with(&text);
+            found.is_disputed |= text.is_disputed();
+            for made in steps.iter().copied().flatten().filter_map(|step| step(&text)) {
+                let made = start.with(&made).normalized();
+                if found.texts.contains(&made) {
+                    continue;
+                }
+                bytes += made.len();
+                if found.texts.len() == MAX_READINGS || bytes > MAX_BYTES || found.is_disputed {
+                    found.is_cut = true;
+                    return found;
+                }
+                found.texts.push(made);
+            }
+            index += 1;
+        }
+        found
     }
-    Some(kept.join("/") + rest)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(uri: &str, others: &[&str]) {
-        let found: Vec<_> = spellings(uri).collect();
-        assert_eq!(found[0], uri);
-        assert_eq!(found[1..], *others, "{uri}");
-    }
-
-    #[test]
-    fn a_plain_uri_has_one_spelling() {
-        for uri in ["x://1", "file:///a/b.txt", "mem:a", "", "x://h/a..b/...", "x://h/a?b=../c"] {
-            check(uri, &[]);
-        }
-    }
-
-    #[test]
-    fn escapes_are_undone_once_and_steps_back_are_taken() {
-        check("file:///%73ecret", &["file:///secret"]);
-        check("file:///caf%C3%A9%", &["file:///café%"]);
-        check("x://%2573", &["x://%73"]);
-        check("x://a%zz%+1%é", &["x://a%zz%+1%é"]);
-        check("file:///pub/../secret?x", &["file:///secret?x"]);
-        check("file:///pub/%2e%2E/./secret", &["file:///pub/.././secret", "file:///secret"]);
-        check("file:///../../a", &["file:///a"]);
-        check("x://h/../../a", &["x://h/a"]);
-        check("mem:a/../b", &["mem:a/b"]);
-    }
-}
+mod tests;

@@ -15,6 +15,7 @@ mod connect;
 mod declares_to_servers;
 mod demo;
 mod denies_tools;
+mod denies_uris;
 mod edits_config;
 mod ends_calls;
 mod ends_long_calls;

@@ -62,11 +62,11 @@ impl Reader<'_> {
 
     fn scoped_rules(&mut self, table: &str, fields: &mut Fields<'_>) -> PerKind<ScopedDraft> {
         let mut rules = PerKind::<ScopedDraft>::default();
-        rules[Kind::Tools] = self.scoped(fields);
+        rules[Kind::Tools] = self.scoped(Kind::Tools, fields);
         for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
             if let Some(entry) = fields.take(key) {
                 let mut fields = self.fields_of(table, entry, r#"deny = ["*/secret*"]"#);
-                rules[kind] = self.scoped(&mut fields);
+                rules[kind] = self.scoped(kind, &mut fields);
                 self.finish(fields);
             }
         }
@@ -74,12 +74,12 @@ impl Reader<'_> {
     }
 
     /// `allow` and `deny` of one kind.
-    fn scoped(&mut self, fields: &mut Fields<'_>) -> ScopedDraft {
+    fn scoped(&mut self, kind: Kind, fields: &mut Fields<'_>) -> ScopedDraft {
         let allow = self.key(fields, "allow", |reader, entry| Some(reader.scoped_patterns(entry)));
         let deny = self.key(fields, "deny", |reader, entry| Some(reader.scoped_patterns(entry)));
         let place = allow.as_ref().or(deny.as_ref()).map(|patterns| patterns.place.span.clone());
         let draft = ScopedDraft { allow, deny };
-        if let (Err(error), Some(place)) = (draft.settle().compile(), place) {
+        if let (Err(error), Some(place)) = (draft.settle().compile(kind), place) {
             self.too_large(place, &error);
         }
         draft

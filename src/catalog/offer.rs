@@ -22,30 +22,30 @@ impl Offer {
     /// The offer of a tool or prompt. A name that is listed twice is permitted only if both definitions are.
     #[must_use]
     pub fn of_name(policy: &Policy, kind: Kind, list: &List, name: &str) -> Self {
-        let mut definitions =
-            list.items.iter().filter(|item| *item.key == *name).map(|item| &item.definition).peekable();
-        if definitions.peek().is_none() {
-            return match policy.verdict(kind, name, None) {
-                // Whether a tool only reads is unknown without its definition.
-                Ok(()) | Err(Hidden::Writes { .. }) => Self::NotListed,
-                Err(_) => Self::Denied,
-            };
+        let is_listed = list.items.iter().any(|item| *item.key == *name);
+        match policy.verdict(kind, name, None) {
+            _ if is_listed && list.permits(kind, policy, name) => Self::Permitted,
+            // Whether a tool only reads is unknown without its definition.
+            Ok(()) | Err(Hidden::Writes { .. }) if !is_listed => Self::NotListed,
+            _ => Self::Denied,
         }
-        let is_permitted = definitions.all(|definition| policy.permits(kind, name, Some(definition)));
-        if is_permitted { Self::Permitted } else { Self::Denied }
     }
 
     /// The offer of a resource, listed or by a template, or of a template itself.
     #[must_use]
     pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
+        let templates = &lists[Kind::Templates].items;
+        let permits = |template: &str| policy.permits(Kind::Templates, template, None);
+        // A completion may be for a template itself.
+        if templates.iter().any(|item| *item.key == *uri) {
+            return if permits(uri) { Self::Permitted } else { Self::Denied };
+        }
         if !policy.permits(Kind::Resources, uri, None) {
             return Self::Denied;
         }
         let is_resource = lists[Kind::Resources].items.iter().any(|item| *item.key == *uri);
-        let permits = |template: &str| policy.permits(Kind::Templates, template, None);
-        let has = |template: &str| template == uri || Template::parse(template).matches(uri);
-        let is_listed =
-            is_resource || lists[Kind::Templates].items.iter().any(|item| permits(&item.key) && has(&item.key));
+        let has_template = |key: &str| Template::parse(key).matches(uri) && permits(key);
+        let is_listed = is_resource || templates.iter().any(|item| has_template(&item.key));
         if is_listed { Self::Permitted } else { Self::NotListed }
     }
 }

@@ -12,12 +12,21 @@ pub(super) const PLACEHOLDERS: RangeInclusive<char> = '\u{f0000}'..='\u{ffffd}';
 pub(super) type Step = fn(&Text<'_>) -> Option<String>;
 
 /// Steps that bring a URI into a simpler spelling; patterns go through them as well.
-pub(super) const NORMALIZING: &[Step] =
-    &[decoded, forward_slashes, single_slashes, resolved_path, absolute_file, whatwg_form];
+pub(super) const NORMALIZING: &[Step] = &[
+    decoded,
+    forward_slashes,
+    single_slashes,
+    resolved_path,
+    absolute_file,
+    whatwg_form,
+    without_port,
+    without_empty_host,
+];
 
 /// Steps of readers that are tolerant, or leave something out.
 pub(super) const LENIENT: &[Step] = &[
     resolved_whole,
+    resolved_from_host,
     without_fragment,
     without_query,
     without_parameters,
@@ -172,6 +181,13 @@ fn resolved_whole(uri: &Text<'_>) -> Option<String> {
     Some(uri.with_rest(&resolved(uri.rest, uri.is_masked)?))
 }
 
+/// The same for readers that take the host for the first directory, as those do that cut `scheme://` off.
+fn resolved_from_host(uri: &Text<'_>) -> Option<String> {
+    let authority = uri.authority?;
+    let resolved = resolved(&[authority, uri.rest].concat(), uri.is_masked)?;
+    Some([uri.scheme, "://", &resolved].concat())
+}
+
 /// `None` if there are no dot segments, or one that leads out of what a placeholder stands for.
 fn resolved(path: &str, is_masked: bool) -> Option<String> {
     let is_dots = |segment: &str| matches!(segment, "." | "..");
@@ -209,6 +225,19 @@ fn whatwg_form(uri: &Text<'_>) -> Option<String> {
         return None;
     }
     uri.decode(parsed.as_str())
+}
+
+/// The host alone, as `hostname` has it in WHATWG and in Python.
+fn without_port(uri: &Text<'_>) -> Option<String> {
+    let (host, port) = uri.authority?.rsplit_once(':')?;
+    let is_port = port.bytes().all(|digit| digit.is_ascii_digit());
+    is_port.then(|| uri.with_authority(host))
+}
+
+/// `note:///a` as `note://a`, as readers have it that cut the scheme and all slashes off.
+fn without_empty_host(uri: &Text<'_>) -> Option<String> {
+    let is_empty = !uri.is_file() && uri.authority == Some("") && uri.rest.starts_with('/');
+    is_empty.then(|| [uri.scheme, "://", uri.rest.trim_start_matches('/')].concat())
 }
 
 fn without_fragment(uri: &Text<'_>) -> Option<String> {

@@ -144,6 +144,31 @@ fn pattern_is_compared_as_it_is_written_and_in_normal_form() {
 }
 
 #[test]
+fn host_of_a_custom_scheme_is_read_as_a_directory_and_without_its_port() {
+    let denying = policy(None, &["note://internal/*"]);
+    for uri in [
+        "note://internal/1",
+        "note://public/../internal/1",
+        "note://public/%2e%2e/internal/1",
+        "note:///internal/1",
+        "note:////internal/1",
+        "note://internal:443/1",
+        "note://user@internal:443/1",
+        "note://internal:/1",
+    ] {
+        assert!(!permits(&denying, uri), "{uri}");
+    }
+    assert!(permits(&denying, "note://public/internal/1"));
+    let allowing = policy(Some(&["note://public/*", "config:///app/*", "https://a.example:8443/*"]), &[]);
+    for uri in ["note://public/1", "config:///app/x", "https://a.example:8443/x"] {
+        assert!(permits(&allowing, uri), "{uri}");
+    }
+    for uri in ["note://public/../internal/1", "note:///internal/1", "https://b.example:8443/x"] {
+        assert!(!permits(&allowing, uri), "{uri}");
+    }
+}
+
+#[test]
 fn pattern_of_allow_has_to_match_every_reading() {
     let allowing =
         policy(Some(&["file:///pub/*", "FILE:///my%20dir/a", "memo://X", "note://find?q=*", "https://a.example"]), &[]);

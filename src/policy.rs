@@ -202,7 +202,7 @@ impl Rules {
         if let Some(Patterns { table, .. }) = self.allow.iter().find(|patterns| !is_allowed(patterns)) {
             return Err(Hidden::NotAllowed { table });
         }
-        // The same resource, to most readers, with and without a slash at the end.
+        // Most readers ignore a trailing slash, so check each reading with and without it.
         let spellings = readings.iter().flat_map(|reading| [reading, reading.trim_end_matches('/')]);
         std::iter::once(uri.text()).chain(spellings).find_map(|spelling| self.denial(spelling)).map_or(Ok(()), Err)
     }

@@ -45,8 +45,8 @@ pub struct List {
 }
 
 impl List {
-    /// What policy hides, by key, and why. A key that is listed several times is hidden if any of its definitions is: which
-    /// of them a call would reach, only the server knows.
+    /// What policy hides, by key, and why. A key that is listed several times is hidden if any of its definitions is,
+    /// because only the server knows which definition a call would reach.
     pub(crate) fn hidden<'a>(&'a self, kind: Kind, policy: &'a Policy) -> HashMap<&'a str, Hidden<'a>> {
         let mut hidden = HashMap::new();
         for item in &self.items {

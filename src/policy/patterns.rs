@@ -26,7 +26,7 @@ impl Patterns {
         Self::compile(globs.iter().flat_map(|glob| {
             let mut spellings = uri::pattern_spellings(glob.glob());
             spellings.retain(|spelling| spelling != glob.glob());
-            // A spelling of a glob is one, but for what is odd in a class, where it adds nothing.
+            // A spelling that is not a valid glob (only with unusual character classes) is skipped; it would add nothing.
             let others = spellings.into_iter().filter_map(|spelling| pattern(&spelling).ok());
             std::iter::once(glob.clone()).chain(others).map(move |spelling| (spelling, glob))
         }))

@@ -61,7 +61,7 @@ fn template_readings(template: &str) -> Option<Vec<String>> {
     (!found.is_disputed && !found.is_cut).then(|| found.texts.iter().map(|text| masked.unmask(text)).collect())
 }
 
-/// The spellings of a pattern that match what the pattern means in readings. Wildcards stay as they are.
+/// The normalized spellings of a pattern, for matching against readings. Wildcards are left unchanged.
 pub(super) fn pattern_spellings(pattern: &str) -> Vec<String> {
     let Some(masked) = mask_pattern(pattern) else { return Vec::new() };
     let found = Closure::of(masked.text(), &[NORMALIZING]);
@@ -75,7 +75,7 @@ pub(super) fn pattern_spellings(pattern: &str) -> Vec<String> {
 /// What steps make of a text, in any order.
 struct Closure {
     texts: Vec<String>,
-    /// One of them has characters that no two readers take for the same.
+    /// Whether one of the texts contains characters that parsers interpret differently.
     is_disputed: bool,
     /// There may be more.
     is_cut: bool,

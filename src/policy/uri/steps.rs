@@ -32,7 +32,7 @@ pub(super) const LENIENT: &[Step] = &[
     without_parameters,
     without_file_host,
     file_host_as_directory,
-    bare_host,
+    without_user_and_dot,
     trimmed,
 ];
 
@@ -69,7 +69,7 @@ impl<'a> Text<'a> {
     fn parse(text: &'a str, is_masked: bool) -> Self {
         let whole = Self { text, scheme: "", authority: None, rest: text, is_masked };
         let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
-            // A pattern may have a wildcard there, which is known for a scheme by what follows.
+            // The scheme of a pattern may contain a wildcard; the `://` after it shows that it is a scheme.
             return match text.split_once("://").filter(|(scheme, _)| is_masked && is_masked_scheme(scheme)) {
                 Some((scheme, rest)) => whole.hierarchical(scheme, rest),
                 None => whole,
@@ -118,8 +118,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether it has what some readers drop, others keep, and others stop at: control characters, escapes that are no UTF-8,
-    /// `%uXXXX`.
+    /// Whether the text contains something that parsers treat differently (drop, keep or stop at): control characters,
+    /// escapes that are not valid UTF-8, or `%uXXXX`.
     pub(super) fn is_disputed(&self) -> bool {
         let has_wide_escape = || {
             let mut escapes = self.text.split("%u").skip(1).chain(self.text.split("%U").skip(1));
@@ -188,7 +188,7 @@ fn resolved_from_host(uri: &Text<'_>) -> Option<String> {
     Some([uri.scheme, "://", &resolved].concat())
 }
 
-/// `None` if there are no dot segments, or one that leads out of what a placeholder stands for.
+/// `None` if there are no dot segments, or if a `..` would remove a segment that contains a placeholder.
 fn resolved(path: &str, is_masked: bool) -> Option<String> {
     let is_dots = |segment: &str| matches!(segment, "." | "..");
     if !path.split('/').any(is_dots) {
@@ -227,7 +227,7 @@ fn whatwg_form(uri: &Text<'_>) -> Option<String> {
     uri.decode(parsed.as_str())
 }
 
-/// The host alone, as `hostname` has it in WHATWG and in Python.
+/// The authority without its port. A user name is kept; `without_user_and_dot` removes it.
 fn without_port(uri: &Text<'_>) -> Option<String> {
     let (host, port) = uri.authority?.rsplit_once(':')?;
     let is_port = port.bytes().all(|digit| digit.is_ascii_digit());
@@ -271,7 +271,7 @@ fn file_host_as_directory(uri: &Text<'_>) -> Option<String> {
 }
 
 /// The authority without user and without the final dot of the host.
-fn bare_host(uri: &Text<'_>) -> Option<String> {
+fn without_user_and_dot(uri: &Text<'_>) -> Option<String> {
     let authority = uri.authority?;
     let host = authority.rsplit('@').next().unwrap_or(authority);
     let (host, port) = host.split_at(host.rfind(':').unwrap_or(host.len()));

@@ -17,6 +17,7 @@ mod mcpd {
     pub mod naming;
     pub mod peer;
     pub mod policy;
+    pub mod printable;
     pub mod progress;
     pub mod tokens;
 
@@ -116,6 +117,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, config, era, jsonrpc, kind, level, moment, naming, net, peer, policy, progress, server, session,
-    tokens, transport,
+    calls, catalog, config, era, jsonrpc, kind, level, moment, naming, net, peer, policy, printable, progress, server,
+    session, tokens, transport,
 };

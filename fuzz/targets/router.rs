@@ -49,8 +49,8 @@ fuzz_target!(|data: &[u8]| {
 
 fn lists(result: &Bytes) -> Lists {
     PerKind::from_fn(|kind| match Listing::of(kind).page(result) {
-        Some(Next::Done(list)) => Arc::new(list),
-        Some(Next::Page(..)) | None => Arc::default(),
+        Ok(Next::Done(list)) => Arc::new(list),
+        Ok(Next::Page(..)) | Err(_) => Arc::default(),
     })
 }
 
@@ -147,6 +147,7 @@ impl Router {
             matter: Matter::Nothing,
             limit: route.limit,
             origin: Origin::Legacy(Arc::default()),
+            access: None,
         };
         self.pending[route.server].register(|number| {
             check_request(&asked, (&method, what), &route, number, &call.line_as(number, &[]));

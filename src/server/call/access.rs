@@ -102,7 +102,7 @@ pub struct Access {
 
 impl Access {
     /// Whether the call may be written to `server`, which lists `lists`.
-    pub(in crate::server) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
+    pub(in super::super) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
         if self.listener.version() == self.version && self.lists == identity(lists) {
             return Exposure::Exposed;
         }
@@ -110,18 +110,18 @@ impl Access {
     }
 
     /// Whether the listener hides the target by now, whatever the server lists.
-    pub(in crate::server) fn is_hidden(&self, server: &str) -> bool {
+    pub(in super::super) fn is_hidden(&self, server: &str) -> bool {
         self.listener.version() != self.version
             && self.listener.exposure(server, &self.target, None) == Exposure::Hidden
     }
 
     /// The error for an unknown target.
-    pub(in crate::server) fn unknown(&self) -> ErrorObject {
+    pub(in super::super) fn unknown(&self) -> ErrorObject {
         self.subject.unknown(&self.key, self.era)
     }
 
     /// Whether the server's list of `kind` decides about the call.
-    pub(in crate::server) fn depends_on(&self, kind: Kind) -> bool {
+    pub(in super::super) fn depends_on(&self, kind: Kind) -> bool {
         match self.target {
             Target::Named { kind: own, .. } => own == kind,
             Target::Uri(_) => matches!(kind, Kind::Resources | Kind::Templates),

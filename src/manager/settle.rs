@@ -96,6 +96,8 @@ impl Manager {
             reason = match state {
                 "disabled" => Some("it has to be enabled first".to_owned()),
                 _ if !in_time => Some("it takes longer than it is waited for".to_owned()),
+                // It is being tried again.
+                "starting" => member.handle.published().last_error.clone(),
                 _ => None,
             };
         }

@@ -2,7 +2,8 @@
 
 Without mcpd, all passes that is scored. Through it, whatever way the server is shared, a scenario that passing.txt lists
 passes the same checks, but for those that cannot.txt has for that way with the reason; of each other one it is said how it
-differs, or that it could be listed. So it is where the fixture speaks the other era.
+differs, or that it could be listed. So it is where the fixture speaks the other era, and where it speaks both: then each
+agent with an instance of its own has its era, and a shared instance has the legacy one.
 """
 
 import argparse
@@ -24,6 +25,8 @@ BRIDGES = {"legacy": SessionBridge, "modern": StatelessBridge}
 SETTINGS = '[daemon]\nnaming = "{tool}"\n'
 # What the scenarios are called in which the fixture asks something.
 ASKING = "input-required-result"
+# A fixture that speaks in the era of its first request.
+DUAL = "dual"
 # As cannot.txt calls the ways by mcpd.
 SHARED, SESSION, CROSSED = KINDS = ("shared", "session", "crossed")
 
@@ -46,7 +49,8 @@ def directly(edition):
 def ways(edition):
     """All of them, the direct one first."""
     crossed = next(era for era in BRIDGES if era != edition.era)
-    return [directly(edition), Way(edition.era, SHARED), Way(edition.era, SESSION), Way(crossed, SHARED)]
+    dual = [Way(DUAL, sharing) for sharing in (SHARED, SESSION) if (edition.era, sharing) != ("modern", SHARED)]
+    return [directly(edition), Way(edition.era, SHARED), Way(edition.era, SESSION), Way(crossed, SHARED), *dual]
 
 
 def run(suite, edition, way, mcpd, scenario=None):
@@ -115,7 +119,7 @@ class Comparison:
 
 def kind_of(edition, way):
     """One of the kinds; `None` for the direct way."""
-    return CROSSED if way.era != edition.era else way.sharing
+    return CROSSED if way.era not in (edition.era, DUAL) else way.sharing
 
 
 def leaves_questions(edition, way):

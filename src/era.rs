@@ -30,6 +30,27 @@ pub enum Era {
 }
 
 impl Era {
+    /// The older one first.
+    pub const ALL: [Self; 2] = [Self::Legacy, Self::Modern];
+
+    /// The one that this is not.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Legacy => Self::Modern,
+            Self::Modern => Self::Legacy,
+        }
+    }
+
+    /// The word for it in `mcpd status` and in the configuration.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+
     /// The request that every server of this era answers, whatever it offers.
     #[must_use]
     pub fn greeting(self) -> &'static str {
@@ -37,6 +58,45 @@ impl Era {
             Self::Legacy => "ping",
             Self::Modern => "server/discover",
         }
+    }
+}
+
+/// Some of the eras.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Eras {
+    legacy: bool,
+    modern: bool,
+}
+
+impl Eras {
+    /// Adds one.
+    pub fn insert(&mut self, era: Era) {
+        match era {
+            Era::Legacy => self.legacy = true,
+            Era::Modern => self.modern = true,
+        }
+    }
+
+    /// Whether one is among them.
+    #[must_use]
+    pub fn contains(self, era: Era) -> bool {
+        match era {
+            Era::Legacy => self.legacy,
+            Era::Modern => self.modern,
+        }
+    }
+
+    /// Each of them, the older one first.
+    pub fn iter(self) -> impl Iterator<Item = Era> {
+        Era::ALL.into_iter().filter(move |era| self.contains(*era))
+    }
+}
+
+impl FromIterator<Era> for Eras {
+    fn from_iter<T: IntoIterator<Item = Era>>(eras: T) -> Self {
+        let mut all = Self::default();
+        eras.into_iter().for_each(|era| all.insert(era));
+        all
     }
 }
 

@@ -142,14 +142,14 @@ impl Start {
     pub const ALL: [(&'static str, Self); 2] = [("eager", Self::Eager), ("lazy", Self::Lazy)];
 }
 
-/// In which era a server is spoken to.
+/// The era of MCP that a server is used in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EraChoice {
-    /// In the modern one, if it speaks that.
+    /// The era of its agents where it supports both; the legacy one where agents of both eras share an instance.
     Auto,
-    /// It is sent `initialize` without being asked.
+    /// Only `initialize` is sent.
     Legacy,
-    /// It is never sent `initialize`.
+    /// `initialize` is never sent.
     Modern,
 }
 

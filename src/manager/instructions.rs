@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::View;
-use crate::era::{MODERN, TASKS};
+use crate::era::{Era, TASKS};
 use crate::instructions::combine;
 use crate::kind::Kind;
 
@@ -17,7 +17,7 @@ impl View {
         let mut all = Map::new();
         for (member, exposure) in self.servers.iter().zip(self.catalog.exposure()) {
             let published = member.handle.published();
-            let (declared, has_tasks) = (published.extensions.clone(), published.protocol == Some(MODERN));
+            let (declared, has_tasks) = (published.extensions.clone(), published.eras.contains(Era::Modern));
             let makes_tasks = published.makes_tasks;
             drop(published);
             let is_seen = Kind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);

@@ -69,6 +69,9 @@ pub struct ServerReport {
     /// Protocol version it negotiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
+    /// The eras of MCP that it is spoken to in: `legacy`, `modern`, or both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub eras: Vec<String>,
     /// `name version` it introduced itself with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<String>,
@@ -121,7 +124,7 @@ pub struct ServerReport {
     /// Status notifications of tasks that it has made for nobody.
     #[serde(default)]
     pub stray_notifications: u64,
-    /// Instances that have left unanswered for 2 s which era of MCP they speak in.
+    /// Instances that did not answer `server/discover` within 2 s.
     #[serde(default)]
     pub silent_starts: u64,
     /// What each of its instances may use, if that is limited.
@@ -160,6 +163,9 @@ pub struct InstanceReport {
     /// As that of a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
+    /// Protocol version in which it is spoken to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
     /// Since it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
@@ -204,6 +210,7 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
         pid: published.pid,
         guard_pid: published.guard_pid,
         answers: None,
+        protocol: published.protocol.map(str::to_owned),
         uptime_ms,
         calls: totals.calls,
         in_flight: totals.in_flight,
@@ -237,6 +244,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         answers: None,
         remote: remote::of(config, published.remote),
         protocol: published.protocol.map(str::to_owned),
+        eras: published.eras.iter().map(|era| era.word().to_owned()).collect(),
         software: published.software.clone(),
         tools_exposed: exposure[Kind::Tools].exposed,
         tokens: exposure[Kind::Tools].tokens,

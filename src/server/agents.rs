@@ -9,6 +9,7 @@ use super::call::ReplySender;
 use super::followers::{Followers, Following};
 use super::role::Abilities;
 use super::subscriptions::{Subscription, Subscriptions};
+use crate::era::Era;
 use crate::level::Level;
 
 /// One that is there.
@@ -22,12 +23,14 @@ pub struct Agent {
     pub level: Option<Level>,
     /// What it can be asked to do.
     pub abilities: Arc<Abilities>,
+    /// In which era it speaks; that of its first request, if it speaks in both.
+    pub era: Era,
 }
 
 impl Agent {
     /// One that is known by its calls alone, and has said nothing of itself.
-    pub(super) fn unknown(session: u64, to: &ReplySender) -> Self {
-        Self { session, to: to.clone(), level: None, abilities: Arc::default() }
+    pub(super) fn unknown(session: u64, to: &ReplySender, era: Era) -> Self {
+        Self { session, to: to.clone(), level: None, abilities: Arc::default(), era }
     }
 }
 
@@ -53,7 +56,7 @@ impl Agents {
 
     /// The way to one is this, if it is not known yet.
     pub(super) fn know(&mut self, session: u64, to: &ReplySender) {
-        self.there.entry(session).or_insert_with(|| Agent::unknown(session, to));
+        self.there.entry(session).or_insert_with(|| Agent::unknown(session, to, Era::Legacy));
     }
 
     /// Has one hear of a resource that others have subscribed to; `false` if there are none.
@@ -90,6 +93,14 @@ impl Agents {
             self.followers.leave(id, session)
         };
         is_new.then_some(following)
+    }
+
+    /// Each that is there, and what it has subscribed to.
+    pub(super) fn into_parts(self) -> (BTreeMap<u64, Agent>, Vec<(Agent, Subscription)>) {
+        let subscribed =
+            |(session, subscription): (u64, Subscription)| Some((self.there.get(&session)?.clone(), subscription));
+        let subscriptions = self.subscriptions.by_agent().filter_map(subscribed).collect();
+        (self.there, subscriptions)
     }
 
     /// Whether nobody wants to hear of anything that only an instance can tell.

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinError;
 
 use super::Running;
+use super::handshake::EraPreference;
 use crate::config::ServerConfig;
 
 /// How far something is to be stopped. It only ever rises.
@@ -62,6 +63,8 @@ pub(super) struct Wanted {
     pub(super) enabled: bool,
     /// What a person says of how it is.
     pub(super) vouched: Vouched,
+    /// In which era an instance is opened next.
+    pub(super) era: EraPreference,
     /// Rises whenever the running instance has to make way for another one.
     pub(super) revision: u64,
 }
@@ -105,9 +108,9 @@ pub(super) struct Orders {
     wanted: watch::Receiver<Wanted>,
 }
 
-pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool) -> (Control, Orders) {
+pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, Orders) {
     let (stop_sender, stop) = StopOrder::channel();
-    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled, vouched: Vouched::Auto, revision: 0 });
+    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled, vouched: Vouched::Auto, era, revision: 0 });
     (Control { stop: stop_sender, wanted: wanted_sender }, Orders { stop, wanted })
 }
 
@@ -131,6 +134,11 @@ impl Control {
     /// Takes over what a person says of how it is.
     pub fn vouch(&self, vouched: Vouched) {
         self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.vouched, vouched) != vouched);
+    }
+
+    /// Has the next instance opened in another era. The one that runs goes on.
+    pub(super) fn prefer(&self, era: EraPreference) {
+        self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.era, era) != era);
     }
 
     /// What a person has said last of how it is.

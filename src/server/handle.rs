@@ -106,6 +106,11 @@ impl ServerHandle {
         }
     }
 
+    /// Has the instance list anew what it offers.
+    pub(super) fn relist(&self) {
+        self.send_soon(Command::Relist);
+    }
+
     /// A task that is gone needs no command.
     fn send_soon(&self, command: Command) {
         if let Err(TrySendError::Full(command)) = self.0.commands.try_send(command) {
@@ -153,7 +158,8 @@ impl ServerHandle {
         self.0.stats.recovered.count(Instant::now())
     }
 
-    /// Each of its instances, where there may be several; those that are being ended are the last.
+    /// Each of its instances, where there may be several; those that are being ended are the last. None of a server that has only
+    /// one, which is the handle's own.
     #[must_use]
     pub fn instances(&self) -> Option<Arc<[Self]>> {
         Some(Arc::clone(&self.0.instances.as_ref()?.borrow()))
@@ -168,10 +174,8 @@ impl ServerHandle {
     /// The guards of all its instances.
     #[must_use]
     pub fn guards(&self) -> Vec<u32> {
-        match self.instances() {
-            Some(all) => all.iter().filter_map(|one| one.published().guard_pid).collect(),
-            None => self.published().guard_pid.into_iter().collect(),
-        }
+        let instances = self.instances().unwrap_or_default();
+        instances.iter().chain([self]).filter_map(|one| one.published().guard_pid).collect()
     }
 
     /// Says that an agent is there; with the attachment it goes. The future ends when the tools of the instance that was

@@ -17,7 +17,6 @@ use super::lifecycle::State;
 use super::task::ServerTask;
 use super::{Command, Interest, MAX_IN_FLIGHT, Stop, share};
 use crate::catalog::Lists;
-use crate::era::Era;
 use crate::kind::Kind;
 
 /// What is said of a server that needs a login to whoever wants something of it.
@@ -37,6 +36,12 @@ pub(super) struct ParkedCall {
     deadline: Instant,
     /// The instance has listed what it offers, without this.
     is_unlisted: bool,
+}
+
+impl ParkedCall {
+    pub(super) fn into_call(self) -> Call {
+        self.call
+    }
 }
 
 /// What can be done with a call now.
@@ -85,8 +90,8 @@ impl ServerTask {
                 // A task goes with its instance.
                 Interest::Task(_) => {}
             },
-            // None cannot be asked, has no tasks, and the next one has told nobody of any roots.
-            Command::Check(_) | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
+            // None cannot be asked, has no tasks, and the next one lists anew and has told nobody of any roots.
+            Command::Check(_) | Command::Relist | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.matter) => call.refuse_unknown_task(),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
@@ -141,7 +146,7 @@ impl ServerTask {
     fn is_about_gone_task(&self, matter: &Matter) -> bool {
         match matter {
             Matter::Task(_) => true,
-            Matter::Stated(_) => self.publisher.verdict.of(&self.config) == Some(Era::Legacy),
+            Matter::Stated(_) => self.speaks_legacy(),
             _ => false,
         }
     }

@@ -25,6 +25,12 @@ pub(super) enum Closed {
     Parted(Parting),
 }
 
+impl Closed {
+    pub(super) fn is_login_needed(&self) -> bool {
+        matches!(self, Self::Parted(Parting::LoginNeeded { .. }))
+    }
+}
+
 impl Link {
     /// The way to a process.
     pub(super) fn pipes((stdin, stdout): (pipe::Sender, pipe::Receiver), max_message: usize) -> Self {
@@ -62,6 +68,13 @@ impl Link {
     pub(super) fn announce(&mut self, line: u64, request: u64) {
         if let Self::Http(http) = self {
             http.announce(line, request);
+        }
+    }
+
+    /// The server has answered in the modern era. What becomes of `initialize` there does not end the connection.
+    pub(super) fn has_modern(&mut self) {
+        if let Self::Http(http) = self {
+            http.has_modern();
         }
     }
 

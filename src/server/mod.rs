@@ -20,6 +20,7 @@ mod checkup;
 mod control;
 mod deadline;
 mod ending;
+mod era_cache;
 mod followers;
 mod group;
 pub mod guard;
@@ -31,6 +32,7 @@ mod instance;
 pub mod lifecycle;
 mod link;
 pub mod listing;
+mod opening;
 mod process;
 mod program;
 mod publish;
@@ -51,7 +53,6 @@ pub mod tasks;
 mod told;
 mod turn;
 pub mod unasked;
-mod verdict;
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -206,6 +207,8 @@ pub enum Command {
     Call(Box<Call>),
     /// Ask the instance how it is: this is answered if it does, and dropped if there is none.
     Check(oneshot::Sender<()>),
+    /// Lists of the server have changed, as another instance has found out.
+    Relist,
     /// The agent never heard of a task that was made for it, and will not ask for it.
     DropTask {
         /// Number of its connection.

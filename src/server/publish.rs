@@ -9,13 +9,14 @@ use tokio::sync::{Notify, watch};
 
 use super::Record;
 use super::cache::Known;
+use super::era_cache::EraCache;
 use super::lifecycle::State;
 use super::process::cgroup::Enforcement;
 use super::stats::Stats;
 use super::stderr;
 use super::told::Told;
-use super::verdict::Verdict;
 use crate::catalog::{List, Lists, offer_any};
+use crate::era::Eras;
 use crate::kind::{Kind, PerKind};
 
 /// Wakes whoever builds catalogs and status from what servers publish.
@@ -67,8 +68,10 @@ pub struct Published {
     pub guard_pid: Option<u32>,
     /// What the running instance is talked to by, if it is at a URL.
     pub remote: Option<RemoteTransport>,
-    /// Protocol version of the running instance.
+    /// Protocol version of the running instance; of a server at a URL that is spoken to in both eras, the legacy one.
     pub protocol: Option<&'static str>,
+    /// The eras that it is spoken to in now, the older one first.
+    pub eras: Eras,
     /// `name version` of the running instance.
     pub software: Option<String>,
     /// The extensions that the running instance declares, raw.
@@ -112,7 +115,7 @@ pub(super) struct Publisher {
     published: watch::Sender<Published>,
     changed: Changed,
     pub(super) told: Told,
-    pub(super) verdict: Verdict,
+    pub(super) eras: EraCache,
     pub(super) stats: Arc<Stats>,
 }
 
@@ -129,6 +132,7 @@ pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publ
         guard_pid: None,
         remote: None,
         protocol: None,
+        eras: Eras::default(),
         software: None,
         extensions: None,
         makes_tasks: false,
@@ -139,8 +143,8 @@ pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publ
         lost_guards: 0,
     };
     let (published, receiver) = watch::channel(first);
-    let (told, verdict, stats) = (record.told.clone(), record.verdict.clone(), Arc::clone(&record.stats));
-    (Publisher { published, changed, told, verdict, stats }, receiver)
+    let (told, eras, stats) = (record.told.clone(), record.eras.clone(), Arc::clone(&record.stats));
+    (Publisher { published, changed, told, eras, stats }, receiver)
 }
 
 /// Whoever watches learns that the task has ended.
@@ -153,8 +157,8 @@ impl Drop for Publisher {
 impl Publisher {
     /// For an instance of the server, which has its own numbers.
     pub(super) fn record_of_instance(&self, stderr: stderr::Writer) -> Record {
-        let (told, verdict) = (self.told.clone(), self.verdict.clone());
-        Record { stderr, told, verdict, stats: Arc::new(self.stats.of_instance()) }
+        let (told, eras) = (self.told.clone(), self.eras.clone());
+        Record { stderr, told, eras, stats: Arc::new(self.stats.of_instance()) }
     }
 
     /// Changes what is published and tells whoever watches.

@@ -250,6 +250,7 @@ impl ServerTask {
             Command::Cancel { key, .. } if self.drop_parked(key) => {}
             Command::Cancel { key, words } => instance.cancel(key, words.as_deref()),
             Command::Check(asker) => instance.check(asker),
+            Command::Relist => instance.note_changes(),
             Command::DropTask { session, id } => instance.drop_task(session, &id),
             Command::Attach { agent, .. } => self.join(*agent, instance),
             Command::Detach { session } => self.leave(session, instance),

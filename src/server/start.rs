@@ -6,13 +6,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::control::Orders;
+use super::era_cache::EraCache;
 use super::handle::Way;
+use super::handshake::EraPreference;
 use super::publish::{self, Publisher};
 use super::role::Role;
 use super::told::Told;
-use super::verdict::Verdict;
 use super::{COMMAND_PLACES, Changed, Command, Control, Host, ServerHandle, Stats, control, group, stderr, task};
 use crate::config::{ServerConfig, Sharing};
+use crate::era::Era;
 
 /// A server's task, as its owner holds it.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub struct Running {
 pub struct Record {
     pub(super) stderr: stderr::Writer,
     pub(super) told: Told,
-    pub(super) verdict: Verdict,
+    pub(super) eras: EraCache,
     pub(super) stats: Arc<Stats>,
 }
 
@@ -43,7 +45,7 @@ impl Record {
         Self {
             stderr: stderr::Writer::new(server),
             told: Told::default(),
-            verdict: Verdict::default(),
+            eras: EraCache::default(),
             stats: Arc::default(),
         }
     }
@@ -58,32 +60,53 @@ impl Record {
 /// Starts the task of one server, and the server itself once it is enabled. `changed` is notified whenever what it publishes
 /// has changed.
 #[must_use]
-pub fn start((config, enabled): (Arc<ServerConfig>, bool), host: Host, changed: Changed, record: Record) -> Running {
-    if config.settings.sharing == Sharing::Shared {
-        let role = host.role();
-        return start_instance((config, enabled), host, changed, (None, role), record);
-    }
-    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new((config, enabled), changed, &record);
+pub fn start(wanted: (Arc<ServerConfig>, bool), host: Host, changed: Changed, record: Record) -> Running {
+    let (is_shared, role) = (wanted.0.settings.sharing == Sharing::Shared, host.role());
+    let Wiring { mut way, control, orders, commands, publisher } =
+        Wiring::new(wanted, EraPreference::Shared, changed, &record);
     let (instances, receiver) = watch::channel(Arc::from([]));
     way.instances = Some(receiver);
-    let stderr = record.stderr.clone();
-    let task = tokio::spawn(group::Group::new((host, stderr), orders, commands, publisher, instances).run());
+    let parts = Parts { host, stderr: record.stderr.clone(), orders, commands, publisher };
+    let task = if is_shared {
+        tokio::spawn(async move {
+            // A server at a URL that has both eras has an instance for each.
+            if let Some(task) = task::run(parts, (None, role)).await {
+                Box::pin(group::Group::in_place_of(task, instances).run()).await;
+            }
+        })
+    } else {
+        tokio::spawn(group::Group::new(parts, instances).run())
+    };
     Running { handle: ServerHandle(Arc::new(way)), control, task, record }
 }
 
 /// Starts the task of one instance; one that is not the only one of its server has a purpose, and may be one agent's.
 pub(super) fn start_instance(
     wanted: (Arc<ServerConfig>, bool),
+    era: Era,
     host: Host,
     changed: Changed,
-    (purpose, role): (Option<Arc<str>>, Role),
+    (purpose, role): (Arc<str>, Role),
     record: Record,
 ) -> Running {
-    let Wiring { mut way, control, orders, commands, publisher } = Wiring::new(wanted, changed, &record);
-    way.purpose.clone_from(&purpose);
-    let stderr = record.stderr.clone();
-    let task = tokio::spawn(task::run(host, orders, commands, publisher, stderr, (purpose, role)));
+    let Wiring { mut way, control, orders, commands, publisher } =
+        Wiring::new(wanted, EraPreference::Of(era), changed, &record);
+    way.purpose = Some(Arc::clone(&purpose));
+    let parts = Parts { host, stderr: record.stderr.clone(), orders, commands, publisher };
+    let task = tokio::spawn(async move {
+        task::run(parts, (Some(purpose), role)).await;
+    });
     Running { handle: ServerHandle(Arc::new(way)), control, task, record }
+}
+
+/// What a task is started with, whether it is that of an instance or of several.
+pub(super) struct Parts {
+    pub(super) host: Host,
+    /// One for all instances.
+    pub(super) stderr: stderr::Writer,
+    pub(super) orders: Orders,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) publisher: Publisher,
 }
 
 /// Both ends of all that is between a task and the rest.
@@ -96,10 +119,15 @@ struct Wiring {
 }
 
 impl Wiring {
-    fn new((config, enabled): (Arc<ServerConfig>, bool), changed: Changed, record: &Record) -> Self {
+    fn new(
+        (config, enabled): (Arc<ServerConfig>, bool),
+        era: EraPreference,
+        changed: Changed,
+        record: &Record,
+    ) -> Self {
         let name = Arc::clone(&config.name);
         let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
-        let (control, orders) = control::channel(config, enabled);
+        let (control, orders) = control::channel(config, enabled, era);
         let (publisher, published) = publish::channel(changed, enabled, record);
         let way = Way {
             name,

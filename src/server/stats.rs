@@ -27,7 +27,7 @@ pub struct Stats {
     pub stray_responses: Counter,
     /// Status notifications of tasks that it has not made for anybody.
     pub stray_notifications: Counter,
-    /// Instances that were sent `initialize` only when they had left unanswered for a while which era they speak in.
+    /// Instances that did not answer `server/discover` in time, and were then sent `initialize`.
     pub silent_starts: Counter,
 }
 

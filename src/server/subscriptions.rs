@@ -90,6 +90,14 @@ impl Subscriptions {
         self.0.iter().map(|(uri, one)| (uri, &one.raw))
     }
 
+    /// What each agent has subscribed to.
+    pub(super) fn by_agent(&self) -> impl Iterator<Item = (u64, Subscription)> {
+        self.0.iter().flat_map(|(uri, one)| {
+            let subscription = Subscription { uri: uri.clone(), raw: one.raw.clone(), begins: true };
+            one.agents.iter().map(move |agent| (*agent, subscription.clone()))
+        })
+    }
+
     /// The agents that are to hear that the resource `uri` has changed: subscribers of it, and of what it is a part of, for
     /// a change of that may be told so (MCP 2025-11-25, schema, `ResourceUpdatedNotificationParams`).
     pub(super) fn concerned(&self, uri: &[u8]) -> BTreeSet<u64> {

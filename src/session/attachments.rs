@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::{Rare, Setup};
 use crate::catalog::is_same;
-use crate::config::Settings;
+use crate::config::{Settings, Sharing};
 use crate::manager::{FIRST_LISTS, Member, OwnViews, Presence, View};
 use crate::server::{Agent, Attachment, ServerHandle};
 
@@ -30,7 +30,8 @@ impl Attachments {
         let current = setup.view.borrow().clone();
         let knows_agents = |member: &&Member| {
             let Settings { sharing, broadcast_logs, .. } = member.config.settings;
-            sharing.is_by_agent() || broadcast_logs || agent.level.is_some()
+            // Instances of a pool follow the eras of the agents that are there.
+            sharing != Sharing::Shared || broadcast_logs || agent.level.is_some()
         };
         self.all.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
         let mut waits = Vec::new();

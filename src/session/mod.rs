@@ -63,6 +63,7 @@ use self::task_pages::TaskPages;
 use self::tasks::Tasks;
 use self::views::ViewListener;
 use crate::calls::{Caller, Log, Outcome};
+use crate::era::Era;
 use crate::era::speaker::Speaker;
 use crate::kind::PerKind;
 use crate::level::Level;
@@ -299,6 +300,7 @@ impl Session {
     /// The agent, as servers have to know of it.
     fn agent(&self) -> Agent {
         let (to, abilities) = (self.reply.clone(), Arc::clone(&self.abilities));
-        Agent { session: self.setup.number, to, level: self.level, abilities }
+        let era = if self.setup.facts.introduction.get().is_some() { Era::Legacy } else { Era::Modern };
+        Agent { session: self.setup.number, to, level: self.level, abilities, era }
     }
 }

@@ -11,9 +11,9 @@ use super::Session;
 use super::listens::Listen;
 use super::seal::Sealed;
 use crate::config::Sharing;
+use crate::era::Era;
 use crate::era::notification::for_subscription;
 use crate::era::subscription::Filter;
-use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::splice::{Change, splice};
 use crate::jsonrpc::{Message, parse};
@@ -59,8 +59,8 @@ impl Session {
             let member = view.servers.get(route.server)?;
             // Several instances may call theirs alike, and a legacy one tells of ends without results.
             let is_shared = member.config.settings.sharing == Sharing::Shared;
-            let version = member.handle.published().protocol.filter(|_| is_shared)?;
-            let server = Some(&member.handle).filter(|_| era::of(version) == Era::Modern)?.clone();
+            let is_modern = member.handle.published().eras.contains(Era::Modern);
+            let server = Some(&member.handle).filter(|_| is_shared && is_modern)?.clone();
             let [tool, id] = [tool, id].map(|part| Bytes::copy_from_slice(part.as_bytes()));
             Some(Followed { server, tool, id, raw: raw.clone() })
         };

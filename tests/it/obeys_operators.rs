@@ -222,7 +222,7 @@ fn the_table_shows_what_sleeps_and_each_of_several_instances() {
     assert_eq!(cells(&table, "lazy ")[1], "idle");
     assert_eq!(cells(&table, "own ")[1], "ready");
     let first = cells(&table, "  session 1 ");
-    assert_eq!((&*first[1], &first[4..]), ("ready", &["1", "0", "0"].map(str::to_owned)[..]));
+    assert_eq!((&*first[1], &first[4..]), ("ready", &["2025-11-25", "1", "0", "0"].map(str::to_owned)[..]));
     let all = daemon.row("own");
     let pid = all["instances"].as_array().expect("several").iter().find(|one| one["purpose"] == "session 1");
     assert_eq!(pid.expect("it is there")["pid"].to_string(), first[2]);

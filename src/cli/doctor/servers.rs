@@ -162,7 +162,7 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, found, format!("{look}; after three it is restarted")));
     }
     if report.silent_starts > 0 {
-        let found = "does not answer which era of MCP it speaks in, which costs its first start 2 s";
+        let found = "does not answer `server/discover`, which costs its first start 2 s";
         findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in [servers.{name}]")));
     }
     if let Some(reason) = &report.change_failed {

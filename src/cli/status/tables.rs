@@ -1,11 +1,13 @@
 //! Servers, agents and sockets in columns. Of very many the first are shown; `--json` has them all.
 
+use std::collections::BTreeSet;
 use std::iter;
 
 use super::is_down;
 use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport};
 use crate::cli::look::{Cell, Column, Look, Tone};
 use crate::cli::text::{marked, span};
+use crate::era::{Era, MODERN};
 
 /// Servers that are shown.
 const SERVERS: usize = 40;
@@ -51,13 +53,22 @@ fn row(server: &ServerReport) -> [Cell; 10] {
         Cell::new(tone(server), shown_state(server)),
         server.pid.map_or_else(dash, |pid| pid.to_string().into()),
         server.uptime_ms.map_or_else(dash, |ms| span(ms).into()),
-        server.protocol.clone().map_or_else(dash, Cell::from),
+        versions(server),
         format!("{}{}", server.tools_exposed, if server.tools_truncated { "+" } else { "" }).into(),
         server.tools_denied.to_string().into(),
         server.calls.to_string().into(),
         server.errors.to_string().into(),
         server.restarts.to_string().into(),
     ]
+}
+
+/// One for each era that it is spoken to in.
+fn versions(server: &ServerReport) -> Cell {
+    let is_modern = server.eras.iter().any(|era| era == Era::Modern.word());
+    let of_instances = server.instances.iter().filter_map(|one| one.protocol.as_deref());
+    let all: BTreeSet<_> =
+        server.protocol.as_deref().into_iter().chain(of_instances).chain(is_modern.then_some(MODERN)).collect();
+    if all.is_empty() { dash() } else { all.into_iter().collect::<Vec<_>>().join(", ").into() }
 }
 
 fn tone(server: &ServerReport) -> Tone {
@@ -78,13 +89,13 @@ fn shown_state(server: &ServerReport) -> String {
 /// A row for each of the first, below that of their server; what is told of the server only is left out.
 fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
     let row = |one: &InstanceReport| {
-        let [version, tools, denied] = [const { String::new() }; 3].map(Cell::from);
+        let [tools, denied] = [const { String::new() }; 2].map(Cell::from);
         [
             format!("  {}", one.purpose).into(),
             one.state.as_str().into(),
             one.pid.map_or_else(dash, |pid| pid.to_string().into()),
             one.uptime_ms.map_or_else(dash, |ms| span(ms).into()),
-            version,
+            one.protocol.clone().map_or_else(dash, Cell::from),
             tools,
             denied,
             one.calls.to_string().into(),

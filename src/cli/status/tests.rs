@@ -32,8 +32,8 @@ fn report(servers: Vec<Value>, agents: Vec<Value>) -> Report {
 fn some() -> Report {
     let instance = |purpose, calls| {
         let uptime = 7_400_000;
-        json!({"purpose": purpose, "state": "ready", "pid": 41302, "uptime_ms": uptime, "calls": calls, "in_flight": 0,
-               "errors": 0, "restarts": 0})
+        json!({"purpose": purpose, "state": "ready", "pid": 41302, "uptime_ms": uptime, "protocol": "2025-11-25",
+               "calls": calls, "in_flight": 0, "errors": 0, "restarts": 0})
     };
     let git = json!({"instances": [instance("/home/u/projects/a-long-name/here", 31), instance("/home/u/b", 9)]});
     let web = json!({

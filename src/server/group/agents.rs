@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::Group;
 use super::slots::Purpose;
 use crate::config::Sharing;
+use crate::era::Eras;
 use crate::server::{Agent, Interest};
 
 impl Group {
@@ -22,16 +23,17 @@ impl Group {
                     *has_left = false;
                     return;
                 }
-                Purpose::Workspace { cwd: of, agents } if *of == cwd => {
+                Purpose::Workspace { cwd: of, agents, eras } if *of == cwd => {
                     agents.insert(session);
-                    return;
+                    eras.insert(agent.era);
+                    return self.follow_eras();
                 }
                 _ => {}
             }
         }
         let purpose = match sharing {
             Sharing::Session => Purpose::Session { agent: agent.clone(), cwd, has_left: false },
-            _ => Purpose::Workspace { cwd, agents: [session].into() },
+            _ => Purpose::Workspace { cwd, agents: [session].into(), eras: Eras::from_iter([agent.era]) },
         };
         self.start(purpose, false);
     }
@@ -46,10 +48,16 @@ impl Group {
                         slot.used = Instant::now();
                     }
                 }
-                Purpose::Listing | Purpose::Pool => {}
+                Purpose::Listing | Purpose::Pool | Purpose::Era(_) => {}
             }
         }
         self.retire_idle(Instant::now());
+    }
+
+    /// Whether instances have to know that an agent is there. Those of a pool serve whoever calls.
+    pub(super) fn tells(&self, agent: &Agent) -> bool {
+        let settings = &self.config().settings;
+        settings.sharing != Sharing::Pool || settings.broadcast_logs || agent.level.is_some()
     }
 
     /// Says to the instances for an agent that it is there, or wants something else than before.
@@ -72,6 +80,7 @@ impl Group {
     /// Has one hear of something, or no more, from the instance that would be asked for it.
     pub(super) async fn hear(&self, agent: Agent, interest: Box<Interest>) {
         let index = match self.config().settings.sharing {
+            Sharing::Shared if matches!(*interest, Interest::Task(_)) => self.second().or_else(|| self.first()),
             Sharing::Shared | Sharing::Pool => self.first(),
             Sharing::Session | Sharing::Workspace => {
                 self.slots.iter().position(|slot| slot.purpose.belongs_to(agent.session))
@@ -82,7 +91,7 @@ impl Group {
         }
     }
 
-    /// The instance of a pool that is there for as long as the pool.
+    /// The instance that is there for as long as the group.
     pub(super) fn first(&self) -> Option<usize> {
         self.slots.iter().position(|slot| slot.stays)
     }

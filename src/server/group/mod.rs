@@ -1,10 +1,13 @@
-//! A server of which there may be several instances: one for each agent, for each workspace, or as many as are busy.
+//! A server of which there may be several instances: one for each agent, for each workspace, for each era, or as many as are busy.
 //!
 //! Stands where otherwise the one [`super::task`] does and looks the same from outside: commands come in by one queue, what
 //! is published is put together from what the instances publish. Knows: instances by their handles. Must not touch:
-//! lines, processes. Which instance a call goes to is in [`slots`], what is told of them all in [`summary`].
+//! lines, processes. Which instance a call goes to is in [`slots`], in which era each is opened in [`eras`], what is told of
+//! them all in [`summary`].
 
 mod agents;
+mod eras;
+mod inherited;
 mod slots;
 mod summary;
 
@@ -15,16 +18,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use self::inherited::Inherited;
 use self::slots::{Purpose, Slot};
 use self::summary::Counted;
 use super::call::{Call, Failure, Matter};
 use super::control::{Orders, Wanted};
 use super::publish::Publisher;
-use super::start::start_instance;
+use super::start::{Parts, start_instance};
 use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
 use crate::alarm::Alarm;
 use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
+use crate::era::{Era, Eras};
 
 /// Until it is looked again whether an instance that had calls is idle now.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -45,12 +50,18 @@ pub(super) struct Group {
     unlisted: Vec<(u64, oneshot::Sender<Infallible>)>,
     /// Those that are there, by their numbers.
     agents: BTreeMap<u64, Agent>,
+    /// In which agents have connected, or called.
+    eras: Eras,
+    /// What the task had taken in that the group stands in the place of.
+    inherited: Inherited,
     /// Being ended.
     leaving: Vec<Running>,
     /// All of both, for those who look.
     instances: watch::Sender<Arc<[ServerHandle]>>,
     /// As last known.
     lists: Lists,
+    /// Those of the instance for modern calls, where each era has its own.
+    second_lists: Option<Lists>,
     /// Which of them were kept for the next start.
     kept: Option<Identity>,
     /// Instances started so far.
@@ -60,13 +71,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(
-        (host, stderr): (Host, stderr::Writer),
-        orders: Orders,
-        commands: mpsc::Receiver<Command>,
-        publisher: Publisher,
-        instances: watch::Sender<Arc<[ServerHandle]>>,
-    ) -> Self {
+    pub(super) fn new(parts: Parts, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
+        let Parts { host, stderr, orders, commands, publisher } = parts;
         let wanted = orders.wanted();
         Self {
             host,
@@ -79,9 +85,12 @@ impl Group {
             slots: Vec::new(),
             unlisted: Vec::new(),
             agents: BTreeMap::new(),
+            eras: Eras::default(),
+            inherited: Inherited::default(),
             leaving: Vec::new(),
             instances,
             lists: Lists::default(),
+            second_lists: None,
             kept: None,
             started: 0,
             lost_guards: 0,
@@ -90,6 +99,7 @@ impl Group {
 
     pub(super) async fn run(mut self) {
         self.start_standing();
+        self.take_up_inherited().await;
         self.gather();
         let mut orders = self.orders.clone();
         let mut stop = self.orders.stop.clone();
@@ -101,9 +111,15 @@ impl Group {
             }
             tokio::select! {
                 Some(command) = self.commands.recv() => self.take(command).await,
-                () = changed.notified() => self.gather(),
+                () = changed.notified() => {
+                    self.gather();
+                    self.follow_eras();
+                }
                 wanted = orders.changed() => self.change(wanted),
-                () = rings(alarm.as_ref().ok()) => self.retire_idle(Instant::now()),
+                () = rings(alarm.as_ref().ok()) => {
+                    self.retire_idle(Instant::now());
+                    self.follow_eras();
+                }
                 () = stop.at_least(Stop::Finish) => break,
             }
         }
@@ -142,7 +158,8 @@ impl Group {
     /// that can be run without knowing for whom.
     fn start_standing(&mut self) {
         let purpose = match self.config().settings.sharing {
-            Sharing::Shared | Sharing::Pool => Purpose::Pool,
+            Sharing::Shared => Purpose::Era(Era::Legacy),
+            Sharing::Pool => Purpose::Pool,
             Sharing::Session | Sharing::Workspace => Purpose::Listing,
         };
         let needs_agent = self.config().launch.as_ref().is_ok_and(crate::config::Launch::wants_agent_cwd);
@@ -157,8 +174,14 @@ impl Group {
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
         let record = self.publisher.record_of_instance(stderr);
-        let whose = (Some(label), purpose.role().unwrap_or_else(|| self.host.role()));
-        let running = start_instance((config, self.wanted.enabled), self.host.clone(), changed, whose, record);
+        let whose = (label, purpose.role().unwrap_or_else(|| self.host.role()));
+        let mut host = self.host.clone();
+        if purpose.is_second_era() {
+            // The lists of the server are those of the other one.
+            host.cache = None;
+        }
+        let era = self.preferred(&purpose);
+        let running = start_instance((config, self.wanted.enabled), era, host, changed, whose, record);
         running.control.vouch(self.wanted.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
             running.handle.introduce_soon(agent.clone());
@@ -179,8 +202,11 @@ impl Group {
         match command {
             Command::Attach { agent, cwd, unlisted } => {
                 self.attach(&agent, cwd);
+                self.note_era(agent.era);
                 self.unlisted.push((agent.session, unlisted));
-                self.introduce(*agent).await;
+                if self.tells(&agent) {
+                    self.introduce(*agent).await;
+                }
                 self.gather();
             }
             Command::Detach { session } => {
@@ -200,25 +226,27 @@ impl Group {
                 }
             }
             // Each of its instances can be asked, and has its own tasks.
-            Command::Check(_) | Command::DropTask { .. } => {}
+            Command::Check(_) | Command::Relist | Command::DropTask { .. } => {}
         }
     }
 
     async fn call(&mut self, mut call: Box<Call>) {
-        let session = call.reply.key.session;
+        let (session, era) = (call.reply.key.session, call.origin.era());
+        self.note_era(era);
         let index = match self.config().settings.sharing {
             _ if let Some(index) = self.holder_of(&call) => Some(index),
-            _ if let Matter::Stated(ask) = &call.matter => match self.marked(ask.maker) {
+            _ if let Matter::Stated(ask) = &call.matter => match self.maker(ask.maker) {
                 Some(index) => Some(index),
                 None => return call.refuse_unknown_task(),
             },
             // Only one is asked for what is asked for once.
             Sharing::Shared | Sharing::Pool if matches!(call.matter, Matter::Subscription(_)) => self.first(),
-            Sharing::Shared | Sharing::Pool => self.least_busy(),
+            Sharing::Shared => self.of_era(era),
+            Sharing::Pool => self.least_busy(era),
             Sharing::Session | Sharing::Workspace => {
                 // One that has not said that it is there is there by calling.
                 if let Some(to) = call.reply.to() {
-                    self.attach(&Agent::unknown(session, to), None);
+                    self.attach(&Agent::unknown(session, to, era), None);
                 }
                 self.slots.iter().position(|slot| slot.purpose.belongs_to(session))
             }
@@ -237,6 +265,7 @@ impl Group {
         let before = std::mem::replace(&mut self.wanted, wanted);
         if before.revision != self.wanted.revision {
             self.kept = None;
+            self.retire(|slot| slot.purpose.is_second_era());
         }
         for slot in &mut self.slots {
             if before.revision != self.wanted.revision {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
-use crate::era::{self, Era};
+use crate::era::{self, Era, Eras};
 use crate::server::call::{Call, Ticket};
 use crate::server::instance::held;
 use crate::server::lifecycle::State;
@@ -20,6 +20,8 @@ pub(super) enum Purpose {
     Listing,
     /// Any agent.
     Pool,
+    /// Calls of this era, at a URL.
+    Era(Era),
     /// One agent.
     Session {
         agent: Agent,
@@ -28,8 +30,8 @@ pub(super) enum Purpose {
         /// It is kept for what may be asked for by another connection.
         has_left: bool,
     },
-    /// Agents that work in one directory.
-    Workspace { cwd: Option<Arc<str>>, agents: HashSet<u64> },
+    /// Agents that work in one directory, and the eras that they have had so far.
+    Workspace { cwd: Option<Arc<str>>, agents: HashSet<u64>, eras: Eras },
 }
 
 impl Purpose {
@@ -38,6 +40,7 @@ impl Purpose {
         match self {
             Self::Listing => "listing".into(),
             Self::Pool => format!("pool {number}").into(),
+            Self::Era(era) => era.word().into(),
             Self::Session { agent, .. } => format!("session {}", agent.session).into(),
             Self::Workspace { cwd, .. } => cwd.clone().unwrap_or_else(|| "unknown directory".into()),
         }
@@ -46,7 +49,7 @@ impl Purpose {
     /// How it is run.
     pub(super) fn config(&self, config: &ServerConfig) -> ServerConfig {
         match self {
-            Self::Listing | Self::Pool => config.clone(),
+            Self::Listing | Self::Pool | Self::Era(_) => config.clone(),
             Self::Session { cwd, .. } | Self::Workspace { cwd, .. } => config.at(cwd.as_deref()),
         }
     }
@@ -55,14 +58,19 @@ impl Purpose {
     pub(super) fn role(&self) -> Option<Role> {
         match self {
             Self::Session { agent, .. } => Some(Role::Of(agent.clone())),
-            Self::Listing | Self::Pool | Self::Workspace { .. } => None,
+            Self::Listing | Self::Pool | Self::Era(_) | Self::Workspace { .. } => None,
         }
+    }
+
+    /// Whether it is for modern calls to a server that is spoken to in both eras.
+    pub(super) fn is_second_era(&self) -> bool {
+        matches!(self, Self::Era(Era::Modern))
     }
 
     /// Whether calls of this agent go nowhere else.
     pub(super) fn belongs_to(&self, agent: u64) -> bool {
         match self {
-            Self::Listing | Self::Pool => false,
+            Self::Listing | Self::Pool | Self::Era(_) => false,
             Self::Session { agent: own, has_left, .. } => own.session == agent && !has_left,
             Self::Workspace { agents, .. } => agents.contains(&agent),
         }
@@ -71,7 +79,7 @@ impl Purpose {
     /// The agents that it belongs to.
     pub(super) fn agents(&self) -> impl Iterator<Item = u64> {
         let (one, some) = match self {
-            Self::Listing | Self::Pool | Self::Session { has_left: true, .. } => (None, None),
+            Self::Listing | Self::Pool | Self::Era(_) | Self::Session { has_left: true, .. } => (None, None),
             Self::Session { agent, .. } => (Some(agent.session), None),
             Self::Workspace { agents, .. } => (None, Some(agents)),
         };
@@ -81,7 +89,7 @@ impl Purpose {
     /// Whether calls of this agent may have gone here.
     pub(super) fn is_for(&self, agent: u64) -> bool {
         match self {
-            Self::Pool => true,
+            Self::Pool | Self::Era(_) => true,
             Self::Session { agent: own, .. } => own.session == agent,
             Self::Listing | Self::Workspace { .. } => self.belongs_to(agent),
         }
@@ -98,6 +106,8 @@ pub(super) struct Slot {
     pub(super) stays: bool,
     /// The revision it has to have.
     pub(super) due: u64,
+    /// It was opened anew for agents of another era than it had before.
+    pub(super) has_switched: bool,
     /// Agents that it does not belong to, and whose calls have come back to it.
     pub(super) guests: HashSet<u64>,
     /// Each call it has not answered, and each task it has not ended, holds a copy.
@@ -107,7 +117,16 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new(purpose: Purpose, running: Running, stays: bool) -> Self {
         let ticket = Ticket::new(running.handle.clone());
-        Self { purpose, running, used: Instant::now(), stays, due: 0, guests: HashSet::new(), ticket }
+        Self {
+            purpose,
+            running,
+            used: Instant::now(),
+            stays,
+            due: 0,
+            has_switched: false,
+            guests: HashSet::new(),
+            ticket,
+        }
     }
 
     /// It is given a call of this agent.
@@ -128,7 +147,7 @@ impl Slot {
         held::mark(self.running.handle.purpose().map(|label| &**label))
     }
 
-    fn load(&self) -> usize {
+    pub(super) fn load(&self) -> usize {
         Arc::strong_count(&self.ticket) - 1
     }
 
@@ -143,14 +162,15 @@ impl Slot {
         match &self.purpose {
             Purpose::Listing => false,
             Purpose::Session { has_left, .. } => *has_left,
-            Purpose::Pool => !self.stays,
+            Purpose::Pool | Purpose::Era(_) => !self.stays,
             Purpose::Workspace { agents, .. } => agents.is_empty(),
         }
     }
 
     /// When it is to be ended, if it is given nothing to do until then. What was one agent's can be no other's.
     fn spare_until(&self, idle: Duration) -> Instant {
-        if matches!(self.purpose, Purpose::Session { .. }) { self.used } else { self.used + idle }
+        let is_of_no_use = matches!(self.purpose, Purpose::Session { .. }) || self.is_redundant();
+        if is_of_no_use { self.used } else { self.used + idle }
     }
 
     fn is_done(&self, now: Instant, idle: Duration) -> bool {
@@ -173,15 +193,18 @@ impl Group {
     }
 
     /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
-    /// that does not come up is no reason for another.
-    pub(super) fn least_busy(&mut self) -> Option<usize> {
+    /// that does not come up is no reason for another. Legacy calls go to one that still has modern agents alone only if there is
+    /// no other.
+    pub(super) fn least_busy(&mut self, era: Era) -> Option<usize> {
         let is_up = |slot: &Slot| {
             let published = slot.running.handle.published();
             published.asleep || matches!(published.state, State::Starting | State::Ready { .. })
         };
         let all_up = self.slots.iter().all(is_up);
         let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
-        let best = candidates.min_by_key(|(_, slot)| slot.load()).map(|(index, slot)| (index, slot.load()));
+        let is_other = |slot: &Slot| slot.is_to_switch_to(era);
+        let best = candidates.min_by_key(|(_, slot)| (is_other(slot), slot.load()));
+        let best = best.map(|(index, slot)| (index, slot.load()));
         match best {
             Some((_, load)) if load > 0 && all_up && self.slots.len() < self.config().settings.max_instances => {
                 self.start(Purpose::Pool, false);
@@ -197,7 +220,8 @@ impl Group {
         let idle = self.config().settings.idle_timeout;
         let look_again = Instant::now() + LOOK_AGAIN.min(idle);
         let due = |slot: &Slot| if slot.load() == 0 { slot.spare_until(idle) } else { look_again };
-        self.slots.iter().filter(|slot| slot.is_spare()).map(due).min()
+        let switch = self.has_switches().then_some(look_again);
+        self.slots.iter().filter(|slot| slot.is_spare()).map(due).chain(switch).min()
     }
 
     pub(super) fn retire_idle(&mut self, now: Instant) {

@@ -22,10 +22,11 @@ impl Group {
         let published: Vec<Published> = self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
         let standing = self.slots.iter().position(|slot| slot.stays);
         let shown = shown(&published, standing);
-        let told = standing
-            .map(|index| &published[index])
-            .or_else(|| published.iter().find(|one| one.attempted && offer_any(&one.lists)));
-        if let Some(told) = told.filter(|_| self.wanted.enabled) {
+        let offers = |one: &&Published| one.attempted && offer_any(&one.lists);
+        let first = standing.map(|index| &published[index]);
+        let stands_in = first.is_none_or(|one| one.attempted && !offer_any(&one.lists));
+        let told = published.iter().find(offers).filter(|_| stands_in).or(first);
+        if let Some(told) = told.filter(|one| self.wanted.enabled && (one.attempted || offer_any(&one.lists))) {
             self.lists = told.lists.clone();
         }
         let instructions = told.and_then(|one| one.instructions.clone());
@@ -35,6 +36,7 @@ impl Group {
         };
         let lists = self.lists.clone();
         let own_lists = self.own_lists(&published);
+        let (eras, extensions) = (self.spoken(), self.modern_extensions());
         let enabled = self.wanted.enabled;
         let settled = self.slots.iter().all(Slot::has_settled).then_some(self.wanted.revision);
         if let Some(told) = told.filter(|one| one.has_listed && settled.is_some()) {
@@ -50,13 +52,16 @@ impl Group {
             all.checked = shown.and_then(|one| one.checked);
             all.remote = shown.and_then(|one| one.remote);
             all.protocol = shown.and_then(|one| one.protocol);
+            all.eras = eras;
             all.software = shown.and_then(|one| one.software.clone());
-            all.extensions = shown.and_then(|one| one.extensions.clone());
+            all.extensions = extensions.or_else(|| shown.and_then(|one| one.extensions.clone()));
             all.makes_tasks = shown.is_some_and(|one| one.makes_tasks);
             all.instructions = instructions.or(all.instructions.take());
             all.limits = shown.and_then(|one| one.limits.clone());
         });
         self.let_list(&published);
+        self.note_second_lists(&published);
+        self.stand_in();
     }
 
     /// Keeps what the server offers, if what its instances keep is found by the directories that they are for.

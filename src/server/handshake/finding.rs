@@ -33,12 +33,6 @@ pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> Finding {
     }
 }
 
-/// Whether an error, with which `initialize` is refused, is that of a server of the modern era.
-pub(super) fn is_modern(error: &Bytes) -> bool {
-    let lacks_headers = || code(error).is_some_and(|code| code == era::HEADER_MISMATCH.to_string());
-    supported(error).map_or_else(lacks_headers, |versions| versions.iter().any(|version| version == era::MODERN))
-}
-
 fn code(error: &Bytes) -> Option<Bytes> {
     members(error, ["code"]).ok().and_then(|[code]| code)
 }

@@ -19,8 +19,6 @@ const LONGEST: usize = 200;
 #[derive(Debug, PartialEq)]
 pub(in crate::server) struct ServerInfo {
     pub(in crate::server) protocol: &'static str,
-    /// It has not said in which era it speaks: the question got lost.
-    pub(in crate::server) is_guessed: bool,
     pub(in crate::server) software: Option<String>,
     /// In bounded length.
     pub(in crate::server) instructions: Option<Arc<str>>,
@@ -98,7 +96,6 @@ impl ServerInfo {
         let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
         Some(Self {
             protocol,
-            is_guessed: false,
             software: info.and_then(|info| peer::software(info, LONGEST)),
             instructions: instructions.map(Arc::from),
             offers: PerKind::from_fn(|kind| declared(of_kind(kind))),

@@ -70,6 +70,15 @@ impl Instance {
         }
     }
 
+    /// Takes note that another instance of the server has found other lists.
+    pub(in crate::server) fn note_changes(&mut self) {
+        for kind in Kind::ALL {
+            if let Some(following) = &mut self.following[kind] {
+                following.changed = true;
+            }
+        }
+    }
+
     fn list(&mut self, kind: Kind) {
         let Some(following) = &mut self.following[kind] else { return };
         (following.changed, following.again_at, following.now) = (false, None, true);

@@ -9,6 +9,7 @@ use super::calls::Unanswered;
 use super::crossing::Way;
 use super::polls::Step;
 use super::{Effect, Instance, Owner};
+use crate::era::Era;
 use crate::jsonrpc::pending::{Taken, minted};
 use crate::server::call::{Failure, Matter};
 use crate::server::lifecycle::LONGEST_RETRY_AFTER;
@@ -78,10 +79,12 @@ impl Instance {
         matches!(self.pending.get_mut(request.to_string().as_bytes()), Some(Owner::Initialize | Owner::Discover))
     }
 
-    /// Whether it was asked which era it speaks in, and nothing else.
-    pub(in crate::server) fn is_asked_alone(&self) -> bool {
-        let mut owners = self.pending.iter();
-        matches!((owners.next(), owners.next()), (Some(Owner::Discover), None))
+    /// Whether it has not answered the request that opens a connection of this era.
+    pub(in crate::server) fn awaits_opening(&self, era: Era) -> bool {
+        self.pending.iter().any(|owner| match era {
+            Era::Legacy => matches!(owner, Owner::Initialize),
+            Era::Modern => matches!(owner, Owner::Discover),
+        })
     }
 
     /// What is not an agent's has no usable answer.

@@ -50,6 +50,8 @@ pub(crate) struct Http {
     keeper: Option<AbortHandle>,
     /// Told when what came before it was taken.
     parting: Option<Parting>,
+    /// It is known to serve the modern era, so `initialize` may fail.
+    has_modern: bool,
 }
 
 impl Http {
@@ -71,6 +73,7 @@ impl Http {
             begun: LISTENER,
             keeper: None,
             parting: None,
+            has_modern: false,
         };
         http.keep_token(due);
         Ok(http)
@@ -89,6 +92,11 @@ impl Http {
     /// The line of this number in the outbox is a request with this id.
     pub(crate) fn announce(&mut self, line: u64, request: u64) {
         self.open.announce(line, request);
+    }
+
+    /// The server has answered in the modern era. Whether it has sessions as well is not known.
+    pub(crate) fn has_modern(&mut self) {
+        self.has_modern = true;
     }
 
     /// The server is of the modern era. What was sent to open a session opens none.

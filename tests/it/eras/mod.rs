@@ -5,6 +5,7 @@ mod bytes;
 mod caches;
 mod crowds;
 mod discovers;
+mod dual;
 mod heard;
 mod levels;
 mod listens;

@@ -22,7 +22,7 @@ fn restart(daemon: &Daemon) {
 }
 
 #[test]
-fn a_server_that_has_crashed_at_its_start_is_asked_when_it_starts_again() {
+fn a_crash_at_the_start_of_a_server_of_both_eras_decides_nothing_for_good() {
     let place = Place::new();
     let ready = place.path("ready");
     let server = Server::named("s").flags("--era both --exit-unless").arg(&ready);
@@ -32,12 +32,12 @@ fn a_server_that_has_crashed_at_its_start_is_asked_when_it_starts_again() {
     // It may have been repaired between the two attempts of one start, of which only the first asks.
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
     restart(&daemon);
-    assert_eq!(daemon.row("s")["protocol"], "2026-07-28");
+    assert_eq!(daemon.row("s")["protocol"], "2025-11-25");
 }
 
 #[test]
 fn a_server_that_dies_of_the_question_is_asked_once_more_and_then_not_again() {
-    let daemon = Setup::with(Server::named("s").flags("--probe fatal")).start();
+    let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"").flags("--probe fatal")).start();
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready" && row["protocol"] == "2025-11-25");
     let (asked, served) = ("server/discover", "initialize");
     assert_eq!(openings(&daemon), [asked, served]);

@@ -9,6 +9,8 @@ pub(crate) enum Era {
     Modern,
     /// In each as it is asked.
     Both,
+    /// In the era of its first request; it refuses the other one from then on, as the Python SDK does.
+    Dual,
 }
 
 /// How it takes `server/discover`.
@@ -66,6 +68,12 @@ pub(crate) struct Flags {
     /// Answer `initialize` with a result that is none.
     #[arg(long)]
     pub(crate) init_garbage: bool,
+    /// End at `initialize`.
+    #[arg(long)]
+    pub(crate) init_fatal: bool,
+    /// Answer `initialize` with an error of this code.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) init_error: Option<i64>,
     /// Answer `initialize` with this version, whatever was asked for.
     #[arg(long)]
     pub(crate) protocol: Option<String>,

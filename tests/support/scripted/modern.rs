@@ -54,13 +54,13 @@ impl Refusal {
 /// As what a request is to be taken.
 ///
 /// Source: MCP 2026-07-28, `basic`, "`_meta`", and `basic/versioning`.
-pub(crate) fn manner(flags: &Flags, method: &str, params: &Value) -> Manner {
+pub(crate) fn manner(flags: &Flags, era: Era, method: &str, params: &Value) -> Manner {
     let (meta, refused) = (&params["_meta"], |code, message, data| Manner::Refused(Refusal { code, message, data }));
     let unsupported = |requested: &Value| {
         let data = json!({"supported": flags.supports, "requested": requested});
         refused(-32022, "Unsupported protocol version", data)
     };
-    match (flags.era, &meta[PROTOCOL]) {
+    match (era, &meta[PROTOCOL]) {
         (Era::Legacy, _) | (Era::Both, Value::Null) => Manner::Legacy,
         (Era::Modern, Value::Null) if method == "initialize" => unsupported(&params["protocolVersion"]),
         (_, Value::String(version)) if !flags.supports.contains(version) => unsupported(&json!(version)),
@@ -69,6 +69,11 @@ pub(crate) fn manner(flags: &Flags, method: &str, params: &Value) -> Manner {
         (_, Value::String(_)) => Manner::Modern,
         _ => refused(-32602, "no protocol version", Value::Null),
     }
+}
+
+/// The era that a request claims.
+pub(crate) fn era_of(params: &Value) -> Era {
+    if params["_meta"][PROTOCOL].is_null() { Era::Legacy } else { Era::Modern }
 }
 
 /// The members that each result of the modern era begins with, with a comma after them.

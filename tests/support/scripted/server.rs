@@ -43,6 +43,8 @@ pub(crate) struct Server {
     pub(crate) leave: Option<ExitCode>,
     /// The client has opened as in the legacy era.
     initialized: bool,
+    /// The era of the first request, once there was one.
+    opened: Option<Era>,
     timers: BTreeMap<(Instant, u64), Later>,
     count: u64,
 }
@@ -64,6 +66,7 @@ impl Server {
             listening: Listening::default(),
             leave: None,
             initialized: false,
+            opened: None,
             timers: BTreeMap::new(),
             count: 0,
         }
@@ -143,7 +146,10 @@ impl Server {
             self.output.line(&format!(r#"{{"level":30,"id":{id},"msg":"request"}}"#));
         }
         let asked = value(params);
-        let manner = modern::manner(&self.flags, method, &asked);
+        if method == "initialize" && self.refuses_initialize(id) {
+            return;
+        }
+        let manner = self.manner(method, &asked);
         if method == "server/discover" {
             modern::discover(self, id, &manner);
             return self.register_later();
@@ -154,6 +160,30 @@ impl Server {
             Manner::Modern => modern::head(&self.flags, method),
         };
         self.serve_request(&Asked { id, method, params, head }, &asked);
+    }
+
+    /// Leaves `initialize` without a result, if the flags say so.
+    fn refuses_initialize(&mut self, id: &str) -> bool {
+        if let Some(code) = self.flags.init_error {
+            self.output.line(&error(id, code, "not like that", ""));
+        }
+        if self.flags.init_fatal {
+            self.leave = Some(ExitCode::FAILURE);
+        }
+        self.flags.init_never || self.flags.init_fatal || self.flags.init_error.is_some()
+    }
+
+    /// As what a request is to be taken, which the first one may have decided.
+    fn manner(&mut self, method: &str, params: &Value) -> Manner {
+        let era = match self.flags.era {
+            Era::Dual => *self.opened.get_or_insert_with(|| modern::era_of(params)),
+            era => era,
+        };
+        if self.flags.era == Era::Dual && era == Era::Legacy && modern::era_of(params) == Era::Modern {
+            let message = "this connection serves the handshake protocol era";
+            return Manner::Refused(modern::Refusal { code: -32600, message, data: Value::Null });
+        }
+        modern::manner(&self.flags, era, method, params)
     }
 
     fn serve_request(&mut self, request: &Asked, params: &Value) {
@@ -224,9 +254,6 @@ impl Server {
     }
 
     fn initialize(&mut self, id: &str, params: &Value) {
-        if self.flags.init_never {
-            return;
-        }
         self.initialized = true;
         let asked = params["protocolVersion"].as_str().unwrap_or_default().to_owned();
         let version = quoted(self.flags.protocol.as_ref().unwrap_or(&asked));

@@ -96,8 +96,10 @@ impl Http {
     fn lost(&mut self, source: Source, lost: Lost) -> Option<Result<Arrival, Parting>> {
         let open = self.open.end(source)?;
         match &self.phase {
-            // Which era it speaks in is not answered yet, and may be the reason.
-            Phase::Opening { source: opening, .. } if *opening == source && !self.open.is_empty() => {
+            // Which era it speaks in may be the reason.
+            Phase::Opening { source: opening, .. }
+                if *opening == source && (self.has_modern || !self.open.is_empty()) =>
+            {
                 self.phase = Phase::Probing;
             }
             Phase::Opening { source: opening, line } if *opening == source => {

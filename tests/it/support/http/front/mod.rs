@@ -41,6 +41,8 @@ pub(crate) struct Manner {
     pub(crate) answers: Answers,
     /// Takes each request by itself, all of them with one child.
     pub(crate) is_stateless: bool,
+    /// Takes requests of the modern era by themselves, and has sessions for all others.
+    pub(crate) is_dual: bool,
     /// Gives session ids, and wants them.
     pub(crate) has_sessions: bool,
     /// Gives ids to events, and sends again what came after one.
@@ -58,6 +60,7 @@ impl Default for Manner {
         Self {
             answers: Answers::Events,
             is_stateless: false,
+            is_dual: false,
             has_sessions: true,
             has_event_ids: true,
             has_stream: true,
@@ -75,6 +78,11 @@ impl Manner {
     /// Of the modern era, as its flags have to say, too.
     pub(crate) fn stateless(answers: Answers) -> Self {
         Self { answers, is_stateless: true, has_sessions: false, has_event_ids: false, ..Self::default() }
+    }
+
+    /// Of both eras, as its flags have to say, too.
+    pub(crate) fn dual() -> Self {
+        Self { is_dual: true, ..Self::default() }
     }
 
     pub(crate) fn old() -> Self {
@@ -164,7 +172,13 @@ impl Front {
 
     /// Ends all sessions as a server does that was restarted: their ids say nothing from now on.
     pub(crate) fn forget_sessions(&self) {
-        self.sessions.all().iter().for_each(|(id, _)| self.sessions.end(id));
+        self.forget_sessions_but("");
+    }
+
+    /// The same, but for one.
+    pub(crate) fn forget_sessions_but(&self, kept: &str) {
+        let all = self.sessions.all();
+        all.iter().filter(|(id, _)| id != kept).for_each(|(id, _)| self.sessions.end(id));
     }
 
     /// Cuts every stream of events that is open. What would have gone to it is kept.
@@ -205,7 +219,9 @@ impl Sessions {
         match instead.and_then(|instead| instead(request)) {
             Some(response) => response,
             None if self.manner.answers == Answers::Old => old::answer(self, request),
-            None if self.manner.is_stateless => stateless::answer(self, request),
+            None if self.manner.is_stateless || (self.manner.is_dual && stateless::claims(request)) => {
+                stateless::answer(self, request)
+            }
             None => streamable::answer(self, request),
         }
     }
@@ -227,8 +243,11 @@ impl Sessions {
 
     /// A session with a server of its own; `None` at the end of the test.
     fn open(&self) -> Option<(String, Arc<Session>)> {
-        let id = format!("{:016x}", fastrand::u64(..));
-        let session = Session::start(&self.launch, self.manner);
+        self.open_as(format!("{:016x}", fastrand::u64(..)), self.manner)
+    }
+
+    fn open_as(&self, id: String, manner: Manner) -> Option<(String, Arc<Session>)> {
+        let session = Session::start(&self.launch, manner);
         match &mut *self.all.lock() {
             Some(all) => all.insert(id.clone(), Arc::clone(&session)),
             None => {

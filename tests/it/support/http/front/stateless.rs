@@ -9,11 +9,19 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::{Answers, Sessions, streamable};
+use super::{Answers, Manner, Sessions, streamable};
 use crate::support::http::{Request, Response};
 
 /// How often it is looked whether a request is still waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What the child is called that serves all stateless requests beside sessions.
+const SHARED: &str = "stateless";
+
+/// Whether a request says that it is of this era.
+pub(super) fn claims(request: &Request) -> bool {
+    request.header("mcp-method").is_some()
+}
 
 pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
     if request.method != "POST" {
@@ -42,6 +50,11 @@ pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
 
 /// The one child, or another where it has left.
 fn only(sessions: &Sessions) -> Option<Arc<Session>> {
+    if sessions.manner.is_dual {
+        let manner = Manner { is_stateless: true, ..sessions.manner };
+        let other = || sessions.open_as(SHARED.to_owned(), manner).map(|(_, session)| session);
+        return sessions.get(SHARED).or_else(other);
+    }
     let alive = sessions.all().into_iter().find(|(_, session)| !session.has_ended());
     alive.or_else(|| sessions.open()).map(|(_, session)| session)
 }

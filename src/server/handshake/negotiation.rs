@@ -1,0 +1,250 @@
+//! Finding out in which era a connection is spoken to: which request is sent first, and what each answer means.
+//!
+//! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::finding::{Finding, finding};
+use super::opening::{Fallback, Opening};
+use super::{HandshakeError, Opened, Outcome, Received, ServerInfo, discover, introduce, next, settle, shortened};
+use crate::era::{self, Era};
+use crate::server::era_cache::{EraSupport, Support};
+use crate::server::instance::Instance;
+
+/// How long a server may leave its opening unanswered before it is sent that of the other era as well. One that is only slow loses
+/// nothing by that: what it answers first counts.
+const SILENCE: Duration = Duration::from_secs(2);
+/// How long a server that has refused `initialize` may take to answer `server/discover`.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How far the request of one era is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    NotSent,
+    Sent,
+    Answered,
+}
+
+/// A handshake that has not ended.
+pub(super) struct Negotiation {
+    opening: Opening,
+    initialize: Step,
+    discover: Step,
+    /// `server/discover` was sent a second time.
+    has_retried: bool,
+    /// When something is done about the silence of the server.
+    look_at: Option<Instant>,
+    /// Why `initialize` has no result.
+    refusal: Option<HandshakeError>,
+    /// The result of `server/discover`, while it is found out whether `initialize` has one.
+    modern: Option<Box<ServerInfo>>,
+    learned: EraSupport,
+}
+
+/// A handshake goes on, or has come to its end.
+type Progress = Result<Option<ServerInfo>, HandshakeError>;
+
+impl Negotiation {
+    pub(super) fn new(opening: Opening) -> Self {
+        let looks = matches!(opening.fallback, Fallback::IfSilent | Fallback::Always);
+        Self {
+            opening,
+            initialize: Step::NotSent,
+            discover: Step::NotSent,
+            has_retried: false,
+            look_at: looks.then(|| Instant::now() + SILENCE),
+            refusal: None,
+            modern: None,
+            learned: EraSupport::default(),
+        }
+    }
+
+    pub(super) async fn run(mut self, instance: &mut Instance) -> Result<Opened, HandshakeError> {
+        self.send(self.opening.first, instance);
+        let info = loop {
+            let received = match self.look_at {
+                Some(at) => timeout_at(at, next(instance)).await,
+                None => Ok(next(instance).await),
+            };
+            let progress = match received {
+                Ok(received) => match received? {
+                    Some(Received::Initialized(outcome)) => self.initialized(outcome, instance),
+                    Some(Received::InitializeLost(why)) => self.initialize_lost(why),
+                    Some(Received::Discovered(outcome)) => self.discovered(outcome, instance),
+                    Some(Received::DiscoverLost(why)) => self.discover_lost(why, instance),
+                    None => Ok(None),
+                },
+                Err(_) => self.silent(instance),
+            };
+            if let Some(info) = progress? {
+                break info;
+            }
+        };
+        let era = era::of(info.protocol);
+        self.learned.set(era, Support::Confirmed);
+        // It has answered the other request, and left the one unanswered that it was sent before.
+        let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == Step::Sent;
+        if is_first_unanswered && self.learned.of(era.other()) == Support::Unknown {
+            self.learned.set(era.other(), Support::Absent);
+        }
+        settle(instance, info.protocol);
+        Ok(Opened { info, learned: self.learned })
+    }
+
+    fn step(&self, era: Era) -> Step {
+        match era {
+            Era::Legacy => self.initialize,
+            Era::Modern => self.discover,
+        }
+    }
+
+    fn send(&mut self, era: Era, instance: &mut Instance) {
+        match era {
+            Era::Legacy => {
+                self.initialize = Step::Sent;
+                introduce(instance);
+            }
+            Era::Modern => {
+                self.discover = Step::Sent;
+                discover(instance);
+            }
+        }
+    }
+
+    fn is_only(&self, era: Era) -> bool {
+        self.opening.fallback == Fallback::Never && self.opening.first == era
+    }
+
+    /// Nothing has come for a while.
+    fn silent(&mut self, instance: &mut Instance) -> Progress {
+        self.look_at = None;
+        if let Some(modern) = self.modern.take() {
+            self.learned.legacy = Support::Doubtful;
+            return Ok(Some(*modern));
+        }
+        if let Some(why) = self.refusal.take() {
+            return Err(why);
+        }
+        if self.opening.first == Era::Modern {
+            instance.stats.silent_starts.add_one();
+        }
+        self.send(self.opening.first.other(), instance);
+        Ok(None)
+    }
+
+    fn initialized(&mut self, outcome: Outcome, instance: &mut Instance) -> Progress {
+        self.initialize = Step::Answered;
+        let why = match outcome {
+            Ok(Ok(result)) => match ServerInfo::introduced(&result) {
+                Ok(info) => return Ok(Some(info)),
+                Err(why) => HandshakeError::Refused(why),
+            },
+            Ok(Err(error)) => HandshakeError::Refused(format!("refused `initialize`: {}", shortened(&error))),
+            Err(why) => why,
+        };
+        if let Some(modern) = self.modern.take() {
+            self.learned.legacy = Support::Absent;
+            return Ok(Some(*modern));
+        }
+        match self.discover {
+            _ if self.is_only(Era::Legacy) => Err(why),
+            Step::Answered => Err(why),
+            // A modern server that is only slow has not said so yet.
+            Step::Sent => {
+                self.refusal = Some(why);
+                Ok(None)
+            }
+            Step::NotSent => {
+                self.refusal = Some(why);
+                self.look_at = Some(Instant::now() + REFUSAL_TIMEOUT);
+                self.send(Era::Modern, instance);
+                Ok(None)
+            }
+        }
+    }
+
+    fn initialize_lost(&mut self, why: HandshakeError) -> Progress {
+        self.initialize = Step::Answered;
+        let is_login_needed = matches!(&why, HandshakeError::Closed(closed) if closed.is_login_needed());
+        match self.modern.take() {
+            Some(modern) if !is_login_needed && !self.opening.expected.contains(Era::Legacy) => {
+                self.learned.legacy = Support::Doubtful;
+                Ok(Some(*modern))
+            }
+            None if self.discover == Step::Sent => {
+                self.refusal = Some(why);
+                Ok(None)
+            }
+            _ => Err(why),
+        }
+    }
+
+    fn discovered(&mut self, outcome: Outcome, instance: &mut Instance) -> Progress {
+        let finding = match outcome {
+            Ok(answer) => finding(answer),
+            Err(why) if self.is_only(Era::Modern) => return Err(why),
+            Err(_) => Finding::Legacy,
+        };
+        match finding {
+            Finding::Again if !self.has_retried => {
+                self.has_retried = true;
+                discover(instance);
+                return Ok(None);
+            }
+            Finding::Neither(why) => return Err(HandshakeError::Refused(why)),
+            Finding::Modern(info) => {
+                self.discover = Step::Answered;
+                (self.learned.modern, self.learned.extensions) = (Support::Confirmed, info.extensions.clone());
+                if self.opening.fallback == Fallback::Always && self.refusal.is_none() {
+                    self.modern = Some(info);
+                    let is_expected = self.opening.expected.contains(Era::Legacy);
+                    self.look_at = (!is_expected).then(|| Instant::now() + SILENCE);
+                    instance.link.has_modern();
+                    if self.initialize == Step::NotSent {
+                        self.send(Era::Legacy, instance);
+                    }
+                    return Ok(None);
+                }
+                if self.initialize == Step::Answered {
+                    self.learned.legacy = Support::Absent;
+                }
+                return Ok(Some(*info));
+            }
+            Finding::Legacy | Finding::Again if self.is_only(Era::Modern) => {
+                let why = "does not speak MCP 2026-07-28, which `era = \"modern\"` asks for";
+                return Err(HandshakeError::Refused(why.to_owned()));
+            }
+            Finding::Legacy | Finding::Again => {}
+        }
+        self.learned.modern = Support::Absent;
+        self.go_on_without_modern(instance)
+    }
+
+    fn discover_lost(&mut self, why: HandshakeError, instance: &mut Instance) -> Progress {
+        if self.is_only(Era::Modern) {
+            return Err(why);
+        }
+        let is_expected = self.opening.expected.contains(Era::Modern);
+        if is_expected && self.opening.first == Era::Modern && self.opening.fallback == Fallback::IfSilent {
+            return Err(why);
+        }
+        if !is_expected {
+            self.learned.modern = Support::Doubtful;
+        }
+        self.go_on_without_modern(instance)
+    }
+
+    fn go_on_without_modern(&mut self, instance: &mut Instance) -> Progress {
+        self.discover = Step::Answered;
+        if let Some(why) = self.refusal.take() {
+            return Err(why);
+        }
+        self.look_at = None;
+        if self.initialize == Step::NotSent {
+            self.send(Era::Legacy, instance);
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,163 @@
+//! In which era an instance is opened, and what follows where the server lacks that era. Pure.
+//!
+//! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions". One connection of a
+//! command is of one era, so the first request decides; at a URL requests of the modern era stand by themselves.
+
+use crate::config::EraChoice;
+use crate::era::{Era, Eras};
+use crate::server::era_cache::{EraSupport, Support};
+
+/// For whom an instance is opened, where the server may support both eras and the configuration leaves the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum EraPreference {
+    /// Agents of both eras: the legacy one. At a URL it is found out as well whether there are both.
+    Shared,
+    /// Agents of this era.
+    Of(Era),
+}
+
+/// How a connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) struct Opening {
+    /// The era of the first request: `initialize` or `server/discover`.
+    pub(in crate::server) first: Era,
+    pub(super) fallback: Fallback,
+    /// Where the server is known to have an era, only a refusal shows that it has it no more.
+    pub(super) expected: Eras,
+}
+
+/// When the request of the other era follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fallback {
+    Never,
+    /// If the first one is refused.
+    IfRefused,
+    /// If it is refused, or not answered in time.
+    IfSilent,
+    /// In any case: it is not known which eras the server supports.
+    Always,
+}
+
+impl Opening {
+    /// As the configuration says; where it leaves the choice, by preference and by what is known of the server.
+    pub(in crate::server) fn of(
+        choice: EraChoice,
+        preference: EraPreference,
+        known: &EraSupport,
+        is_remote: bool,
+    ) -> Self {
+        let preferred = match choice {
+            EraChoice::Legacy => return Self::only(Era::Legacy),
+            EraChoice::Modern => return Self::only(Era::Modern),
+            EraChoice::Auto => match preference {
+                EraPreference::Shared => Era::Legacy,
+                EraPreference::Of(era) => era,
+            },
+        };
+        let expected = known.expected();
+        let is_open = |era| !matches!(known.of(era), Support::Confirmed | Support::Absent);
+        let wants_both = preference == EraPreference::Shared && is_open(Era::Modern);
+        if is_remote
+            && preferred == Era::Legacy
+            && known.legacy != Support::Absent
+            && (is_open(Era::Legacy) || wants_both)
+        {
+            return Self { first: Era::Modern, fallback: Fallback::Always, expected };
+        }
+        let first = if known.of(preferred) == Support::Absent { preferred.other() } else { preferred };
+        // A legacy server that is slow to start may take amiss what it is sent before the handshake has ended.
+        let is_known_legacy = first == Era::Legacy && (known.legacy == Support::Confirmed || first != preferred);
+        let fallback = if is_known_legacy { Fallback::IfRefused } else { Fallback::IfSilent };
+        Self { first, fallback, expected }
+    }
+
+    fn only(first: Era) -> Self {
+        Self { first, fallback: Fallback::Never, expected: Eras::default() }
+    }
+
+    /// After a server has ended at the opening of the other era.
+    pub(in crate::server) fn instead_of(era: Era) -> Self {
+        Self { first: era.other(), fallback: Fallback::IfRefused, expected: Eras::default() }
+    }
+
+    /// Whether a server that ends at it is tried with the other one.
+    pub(in crate::server) fn is_a_trial(self) -> bool {
+        matches!(self.fallback, Fallback::IfSilent | Fallback::Always)
+    }
+
+    /// The request that it waits for.
+    pub(in crate::server) fn method(self) -> &'static str {
+        match (self.first, self.fallback) {
+            (Era::Modern, Fallback::Never) => "server/discover",
+            _ => "initialize",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(legacy: Support, modern: Support) -> EraSupport {
+        EraSupport { legacy, modern, extensions: None }
+    }
+
+    #[test]
+    fn the_configuration_decides_before_what_is_known() {
+        for preference in [EraPreference::Shared, EraPreference::Of(Era::Legacy), EraPreference::Of(Era::Modern)] {
+            for support in [Support::Unknown, Support::Confirmed, Support::Absent] {
+                for (choice, first) in [(EraChoice::Legacy, Era::Legacy), (EraChoice::Modern, Era::Modern)] {
+                    let opening = Opening::of(choice, preference, &known(support, support), false);
+                    assert_eq!(opening, Opening::only(first));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_instance_opens_in_the_era_of_its_agents_unless_the_server_lacks_it() {
+        use EraPreference::{Of, Shared};
+        use Support::{Absent, Confirmed, Doubtful, Unknown};
+        let (legacy, modern) = (Era::Legacy, Era::Modern);
+        for (preference, support, first, fallback) in [
+            (Shared, known(Unknown, Unknown), legacy, Fallback::IfSilent),
+            (Shared, known(Doubtful, Confirmed), legacy, Fallback::IfSilent),
+            (Shared, known(Confirmed, Unknown), legacy, Fallback::IfRefused),
+            (Shared, known(Confirmed, Confirmed), legacy, Fallback::IfRefused),
+            (Shared, known(Absent, Confirmed), modern, Fallback::IfSilent),
+            (Of(modern), known(Unknown, Unknown), modern, Fallback::IfSilent),
+            (Of(modern), known(Confirmed, Confirmed), modern, Fallback::IfSilent),
+            (Of(modern), known(Confirmed, Doubtful), modern, Fallback::IfSilent),
+            (Of(modern), known(Confirmed, Absent), legacy, Fallback::IfRefused),
+            (Of(modern), known(Unknown, Absent), legacy, Fallback::IfRefused),
+            (Of(legacy), known(Confirmed, Confirmed), legacy, Fallback::IfRefused),
+        ] {
+            let opening = Opening::of(EraChoice::Auto, preference, &support, false);
+            assert_eq!((opening.first, opening.fallback), (first, fallback), "{preference:?} {support:?}");
+        }
+    }
+
+    #[test]
+    fn at_a_url_both_eras_are_looked_for_until_they_are_known() {
+        use EraPreference::{Of, Shared};
+        use Support::{Absent, Confirmed, Doubtful, Failing, Unknown};
+        let (legacy, modern) = (Era::Legacy, Era::Modern);
+        for (preference, support, first, fallback) in [
+            (Shared, known(Unknown, Unknown), modern, Fallback::Always),
+            (Shared, known(Confirmed, Doubtful), modern, Fallback::Always),
+            (Shared, known(Doubtful, Confirmed), modern, Fallback::Always),
+            (Of(legacy), known(Failing, Confirmed), modern, Fallback::Always),
+            (Of(modern), known(Confirmed, Failing), modern, Fallback::IfSilent),
+            (Shared, known(Confirmed, Absent), legacy, Fallback::IfRefused),
+            (Shared, known(Confirmed, Confirmed), legacy, Fallback::IfRefused),
+            (Shared, known(Absent, Confirmed), modern, Fallback::IfSilent),
+            (Of(legacy), known(Unknown, Unknown), modern, Fallback::Always),
+            (Of(legacy), known(Confirmed, Unknown), legacy, Fallback::IfRefused),
+            (Of(modern), known(Unknown, Unknown), modern, Fallback::IfSilent),
+            (Of(modern), known(Confirmed, Absent), legacy, Fallback::IfRefused),
+        ] {
+            let opening = Opening::of(EraChoice::Auto, preference, &support, true);
+            assert_eq!((opening.first, opening.fallback), (first, fallback), "{preference:?} {support:?}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How an instance begins: in which era it is opened, and what that finds out about its server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+
+use super::ending::{End, ended, parted};
+use super::era_cache::{EraSupport, Support};
+use super::handshake::{EraPreference, HandshakeError, Opened, Opening, ServerInfo, handshake};
+use super::instance::{Instance, held};
+use super::lifecycle::Event;
+use super::link::Link;
+use super::process::{Ended, Process};
+use super::publish::RemoteTransport;
+use super::task::ServerTask;
+use super::turn::Turn;
+use crate::config::{EraChoice, Launch, ServerConfig, Sharing};
+use crate::era::{self, Era, Eras};
+
+impl ServerTask {
+    /// Opens the connection, and serves the instance at its end, which has a process if it is one that mcpd has started.
+    pub(super) async fn with_link(&mut self, link: Link, mut process: Option<Process>, turn: Turn) -> Event {
+        let limit = self.config.settings.handshake_timeout;
+        let stats = Arc::clone(&self.publisher.stats);
+        let mut instance =
+            Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
+        instance.mark = held::mark(self.purpose.as_deref());
+        let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
+        // What begins and ends it is not to take room for as long as it lasts.
+        let opened = Box::pin(turn.during(open(&mut instance, &mut process, (opening, limit))));
+        let opened = self.while_wanted(opened).await;
+        self.learn(opened.as_ref(), opening, &instance);
+        let end = match opened {
+            Some(Ok(_)) if self.needs_both_eras() => {
+                if let Link::Http(http) = instance.link {
+                    self.holding(http.close()).await;
+                }
+                return ended("has both eras");
+            }
+            Some(Ok(Opened { info, .. })) => {
+                self.up(&info, instance.link.remote());
+                instance.level.declared = info.logs;
+                instance.listening.declare(info.tells);
+                instance.task_support = info.tasks;
+                self.serve(&mut instance, info.offers, &mut process).await
+            }
+            Some(Err(end)) => end,
+            None => End::Stop,
+        };
+        Box::pin(self.end(end, instance, process)).await
+    }
+
+    fn opening(&self) -> Opening {
+        let (choice, preference) = (self.config.settings.era, self.orders.wanted().era);
+        Opening::of(choice, preference, &self.publisher.eras.of(&self.config), is_remote(&self.config))
+    }
+
+    /// Whether the next instance will be spoken to in the legacy era, as far as is known.
+    pub(super) fn speaks_legacy(&self) -> bool {
+        self.opening().first == Era::Legacy && self.publisher.eras.of(&self.config).legacy == Support::Confirmed
+    }
+
+    /// Whether the only instance of a server has to make way for one for each era.
+    pub(super) fn needs_both_eras(&self) -> bool {
+        let is_shared = self.orders.wanted().era == EraPreference::Shared;
+        is_shared && has_instance_for_each_era(&self.config) && self.publisher.eras.of(&self.config).has_both()
+    }
+
+    /// Remembers what has shown which eras the server supports.
+    fn learn(&mut self, opened: Option<&Result<Opened, End>>, opening: Opening, instance: &Instance) {
+        match opened {
+            Some(Ok(Opened { info, learned })) => {
+                let mut learned = learned.clone();
+                if let Some(era) = self.died_opening.filter(|era| *era != era::of(info.protocol)) {
+                    learned.set(era, Support::Doubtful);
+                }
+                self.learn_eras(&learned);
+            }
+            Some(Err(End::Ended(Ended::Exited(_))))
+                if opening.is_a_trial() && self.died_opening.is_none() && instance.awaits_opening(opening.first) =>
+            {
+                self.died_opening = Some(opening.first);
+            }
+            Some(Err(End::Broken(_) | End::Parted(_))) => self.publisher.eras.forget(&self.config, opening.first),
+            Some(Err(End::Ended(_) | End::Stop)) | None => {}
+        }
+    }
+
+    fn learn_eras(&self, learned: &EraSupport) {
+        self.publisher.eras.learn(&self.config, learned);
+    }
+
+    fn up(&mut self, info: &ServerInfo, remote: Option<RemoteTransport>) {
+        self.forget_at = None;
+        self.publisher.update(|published| {
+            published.remote = remote;
+            published.protocol = Some(info.protocol);
+            published.eras = Eras::from_iter([era::of(info.protocol)]);
+            published.software.clone_from(&info.software);
+            published.extensions.clone_from(&info.extensions);
+            published.makes_tasks = info.tasks.of_calls;
+            published.instructions.clone_from(&info.instructions);
+            published.checked = Some((Instant::now(), 0));
+        });
+        self.on(Event::Up);
+    }
+}
+
+/// Whether a server has an instance for each of its eras, if it has both.
+pub(super) fn has_instance_for_each_era(config: &ServerConfig) -> bool {
+    let settings = &config.settings;
+    is_remote(config) && settings.sharing == Sharing::Shared && settings.era == EraChoice::Auto
+}
+
+fn is_remote(config: &ServerConfig) -> bool {
+    matches!(config.launch, Ok(Launch::Remote(_)))
+}
+
+/// The handshake, unless the server ends or takes longer than `limit`.
+async fn open(
+    instance: &mut Instance,
+    process: &mut Option<Process>,
+    (opening, limit): (Opening, Duration),
+) -> Result<Opened, End> {
+    let ended = async {
+        match process {
+            Some(process) => process.ended().await,
+            None => std::future::pending().await,
+        }
+    };
+    let result = tokio::select! {
+        result = timeout(limit, handshake(instance, opening)) => result,
+        ended = ended => return Err(End::Ended(ended)),
+    };
+    match result {
+        Ok(Ok(info)) => Ok(info),
+        Ok(Err(HandshakeError::Refused(reason))) => Err(End::Broken(reason)),
+        Ok(Err(HandshakeError::Closed(closed))) => Err(parted(process, closed).await),
+        Err(_) => {
+            let limit = humantime::format_duration(limit);
+            Err(End::Broken(format!("did not answer `{}` within {limit}", opening.method())))
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A server of one era is served in that one, however it takes the opening of the other.
+
+use serde_json::{Value, json};
+
+use super::openings;
+use crate::support::{Daemon, Era, Place, Server, Setup, arguments, until};
+
+#[track_caller]
+fn expect_served(daemon: &Daemon, protocol: &str) {
+    let row = daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
+    assert_eq!(row["protocol"], protocol, "{row}");
+    for era in Era::BOTH {
+        let mut agent = era.agent(daemon, &json!({}));
+        arguments(&agent.call("s__echo", &json!({})));
+    }
+}
+
+fn restart(daemon: &Daemon) {
+    let before = openings(daemon).len();
+    daemon.client(&["restart", "s"]).expect_code(0);
+    until("it has started again", || (openings(daemon).len() > before).then_some(()));
+    daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
+}
+
+/// Case J1.
+#[test]
+fn a_modern_server_that_refuses_initialize_is_sent_it_once() {
+    for refusal in ["", "--init-error=-32601", "--init-error=-32602", "--init-error=-32000"] {
+        let daemon = Setup::with(Server::named("s").flags("--era modern").flags(refusal)).start();
+        expect_served(&daemon, "2026-07-28");
+        assert_eq!(daemon.row("s")["restarts"], 0);
+        restart(&daemon);
+        assert_eq!(openings(&daemon), ["initialize", "server/discover"], "{refusal}");
+    }
+}
+
+/// Case J1.
+#[test]
+fn a_modern_server_that_answers_initialize_with_an_unknown_version_is_served() {
+    let server = Server::named("s").flags("--era both --protocol 2026-07-28");
+    expect_served(&Setup::with(server).start(), "2026-07-28");
+}
+
+/// Case J2.
+#[test]
+fn a_modern_server_that_leaves_initialize_unanswered_is_served() {
+    let daemon = Setup::with(Server::named("s").flags("--era modern --init-never")).start();
+    expect_served(&daemon, "2026-07-28");
+    restart(&daemon);
+    assert_eq!(openings(&daemon), ["initialize", "server/discover"]);
+}
+
+/// Case J3.
+#[test]
+fn a_modern_server_that_dies_of_initialize_is_started_again_at_once() {
+    let daemon = Setup::with(Server::named("s").flags("--era modern --init-fatal")).start();
+    expect_served(&daemon, "2026-07-28");
+    assert_eq!(openings(&daemon), ["initialize", "server/discover"]);
+    // Once may have been chance.
+    restart(&daemon);
+    restart(&daemon);
+    let (dies, lives) = ("initialize", "server/discover");
+    assert_eq!(openings(&daemon), [dies, lives, dies, lives, lives]);
+}
+
+#[test]
+fn a_legacy_server_that_refuses_initialize_fails_with_its_own_reason() {
+    for probe in ["", "--probe silent", "--probe garbage"] {
+        let daemon = Setup::with(Server::named("s").flags("--init-error=-32099").flags(probe)).spawn();
+        let row = daemon.wait_row("s", "says why", |row| row["last_error"].is_string());
+        assert!(row["last_error"].to_string().contains("-32099"), "{probe}: {row}");
+    }
+}
+
+#[test]
+fn a_legacy_server_that_has_become_modern_is_served_after_its_restart() {
+    let place = Place::new();
+    let script = place.write("flags", "");
+    let command = format!("exec \"$0\" $(cat {}) \"$@\"", script.display());
+    let server = Server::run_by("s", "sh").arg("-c").arg(command).arg(crate::support::SCRIPTED);
+    let daemon = Setup::with(server.arg("--journal").arg(place.path("s.journal"))).start_in(&place);
+    expect_served(&daemon, "2025-11-25");
+    place.write("flags", "--era modern --init-error=-32601");
+    restart(&daemon);
+    expect_served(&daemon, "2026-07-28");
+}
+
+#[test]
+fn a_legacy_server_is_never_sent_another_opening() {
+    let daemon = Setup::with(Server::named("s")).start();
+    expect_served(&daemon, "2025-11-25");
+    let methods: Vec<_> = daemon
+        .journal("s")
+        .iter()
+        .filter_map(|line| Some(serde_json::from_str::<Value>(line).ok()?["method"].as_str()?.to_owned()))
+        .take(2)
+        .collect();
+    assert_eq!(methods, ["initialize", "notifications/initialized"]);
+}

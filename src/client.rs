@@ -27,7 +27,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::catalog::Item;
-use crate::config::{CallLimit, ServerConfig, Settings};
+use crate::config::{CallLimit, ServerConfig, Settings, Start};
 use crate::era::{self, Era};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::kind::Kind;
@@ -157,7 +157,7 @@ impl Client {
     /// [`ClientError::ServerNotConnected`] if it failed or took longer than the server's `handshake_timeout`.
     pub async fn initialize(&self) -> Result<(), ClientError> {
         self.handle().wait_for(|published| !matches!(published.state, State::Starting)).await;
-        connected(self.handle())?;
+        self.connected()?;
         self.initialized.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -165,12 +165,12 @@ impl Client {
     /// The state it is in.
     #[must_use]
     pub fn state(&self) -> ClientState {
+        let is_initialized = self.initialized.load(Ordering::Relaxed);
         match self.handle().published().state {
             _ if self.running.control.stopping() > Stop::Run => ClientState::Closed,
-            State::Failed { .. } | State::NeedsLogin { .. } | State::Stopped => ClientState::Failed,
-            State::Ready { .. } | State::Unresponsive { .. } if self.initialized.load(Ordering::Relaxed) => {
-                ClientState::Ready
-            }
+            State::Failed { .. } | State::NeedsLogin { .. } => ClientState::Failed,
+            State::Stopped if !self.wakes() => ClientState::Failed,
+            _ if is_initialized => ClientState::Ready,
             _ => ClientState::Created,
         }
     }
@@ -182,7 +182,7 @@ impl Client {
     pub async fn list_tools(&self) -> Result<Vec<Item>, ClientError> {
         self.ready()?;
         self.handle().wait_for(|published| published.attempted).await;
-        connected(self.handle())?;
+        self.connected()?;
         let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
         let hidden = tools.hidden(Kind::Tools, &self.policy);
         Ok(tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key)).cloned().collect())
@@ -226,8 +226,18 @@ impl Client {
         &self.running.handle
     }
 
+    /// Whether a server that is stopped is started again by a call.
+    fn wakes(&self) -> bool {
+        self.settings.start == Start::Lazy && !self.handle().has_ended()
+    }
+
+    fn connected(&self) -> Result<(), ClientError> {
+        let is_stopped = matches!(self.handle().published().state, State::Stopping | State::Stopped);
+        if is_stopped && self.wakes() { Ok(()) } else { connected(self.handle()) }
+    }
+
     fn ready(&self) -> Result<(), ClientError> {
-        connected(self.handle())?;
+        self.connected()?;
         if self.initialized.load(Ordering::Relaxed) {
             return Ok(());
         }

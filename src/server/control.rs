@@ -39,10 +39,10 @@ impl StopOrder {
         (sender, Self(receiver))
     }
 
-    /// What it says now.
+    /// What it says now. A sender that is gone means [`Stop::Kill`].
     #[must_use]
     pub fn now(&self) -> Stop {
-        *self.0.borrow()
+        if self.0.has_changed().is_err() { Stop::Kill } else { *self.0.borrow() }
     }
 
     /// Waits until it is at least `stop`. A sender that is gone means [`Stop::Kill`].

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use mcpd::config::{Settings, ToolTimeouts};
+use mcpd::config::{Settings, Start, ToolTimeouts};
 use mcpd::policy::{Policy, pattern};
 use mcpd::{Client, ClientError, ClientState, Guard, ServerConfig};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Owned, guards, run};
-use crate::support::{MCPD, until};
+use crate::support::{MCPD, PATIENCE, until};
 
 #[test]
 fn a_program_lists_calls_and_closes_with_a_guard_or_without() {
@@ -76,6 +76,37 @@ fn a_server_without_a_handshake_is_used_like_any_other() {
         client.close().await;
     });
     assert_eq!(owned.journal().matches("\"initialize\"").count(), 1, "it refused that once: {}", owned.journal());
+}
+
+/// Lets the tasks of the runtime run until this holds.
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    tokio::time::timeout(PATIENCE, async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect(what);
+}
+
+#[test]
+fn a_lazy_client_is_usable_while_its_server_sleeps_and_ends_when_it_is_dropped() {
+    let owned = Owned::new();
+    run(async {
+        let settings = Settings { start: Start::Lazy, idle_timeout: Duration::from_millis(20), ..Settings::default() };
+        let server = owned.server("s", &[]).settings(settings);
+        let client = Client::spawn_with(server, Guard::Program(MCPD.into()));
+        client.initialize().await.expect("initialized");
+        for stops in 1..=2 {
+            assert!(!client.call_tool("echo", &json!({})).await.expect("echoed").is_error());
+            eventually("its server is stopped", || owned.journal().matches("# eof").count() == stops).await;
+            assert_eq!(client.state(), ClientState::Ready);
+            assert!(!client.list_tools().await.expect("listed").is_empty());
+        }
+        drop(client);
+        let tasks = tokio::runtime::Handle::current().metrics();
+        eventually("no task is left", || tasks.num_alive_tasks() == 0).await;
+    });
 }
 
 #[test]

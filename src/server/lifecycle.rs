@@ -79,6 +79,16 @@ pub enum State {
 }
 
 impl State {
+    /// Whether a server in this state may serve by that time.
+    #[must_use]
+    pub fn may_be_ready_by(&self, time: Instant) -> bool {
+        match self {
+            Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping => true,
+            Self::Backoff { until, .. } => *until <= time,
+            Self::Stopped | Self::Failed { .. } | Self::NeedsLogin { .. } => false,
+        }
+    }
+
     /// The word for it in `mcpd status`.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -211,7 +221,9 @@ impl Lifecycle {
             return State::Failed { reason };
         }
         let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.early_ends).unwrap_or(u32::MAX));
-        let delay = doubled.min(LONGEST_DELAY).mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0));
+        // The longest delay is varied as well, so the one that it is made from is shorter.
+        let longest = LONGEST_DELAY.div_f64(1.0 + JITTER);
+        let delay = doubled.min(longest).mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0));
         let wanted = retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
         self.early_ends = self.early_ends.saturating_add(1);
         State::Backoff { attempt: self.early_ends, until: now + delay.min(LONGEST_DELAY).max(wanted), reason }

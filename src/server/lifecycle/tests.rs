@@ -51,7 +51,21 @@ fn delay(ends: u32, retry_after: Option<Duration>) -> Duration {
 fn the_delay_doubles_to_its_cap() {
     let delays: Vec<_> =
         [1, 2, 3, 8, 9, 40, 400].map(|ends| delay(ends, None)).iter().map(Duration::as_millis).collect();
-    assert_eq!(delays, [200, 400, 800, 25_600, 30_000, 30_000, 30_000]);
+    assert_eq!(delays, [200, 400, 800, 25_000, 25_000, 25_000, 25_000]);
+}
+
+#[test]
+fn the_longest_delay_is_varied_as_well() {
+    let delay = |jitter: f64| {
+        let (now, mut lifecycle) = (Instant::now(), lifecycle());
+        for _ in 0..40 {
+            lifecycle.on(Event::Due, now, 0.0);
+            lifecycle.on(ended(), now, jitter);
+        }
+        let State::Backoff { until, .. } = lifecycle.state() else { panic!("{lifecycle:?}") };
+        (*until - now).as_millis()
+    };
+    assert_eq!([-1.0, -0.5, 0.5, 1.0].map(delay), [20_000, 22_500, 27_500, 30_000]);
 }
 
 #[test]
@@ -60,7 +74,7 @@ fn one_that_says_when_is_left_alone_so_long_within_reason() {
         (1, 0, 200),
         (1, 100, 200),
         (1, 3_000, 3_000),
-        (400, 3_000, 30_000),
+        (400, 3_000, 25_000),
         (400, 60_000, 60_000),
         (1, 300_000, 300_000),
         (1, 86_400_000, 300_000),

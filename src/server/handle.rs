@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::call::{Call, CallKey, Failure};
 use super::cancellation::Cancellation;
+use super::command_queue::CommandQueue;
 use super::lifecycle::State;
 use super::publish::Published;
 use super::stats::{Stats, Totals};
@@ -28,7 +29,7 @@ pub struct ServerHandle(pub(super) Arc<Way>);
 #[derive(Debug)]
 pub(super) struct Way {
     pub(super) name: Arc<str>,
-    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) commands: CommandQueue,
     pub(super) published: watch::Receiver<Published>,
     pub(super) stderr: Log,
     pub(super) stats: Arc<Stats>,
@@ -78,10 +79,7 @@ impl ServerHandle {
 
     /// Has the server do `call`, for whoever cannot wait.
     pub(crate) fn call_soon(&self, call: Box<Call>) {
-        if let Some(call) = self.try_call(call) {
-            let server = self.clone();
-            tokio::spawn(async move { server.call(call).await });
-        }
+        self.send_soon(Command::Call(call));
     }
 
     /// Tells the instance that a task which it made for the agent is wanted by nobody.
@@ -111,12 +109,8 @@ impl ServerHandle {
         self.send_soon(Command::Relist);
     }
 
-    /// A task that is gone needs no command.
     fn send_soon(&self, command: Command) {
-        if let Err(TrySendError::Full(command)) = self.0.commands.try_send(command) {
-            let commands = self.0.commands.clone();
-            tokio::spawn(async move { commands.send(command).await });
-        }
+        self.0.commands.send_soon(command);
     }
 
     /// Waits until what it publishes fulfils `condition`; `false` if its task ended first.
@@ -226,7 +220,7 @@ impl ServerHandle {
     /// Whether `other` leads to this very server, and not to one that had its name before.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        self.0.commands.same_channel(&other.0.commands)
+        self.0.commands.is_same(&other.0.commands)
     }
 
     /// What it writes to stderr, over all its instances.

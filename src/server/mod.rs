@@ -17,6 +17,7 @@ mod cache;
 pub mod call;
 pub mod cancellation;
 mod checkup;
+mod command_queue;
 mod control;
 mod deadline;
 mod ending;

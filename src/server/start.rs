@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::command_queue::CommandQueue;
 use super::control::Orders;
 use super::era_cache::EraCache;
 use super::handle::Way;
@@ -12,7 +13,7 @@ use super::handshake::EraPreference;
 use super::publish::{self, Publisher};
 use super::role::Role;
 use super::told::Told;
-use super::{COMMAND_PLACES, Changed, Command, Control, Host, ServerHandle, Stats, control, group, stderr, task};
+use super::{Changed, Command, Control, Host, ServerHandle, Stats, control, group, stderr, task};
 use crate::config::{ServerConfig, Sharing};
 use crate::era::Era;
 
@@ -126,12 +127,12 @@ impl Wiring {
         record: &Record,
     ) -> Self {
         let name = Arc::clone(&config.name);
-        let (command_sender, commands) = mpsc::channel(COMMAND_PLACES);
+        let (command_queue, commands) = CommandQueue::new();
         let (control, orders) = control::channel(config, enabled, era);
         let (publisher, published) = publish::channel(changed, enabled, record);
         let way = Way {
             name,
-            commands: command_sender,
+            commands: command_queue,
             published,
             stderr: record.stderr.log(),
             stats: Arc::clone(&record.stats),

@@ -1,0 +1,162 @@
+//! The queue of commands of one server's task.
+//!
+//! Commands of one sender arrive in the order in which they were sent, whether or not the sender could wait for room: a
+//! cancellation never overtakes its call. What finds no room goes to an overflow that a task of its own forwards, and nothing
+//! passes it while anything is in there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::mpsc::error::{SendError, TrySendError};
+use tokio::sync::{Notify, mpsc};
+
+use super::call::Failure;
+use super::{COMMAND_PLACES, Command};
+
+/// The senders' end; cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct CommandQueue {
+    commands: mpsc::Sender<Command>,
+    overflow: mpsc::UnboundedSender<Command>,
+    overflowing: Arc<Overflowing>,
+}
+
+/// How many commands are in the overflow.
+#[derive(Debug, Default)]
+struct Overflowing {
+    count: AtomicUsize,
+    none_left: Notify,
+}
+
+impl CommandQueue {
+    /// A queue and the end of the server's task.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Command>) {
+        let (commands, receiver) = mpsc::channel(COMMAND_PLACES);
+        let (overflow, overflowed) = mpsc::unbounded_channel();
+        let overflowing = Arc::default();
+        tokio::spawn(forward(overflowed, commands.clone(), Arc::clone(&overflowing)));
+        (Self { commands, overflow, overflowing }, receiver)
+    }
+
+    /// Gives the command back if there is no room, or if the task has ended.
+    pub(super) fn try_send(&self, command: Command) -> Result<(), TrySendError<Command>> {
+        if self.overflowing.is_any() { Err(TrySendError::Full(command)) } else { self.commands.try_send(command) }
+    }
+
+    /// Sends the command now, or as soon as there is room. For senders that cannot wait, and whose commands are bounded otherwise.
+    pub(super) fn send_soon(&self, command: Command) {
+        match self.try_send(command) {
+            Ok(()) => {}
+            Err(TrySendError::Closed(command)) => refuse(command),
+            Err(TrySendError::Full(command)) => {
+                self.overflowing.count.fetch_add(1, Ordering::SeqCst);
+                // The task that forwards lives as long as there is a sender.
+                let _ = self.overflow.send(command);
+            }
+        }
+    }
+
+    /// Waits for room.
+    pub(super) async fn send(&self, command: Command) -> Result<(), SendError<Command>> {
+        self.overflowing.wait_for_none().await;
+        self.commands.send(command).await
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.commands.same_channel(&other.commands)
+    }
+}
+
+impl Overflowing {
+    fn is_any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    async fn wait_for_none(&self) {
+        while self.is_any() {
+            let none_left = self.none_left.notified();
+            if self.is_any() {
+                none_left.await;
+            }
+        }
+    }
+
+    fn forwarded_one(&self) {
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.none_left.notify_waiters();
+        }
+    }
+}
+
+/// Forwards what has overflowed until nobody sends any more.
+async fn forward(
+    mut overflowed: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::Sender<Command>,
+    overflowing: Arc<Overflowing>,
+) {
+    while let Some(command) = overflowed.recv().await {
+        if let Err(SendError(command)) = commands.send(command).await {
+            refuse(command);
+        }
+        overflowing.forwarded_one();
+    }
+}
+
+/// The task has ended: a call is answered, and nothing else needs to be.
+fn refuse(command: Command) {
+    if let Command::Call(call) = command {
+        call.refuse_without_instance(Failure::ShuttingDown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::call::CallKey;
+
+    fn cancel(serial: u64) -> Command {
+        Command::Cancel { key: CallKey { session: 1, serial }, words: None }
+    }
+
+    fn serial(command: Option<Command>) -> Option<u64> {
+        match command? {
+            Command::Cancel { key, .. } => Some(key.serial),
+            _ => None,
+        }
+    }
+
+    /// One sender sends more than there is room for, now by waiting and now without, while another thread takes them.
+    #[tokio::test]
+    async fn commands_of_one_sender_arrive_in_order() {
+        const ALL: u64 = 20 * COMMAND_PLACES as u64;
+        let (queue, mut commands) = CommandQueue::new();
+        let receiver = std::thread::spawn(move || {
+            let received: Vec<_> = std::iter::from_fn(|| serial(commands.blocking_recv())).collect();
+            assert!(received.into_iter().eq(0..ALL));
+        });
+        for number in 0..ALL {
+            match number / 64 % 3 {
+                0 => queue.send(cancel(number)).await.expect("the task lives"),
+                _ => queue.send_soon(cancel(number)),
+            }
+        }
+        drop(queue);
+        tokio::task::spawn_blocking(move || receiver.join()).await.expect("a thread").expect("in order");
+    }
+
+    #[tokio::test]
+    async fn nothing_that_can_wait_is_put_into_the_overflow() {
+        let (queue, mut commands) = CommandQueue::new();
+        for number in 0..=COMMAND_PLACES as u64 {
+            queue.send_soon(cancel(number));
+        }
+        assert!(matches!(queue.try_send(cancel(7)), Err(TrySendError::Full(_))));
+        let mut waiting = std::pin::pin!(queue.send(cancel(1 << 20)));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        for number in 0..=COMMAND_PLACES as u64 {
+            assert_eq!(serial(commands.recv().await), Some(number));
+        }
+        waiting.await.expect("the task lives");
+        assert_eq!(serial(commands.recv().await), Some(1 << 20));
+    }
+}

@@ -25,25 +25,19 @@ pub struct ExposedTool {
 }
 
 impl Manager {
-    /// Every tool that policy permits: servers in their order, tools in the server's. Waits at most 5 s for servers that
-    /// were there from the start and are starting for the first time.
+    /// Every tool that policy permits: servers in their order, tools in the server's. Waits at most
+    /// [`Setup::first_list_wait`](super::Setup) for servers that start and of which nothing is known.
     pub async fn all_tools(&self) -> Vec<ExposedTool> {
         let view = self.settled().await;
-        let all = view.catalog.list(Kind::Tools);
-        let Ok(list) = serde_json::from_slice::<List<'_>>(all) else { return Vec::new() };
-        let exposed = |raw: &RawValue| {
-            let Named { name } = serde_json::from_str(raw.get()).ok()?;
-            let route = view.catalog.route(Kind::Tools, name.as_bytes())?;
-            let server = Arc::clone(view.servers.get(route.server)?.handle.name());
-            let definition = all.slice_ref(raw.get().as_bytes());
-            Some(ExposedTool { name, server, tool: Arc::clone(&route.name), definition })
-        };
-        list.tools.into_iter().filter_map(exposed).collect()
+        listed(&view).into_iter().filter_map(|raw| exposed(&view, &name_of(raw)?, raw)).collect()
     }
 
     /// The tool exposed as `name`; `None` for an unknown and for a denied one alike. Waits as [`Manager::all_tools`].
     pub async fn find_tool(&self, name: &str) -> Option<ExposedTool> {
-        self.all_tools().await.into_iter().find(|tool| tool.name == name)
+        let view = self.settled().await;
+        view.catalog.route(Kind::Tools, name.as_bytes())?;
+        let raw = listed(&view).into_iter().find(|raw| name_of(raw).as_deref() == Some(name))?;
+        exposed(&view, name, raw)
     }
 
     /// Calls a tool by the name it is exposed as. Dropping the future cancels the call at the server.
@@ -84,6 +78,23 @@ impl Manager {
         let _ = view.wait_for(|view| view.settled).await;
         Arc::clone(&self.view.borrow())
     }
+}
+
+/// The tools of a view, each as agents are told of it.
+fn listed(view: &View) -> Vec<&RawValue> {
+    let list = serde_json::from_slice::<List<'_>>(view.catalog.list(Kind::Tools));
+    list.map(|list| list.tools).unwrap_or_default()
+}
+
+fn name_of(raw: &RawValue) -> Option<String> {
+    serde_json::from_str::<Named>(raw.get()).ok().map(|named| named.name)
+}
+
+fn exposed(view: &View, name: &str, raw: &RawValue) -> Option<ExposedTool> {
+    let route = view.catalog.route(Kind::Tools, name.as_bytes())?;
+    let server = Arc::clone(view.servers.get(route.server)?.handle.name());
+    let definition = view.catalog.list(Kind::Tools).slice_ref(raw.get().as_bytes());
+    Some(ExposedTool { name: name.to_owned(), server, tool: Arc::clone(&route.name), definition })
 }
 
 #[derive(Deserialize)]

@@ -38,7 +38,7 @@ use self::reload::{Refused, Reload};
 use self::status::Connected;
 use crate::admin;
 use crate::calls;
-use crate::config::Config;
+use crate::config::{Config, DaemonConfig};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns};
@@ -69,8 +69,7 @@ struct Logs {
 
 struct Daemon {
     started: Instant,
-    max_message: usize,
-    line_timeout: Duration,
+    limits: DaemonConfig,
     max_sessions: usize,
     manager: Manager,
     view: watch::Receiver<Arc<View>>,
@@ -126,7 +125,7 @@ pub async fn run(
     let inherited = process::prepare()?;
     let (signals, seal) = (signals::listen()?, Seal::fresh().map_err(io::Error::other)?);
     let mut lock = directory.lock()?;
-    let (max_message, line_timeout) = (config.daemon.max_message_bytes, config.daemon.line_timeout);
+    let max_message = config.daemon.max_message_bytes;
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
     let (cache, logins, serves_agents) = (cache_directory(), process::logins(), true);
@@ -136,7 +135,8 @@ pub async fn run(
     let agents = Doors::make(&config.profiles, &mut lock, activated)?;
     let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner)?.with_reserve());
     let mut presence = Presence::new(lock)?;
-    let setup = Setup { naming: config.daemon.naming.clone(), host, strays: Some(Strays::watch()) };
+    let first_list_wait = config.daemon.first_list_wait;
+    let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers, config.profiles)?;
     let refused = watch::Sender::new(None);
     let last_refused = refused.subscribe();
@@ -144,10 +144,11 @@ pub async fn run(
     let read = watch::Sender::new(files.read.clone());
     let changes =
         config.daemon.watch.then(|| files::run(read.subscribe(), files.named.is_empty(), Arc::clone(&signals.reload)));
+    let limits = config.daemon.clone();
     let (files, held) = (files.named, files.read);
     let reload = Reload { files, held, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
     let logs = Logs { calls, reader, log };
-    let (daemon, asked) = Daemon::new(sockets, manager, (max_message, line_timeout, seal), logs, last_refused);
+    let (daemon, asked) = Daemon::new(sockets, manager, (limits, seal), logs, last_refused);
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
@@ -172,7 +173,7 @@ impl Daemon {
     fn new(
         (agents, operators): (Doors, Listener),
         manager: Manager,
-        (max_message, line_timeout, seal): (usize, Duration, Seal),
+        (limits, seal): (DaemonConfig, Seal),
         logs: Logs,
         refused: watch::Receiver<Option<Refused>>,
     ) -> (Self, Asked) {
@@ -188,8 +189,7 @@ impl Daemon {
         };
         let daemon = Self {
             started: Instant::now(),
-            max_message,
-            line_timeout,
+            limits,
             max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
             view: manager.view(),
             profiles: manager.profiles(),

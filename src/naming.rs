@@ -66,6 +66,19 @@ impl Naming {
         bare.into_iter().chain([full]).collect()
     }
 
+    /// Whether a tool of `server` may be exposed as `name`. It says nothing about where a name leads.
+    #[must_use]
+    pub fn may_be_of(&self, server: &str, name: &[u8]) -> bool {
+        let prefix = match self.scheme {
+            Scheme::Bare => return true,
+            Scheme::Prefixed => format!("{server}__"),
+            Scheme::McpPrefixed => format!("mcp__{server}__"),
+        };
+        // A short form has less of it.
+        let length = prefix.len().min(self.max_length - HASH_CHARS - 1);
+        name.starts_with(&prefix.as_bytes()[..length])
+    }
+
     fn fit(&self, name: &str) -> String {
         let fits = !name.is_empty() && name.len() <= self.max_length && name.bytes().all(is_name_byte);
         if fits { name.to_owned() } else { self.short_form(name) }
@@ -143,6 +156,15 @@ mod tests {
             for name in naming.candidates(&server, &tool) {
                 prop_assert!(!name.is_empty() && name.len() <= 53 && name.bytes().all(is_name_byte), "{}", name);
             }
+        }
+
+        #[test]
+        fn every_candidate_may_be_of_its_server(server in "[a-z0-9-]{1,60}", tool in ".{0,200}", scheme in 0..3usize) {
+            let naming = Naming { scheme: Scheme::ALL[scheme].1, ..Naming::default() };
+            for name in naming.candidates(&server, &tool) {
+                prop_assert!(naming.may_be_of(&server, name.as_bytes()), "{}", name);
+            }
+            prop_assert_eq!(naming.may_be_of(&server, b"/"), naming.scheme == Scheme::Bare);
         }
 
         #[test]

@@ -152,6 +152,9 @@ pub struct ToolServer {
     /// Its list was cut at a limit or by a cursor that never ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// Agents of the profile may see tools of it, and what it offers is not known yet, not even from an earlier run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
 }
 
 /// What has become of a server that was to be restarted, enabled, disabled, or whose health a person has said.

@@ -51,8 +51,13 @@ async fn tell(operator: &mut Operator, whole: &View, seen: &View, wanted: &Tools
             let report = report(shelf.server(), &offered, definition);
             timeout(PATIENCE, operator.feed(event(Told::Tool(Box::new(report))))).await??;
         }
-        let state = member.handle.published().word().to_owned();
-        servers.push(ToolServer { name: shelf.server().to_string(), state, truncated: shelf.is_truncated() });
+        let (state, has_listed) = {
+            let published = member.handle.published();
+            (published.word().to_owned(), published.has_listed)
+        };
+        let (name, truncated) = (shelf.server().to_string(), shelf.is_truncated());
+        let missing = shelf.is_seen() && !has_listed;
+        servers.push(ToolServer { name, state, truncated, missing });
     }
     Ok(servers)
 }

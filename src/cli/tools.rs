@@ -78,12 +78,23 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
     };
     let listed = match waiting(|| "waiting for the list of tools".to_owned(), list(&mut agent)).await {
         // As the daemon sent it: key order and number spelling included.
-        Ok(raw) if tools.json && tools.which.is_none() => return say_json(&raw),
+        Ok(raw) if tools.json && tools.which.is_none() => {
+            let code = say_json(&raw);
+            tell_missing(&known(directory, tools).await.servers);
+            return code;
+        }
         Ok(raw) => parsed(&raw),
         Err(error) => Err(error),
     };
     match listed {
-        Ok(listed) => show(listed, &known(directory, tools).await, tools, &wanted),
+        Ok(listed) => {
+            let known = known(directory, tools).await;
+            let code = show(listed, &known, tools, &wanted);
+            if tools.which.is_none() {
+                tell_missing(&known.servers);
+            }
+            code
+        }
         Err(error) => fail(FAILED, error),
     }
 }
@@ -128,6 +139,15 @@ fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) ->
     };
     let groups: Vec<_> = chosen.chunk_by(|one, next| server(one) == server(next)).map(group).collect();
     say(table::render(&groups, Look::of_stdout()))
+}
+
+/// Says beside the list which servers it lacks.
+fn tell_missing(servers: &[ToolServer]) {
+    let missing = servers.iter().filter(|server| server.missing);
+    let missing: Vec<_> = missing.map(|server| format!("{} ({})", server.name, server.state)).collect();
+    if !missing.is_empty() {
+        tell!("mcpd: not listed yet: {}", missing.join(", "));
+    }
 }
 
 impl Tool {

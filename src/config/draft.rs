@@ -48,6 +48,7 @@ pub(super) struct DaemonDraft {
     pub(super) naming: NamingDraft,
     pub(super) max_message: Option<Sourced<usize>>,
     pub(super) line_timeout: Option<Sourced<Duration>>,
+    pub(super) first_list_wait: Option<Sourced<Duration>>,
     pub(super) max_starting: Option<Sourced<usize>>,
     pub(super) call_history: Option<Sourced<usize>>,
     pub(super) call_log: Option<Sourced<PathBuf>>,
@@ -104,6 +105,7 @@ impl DaemonDraft {
             naming: self.naming.over(lower.naming),
             max_message: self.max_message.or(lower.max_message),
             line_timeout: self.line_timeout.or(lower.line_timeout),
+            first_list_wait: self.first_list_wait.or(lower.first_list_wait),
             max_starting: self.max_starting.or(lower.max_starting),
             call_history: self.call_history.or(lower.call_history),
             call_log: self.call_log.or(lower.call_log),
@@ -118,6 +120,7 @@ impl DaemonDraft {
             naming: self.naming.settle(&unset.naming),
             max_message_bytes: or_unset(self.max_message.as_ref(), unset.max_message_bytes),
             line_timeout: or_unset(self.line_timeout.as_ref(), unset.line_timeout),
+            first_list_wait: or_unset(self.first_list_wait.as_ref(), unset.first_list_wait),
             watch: or_unset(self.watch.as_ref(), unset.watch),
             max_starting: or_unset(self.max_starting.as_ref(), unset.max_starting),
             calls: Keep {

@@ -82,6 +82,8 @@ pub struct DaemonConfig {
     pub max_message_bytes: usize,
     /// How long an agent may be silent amid a line.
     pub line_timeout: Duration,
+    /// How long the first lists wait for servers that are not known yet.
+    pub first_list_wait: Duration,
     /// Servers that may be starting at once.
     pub max_starting: usize,
     /// What is kept of calls that ended.
@@ -93,8 +95,15 @@ pub struct DaemonConfig {
 impl Default for DaemonConfig {
     fn default() -> Self {
         let (naming, calls) = (Naming::default(), Keep::default());
-        let line_timeout = Duration::from_secs(60);
-        Self { naming, max_message_bytes: 16 << 20, line_timeout, max_starting: 4, calls, watch: false }
+        Self {
+            naming,
+            max_message_bytes: 16 << 20,
+            line_timeout: Duration::from_secs(60),
+            first_list_wait: Duration::from_secs(5),
+            max_starting: 4,
+            calls,
+            watch: false,
+        }
     }
 }
 

@@ -34,6 +34,7 @@ fn show_daemon(draft: &DaemonDraft, page: &mut Page) {
     show_naming(&draft.naming, Some(&unset.naming), page);
     page.value("max_message", draft.max_message.as_ref(), Some(&unset.max_message_bytes), spelt_size);
     page.value("line_timeout", draft.line_timeout.as_ref(), Some(&unset.line_timeout), spelt_duration);
+    page.value("first_list_wait", draft.first_list_wait.as_ref(), Some(&unset.first_list_wait), spelt_duration);
     page.value("max_starting", draft.max_starting.as_ref(), Some(&unset.max_starting), usize::to_string);
     page.value("call_history", draft.call_history.as_ref(), Some(&unset.calls.history), usize::to_string);
     page.value("call_log", draft.call_log.as_ref(), None, |path| quoted(&path.to_string_lossy()));

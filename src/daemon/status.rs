@@ -11,8 +11,8 @@ use super::doors::{Door, Doors};
 use super::reload::Refused;
 use crate::admin::report::{AgentReport, ProfileReport, ReloadRefused, Report};
 use crate::kind::Kind;
-use crate::manager;
 use crate::manager::report::millis;
+use crate::manager::{self, View};
 use crate::moment::Anchor;
 use crate::session::Facts;
 
@@ -39,12 +39,18 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_ms: millis(self.started.elapsed()),
-            settled: view.settled,
+            settled: self.has_settled(&view),
             reload_refused: self.refused.borrow().as_ref().map(refused),
             servers: manager::report::servers(&view),
             agents,
             profiles: self.agents.iter().flat_map(Doors::all).map(|door| self.profile(door)).collect(),
         }
+    }
+
+    /// Whether every server's first start attempt has ended, or has had its time.
+    fn has_settled(&self, view: &View) -> bool {
+        let attempted = || view.servers.iter().all(|member| member.handle.published().attempted);
+        view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
     }
 
     fn profile(&self, Door { served, listener }: &Door) -> ProfileReport {

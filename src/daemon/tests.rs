@@ -16,8 +16,8 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let doors = Doors::make(&config.profiles, &mut lock, Activated::default()).expect("free");
     let sockets = (doors, lock.listen(ADMIN_SOCKET, Reach::Owner).expect("free"));
 
-    let max_message = host.max_message;
-    let setup = Setup { naming: config.daemon.naming, host, strays: None };
+    let limits = config.daemon.clone();
+    let setup = Setup { naming: config.daemon.naming, host, strays: None, ..Setup::default() };
     let (manager, _) = Manager::spawn(setup, config.servers, config.profiles).expect("good names");
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
@@ -25,7 +25,7 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let (calls, reader, _keeping) = calls::start(Keep::default()).expect("a timer");
     let logs = Logs { calls, reader, log: logging::Control::default() };
     let refused = watch::Sender::new(None).subscribe();
-    let limits = (max_message, config.daemon.line_timeout, Seal::fresh().expect("random numbers"));
+    let limits = (limits, Seal::fresh().expect("random numbers"));
     let (daemon, asked) = Daemon::new(sockets, manager.clone(), limits, logs, refused);
     // What the panic of its task does: nobody is left to obey.
     let panics = async move {

@@ -45,6 +45,7 @@ mod tools;
 mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -61,13 +62,12 @@ pub(crate) use self::settle::Settled;
 pub use self::strays::Strays;
 use self::switches::Switched;
 pub use self::switches::{Presence, Toggle};
-pub(crate) use self::task::FIRST_LISTS;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 pub(crate) use self::view::Served;
 pub use self::view::{Member, View};
 use crate::client::connected;
-use crate::config::{Profile, ServerConfig};
+use crate::config::{DaemonConfig, Profile, ServerConfig};
 use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
@@ -84,6 +84,8 @@ pub struct Setup {
     pub naming: Naming,
     /// What servers are run with.
     pub host: Host,
+    /// How long the first lists wait for servers of which nothing is known.
+    pub first_list_wait: Duration,
     /// Whether what a killed guard leaves is looked for.
     pub strays: Option<Strays>,
 }
@@ -91,7 +93,8 @@ pub struct Setup {
 /// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
 impl Default for Setup {
     fn default() -> Self {
-        Self { naming: Naming::default(), host: Host::new(Guard::available()), strays: None }
+        let first_list_wait = DaemonConfig::default().first_list_wait;
+        Self { naming: Naming::default(), host: Host::new(Guard::available()), first_list_wait, strays: None }
     }
 }
 

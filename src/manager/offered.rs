@@ -71,6 +71,11 @@ impl Shelf<'_> {
         &self.member.config.name
     }
 
+    /// Whether agents see this server, whatever it lists.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.seen.is_some_and(|seen| seen.presence == Presence::Shown)
+    }
+
     /// Whether the list was cut.
     pub(crate) fn is_truncated(&self) -> bool {
         self.list.truncated

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::View;
 use super::own::Followers;
 use super::task::Entry;
+use super::{Member, View};
 use crate::catalog::{Lists, Names};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
@@ -98,8 +98,11 @@ impl Shown {
         let members: Vec<_> = seen
             .filter_map(|((_, seen), (entry, lists))| Some(entry.member(Arc::clone(seen.as_ref()?), lists)))
             .collect();
-        let attempted = || members.iter().all(|member| member.handle.published().attempted);
-        let settled = settled || last.settled || attempted();
+        let is_known = |member: &Member| {
+            let published = member.handle.published();
+            published.attempted || published.has_listed
+        };
+        let settled = settled || last.settled || members.iter().all(is_known);
         let same = members.len() == last.servers.len() && members.iter().zip(&last.servers).all(|(a, b)| a.is_as(b));
         let is_new = std::mem::take(&mut self.changed) || !same || settled != last.settled;
         if is_new {

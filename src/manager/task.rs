@@ -4,7 +4,7 @@
 //! is gone will not find it in the next list.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinError;
@@ -20,9 +20,6 @@ use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
 use crate::server::{self, Record, Running, ServerHandle, Stop, StopOrder};
-
-/// How long first lists wait for servers that are starting for the first time.
-pub(crate) const FIRST_LISTS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -93,7 +90,7 @@ impl ManagerTask {
     /// # Panics
     /// At the end, with the panic of a server's task.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopOrder) {
-        let deadline = tokio::time::Instant::now() + FIRST_LISTS;
+        let deadline = tokio::time::Instant::now() + self.setup.first_list_wait;
         let changed = Arc::clone(&self.changed);
         loop {
             let settled = self.whole.view.borrow().settled;

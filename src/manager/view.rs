@@ -21,7 +21,8 @@ pub struct View {
     pub servers: Vec<Member>,
     /// How what it exposes is named.
     pub naming: Naming,
-    /// Every first start attempt has ended, or the deadline for first lists has passed.
+    /// What each server offers is known, if only from memory, or will not be soon: its first start attempt has ended, or
+    /// `first_list_wait` has passed.
     pub settled: bool,
     /// No other view has the same.
     version: u64,
@@ -75,6 +76,13 @@ impl View {
         self.version
     }
 
+    /// The servers that may still list what has this name, or, without one, anything.
+    pub(crate) fn may_still_list(&self, name: Option<&[u8]>) -> impl Iterator<Item = &Member> {
+        let may_be_of = move |member: &Member| name.is_none_or(|name| self.naming.may_be_of(&member.config.name, name));
+        let is_it = move |member: &&Member| member.presence == Presence::Shown && may_be_of(member);
+        self.servers.iter().filter(is_it).filter(|member| member.may_list_more())
+    }
+
     /// Whether `target` of `server` is exposed here. `lists` is what the server lists now, which may be newer than what this view
     /// was built from.
     pub(crate) fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
@@ -111,6 +119,13 @@ fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
 }
 
 impl Member {
+    /// Whether the server may list more than is seen here: it has not listed yet, or has, and this is not up to date.
+    fn may_list_more(&self) -> bool {
+        let published = self.handle.published();
+        let is_seen = |lists: &Lists| is_same(lists, &self.lists);
+        published.may_list_more() || !is_seen(&published.lists) && !published.own_lists.values().any(is_seen)
+    }
+
     /// Whether a view has of this what it has of the other.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         let Self { handle, config, presence, vouched, lists, refused } = self;

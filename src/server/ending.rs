@@ -14,8 +14,8 @@ use super::task::{AbortOnDrop, ServerTask};
 use super::{Stop, remote};
 use crate::transport::http::Parting;
 
-/// How long the tools of a server that went down stay listed.
-const LIST_GRACE: Duration = Duration::from_secs(60);
+/// How long the tools of a server that is down stay listed.
+pub(super) const LIST_GRACE: Duration = Duration::from_secs(60);
 /// For the reason to arrive when a server lets go of its streams.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// For what a dead server had written before.

@@ -25,7 +25,7 @@ pub(crate) fn login_needed(server: &str) -> String {
 }
 
 /// How long a call waits for a server that is starting or restarting.
-const HOLD: Duration = Duration::from_secs(10);
+pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 /// How long a call waits for its tool when the server's list lacks it: some servers register tools after they have started, and
 /// announce the change.
 const LATE_REGISTRATION: Duration = Duration::from_secs(2);
@@ -101,7 +101,7 @@ impl ServerTask {
                     }
                     State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
                     _ if self.orders.vouched() == Vouched::Down => self.refuse(*call, self.unavailable()),
-                    State::Backoff { until, .. } if *until > Instant::now() + HOLD => {
+                    State::Backoff { until, .. } if *until > Instant::now() + START_WAIT => {
                         self.refuse(*call, self.unavailable());
                     }
                     _ => self.park(*call),
@@ -112,7 +112,7 @@ impl ServerTask {
 
     fn park(&mut self, call: Call) {
         if self.may_park(&call) {
-            self.parked.push(ParkedCall { call, deadline: Instant::now() + HOLD, is_unlisted: false });
+            self.parked.push(ParkedCall { call, deadline: Instant::now() + START_WAIT, is_unlisted: false });
         } else {
             self.refuse(call, Failure::Overloaded { what: "too many calls wait for its start" });
         }
@@ -214,7 +214,7 @@ impl ServerTask {
         }
         if self.forget_at.is_some_and(|at| at <= now) {
             self.forget_at = None;
-            self.publisher.update(|published| published.lists = Lists::default());
+            self.publisher.update(|published| (published.lists, published.has_listed) = (Lists::default(), false));
         }
     }
 
@@ -243,18 +243,7 @@ impl ServerTask {
             _ if self.orders.vouched() == Vouched::Down => {
                 Failure::Unavailable { reason: MARKED_DOWN.to_owned(), retry_after: None }
             }
-            State::Backoff { until, reason, .. } => Failure::Unavailable {
-                reason: reason.clone(),
-                retry_after: Some(until.saturating_duration_since(Instant::now())),
-            },
-            State::Failed { reason } | State::Unresponsive { reason, .. } => {
-                Failure::Unavailable { reason: reason.clone(), retry_after: None }
-            }
-            State::NeedsLogin { reason } => Failure::LoginNeeded { why: reason.clone() },
-            State::Ready { .. } => {
-                Failure::Unavailable { reason: "it has not listed what it offers yet".to_owned(), retry_after: None }
-            }
-            _ => Failure::Unavailable { reason: "it is still starting".to_owned(), retry_after: None },
+            state => Failure::of_state(state),
         }
     }
 }

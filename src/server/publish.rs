@@ -60,6 +60,8 @@ pub struct Published {
     pub lists: Lists,
     /// It has said what it offers since it was enabled, if only that this is nothing. Told of single instances.
     pub has_listed: bool,
+    /// An instance that runs has listed all that it offers: what is not in the lists is not there.
+    pub is_listed: bool,
     /// What agents are offered that have an instance of their own, which has listed.
     pub own_lists: Arc<OwnLists>,
     /// Process id of the running server.
@@ -100,6 +102,13 @@ impl Published {
     fn settle(&mut self, settled: bool) {
         self.attempted |= settled;
         self.has_listed |= settled;
+        self.is_listed |= settled;
+    }
+
+    /// Whether a name that is not in its lists may still come: no instance has listed, and it is not idle.
+    #[must_use]
+    pub fn may_list_more(&self) -> bool {
+        !self.is_listed && !self.asleep
     }
 
     /// What the agent with this connection is offered by an instance of its own, if that has listed.
@@ -127,6 +136,7 @@ pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publ
         asleep: false,
         lists: Lists::default(),
         has_listed: false,
+        is_listed: false,
         own_lists: Arc::default(),
         pid: None,
         guard_pid: None,

@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 
 use super::cache::Cache;
 use super::control::Wanted;
+use super::ending::LIST_GRACE;
 use super::instance::Instance;
 use super::lifecycle::Event;
 use super::task::{ServerTask, startable};
@@ -83,13 +84,14 @@ impl ServerTask {
         Some(*self.idle_since.get_or_insert_with(Instant::now) + self.config.settings.idle_timeout)
     }
 
-    /// Takes the lists of a server that may sleep from where they were kept.
+    /// Takes the lists of the server from where they were kept: they are listed until it has listed itself.
     pub(super) async fn recall_lists(&mut self) {
-        let Some(cache) = self.cache().filter(|_| self.is_lazy()) else { return };
+        let Some(cache) = self.cache() else { return };
         let name = Arc::clone(&self.config.name);
         let read = self.holding(spawn_blocking(move || cache.read(&name))).await;
         if let Ok(Some(known)) = read {
             self.publisher.recalled(known);
+            self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
     }
 

@@ -153,6 +153,7 @@ impl ServerTask {
             (published.remote, published.protocol, published.software) = (None, None, None);
             published.eras = Eras::default();
             (published.extensions, published.makes_tasks) = (None, false);
+            published.is_listed = false;
             published.checked = None;
         });
         event

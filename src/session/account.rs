@@ -100,7 +100,7 @@ impl Session {
     /// Answers a request that waits, or would have to, with an error.
     pub(super) fn end_deferred(&mut self, request: &Deferred, error: &ErrorObject, outcome: Outcome) {
         match request {
-            Deferred::Ask(asked) => self.end_unrouted(asked, error, outcome),
+            Deferred::Ask(asked) | Deferred::Unlisted { asked, .. } => self.end_unrouted(asked, error, outcome),
             Deferred::List { id, .. } | Deferred::Listen { id, .. } => {
                 self.respond(Some(id), [reply::error(Some(id), error)])
             }
@@ -110,7 +110,7 @@ impl Session {
     /// Drops what waits and is no longer wanted.
     pub(super) fn drop_deferred(&mut self, mut is_dropped: impl FnMut(&Deferred) -> bool) {
         for request in self.deferred.extract_if(.., |request| is_dropped(request)).collect::<Vec<_>>() {
-            if let Deferred::Ask(asked) = request {
+            if let Deferred::Ask(asked) | Deferred::Unlisted { asked, .. } = request {
                 self.tell_of_unrouted(&asked, Outcome::Cancelled, 0);
             }
         }

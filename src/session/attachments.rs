@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::{Rare, Setup};
 use crate::catalog::is_same;
-use crate::config::{Settings, Sharing};
-use crate::manager::{FIRST_LISTS, Member, OwnViews, Presence, View};
+use crate::config::{Launch, Settings, Sharing};
+use crate::manager::{Member, OwnViews, Presence, View};
 use crate::server::{Agent, Attachment, ServerHandle};
 
 /// Those of one agent.
@@ -20,6 +20,8 @@ pub(super) struct Attachments {
     all: Vec<Attachment>,
     /// How many have an instance for the agent that has not listed yet.
     unlisted: usize,
+    /// How many of those are not known from before either: first lists wait for them.
+    unknown: usize,
     /// The agent is shown views of its own, or will be.
     has_own_views: bool,
 }
@@ -48,9 +50,18 @@ impl Attachments {
                 waits.push(own(setup.own_views.clone(), agent.session).boxed());
             }
             if member.presence == Presence::Shown {
+                // What a server is known to offer is listed at once, unless it is defined by where the agent works. How the agent's
+                // own instance differs is announced.
+                let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::wants_agent_cwd);
+                let is_known = member.handle.published().has_listed && !is_by_directory;
                 self.unlisted += 1;
+                self.unknown += usize::from(!is_known);
                 let in_view = in_view(listed, member.handle.clone(), setup.own_views.clone(), agent.session);
-                waits.push(timeout(FIRST_LISTS, in_view).map(|view| Rare::Listed(view.ok().flatten())).boxed());
+                waits.push(
+                    timeout(setup.first_list_wait, in_view)
+                        .map(move |view| Rare::Listed { view: view.ok().flatten(), is_known })
+                        .boxed(),
+                );
             }
         }
         waits
@@ -82,11 +93,17 @@ impl Attachments {
     }
 
     /// One that was waited for has come, or was waited for long enough.
-    pub(super) fn listed(&mut self) {
+    pub(super) fn listed(&mut self, is_known: bool) {
         self.unlisted -= 1;
+        self.unknown -= usize::from(!is_known);
     }
 
-    /// Whether the agent's servers have said all that they are waited for.
+    /// Whether first lists wait for no instance of the agent's.
+    pub(super) fn are_known(&self) -> bool {
+        self.unknown == 0
+    }
+
+    /// Whether every instance of the agent's has listed, or is waited for no more.
     pub(super) fn have_listed(&self) -> bool {
         self.unlisted == 0
     }

@@ -27,7 +27,13 @@ pub(super) enum Rare {
     /// From now on the agent is shown views of its own.
     Own(watch::Receiver<Arc<View>>),
     /// An instance of the agent has listed, which these show, or is waited for no more.
-    Listed(Option<watch::Receiver<Arc<View>>>),
+    Listed {
+        view: Option<watch::Receiver<Arc<View>>>,
+        /// What its server offers was known before.
+        is_known: bool,
+    },
+    /// What some request waits for may be listed by now, or will not be.
+    MayBeListed,
     /// A server does not want the answer any more to what the agent has under this id.
     Withdrawn(u64, Option<Withdrawal>),
     /// The agent's profile is there no more, or not for it.

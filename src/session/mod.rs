@@ -95,6 +95,8 @@ pub struct Setup {
     pub max_message: usize,
     /// How long it may be silent amid a line; then it is cut off.
     pub line_timeout: Duration,
+    /// How long its first lists wait for instances of its own of which nothing is known.
+    pub first_list_wait: Duration,
     /// Who is connected; what it calls itself is not known yet.
     pub caller: Caller,
     /// Where its calls are noted.
@@ -167,6 +169,8 @@ struct Session {
     level: Option<Level>,
     /// Requests that wait for the first lists, in order.
     deferred: Vec<routing::Deferred>,
+    /// It is looked again when a server has listed.
+    awaits_lists: bool,
     /// Version of each list the agent has, or was told to ask for again.
     told: PerKind<Option<u64>>,
     initialized: bool,
@@ -221,6 +225,7 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
         pages: TaskPages::default(),
         level: None,
         deferred: Vec::new(),
+        awaits_lists: false,
         told: PerKind::default(),
         initialized: false,
         is_met: false,
@@ -263,7 +268,11 @@ impl Session {
                 Event::Batch(members) => self.take_batch(members).await,
                 Event::Rare(Rare::Changed(view)) => self.changed(view).await,
                 Event::Rare(Rare::Own(view)) => self.follow(view).await,
-                Event::Rare(Rare::Listed(view)) => self.listed(view).await,
+                Event::Rare(Rare::Listed { view, is_known }) => self.listed(view, is_known).await,
+                Event::Rare(Rare::MayBeListed) => {
+                    self.awaits_lists = false;
+                    self.retry_deferred().await;
+                }
                 Event::Rare(Rare::Withdrawn(id, withdrawal)) => self.withdrawn(id, withdrawal),
                 Event::Rare(Rare::Leaving) => self.leave(),
                 Event::Rare(Rare::Overdue) => {

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::future::{FutureExt, select_all};
 use serde_json::json;
+use tokio::time::timeout_at;
 
 use super::account::Account;
 use super::asked::{Asked, Lead, Method};
+use super::events::Rare;
 use super::in_flight::InFlight;
 use super::{Delayed, Session, UNANSWERED_MESSAGES};
 use crate::calls::Outcome;
@@ -19,14 +22,26 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::kind::Kind;
 use crate::manager::{Member, View};
-use crate::server::call::{Access, Call, CallKey, MAX_PER_SESSION, Matter, Reply, Subject, Target};
-use crate::server::{ServerHandle, Subscription};
+use crate::server::call::{Access, Call, CallError, CallKey, Failure, MAX_PER_SESSION, Matter, Reply, Subject, Target};
+use crate::server::{START_WAIT, ServerHandle, Subscription};
 
 /// A request that waits for the first lists.
 pub(super) enum Deferred {
-    List { id: Bytes, kind: Kind, era: Era },
-    Listen { id: Bytes, filter: Filter },
+    List {
+        id: Bytes,
+        kind: Kind,
+        era: Era,
+    },
+    Listen {
+        id: Bytes,
+        filter: Filter,
+    },
     Ask(Asked),
+    /// No server has listed its name, and one that may still do so is starting. It waits no longer than until then.
+    Unlisted {
+        asked: Asked,
+        until: Instant,
+    },
 }
 
 /// Where a routed request is sent, and how.
@@ -43,6 +58,7 @@ impl Deferred {
     pub(super) fn id(&self) -> &Bytes {
         match self {
             Self::List { id, .. } | Self::Listen { id, .. } | Self::Ask(Asked { id, .. }) => id,
+            Self::Unlisted { asked, .. } => &asked.id,
         }
     }
 
@@ -50,7 +66,7 @@ impl Deferred {
         match self {
             Self::List { era, .. } => *era,
             Self::Listen { .. } => Era::Modern,
-            Self::Ask(asked) => asked.era(),
+            Self::Ask(asked) | Self::Unlisted { asked, .. } => asked.era(),
         }
     }
 }
@@ -79,13 +95,13 @@ impl Session {
         match era {
             Era::Legacy => {
                 let view = self.setup.view.borrow().clone();
-                let settled = view.settled && self.attachments.have_listed();
+                let settled = view.settled && self.attachments.are_known();
                 (view, settled)
             }
             Era::Modern => {
                 let view = self.profile_view.borrow().clone();
                 // What a server offers that is started for a directory is known when the first such instance has listed.
-                let settled = view.settled && self.attachments.have_listed();
+                let settled = view.settled && self.attachments.are_known();
                 (view, settled)
             }
         }
@@ -104,16 +120,57 @@ impl Session {
                 self.respond(Some(&id), reply::result_in_parts(&id, list));
             }
             Deferred::Listen { id, filter } if settled => self.begin_listening(id, filter, &view),
-            Deferred::Ask(asked) if settled || self.lead(&asked, &view).is_some() => match self.lead(&asked, &view) {
-                Some(lead) => self.forward(asked, lead, &view),
-                None => self.unknown(&asked),
-            },
+            Deferred::Ask(asked) if self.attachments.have_listed() || self.lead(&asked, &view).is_some() => {
+                self.route_now(asked, Instant::now() + START_WAIT, &view);
+            }
+            Deferred::Unlisted { asked, until } => self.route_now(asked, until, &view),
             _ if self.is_full() => self.end_deferred(&request, &overloaded(TOO_MANY), Outcome::Overloaded),
             _ if self.deferred_bytes() > self.setup.max_message => {
                 self.end_deferred(&request, &overloaded(TOO_LARGE), Outcome::Overloaded);
             }
             waiting => self.deferred.push(waiting),
         }
+    }
+
+    /// Forwards a request, or has it wait for a server that may still list its name, at most until then.
+    fn route_now(&mut self, asked: Asked, until: Instant, view: &View) {
+        if let Some(lead) = self.lead(&asked, view) {
+            return self.forward(asked, lead, view);
+        }
+        let name = matches!(asked.subject, Subject::Call | Subject::Prompt).then_some(&asked.key[..]);
+        let unlisted: Vec<&Member> = view.may_still_list(name).collect();
+        let Some(first) = unlisted.first().map(|member| &member.handle) else { return self.unknown(&asked) };
+        let may_come = unlisted.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
+        let error = if !may_come || until <= Instant::now() {
+            let failure = Failure::of_state(&first.published().state);
+            CallError { server: Arc::clone(first.name()), failure, sent: false }.to_object()
+        } else if self.is_full() {
+            overloaded(TOO_MANY)
+        } else if self.deferred_bytes() > self.setup.max_message {
+            overloaded(TOO_LARGE)
+        } else {
+            self.await_lists(view, until);
+            return self.deferred.push(Deferred::Unlisted { asked, until });
+        };
+        let outcome = Outcome::Error { code: Some(error.code.into()) };
+        self.end_unrouted(&asked, &error, outcome);
+    }
+
+    /// Looks again at what waits when a server has listed, or will not, or when this time has come.
+    fn await_lists(&mut self, view: &View, until: Instant) {
+        if std::mem::replace(&mut self.awaits_lists, true) {
+            return;
+        }
+        let seen = |server: &ServerHandle| {
+            let published = server.published();
+            (published.is_listed, published.state.word())
+        };
+        let changed = |member: &Member| {
+            let (server, before) = (member.handle.clone(), seen(&member.handle));
+            async move { server.wait_for(|now| (now.is_listed, now.state.word()) != before).await }.boxed()
+        };
+        let changed = select_all(view.may_still_list(None).map(changed));
+        self.waits.push(timeout_at(until.into(), changed).map(|_| Rare::MayBeListed).boxed());
     }
 
     /// Where it leads. What the agent has subscribed to it can give up where it has it, though it be listed no more.
@@ -249,7 +306,7 @@ impl Session {
         let bytes = |waiting: &Deferred| match waiting {
             Deferred::List { id, .. } => id.len(),
             Deferred::Listen { id, filter } => id.len() + filter.written().len(),
-            Deferred::Ask(asked) => asked.line.len(),
+            Deferred::Ask(asked) | Deferred::Unlisted { asked, .. } => asked.line.len(),
         };
         self.deferred.iter().map(bytes).sum()
     }

@@ -92,8 +92,8 @@ impl Session {
     }
 
     /// One of the instances that the agent's lists wait for has listed, or is waited for no more.
-    pub(super) async fn listed(&mut self, view: Option<watch::Receiver<Arc<View>>>) {
-        self.attachments.listed();
+    pub(super) async fn listed(&mut self, view: Option<watch::Receiver<Arc<View>>>, is_known: bool) {
+        self.attachments.listed(is_known);
         if let Some(view) = view {
             self.follow(view).await;
         }

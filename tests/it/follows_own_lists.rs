@@ -151,7 +151,10 @@ fn many_agents_whose_instances_offer_the_same_cost_little_more_than_one() {
     let daemon = Setup::with(server).start_in(&place);
     let connect = || {
         let mut agent = Agent::working_in(&daemon, &place.path("tmp"));
-        assert_eq!(agent.tools().len(), 500);
+        if agent.tools().len() != 500 {
+            agent.expect_notification(CHANGED);
+            assert_eq!(agent.tools().len(), 500);
+        }
         agent
     };
     let first = connect();

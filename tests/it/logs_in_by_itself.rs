@@ -159,7 +159,8 @@ fn credentials_that_are_refused_are_shown_once_and_taken_when_they_are_right() {
     assert_eq!(before.0, 1);
     let mut agent = Agent::ready(&daemon);
     for _ in 0..5 {
-        assert_eq!(agent.call("tracker__echo", &json!({}))["error"]["code"], -32602);
+        let error = agent.call("tracker__echo", &json!({}))["error"].clone();
+        assert_eq!((&error["code"], &error["data"]["server"]), (&json!(-31004), &json!("tracker")));
     }
     assert_eq!(requests(), before);
     let ran = world.run(&["login", "tracker"]).expect_code(1);

@@ -49,6 +49,7 @@ mod layers_files;
 mod library;
 mod limits_servers;
 mod lists_for_each_agent;
+mod lists_from_memory;
 mod lists_tools;
 mod logs_calls;
 mod logs_floods;

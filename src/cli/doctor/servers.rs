@@ -8,8 +8,7 @@ use super::remotes;
 use super::world::World;
 use crate::admin::report::{NEEDS_LOGIN, ServerReport};
 use crate::cli::text;
-use crate::config::ServerConfig;
-use crate::manager::FIRST_LISTS;
+use crate::config::{DaemonConfig, ServerConfig};
 
 /// Restarts within an hour that are no accident.
 const OFTEN: u64 = 3;
@@ -85,7 +84,7 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
         found += &format!(", {part}");
     }
     match trial {
-        Some(Trial { took, .. }) if took > FIRST_LISTS => {
+        Some(Trial { took, .. }) if took > DaemonConfig::default().first_list_wait => {
             let install =
                 if report.remote.is_none() { "install what `npx` or `uvx` fetches at each start, or " } else { "" };
             let advice = format!("agents are first listed its tools later; {install}set `start = \"lazy\"`");

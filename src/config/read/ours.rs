@@ -90,6 +90,7 @@ impl Reader<'_> {
             naming: self.naming(fields),
             max_message: self.key(fields, "max_message", |reader, entry| reader.size(entry, SIZES, "16MiB")),
             line_timeout: self.key(fields, "line_timeout", Self::duration),
+            first_list_wait: self.key(fields, "first_list_wait", Self::duration),
             max_starting: self.key(fields, "max_starting", |reader, entry| {
                 reader.integer(entry, 1..=MAX_STARTING, daemon.max_starting)
             }),

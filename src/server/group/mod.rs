@@ -98,6 +98,7 @@ impl Group {
     }
 
     pub(super) async fn run(mut self) {
+        self.recall_lists().await;
         self.start_standing();
         self.take_up_inherited().await;
         self.gather();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::task::spawn_blocking;
+
 use super::Group;
 use super::slots::Slot;
 use crate::catalog::{identity, offer_any};
@@ -10,6 +12,17 @@ use crate::server::lifecycle::State;
 use crate::server::{OwnLists, Published, Running, ServerHandle, Stats, Totals};
 
 impl Group {
+    /// Takes the lists of the server from where they were kept: they are listed until an instance has listed.
+    pub(super) async fn recall_lists(&mut self) {
+        let (config, cache) = (Arc::clone(&self.wanted.config), self.host.cache.clone());
+        let Some(cache) = cache.and_then(|directory| Cache::of(directory, &config)) else { return };
+        let read = spawn_blocking(move || cache.read(&config.name)).await;
+        if let Ok(Some(known)) = read {
+            self.lists = known.lists.clone();
+            self.publisher.recalled(known);
+        }
+    }
+
     /// Takes in what the instances publish, and lets go of those that have ended.
     pub(super) fn gather(&mut self) {
         for gone in self.leaving.extract_if(.., |running| running.handle.has_ended()) {
@@ -22,13 +35,15 @@ impl Group {
         let published: Vec<Published> = self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
         let standing = self.slots.iter().position(|slot| slot.stays);
         let shown = shown(&published, standing);
+        // Until it has listed or failed, what is known from before is listed.
         let offers = |one: &&Published| one.attempted && offer_any(&one.lists);
         let first = standing.map(|index| &published[index]);
         let stands_in = first.is_none_or(|one| one.attempted && !offer_any(&one.lists));
         let told = published.iter().find(offers).filter(|_| stands_in).or(first);
-        if let Some(told) = told.filter(|one| self.wanted.enabled && (one.attempted || offer_any(&one.lists))) {
+        if let Some(told) = told.filter(|one| self.wanted.enabled && (one.has_listed || one.attempted)) {
             self.lists = told.lists.clone();
         }
+        let has_listed = told.is_some_and(|one| one.has_listed);
         let instructions = told.and_then(|one| one.instructions.clone());
         let attempted = match standing {
             Some(index) => published[index].attempted,
@@ -44,6 +59,8 @@ impl Group {
         }
         self.publisher.update(|all| {
             (all.attempted, all.lists, all.lost_guards) = (attempted, lists, lost_guards);
+            all.is_listed = enabled && published.iter().any(|one| one.is_listed);
+            all.has_listed = enabled && (all.has_listed || has_listed);
             all.own_lists = own_lists;
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.revision = settled.unwrap_or(all.revision);

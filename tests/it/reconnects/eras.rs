@@ -1,5 +1,6 @@
 //! Agents that speak as of MCP 2026-07-28, or in both eras, behind `mcpd connect`: with one daemon after another.
 
+use std::fs;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -50,6 +51,8 @@ fn restart(place: &Rc<Place>, mut daemon: Daemon, end: fn(&mut Daemon), shim: &S
     end(&mut daemon);
     until("the shim has noticed", || (told(&shim.log()) > before).then_some(()));
     drop(daemon);
+    // Without the lists of the one before it has nothing to correct once its servers have listed.
+    let _ = fs::remove_dir_all(place.path("home/.cache/mcpd"));
     start(place)
 }
 

@@ -15,8 +15,8 @@ pub use self::remote::RemoteReport;
 use super::{Member, Presence, View};
 use crate::catalog::Exposure;
 use crate::kind::{Kind, PerKind};
-use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
+use crate::server::{ServerHandle, Silence};
 
 /// Lines of stderr shown of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -53,12 +53,15 @@ pub struct ServerReport {
     /// Since the running instance was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
-    /// Since it was last known how the running instance is: it answered a ping, said anything else, or missed a ping.
+    /// Since the running instance was last checked: it sent a message, or left a ping or a call unanswered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_ms: Option<u64>,
-    /// Pings it had missed in a row by then.
+    /// Pings it had left unanswered in a row by then.
     #[serde(default)]
     pub missed_pings: u32,
+    /// Calls that had timed out in a row by then, with no message from it. Those that time out together count once.
+    #[serde(default)]
+    pub missed_calls: u32,
     /// Whether every instance of it that runs has answered when it was asked just now, if that was wanted. One that was
     /// silent and had calls to answer does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,6 +164,12 @@ pub struct InstanceReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard_pid: Option<u32>,
     /// As that of a server.
+    #[serde(default)]
+    pub missed_pings: u32,
+    /// As that of a server.
+    #[serde(default)]
+    pub missed_calls: u32,
+    /// As that of a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
     /// Protocol version in which it is spoken to.
@@ -203,12 +212,15 @@ fn condition(state: &State) -> Condition {
 fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, uptime_ms, .. } = condition(&published.state);
+    let silence = published.silence();
     InstanceReport {
         purpose: handle.purpose().map_or_else(String::new, ToString::to_string),
         state: published.word().to_owned(),
         reason,
         pid: published.pid,
         guard_pid: published.guard_pid,
+        missed_pings: silence.pings,
+        missed_calls: silence.calls,
         answers: None,
         protocol: published.protocol.map(str::to_owned),
         uptime_ms,
@@ -216,6 +228,20 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
         in_flight: totals.in_flight,
         errors: totals.errors,
         restarts: totals.restarts,
+    }
+}
+
+impl ServerReport {
+    /// What the running instance has left unanswered.
+    pub(crate) fn silence(&self) -> Silence {
+        Silence { pings: self.missed_pings, calls: self.missed_calls }
+    }
+}
+
+impl InstanceReport {
+    /// What it has left unanswered.
+    pub(crate) fn silence(&self) -> Silence {
+        Silence { pings: self.missed_pings, calls: self.missed_calls }
     }
 }
 
@@ -240,7 +266,8 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         guard_pid: published.guard_pid,
         uptime_ms,
         checked_ms: published.checked.map(|(at, _)| millis(at.elapsed())),
-        missed_pings: published.checked.map_or(0, |(_, missed)| missed),
+        missed_pings: published.silence().pings,
+        missed_calls: published.silence().calls,
         answers: None,
         remote: remote::of(config, published.remote),
         protocol: published.protocol.map(str::to_owned),

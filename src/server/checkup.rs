@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::control::Vouched;
 use super::ending::End;
-use super::health::{Act, Health, MISSES};
+use super::health::{Act, Calls, Health, Silence};
 use super::instance::Instance;
 use super::lifecycle::{Event, State};
 use super::task::ServerTask;
@@ -18,36 +18,39 @@ impl ServerTask {
         wanted.then(|| Health::new(settings.health_interval, settings.health_timeout, Instant::now()))
     }
 
-    /// Looks at how the instance is; the end of one that is to be replaced.
+    /// Checks how the instance is; the reason to end it if it is to be replaced.
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<End> {
         let vouched = self.orders.vouched();
-        // What a person says of it holds, and calls are not sent to one that is said to be down.
-        let excused = instance.calls() > 0 || vouched != Vouched::Auto;
-        match health.look(Instant::now(), excused) {
+        let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.take_timed_out() };
+        // What a person has said of the server holds; calls are not sent to one that is marked down.
+        match health.check(Instant::now(), calls, vouched != Vouched::Auto) {
             Act::Wait => return None,
             Act::Ping => instance.ping(),
             Act::Well => {
-                self.publisher.checked(0);
+                self.publisher.checked(Silence::default());
                 if vouched == Vouched::Auto {
                     self.on(Event::Well);
                 }
             }
-            Act::Missed(missed) => {
-                self.publisher.checked(missed);
+            Act::Missed(silence) => {
+                self.publisher.checked(silence);
                 if health.is_ill() {
-                    return self.ill();
+                    return self.ill(silence);
                 }
             }
         }
         None
     }
 
-    fn ill(&mut self) -> Option<End> {
-        let reason = format!("did not answer {MISSES} pings in a row");
+    fn ill(&mut self, silence: Silence) -> Option<End> {
+        let reason = format!("did not answer {silence} in a row");
         if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
             return Some(End::Broken(reason));
         }
-        self.on(Event::Ill { reason });
+        // The reason stays as it was first published; the report has the present numbers.
+        if !matches!(self.lifecycle.state(), State::Unresponsive { .. }) {
+            self.on(Event::Ill { reason });
+        }
         None
     }
 

@@ -34,6 +34,11 @@ impl Deadline {
         self.at
     }
 
+    /// When the call began.
+    pub(super) fn begun(&self) -> Instant {
+        self.last - self.limit.total
+    }
+
     /// The limit that ends the call at that time.
     pub(super) fn limit(&self) -> Duration {
         if self.at == self.last { self.limit.total } else { self.limit.silence }

@@ -1,28 +1,74 @@
-//! Whether a server that serves is well. Pure: time is handed in.
+//! Whether a running instance responds. Pure: time is passed in.
 //!
 //! ```text
 //! silent for `interval` ─► ping ─ any message ─► well
-//!                           └─ none within `timeout` ─► missed ─ three in a row ─► ill ─ any message ─► well
+//!                           └─ none within `timeout` ─► miss ─ three in a row ─► ill ─ any message ─► well
 //! ```
 //!
-//! A server that speaks is not asked. One that has calls to answer may be busy with them: then a ping that is missed is
-//! no miss (MCP 2025-11-25, `basic/utilities/ping`, leaves it to the asker what to make of one).
+//! - An instance that sends messages is not pinged.
+//! - A call that times out is a miss if nothing was received since it was sent. Calls that time out within one `timeout` are one
+//!   miss, so a burst of them weighs no more than a ping.
+//! - An instance with unanswered calls may be busy with them: an unanswered ping is then reported, and is no miss (MCP 2025-11-25,
+//!   `basic/utilities/ping`, leaves it to the sender what to make of one). That ends with the first call that times out.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Pings missed in a row that make a server ill.
-pub(super) const MISSES: u32 = 3;
+/// Misses in a row that make an instance ill.
+const MISSES: u32 = 3;
 
-/// What has been heard of one instance, and when to ask next.
+/// What one instance has left unanswered since its last message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// Pings, also those that are excused by unanswered calls.
+    pub pings: u32,
+    /// Calls that timed out, counted as misses are.
+    pub calls: u32,
+}
+
+impl Silence {
+    /// Nothing is unanswered.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pings = if self.pings == 1 { "1 ping" } else { &format!("{} pings", self.pings) };
+        let calls = if self.calls == 1 { "1 call" } else { &format!("{} calls", self.calls) };
+        match (self.pings, self.calls) {
+            (_, 0) => f.write_str(pings),
+            (0, _) => f.write_str(calls),
+            (_, _) => write!(f, "{pings} and {calls}"),
+        }
+    }
+}
+
+/// The calls of an instance, as they bear on its health.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Calls {
+    /// Some are unanswered.
+    pub(super) are_pending: bool,
+    /// When the latest of those was sent that have timed out since the last check.
+    pub(super) timed_out: Option<Instant>,
+}
+
+/// What was received from one instance, and when to check next.
 #[derive(Debug)]
 pub(super) struct Health {
     interval: Duration,
     timeout: Duration,
-    /// Since the last look.
-    heard: bool,
-    /// A ping is unanswered.
-    asked: bool,
-    missed: u32,
+    /// A message was received since the last check.
+    received: bool,
+    ping_pending: bool,
+    silence: Silence,
+    misses: u32,
+    /// Nothing was received since.
+    silent_since: Instant,
+    /// When a call was counted as a miss.
+    call_missed_at: Option<Instant>,
     due: Instant,
 }
 
@@ -31,57 +77,87 @@ pub(super) struct Health {
 pub(super) enum Act {
     /// Nothing before [`Health::due`].
     Wait,
-    /// Ask.
+    /// Send a ping.
     Ping,
     /// It was well until now, as far as is known.
     Well,
-    /// It has missed so many pings in a row.
-    Missed(u32),
+    /// It has left this unanswered.
+    Missed(Silence),
 }
 
 impl Health {
-    /// Of an instance that has just spoken.
+    /// Of an instance from which a message was just received.
     pub(super) fn new(interval: Duration, timeout: Duration, now: Instant) -> Self {
-        Self { interval, timeout, heard: false, asked: false, missed: 0, due: now + interval }
+        Self {
+            interval,
+            timeout,
+            received: false,
+            ping_pending: false,
+            silence: Silence::default(),
+            misses: 0,
+            silent_since: now,
+            call_missed_at: None,
+            due: now + interval,
+        }
     }
 
-    /// It has said something, whatever it was.
-    pub(super) fn hear(&mut self) {
-        self.heard = true;
+    /// A message was received, whatever it was.
+    pub(super) fn receive(&mut self) {
+        self.received = true;
+    }
+
+    /// Whether it has left anything unanswered, so that the next message is worth a check at once.
+    pub(super) fn is_silent(&self) -> bool {
+        !self.silence.is_empty()
     }
 
     /// Whether it is ill, as far as is known.
     pub(super) fn is_ill(&self) -> bool {
-        self.missed >= MISSES
+        self.misses >= MISSES
     }
 
-    /// When to look again.
+    /// When to check again.
     pub(super) fn due(&self) -> Instant {
         self.due
     }
 
-    /// What to do at `now`. One that is `busy` misses nothing.
-    pub(super) fn look(&mut self, now: Instant, busy: bool) -> Act {
-        if self.heard {
-            (self.heard, self.asked, self.missed) = (false, false, 0);
-            self.due = now + self.interval;
+    /// What to do at `now`. Nothing is missed if a person has `overruled` the checks.
+    pub(super) fn check(&mut self, now: Instant, calls: Calls, overruled: bool) -> Act {
+        if self.received {
+            *self = Self::new(self.interval, self.timeout, now);
             return Act::Well;
+        }
+        if !overruled && calls.timed_out.is_some_and(|sent| self.is_miss(sent, now)) {
+            self.call_missed_at = Some(now);
+            self.silence.calls = self.silence.calls.saturating_add(1);
+            self.misses = self.misses.saturating_add(1);
+            return Act::Missed(self.silence);
         }
         if now < self.due {
             return Act::Wait;
         }
-        self.asked = !self.asked;
-        if self.asked {
+        self.ping_pending = !self.ping_pending;
+        if self.ping_pending {
             self.due = now + self.timeout;
             return Act::Ping;
         }
-        // The next one is asked as long after this one as if it had been answered.
+        // The next ping is sent as long after this one as if it had been answered.
         self.due = now + self.interval.saturating_sub(self.timeout);
-        if busy {
+        if overruled {
             return Act::Wait;
         }
-        self.missed = self.missed.saturating_add(1);
-        Act::Missed(self.missed)
+        self.silence.pings = self.silence.pings.saturating_add(1);
+        let is_excused = calls.are_pending && self.call_missed_at.is_none();
+        if !is_excused {
+            self.misses = self.misses.saturating_add(1);
+        }
+        Act::Missed(self.silence)
+    }
+
+    /// Whether a call counts that was sent at `sent` and has timed out at `now`.
+    fn is_miss(&self, sent: Instant, now: Instant) -> bool {
+        let earliest = self.call_missed_at.map_or(self.silent_since, |at| at + self.timeout);
+        sent >= self.silent_since && now >= earliest
     }
 }
 
@@ -92,68 +168,138 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
     const TIMEOUT: Duration = Duration::from_secs(5);
+    const IDLE: Calls = Calls { are_pending: false, timed_out: None };
+    const BUSY: Calls = Calls { are_pending: true, timed_out: None };
 
-    /// What is done at each due time, with what is heard before it and whether it is busy then.
-    fn course(heard_busy: &[(bool, bool)]) -> Vec<Act> {
-        let mut health = Health::new(INTERVAL, TIMEOUT, Instant::now());
-        let look = |(heard, busy): &(bool, bool)| {
-            if *heard {
-                health.hear();
+    fn health() -> Health {
+        Health::new(INTERVAL, TIMEOUT, Instant::now())
+    }
+
+    /// What is done at each due time, with whether a message is received before it and whether calls are pending then.
+    fn course(received_busy: &[(bool, bool)]) -> Vec<Act> {
+        let mut health = health();
+        let check = |(received, busy): &(bool, bool)| {
+            if *received {
+                health.receive();
             }
-            health.look(health.due(), *busy)
+            health.check(health.due(), if *busy { BUSY } else { IDLE }, false)
         };
-        heard_busy.iter().map(look).collect()
+        received_busy.iter().map(check).collect()
+    }
+
+    fn missed(pings: u32, calls: u32) -> Act {
+        Act::Missed(Silence { pings, calls })
     }
 
     #[test]
-    fn a_server_that_speaks_is_not_asked() {
+    fn instance_that_sends_messages_is_not_pinged() {
         assert_eq!(course(&[(true, false); 4]), [Act::Well; 4]);
     }
 
     #[test]
-    fn three_pings_missed_in_a_row_make_it_ill_and_any_word_well() {
+    fn three_pings_missed_in_a_row_make_it_ill_and_any_message_well() {
         let silent = (false, false);
         let ill = course(&[silent; 6]);
-        assert_eq!(ill, [Act::Ping, Act::Missed(1), Act::Ping, Act::Missed(2), Act::Ping, Act::Missed(3)]);
+        assert_eq!(ill, [Act::Ping, missed(1, 0), Act::Ping, missed(2, 0), Act::Ping, missed(3, 0)]);
         let between = course(&[silent, silent, silent, silent, (true, false), silent, silent]);
-        assert_eq!(between[4..], [Act::Well, Act::Ping, Act::Missed(1)]);
+        assert_eq!(between[4..], [Act::Well, Act::Ping, missed(1, 0)]);
     }
 
     #[test]
-    fn one_that_is_busy_misses_nothing() {
-        let busy = course(&[(false, true); 20]);
-        assert!(!busy.iter().any(|act| matches!(act, Act::Missed(_))), "{busy:?}");
+    fn unanswered_pings_of_a_busy_instance_are_reported_and_do_not_make_it_ill() {
+        let mut health = health();
+        let acts: Vec<_> = (0..20).map(|_| health.check(health.due(), BUSY, false)).collect();
+        assert_eq!(acts.last(), Some(&missed(10, 0)));
+        assert!(health.is_silent() && !health.is_ill());
     }
 
     #[test]
-    fn it_is_asked_once_in_each_interval() {
+    fn nothing_is_missed_while_a_person_overrules_the_checks() {
+        let mut health = health();
+        for _ in 0..20 {
+            let timed_out = Some(health.due());
+            let act = health.check(health.due(), Calls { timed_out, ..BUSY }, true);
+            assert!(matches!(act, Act::Wait | Act::Ping), "{act:?}");
+        }
+        assert!(!health.is_silent());
+    }
+
+    #[test]
+    fn after_a_call_timed_out_in_silence_pending_calls_excuse_no_ping() {
+        let (mut health, start) = (health(), Instant::now() + TIMEOUT);
+        let timed_out = Calls { timed_out: Some(start), ..BUSY };
+        assert_eq!(health.check(start + TIMEOUT, timed_out, false), missed(0, 1));
+        let acts = [(); 4].map(|()| health.check(health.due(), BUSY, false));
+        assert_eq!(acts, [Act::Ping, missed(1, 1), Act::Ping, missed(2, 1)]);
+        assert!(health.is_ill());
+    }
+
+    #[test]
+    fn calls_that_time_out_within_one_ping_timeout_are_one_miss() {
+        let mut health = health();
+        let timed_out = |sent| Calls { timed_out: Some(sent), ..BUSY };
+        let first = health.silent_since + TIMEOUT;
+        assert_eq!(health.check(first, timed_out(first), false), missed(0, 1));
+        assert_eq!(health.check(first + TIMEOUT / 2, timed_out(first), false), Act::Wait);
+        assert_eq!(health.check(first + TIMEOUT, timed_out(first), false), missed(0, 2));
+    }
+
+    #[test]
+    fn call_that_was_sent_before_the_last_message_is_no_miss() {
+        let mut health = health();
+        let sent = health.silent_since + TIMEOUT;
+        health.receive();
+        assert_eq!(health.check(sent + TIMEOUT, BUSY, false), Act::Well);
+        let late = Calls { timed_out: Some(sent), ..BUSY };
+        assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), Act::Wait);
+    }
+
+    #[test]
+    fn silence_reads_as_what_was_left_unanswered() {
+        let said = |pings, calls| Silence { pings, calls }.to_string();
+        assert_eq!(
+            [said(1, 0), said(3, 0), said(0, 2), said(2, 1)],
+            ["1 ping", "3 pings", "2 calls", "2 pings and 1 call"]
+        );
+    }
+
+    #[test]
+    fn one_ping_is_sent_in_each_interval() {
         let start = Instant::now();
         let mut health = Health::new(INTERVAL, TIMEOUT, start);
-        let mut asked = Vec::new();
-        while asked.len() < 4 {
+        let mut sent = Vec::new();
+        while sent.len() < 4 {
             let now = health.due();
-            if health.look(now, false) == Act::Ping {
-                asked.push((now - start).as_secs());
+            if health.check(now, IDLE, false) == Act::Ping {
+                sent.push((now - start).as_secs());
             }
         }
-        assert_eq!(asked, [30, 60, 90, 120]);
+        assert_eq!(sent, [30, 60, 90, 120]);
     }
 
     proptest! {
         #[test]
-        fn it_is_ill_only_after_three_silent_pings(steps in prop::collection::vec((any::<bool>(), any::<bool>()), 0..60)) {
-            let mut health = Health::new(INTERVAL, TIMEOUT, Instant::now());
-            let mut silent = 0;
-            for (heard, busy) in steps {
-                if heard {
-                    health.hear();
+        fn it_is_ill_only_after_three_misses_without_a_message(
+            steps in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>()), 0..60),
+        ) {
+            let mut health = health();
+            let mut misses = 0;
+            let mut excuses = true;
+            for (received, are_pending, times_out) in steps {
+                if received {
+                    health.receive();
                 }
-                match health.look(health.due(), busy) {
-                    Act::Well => silent = 0,
-                    Act::Missed(_) => silent += 1,
+                let now = health.due();
+                let calls = Calls { are_pending, timed_out: times_out.then_some(now) };
+                let before = health.silence;
+                match health.check(now, calls, false) {
+                    Act::Well => (misses, excuses) = (0, true),
+                    Act::Missed(silence) if silence.calls > before.calls => (misses, excuses) = (misses + 1, false),
+                    Act::Missed(_) if are_pending && excuses => {}
+                    Act::Missed(_) => misses += 1,
                     Act::Wait | Act::Ping => {}
                 }
-                prop_assert_eq!(health.is_ill(), silent >= MISSES);
+                prop_assert_eq!(health.is_ill(), misses >= MISSES);
             }
         }
     }

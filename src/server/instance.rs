@@ -118,6 +118,8 @@ pub(super) struct Instance {
     late_until: Option<Instant>,
     /// Until when it wants to be left alone.
     left_alone_until: Option<Instant>,
+    /// When the latest call was sent of those that have timed out since the last health check.
+    timed_out: Option<Instant>,
 }
 
 impl Instance {
@@ -154,6 +156,7 @@ impl Instance {
             mark: 0,
             late_until: None,
             left_alone_until: None,
+            timed_out: None,
         }
     }
 

@@ -70,6 +70,7 @@ pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub(crate) use self::control::{raise, stop_all};
 pub use self::followers::{Following, Interest};
 pub use self::handle::{Attachment, ServerHandle};
+pub use self::health::Silence;
 pub(crate) use self::hold::{START_WAIT, login_needed};
 pub use self::process::cgroup::{Cgroups, Enforcement};
 pub use self::publish::{Changed, OwnLists, Published, RemoteTransport};

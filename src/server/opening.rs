@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::ending::{End, ended, parted};
 use super::era_cache::{EraSupport, Support};
 use super::handshake::{EraPreference, HandshakeError, Opened, Opening, ServerInfo, handshake};
+use super::health::Silence;
 use super::instance::{Instance, held};
 use super::lifecycle::Event;
 use super::link::Link;
@@ -101,7 +102,7 @@ impl ServerTask {
             published.extensions.clone_from(&info.extensions);
             published.makes_tasks = info.tasks.of_calls;
             published.instructions.clone_from(&info.instructions);
-            published.checked = Some((Instant::now(), 0));
+            published.checked = Some((Instant::now(), Silence::default()));
         });
         self.on(Event::Up);
     }

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::Record;
 use super::cache::Known;
 use super::era_cache::EraCache;
+use super::health::Silence;
 use super::lifecycle::State;
 use super::process::cgroup::Enforcement;
 use super::stats::Stats;
@@ -82,8 +83,8 @@ pub struct Published {
     pub makes_tasks: bool,
     /// What it has told a model of itself, as last known, in bounded length.
     pub instructions: Option<Arc<str>>,
-    /// When it was last known how the running instance is, and how many pings it had missed in a row by then.
-    pub checked: Option<(Instant, u32)>,
+    /// When the running instance was last checked, and what it had left unanswered by then.
+    pub checked: Option<(Instant, Silence)>,
     /// Whether the limits of the instance hold that runs, or was last tried; `None` if it has none.
     pub limits: Option<Enforcement>,
     /// The latest failure.
@@ -97,6 +98,12 @@ impl Published {
     #[must_use]
     pub fn word(&self) -> &'static str {
         if self.asleep { "idle" } else { self.state.word() }
+    }
+
+    /// What the running instance has left unanswered.
+    #[must_use]
+    pub fn silence(&self) -> Silence {
+        self.checked.map_or_else(Silence::default, |(_, silence)| silence)
     }
 
     fn settle(&mut self, settled: bool) {
@@ -205,8 +212,8 @@ impl Publisher {
     }
 
     /// Records how the running instance is.
-    pub(super) fn checked(&self, missed: u32) {
-        self.update(|published| published.checked = Some((Instant::now(), missed)));
+    pub(super) fn checked(&self, silence: Silence) {
+        self.update(|published| published.checked = Some((Instant::now(), silence)));
     }
 
     /// Whether any list with something in it has been told.

@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::control::{Orders, Vouched};
 use super::ending::{End, parted};
-use super::health::Health;
+use super::health::{Health, Silence};
 use super::instance::{Effect, Heard, Instance};
 use super::lifecycle::Event;
 use super::link::Closed;
@@ -133,7 +133,7 @@ impl ServerTask {
                 let is_sign_of_life = arrival.is_sign_of_life();
                 self.take_all(arrival, instance);
                 if is_sign_of_life {
-                    self.heard(relay.health.as_mut(), instance);
+                    self.received(relay.health.as_mut(), instance);
                 }
             } else if written.is_pending() || instance.outbox.is_empty() {
                 return Poll::Pending;
@@ -185,11 +185,11 @@ impl ServerTask {
         None
     }
 
-    /// Any message says that it is well; one that was thought ill is so no longer at once.
-    fn heard(&mut self, health: Option<&mut Health>, instance: &mut Instance) {
+    /// Any message shows that it is well, which is published at once if it was silent before.
+    fn received(&mut self, health: Option<&mut Health>, instance: &mut Instance) {
         if let Some(health) = health {
-            health.hear();
-            if health.is_ill() {
+            health.receive();
+            if health.is_silent() {
                 self.check_up(health, instance);
             }
         }
@@ -276,7 +276,7 @@ impl ServerTask {
                 self.keep_lists_if(settled);
             }
             Effect::Checked(askers) => {
-                self.publisher.checked(0);
+                self.publisher.checked(Silence::default());
                 askers.tell();
             }
             Effect::Subscribed(accepted) => self.subscribed(*accepted),

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result, run, signal, until};
 
-/// A server that is asked every 100 ms.
-fn asked(name: &str) -> Server {
+/// A server that is pinged every 100 ms.
+fn pinged(name: &str) -> Server {
     Server::named(name).line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
 }
 
@@ -20,7 +20,7 @@ fn pid(daemon: &Daemon, name: &str) -> u32 {
 /// Case A7.
 #[test]
 fn a_server_that_hangs_is_replaced_and_nobody_else_notices() {
-    let daemon = Setup::with(asked("s")).server(Server::named("good")).start();
+    let daemon = Setup::with(pinged("s")).server(Server::named("good")).start();
     let mut agent = Agent::ready(&daemon);
     let hung = pid(&daemon, "s");
     signal(hung, Signal::STOP);
@@ -35,7 +35,7 @@ fn a_server_that_hangs_is_replaced_and_nobody_else_notices() {
 
 #[test]
 fn a_server_that_is_only_to_be_reported_is_and_recovers_by_itself() {
-    let daemon = Setup::with(asked("s").line("on_unhealthy = \"report\"")).start();
+    let daemon = Setup::with(pinged("s").line("on_unhealthy = \"report\"")).start();
     let hung = pid(&daemon, "s");
     signal(hung, Signal::STOP);
     let row = daemon.wait_row("s", "is unresponsive", |row| row["state"] == "unresponsive");
@@ -49,7 +49,7 @@ fn a_server_that_is_only_to_be_reported_is_and_recovers_by_itself() {
 
 #[test]
 fn a_server_that_does_one_call_at_a_time_is_not_ill_while_it_does_one() {
-    let daemon = Setup::with(asked("s").flags("--one-at-a-time")).start();
+    let daemon = Setup::with(pinged("s").flags("--one-at-a-time")).start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("s__sleep", &json!({"ms": 1500})));
     let row = daemon.row("s");
@@ -58,14 +58,14 @@ fn a_server_that_does_one_call_at_a_time_is_not_ill_while_it_does_one() {
 
 #[test]
 fn a_server_that_is_not_to_be_asked_is_not() {
-    let daemon = Setup::with(asked("s").line("on_unhealthy = \"ignore\"")).server(asked("t")).start();
+    let daemon = Setup::with(pinged("s").line("on_unhealthy = \"ignore\"")).server(pinged("t")).start();
     until("the other one was asked", || daemon.journal("t").iter().any(|line| line.contains("ping")).then_some(()));
     assert!(!daemon.journal("s").iter().any(|line| line.contains("ping")));
 }
 
 #[test]
 fn status_says_when_each_server_was_last_known_to_be_well() {
-    let daemon = Setup::with(asked("s")).start();
+    let daemon = Setup::with(pinged("s")).start();
     daemon.wait_journal("s", "ping");
     let row = daemon.wait_row("s", "was asked", |row| row["checked_ms"].as_u64().is_some_and(|ms| ms < 5_000));
     assert_eq!(row["missed_pings"], 0);
@@ -73,13 +73,52 @@ fn status_says_when_each_server_was_last_known_to_be_well() {
 
 #[test]
 fn a_call_that_waits_does_not_hide_for_ever_that_its_server_hangs() {
-    let daemon = Setup::with(asked("s").line("call_timeout = \"1s\"")).start();
+    let daemon = Setup::with(pinged("s").line("call_timeout = \"1s\"")).start();
     let mut agent = Agent::ready(&daemon);
     signal(pid(&daemon, "s"), Signal::STOP);
     let call = agent.start_call("s__echo", &json!({}));
     assert_eq!(code(&agent.answer(&call)), -31002);
     daemon.wait_row("s", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
     result(&agent.call("s__echo", &json!({})));
+}
+
+/// Case A7.
+#[test]
+fn hung_server_that_is_called_without_pause_is_replaced() {
+    let daemon = Setup::with(pinged("s").line("call_timeout = \"1s\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let hung = pid(&daemon, "s");
+    signal(hung, Signal::STOP);
+    // Several calls are unanswered at any moment, so no ping is due while the server is idle.
+    let mut calls = Vec::new();
+    until("it is replaced", || {
+        calls.push(agent.start_call("s__echo", &json!({})));
+        (daemon.row("s")["restarts"] == 1).then_some(())
+    });
+    let error = daemon.wait_row("s", "is ready", |row| row["state"] == "ready")["last_error"].to_string();
+    assert!(error.contains("did not answer") && error.contains("call"), "{error}");
+    calls.iter().for_each(|call| drop(agent.answer(call)));
+    result(&agent.call("s__echo", &json!({})));
+}
+
+/// Case A7.
+#[test]
+fn status_reports_unanswered_pings_from_the_first_one_on() {
+    let daemon = Setup::with(pinged("s").flags("--no-pings")).start();
+    let status = || daemon.client(&["status"]).stdout;
+    until("the first one is reported", || status().contains("s: has not answered 1 ping in a row\n").then_some(()));
+}
+
+/// Case A7.
+#[test]
+fn status_reports_unanswered_pings_of_a_busy_server_which_is_not_replaced() {
+    let daemon = Setup::with(pinged("s").flags("--one-at-a-time")).start();
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("s__sleep", &json!({"ms": 3000}));
+    daemon.wait_row("s", "has missed four pings", |row| row["missed_pings"].as_u64() >= Some(4));
+    arguments(&agent.answer(&call));
+    let row = daemon.wait_row("s", "is well again", |row| row["missed_pings"] == 0);
+    assert_eq!(row["restarts"], 0, "{row}");
 }
 
 /// What each server has answered to a check, and the exit code of that.

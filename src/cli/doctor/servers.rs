@@ -156,9 +156,10 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
         let found = format!("was restarted {} times in the last hour{last}", report.restarts_last_hour);
         findings.push(Finding::warning(name, found, format!("{look}{shows}")));
     }
-    if report.missed_pings > 0 {
-        let found = format!("has not answered {} pings in a row", report.missed_pings);
-        findings.push(Finding::warning(name, found, format!("{look}; after three it is restarted")));
+    if !report.silence().is_empty() {
+        let found = format!("has not answered {} in a row", report.silence());
+        let then = "it is restarted after three, unless it has calls that have not timed out yet";
+        findings.push(Finding::warning(name, found, format!("{look}; {then}")));
     }
     if report.silent_starts > 0 {
         let found = "does not answer `server/discover`, which costs its first start 2 s";

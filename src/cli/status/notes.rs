@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use super::is_down;
-use super::trouble::is_tried_again;
-use crate::admin::report::ServerReport;
+use super::tables::INSTANCES;
+use super::trouble::{PURPOSE, is_tried_again};
+use crate::admin::report::{InstanceReport, ServerReport};
 use crate::cli::look::Look;
-use crate::cli::text::{count, one_line, wrapped};
+use crate::cli::text::{count, one_line, shortened, wrapped};
 use crate::policy::LONGEST_NAME;
+use crate::server::Silence;
 
 /// Tools that are named; `--json` has them all.
 const TOOLS: usize = 10;
@@ -30,6 +32,7 @@ pub(super) fn notes(servers: &[ServerReport], look: Look) -> String {
 fn of_server(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
+    all.extend(silences(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server) && !is_tried_again(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
     let limits = server.limits.as_ref();
@@ -52,4 +55,21 @@ fn of_server(server: &ServerReport) -> Vec<String> {
         all.push(format!("{name}: {what} {are} read from a server before it, which has the same URI or template"));
     }
     all
+}
+
+/// What a server, or each of its instances, has left unanswered since its last message.
+fn silences(server: &ServerReport) -> Vec<String> {
+    let name = &server.name;
+    let sentence = |who: String, silence: Silence, pending: u64| {
+        let calls = if pending == 0 { String::new() } else { format!(" (calls in progress: {pending})") };
+        (!silence.is_empty()).then(|| format!("{who}: has not answered {silence} in a row{calls}"))
+    };
+    if server.instances.is_empty() {
+        return sentence(name.clone(), server.silence(), server.in_flight).into_iter().collect();
+    }
+    let of_instance = |one: &InstanceReport| {
+        let purpose = shortened(&one_line(&one.purpose), PURPOSE);
+        sentence(format!("{name} ({purpose})"), one.silence(), one.in_flight)
+    };
+    server.instances.iter().filter_map(of_instance).take(INSTANCES).collect()
 }

@@ -13,7 +13,7 @@ const SERVERS: usize = 10;
 /// Lines of stderr that are shown; `mcpd logs` has more.
 const LAST_WORDS: usize = 5;
 /// Places for what an instance is for.
-const PURPOSE: usize = 40;
+pub(super) const PURPOSE: usize = 40;
 /// Blanks before what belongs to a sentence.
 const INDENT: usize = 4;
 

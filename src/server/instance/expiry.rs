@@ -41,6 +41,7 @@ impl Instance {
                     let is_away = call.reply.to().is_none();
                     self.give_up_held(&mut call);
                     self.withdraw_inputs(id);
+                    self.note_timeout(&call);
                     if call.is_parked() {
                         self.fail_sent(call, Failure::TimedOut { after }, true);
                     } else if self.fail_call(call, Failure::TimedOut { after }) {
@@ -70,5 +71,17 @@ impl Instance {
             }
         }
         effect
+    }
+
+    /// Remembers a call that has timed out for the next health check. One that waits for its agent says nothing of the server.
+    fn note_timeout(&mut self, call: &Unanswered) {
+        if !call.is_parked() {
+            self.timed_out = self.timed_out.max(Some(call.deadline.begun()));
+        }
+    }
+
+    /// When the latest call was sent of those that have timed out since this was last called.
+    pub(in crate::server) fn take_timed_out(&mut self) -> Option<Instant> {
+        self.timed_out.take()
     }
 }

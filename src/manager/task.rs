@@ -97,9 +97,9 @@ impl ManagerTask {
             let due = self.changing.due();
             tokio::select! {
                 () = changed.notified() => {
+                    self.after_lost_guards().await;
                     self.look();
                     self.publish(false);
-                    self.after_lost_guards().await;
                     self.leaving.retain(|running| !running.handle.has_ended());
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.look(),

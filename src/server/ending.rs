@@ -36,7 +36,7 @@ pub(super) enum End {
 
 impl ServerTask {
     /// Leaves nothing of an instance behind. Tells what that means for its server.
-    pub(super) async fn end(&mut self, end: End, mut instance: Instance, process: Option<Process>) -> Event {
+    pub(super) async fn end(&mut self, end: End, mut instance: Instance, mut process: Option<Process>) -> Event {
         if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
@@ -52,6 +52,10 @@ impl ServerTask {
             End::Broken(how) => (how.clone(), ended(how)),
             End::Parted(parting) => remote::parted(parting),
             End::Ended(how_ended) => {
+                // If mcpd died before the orphans of a lost guard, nobody would kill them: they go first.
+                if how_ended == Ended::GuardLost {
+                    self.kill(process.take()).await;
+                }
                 self.last_words(&mut instance).await;
                 let how = match how_ended {
                     Ended::Exited(how) => how,
@@ -65,16 +69,21 @@ impl ServerTask {
             _ => Failure::Unavailable { reason: how.clone(), retry_after: None },
         };
         instance.fail_all(&Failure::Died { how }, &unsent);
-        if let Some(process) = process
-            && !self.holding(process.kill()).await
-        {
-            self.guard_lost();
-        }
+        self.kill(process).await;
         // One that can be talked to no more may still have a session.
         if let (Link::Http(http), true) = (instance.link, is_broken) {
             self.holding(http.close()).await;
         }
         event
+    }
+
+    /// Ends what is left of a process, with all that it started.
+    async fn kill(&mut self, process: Option<Process>) {
+        if let Some(process) = process
+            && !self.holding(process.kill()).await
+        {
+            self.guard_lost();
+        }
     }
 
     /// Tells the server that it is over: closes its stdin and waits for its end, reading on meanwhile so that it can finish what

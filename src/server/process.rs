@@ -54,7 +54,7 @@ enum Keeper {
 pub(super) enum Ended {
     /// Such as `exited with code 1`; what it left is being ended.
     Exited(String),
-    /// Its guard is gone, so nobody saw it.
+    /// Its guard is gone or was stopped, so nobody saw it.
     GuardLost,
 }
 
@@ -81,8 +81,8 @@ pub(super) struct Spawned {
     process: Process,
 }
 
-/// Makes the streams and starts what keeps the server. Does not wait for anything.
-pub(super) fn spawn(guard: &Guard, definition: &Definition) -> Result<Spawned, NotStarted> {
+/// Makes the streams and starts what keeps the server, which is checked in each `interval`. Does not wait for anything.
+pub(super) fn spawn(guard: &Guard, definition: &Definition, interval: Duration) -> Result<Spawned, NotStarted> {
     let refused = |error: io::Error| NotStarted::Refused(format!("cannot be started: {error}"));
     let (pipes, servers) = pipes().map_err(refused)?;
     let program = match guard {
@@ -92,7 +92,7 @@ pub(super) fn spawn(guard: &Guard, definition: &Definition) -> Result<Spawned, N
         Guard::None => None,
     };
     let keeper = match program {
-        Some(program) => Keeper::Guarded(guarded::spawn(program, servers.each_ref()).map_err(refused)?),
+        Some(program) => Keeper::Guarded(guarded::spawn(program, servers.each_ref(), interval).map_err(refused)?),
         None => Keeper::Grouped(grouped::start(definition, servers)?),
     };
     Ok(Spawned { pipes, process: Process { keeper, cgroup: None, seen: None, ended: None } })

@@ -24,7 +24,7 @@ impl ServerTask {
         let secrets = program.secrets.clone();
         let host = &self.host;
         let definition = process::definition(program, host.inherited, own_env());
-        let mut spawned = match process::spawn(&host.guard, &definition) {
+        let mut spawned = match process::spawn(&host.guard, &definition, self.config.settings.health_interval) {
             Ok(spawned) => spawned,
             Err(NotStarted::Refused(reason)) => return ended(secrets.masked(&reason)),
             Err(NotStarted::GuardLost) => return ended("its guard died"),

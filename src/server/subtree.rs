@@ -11,6 +11,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, 
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
+    /// By a signal, or by a debugger.
+    is_stopped: bool,
     parent: i32,
     session: i32,
 }
@@ -18,9 +20,15 @@ struct Stat {
 /// The fields stand behind the command, which may itself contain spaces and brackets (proc(5)).
 fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace().skip(1);
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let is_stopped = matches!(fields.next()?, "T" | "t");
     let parent = fields.next()?.parse().ok()?;
-    Some(Stat { parent, session: fields.nth(1)?.parse().ok()? })
+    Some(Stat { is_stopped, parent, session: fields.nth(1)?.parse().ok()? })
+}
+
+/// Whether a process is stopped, so that it does nothing before it is continued.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    i32::try_from(pid).ok().and_then(stat).is_some_and(|stat| stat.is_stopped)
 }
 
 /// Every process on the machine that could be read.

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::{
-    Agent, Daemon, PATIENCE, Place, SCRIPTED, Server, Setup, arguments, children, code, signal, until,
+    Agent, Daemon, PATIENCE, Place, SCRIPTED, Server, Setup, arguments, children, code, poll, signal, until,
 };
 
 /// What neither the end of stdin nor SIGTERM ends.
@@ -124,6 +124,26 @@ fn kill_9_of_a_guard_takes_its_server_along_which_is_started_again() {
     daemon.kill9();
     daemon.expect_no_family(PATIENCE);
     agent.expect_end();
+}
+
+/// Case A17.
+#[test]
+fn orphans_of_a_killed_guard_are_killed_before_its_server_is_read_to_the_end() {
+    // The daemon dies soon after the guard. On a busy machine it may not have run in between, so one good round is enough.
+    let is_clean = |_| {
+        let mut daemon = Setup::with(Server::named("a").flags("--wrap --ignore-eof --ignore-term")).start();
+        let guard = daemon.guard_pid("a");
+        assert_eq!(servers(&mut daemon), 3, "wrappers and a server");
+        signal(guard, Signal::KILL);
+        poll(Duration::from_millis(40), || None::<()>);
+        signal(daemon.pid(), Signal::KILL);
+        daemon.wait_exit();
+        let left = || daemon.place().processes(None);
+        let is_clean = poll(Duration::from_secs(2), || left().is_empty().then_some(())).is_some();
+        left().iter().for_each(|process| signal(process.pid, Signal::KILL));
+        is_clean
+    };
+    assert!((0..10).any(is_clean), "after each of ten rounds processes are left");
 }
 
 /// Case A17.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, field, signal, until};
+use crate::support::{Agent, Daemon, PATIENCE, Server, Setup, arguments, field, signal, until};
 
 fn beside(server: Server) -> Setup {
     Setup::with(server).server(Server::named("good"))
@@ -75,6 +75,28 @@ fn a_guard_that_is_stopped_holds_up_neither_a_stop_nor_a_restart() {
     drop(agent);
     stop(daemon.guard_pid("a"));
     expect_stop(daemon);
+}
+
+/// Case A17.
+#[test]
+fn server_of_a_stopped_guard_is_replaced() {
+    // Also where the server itself is not checked.
+    let server = Server::named("a").flags("--wrap --ignore-eof --ignore-term");
+    let mut daemon = beside(server.line("health_interval = \"500ms\"").line("on_unhealthy = \"ignore\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let first = daemon.row("a");
+    let left = daemon.family();
+    let guard = daemon.guard_pid("a");
+    stop(guard);
+    daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["pid"] != first["pid"]);
+    let left: Vec<_> = left.into_iter().filter(|one| one.pid == guard || one.command.contains("ignore-eof")).collect();
+    assert_eq!(left.len(), 4, "a guard, wrappers and a server: {left:#?}");
+    assert!(left.iter().all(|one| !one.is_alive()), "{left:#?}");
+    arguments(&agent.call("a__echo", &json!({})));
+    assert_eq!((&daemon.row("a")["restarts"], &daemon.row("good")["restarts"]), (&json!(1), &json!(0)));
+    daemon.kill9();
+    daemon.expect_no_family(PATIENCE);
+    agent.expect_end();
 }
 
 /// Cases A7 and A8.

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -16,7 +17,9 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::{Ended, NotStarted};
+use crate::alarm::Alarm;
 use crate::server::guard::{ARGV0, Definition, KILL, Report, TERMINATE};
+use crate::server::subtree;
 
 /// For a guard to be gone after it was told to kill, before it is killed itself.
 const KILL_GRACE: Duration = Duration::from_secs(1);
@@ -27,10 +30,39 @@ pub(super) struct Guarded {
     guard: Child,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
+    suspension: Suspension,
 }
 
-/// Starts a guard and hands it the server's streams. Does not wait for anything.
-pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3]) -> io::Result<Guarded> {
+/// Detects a guard that is stopped and so can neither report nor kill.
+///
+/// The death of the daemon would then leave the server behind, so such a guard counts as lost. It has to be found stopped at
+/// two checks in a row: a guard may be suspended and continued together with the daemon.
+#[derive(Debug)]
+struct Suspension {
+    timer: Alarm,
+    interval: Duration,
+}
+
+impl Suspension {
+    /// Waits until the guard was found stopped twice, which takes between one and two intervals. May be cancelled: then it begins
+    /// anew.
+    async fn detected(&mut self, guard: u32) {
+        let mut was_stopped = false;
+        loop {
+            self.timer.set(Some(Instant::now() + self.interval));
+            self.timer.rings().await;
+            let is_stopped = subtree::is_stopped(guard);
+            if was_stopped && is_stopped {
+                return;
+            }
+            was_stopped = is_stopped;
+        }
+    }
+}
+
+/// Starts a guard, which is checked in each `interval`, and hands it the server's streams. Does not wait for anything.
+pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3], interval: Duration) -> io::Result<Guarded> {
+    let suspension = Suspension { timer: Alarm::new()?, interval };
     let (ours, theirs) = StdUnixStream::pair()?;
     let guard = Command::new(program)
         .arg0(ARGV0)
@@ -43,7 +75,7 @@ pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3]) -> io::Result<Guarde
     send_streams(&ours, streams)?;
     ours.set_nonblocking(true)?;
     let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-    Ok(Guarded { guard, reports: BufReader::new(reports).lines(), orders })
+    Ok(Guarded { guard, reports: BufReader::new(reports).lines(), orders, suspension })
 }
 
 fn send_streams(socket: &StdUnixStream, streams: [&OwnedFd; 3]) -> io::Result<()> {
@@ -53,6 +85,12 @@ fn send_streams(socket: &StdUnixStream, streams: [&OwnedFd; 3]) -> io::Result<()
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     sendmsg(socket, &[IoSlice::new(b"S")], &mut ancillary, SendFlags::empty())?;
     Ok(())
+}
+
+/// May be cancelled without loss.
+async fn next_report(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<Report> {
+    let line = reports.next_line().await.ok().flatten()?;
+    serde_json::from_str(&line).ok()
 }
 
 impl Guarded {
@@ -65,24 +103,23 @@ impl Guarded {
         let mut line = serde_json::to_vec(definition).map_err(|error| NotStarted::Refused(error.to_string()))?;
         line.push(b'\n');
         self.orders.write_all(&line).await.map_err(|_| NotStarted::GuardLost)?;
-        match self.next_report().await {
+        match next_report(&mut self.reports).await {
             Some(Report::Started { pid }) => Ok(pid),
             Some(Report::NotStarted { reason }) => Err(NotStarted::Refused(reason)),
             _ => Err(NotStarted::GuardLost),
         }
     }
 
-    /// May be cancelled without loss.
-    async fn next_report(&mut self) -> Option<Report> {
-        let line = self.reports.next_line().await.ok().flatten()?;
-        serde_json::from_str(&line).ok()
-    }
-
-    /// May be cancelled without loss.
+    /// How the server has ended. A guard that is stopped counts as lost. May be cancelled without loss.
     pub(super) async fn ended(&mut self) -> Ended {
-        match self.next_report().await {
-            Some(Report::Exited { how }) => Ended::Exited(how),
-            _ => Ended::GuardLost,
+        let Some(guard) = self.guard.id() else { return Ended::GuardLost };
+        let Self { reports, suspension, .. } = self;
+        tokio::select! {
+            report = next_report(reports) => match report {
+                Some(Report::Exited { how }) => Ended::Exited(how),
+                _ => Ended::GuardLost,
+            },
+            () = suspension.detected(guard) => Ended::GuardLost,
         }
     }
 
@@ -93,6 +130,10 @@ impl Guarded {
     /// Ends the subtree at once; `false` if the guard was stopped or stuck and had to be killed itself.
     pub(super) async fn kill(&mut self) -> bool {
         self.order(KILL);
+        // A guard that is stopped reads no order before it is continued.
+        if let Some(guard) = self.guard.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            let _ = kill_process(guard, Signal::CONT);
+        }
         let emptied = timeout(KILL_GRACE, self.guard.wait()).await.is_ok();
         if !emptied {
             let _ = timeout(KILL_GRACE, self.guard.kill()).await;

@@ -41,10 +41,10 @@ use crate::calls;
 use crate::config::{Config, DaemonConfig};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
-use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns};
+use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns, raise};
 use crate::session::Seal;
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir};
+use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, Standing};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
@@ -154,7 +154,9 @@ pub async fn run(
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
     helpers.spawn(reload.on(signals.reload, asked.reloads));
     changes.map(|changes| helpers.spawn(changes));
-    let ended = daemon.serve(&mut presence, (asked.queries, doors_wanted), signals.stop, servers_ended).await;
+    let ended = daemon
+        .serve(&mut presence, (asked.queries, doors_wanted), (signals.stopper, signals.stop), servers_ended)
+        .await;
     // No session is left that could end a call, and no server that could begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
     let (called, settled) = join(timeout(LAST_CALLS, keeper.finish()), renewals).await;
@@ -216,7 +218,7 @@ impl Daemon {
         mut self,
         presence: &mut Presence,
         (mut asked, mut doors_wanted): (mpsc::Receiver<admin::Query>, mpsc::Receiver<DoorsWanted>),
-        mut stop: StopOrder,
+        (stopper, mut stop): (watch::Sender<Stop>, StopOrder),
         mut servers_ended: JoinHandle<()>,
     ) -> Result<(), DaemonError> {
         let mut kill = stop.clone();
@@ -238,7 +240,10 @@ impl Daemon {
                 Some(_) = self.questions.join_next() => self.operators.refill(),
                 () = presence.due() => {
                     let agents = self.agents.iter_mut().flat_map(Doors::listeners);
-                    presence.look_after(agents.chain([&mut self.operators]));
+                    if presence.look_after(agents.chain([&mut self.operators])) == Standing::Superseded {
+                        tracing::error!("another daemon has taken the place of this one, which ends");
+                        raise(&stopper, Stop::Stop);
+                    }
                 }
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
                     self.agents = None;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::server::{Stop, StopOrder};
 
@@ -15,6 +15,8 @@ use crate::server::{Stop, StopOrder};
 pub struct Asked {
     /// The first SIGTERM or SIGINT means [`Stop::Stop`], a further one [`Stop::Kill`].
     pub stop: StopOrder,
+    /// Has everything that waits for `stop` end without a signal.
+    pub stopper: watch::Sender<Stop>,
     /// SIGHUP: read the configuration again. Several that come at once are one.
     ///
     /// With a terminal on stdin, stdout or stderr SIGHUP says instead that this terminal has gone, which means
@@ -30,7 +32,7 @@ pub fn listen() -> io::Result<Asked> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let (sender, stop) = StopOrder::channel();
     let reload = Arc::new(Notify::new());
-    let asked = Asked { stop, reload: Arc::clone(&reload) };
+    let asked = Asked { stop, stopper: sender.clone(), reload: Arc::clone(&reload) };
     let on_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {

@@ -3,7 +3,8 @@
 //! Knows: paths, modes, descriptors. Must not touch: what is said over a socket.
 //!
 //! One daemon a directory: the lock is held for life and never removed, so whoever holds it may take over sockets that
-//! a killed daemon has left.
+//! a killed daemon has left. A lock counts only while its file is in its place, which [`presence`] checks: if another daemon
+//! has locked a new file there, the older daemon ends.
 
 mod activation;
 mod error;
@@ -22,9 +23,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 pub(crate) use self::activation::Activated;
 pub use self::error::SocketError;
-use self::listener::identity;
 pub use self::listener::{Listener, Reach};
-pub(crate) use self::presence::Presence;
+pub(crate) use self::presence::{Presence, Standing};
 use crate::config::Profile;
 
 /// The default profile's socket.
@@ -99,8 +99,13 @@ impl RuntimeDir {
 
     /// Whether a daemon listens there. Nobody is waited for: one that is stopped may have no room for one more, and listens.
     pub(crate) fn is_served(&self) -> bool {
+        self.listens(AGENT_SOCKET)
+    }
+
+    /// Whether a program listens on the socket `name`.
+    fn listens(&self, name: &str) -> bool {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let Ok(address) = SocketAddrUnix::new(self.socket(AGENT_SOCKET)) else { return false };
+        let Ok(address) = SocketAddrUnix::new(self.socket(name)) else { return false };
         socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .is_ok_and(|socket| matches!(connect(&socket, &address), Ok(()) | Err(Errno::AGAIN)))
     }
@@ -127,19 +132,36 @@ impl RuntimeDir {
         self.path.join(name)
     }
 
-    /// Creates the directory if it is absent, and takes the lock.
+    /// Creates the directory if it is absent, and takes the lock for a daemon that starts.
     ///
     /// # Errors
-    /// If the directory is not this user's alone, or another daemon holds the lock.
+    /// If the directory is not this user's alone, or another daemon serves there.
     pub fn lock(&self) -> Result<Lock, SocketError> {
+        // A daemon whose lock file was deleted takes it again soon; until then its socket shows that it runs.
+        if self.listens(ADMIN_SOCKET) {
+            return Err(SocketError::AlreadyRunning(self.path.clone()));
+        }
+        self.take_lock()
+    }
+
+    /// Takes the lock, whoever listens.
+    fn take_lock(&self) -> Result<Lock, SocketError> {
         self.create()?;
         let path = self.path.join(LOCK);
-        let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
-        let file = opened.map_err(|source| SocketError::Io { path: path.clone(), source })?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock { file, directory: self.clone(), noted: Vec::new() }),
-            Err(TryLockError::WouldBlock) => Err(SocketError::AlreadyRunning(self.path.clone())),
-            Err(TryLockError::Error(source)) => Err(SocketError::Io { path, source }),
+        let io = |source| SocketError::Io { path: path.clone(), source };
+        loop {
+            let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
+            let file = opened.map_err(io)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(SocketError::AlreadyRunning(self.path.clone())),
+                Err(TryLockError::Error(source)) => return Err(io(source)),
+            }
+            let lock = Lock { file, directory: self.clone(), noted: Vec::new() };
+            // The file may have been deleted before it was locked: another daemon would not find it.
+            if lock.is_in_place() {
+                return Ok(lock);
+            }
         }
     }
 
@@ -184,6 +206,13 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Whether its file is where another daemon would look for it.
+    fn is_in_place(&self) -> bool {
+        let held = self.file.metadata().map(|file| (file.dev(), file.ino()));
+        let found = std::fs::metadata(self.directory.socket(LOCK)).map(|file| (file.dev(), file.ino()));
+        held.is_ok_and(|held| found.is_ok_and(|found| found == held))
+    }
+
     /// Takes over the socket `name` if the service manager has opened it, else listens as [`Lock::listen`] does.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
         manager.stop(Stop::Kill);
         panic!("a bug")
     };
-    let (_never, stop) = StopOrder::channel();
+    let stop = StopOrder::channel();
     let mut presence = Presence::new(lock).expect("a timer");
     let ended = daemon.serve(&mut presence, (asked.queries, mpsc::channel(1).1), stop, tokio::spawn(panics)).await;
 

@@ -1,17 +1,19 @@
 //! Keeping lock and sockets where others look for them: a file that was deleted is made anew.
 //!
 //! They are looked at now and then: a watch on the directory would be lost with it, and may not be had at all where
-//! other programs watch many.
+//! other programs watch many. Meanwhile another daemon may have started in the place of the files; then this one has to end.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use super::{LOCK, Listener, Lock, SocketError, identity};
+use super::listener::identity;
+use super::{Listener, Lock, SocketError};
 use crate::alarm::Alarm;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);
+/// Until the next look if another daemon holds the lock: it may be about to fail.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Holds the lock, and keeps it and the sockets in their places.
 #[derive(Debug)]
@@ -20,6 +22,18 @@ pub(crate) struct Presence {
     alarm: Alarm,
     /// What has been said of them.
     trouble: Option<String>,
+    /// Another daemon held the lock at the last look.
+    has_rival: bool,
+}
+
+/// What a look at the files has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Standing {
+    /// This daemon owns the directory, as far as can be known.
+    Owner,
+    /// Another daemon has held the lock at two looks in a row: this one has to end.
+    Superseded,
 }
 
 impl Presence {
@@ -28,7 +42,7 @@ impl Presence {
     pub(crate) fn new(lock: Lock) -> io::Result<Self> {
         let mut alarm = Alarm::new()?;
         alarm.set(Some(Instant::now() + LOOK));
-        Ok(Self { lock, alarm, trouble: None })
+        Ok(Self { lock, alarm, trouble: None, has_rival: false })
     }
 
     /// What it holds.
@@ -43,8 +57,10 @@ impl Presence {
 
     /// Listens anew where a socket was deleted. What stands in the place of one is left alone, and so is everything once
     /// another daemon holds the lock; either is said once.
-    pub(crate) fn look_after<'a>(&mut self, sockets: impl IntoIterator<Item = &'a mut Listener>) {
+    pub(crate) fn look_after<'a>(&mut self, sockets: impl IntoIterator<Item = &'a mut Listener>) -> Standing {
         let mut trouble = self.lock.keep().err();
+        let has_rival = matches!(trouble, Some(SocketError::AlreadyRunning(_)));
+        let had_rival = std::mem::replace(&mut self.has_rival, has_rival);
         if trouble.is_none() {
             for socket in sockets {
                 // One that cannot be kept is no reason to leave the others.
@@ -56,18 +72,17 @@ impl Presence {
             tracing::warn!("clients may not find mcpd: {what}");
         }
         self.trouble = trouble;
-        self.alarm.set(Some(Instant::now() + LOOK));
+        self.alarm.set(Some(Instant::now() + if has_rival { LOOK_AGAIN } else { LOOK }));
+        if has_rival && had_rival { Standing::Superseded } else { Standing::Owner }
     }
 }
 
 impl Lock {
     /// Takes it anew if its file was deleted: another daemon would not find it held.
     fn keep(&mut self) -> Result<(), SocketError> {
-        let held = self.file.metadata().map(|file| (file.dev(), file.ino()));
-        let found = identity(&self.directory.socket(LOCK));
-        if !held.is_ok_and(|held| found.is_ok_and(|found| found == held)) {
-            let noted = std::mem::take(&mut self.noted);
-            *self = Self { noted, ..self.directory.lock()? };
+        if !self.is_in_place() {
+            let anew = self.directory.take_lock()?;
+            *self = Self { noted: std::mem::take(&mut self.noted), ..anew };
             self.note_again()?;
         }
         Ok(())

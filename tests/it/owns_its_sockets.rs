@@ -145,6 +145,48 @@ fn a_directory_that_was_deleted_is_there_again_and_still_one_daemons() {
     arguments(&agent.call("a__echo", &json!({})));
 }
 
+/// Cases D5 and D6.
+#[test]
+fn second_daemon_that_starts_after_the_lock_was_deleted_is_refused() {
+    let daemon = setup().start();
+    let mut agent = Agent::ready(&daemon);
+    let lock = daemon.place().runtime_dir().join("lock");
+    for _ in 0..3 {
+        // A daemon that is stopped cannot take the lock again meanwhile.
+        signal(daemon.pid(), Signal::STOP);
+        fs::remove_file(&lock).expect("it is there");
+        let second = daemon.client(&["serve"]).expect_code(1);
+        assert!(second.stderr.contains("already running"), "{second}");
+        signal(daemon.pid(), Signal::CONT);
+        until("the lock is there again", || fs::symlink_metadata(&lock).ok());
+    }
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Cases D5 and D6.
+#[test]
+fn daemon_whose_directory_was_deleted_ends_in_order_when_another_has_started_there() {
+    let mut first = setup().start();
+    let mut agent = Agent::ready(&first);
+    let place = Rc::clone(first.place());
+    let servers = || -> Vec<_> {
+        let all = place.processes(None);
+        all.into_iter().filter(|process| process.command.contains("scripted-server")).collect()
+    };
+    signal(first.pid(), Signal::STOP);
+    fs::remove_dir_all(place.runtime_dir()).expect("it is there");
+    let second = setup().start_in(&place);
+    assert_eq!(servers().len(), 2);
+    signal(first.pid(), Signal::CONT);
+    until("there is one copy of the server", || (servers().len() == 1).then_some(()));
+    let status = first.wait_exit();
+    assert!(status.success(), "{status}");
+    agent.expect_end();
+    assert_eq!(second.runtime_files(), ["admin.sock", "lock", "mcp.sock"], "the first has left them alone");
+    arguments(&Agent::ready(&second).call("a__echo", &json!({})));
+    drop(second);
+}
+
 /// Case D6.
 #[test]
 fn a_socket_that_was_replaced_is_left_alone_and_there_again_when_that_has_gone() {

@@ -83,6 +83,8 @@ struct Daemon {
     agent_count: watch::Sender<usize>,
     next_session: u64,
     seal: Arc<Seal>,
+    /// From signals, and from the daemon itself if it has to end.
+    stopping: (watch::Sender<Stop>, StopOrder),
     /// To the sessions, once no server is left.
     closing: (watch::Sender<Stop>, StopOrder),
     questions: JoinSet<()>,
@@ -148,15 +150,14 @@ pub async fn run(
     let (files, held) = (files.named, files.read);
     let reload = Reload { files, held, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
     let logs = Logs { calls, reader, log };
-    let (daemon, asked) = Daemon::new(sockets, manager, (limits, seal), logs, last_refused);
+    let stopping = (signals.stopper, signals.stop.clone());
+    let (daemon, asked) = Daemon::new(sockets, manager, (limits, seal), logs, (last_refused, stopping));
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
-    helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop.clone() }));
+    helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop }));
     helpers.spawn(reload.on(signals.reload, asked.reloads));
     changes.map(|changes| helpers.spawn(changes));
-    let ended = daemon
-        .serve(&mut presence, (asked.queries, doors_wanted), (signals.stopper, signals.stop), servers_ended)
-        .await;
+    let ended = daemon.serve(&mut presence, (asked.queries, doors_wanted), servers_ended).await;
     // No session is left that could end a call, and no server that could begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
     let (called, settled) = join(timeout(LAST_CALLS, keeper.finish()), renewals).await;
@@ -177,7 +178,7 @@ impl Daemon {
         manager: Manager,
         (limits, seal): (DaemonConfig, Seal),
         logs: Logs,
-        refused: watch::Receiver<Option<Refused>>,
+        (refused, stopping): (watch::Receiver<Option<Refused>>, (watch::Sender<Stop>, StopOrder)),
     ) -> (Self, Asked) {
         let (queries, queries_asked) = mpsc::channel(MAX_OPERATORS);
         let (reloads, reloads_asked) = mpsc::channel(RELOAD_PLACES);
@@ -203,6 +204,7 @@ impl Daemon {
             agent_count: watch::Sender::new(0),
             next_session: 0,
             seal: Arc::new(seal),
+            stopping,
             closing: StopOrder::channel(),
             questions: JoinSet::new(),
             operator,
@@ -218,10 +220,9 @@ impl Daemon {
         mut self,
         presence: &mut Presence,
         (mut asked, mut doors_wanted): (mpsc::Receiver<admin::Query>, mpsc::Receiver<DoorsWanted>),
-        (stopper, mut stop): (watch::Sender<Stop>, StopOrder),
         mut servers_ended: JoinHandle<()>,
     ) -> Result<(), DaemonError> {
-        let mut kill = stop.clone();
+        let (mut stop, mut kill) = (self.stopping.1.clone(), self.stopping.1.clone());
         let mut killed = pin!(kill.at_least(Stop::Kill));
         let mut hurried = false;
         self.open_doors(presence);
@@ -242,7 +243,7 @@ impl Daemon {
                     let agents = self.agents.iter_mut().flat_map(Doors::listeners);
                     if presence.look_after(agents.chain([&mut self.operators])) == Standing::Superseded {
                         tracing::error!("another daemon has taken the place of this one, which ends");
-                        raise(&stopper, Stop::Stop);
+                        raise(&self.stopping.0, Stop::Stop);
                     }
                 }
                 () = stop.at_least(Stop::Stop), if self.agents.is_some() => {

@@ -65,6 +65,25 @@ mod mcpd {
         #[derive(Debug, Clone)]
         pub struct ServerHandle;
 
+        /// How far the daemon is to be stopped.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Stop {
+            /// Not at all.
+            Run,
+        }
+
+        /// The order to stop, which no target gives.
+        #[derive(Debug, Clone)]
+        pub struct StopOrder;
+
+        impl StopOrder {
+            /// What it says now.
+            #[must_use]
+            pub fn now(&self) -> Stop {
+                Stop::Run
+            }
+        }
+
         /// What servers ask, of which no target has any.
         pub mod question {
             /// One such request.

@@ -22,6 +22,7 @@ use rooms::kind::{Kind, PerKind};
 use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
+use rooms::server::StopOrder;
 use rooms::server::call::{Call, CallKey, Matter, Origin, Reply, ReplySender};
 use rooms::server::listing::{Listing, Next};
 use rooms::session::asked::{Asked, Lead, Method};
@@ -136,7 +137,7 @@ impl Router {
         let Ok(asked) = Asked::read(what, line.clone(), &id, params.as_ref(), Moment::now()) else { return false };
         let Some(Lead::Route(route)) = asked.lead(&self.world.catalog) else { return false };
         let route = route.clone();
-        let (to, mut answers) = ReplySender::channel(Arc::default());
+        let (to, mut answers) = ReplySender::channel(Arc::default(), StopOrder);
         let key = CallKey { session: agent as u64, serial: 1 };
         let call = Call {
             reply: Reply::new(key, &id, &self.world.names[route.server], &to),

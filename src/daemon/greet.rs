@@ -51,6 +51,7 @@ impl Daemon {
             max_message: self.limits.max_message_bytes,
             line_timeout: self.limits.line_timeout,
             first_list_wait: self.limits.first_list_wait,
+            stopping: self.stopping.1.clone(),
             closing: self.closing.1.clone(),
             facts: Arc::clone(&facts),
             cwd: process::working_directory(pid),

@@ -26,15 +26,14 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let logs = Logs { calls, reader, log: logging::Control::default() };
     let refused = watch::Sender::new(None).subscribe();
     let limits = (limits, Seal::fresh().expect("random numbers"));
-    let (daemon, asked) = Daemon::new(sockets, manager.clone(), limits, logs, refused);
+    let (daemon, asked) = Daemon::new(sockets, manager.clone(), limits, logs, (refused, StopOrder::channel()));
     // What the panic of its task does: nobody is left to obey.
     let panics = async move {
         manager.stop(Stop::Kill);
         panic!("a bug")
     };
-    let stop = StopOrder::channel();
     let mut presence = Presence::new(lock).expect("a timer");
-    let ended = daemon.serve(&mut presence, (asked.queries, mpsc::channel(1).1), stop, tokio::spawn(panics)).await;
+    let ended = daemon.serve(&mut presence, (asked.queries, mpsc::channel(1).1), tokio::spawn(panics)).await;
 
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "its server is left");

@@ -20,7 +20,7 @@ use super::question::Question;
 use super::subscriptions::Subscription;
 use super::tasks::{TaskNews, unknown_task};
 use super::unasked::Unasked;
-use super::{Counter, ServerHandle};
+use super::{Counter, ServerHandle, Stop, StopOrder};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -154,8 +154,13 @@ impl Reply {
 
     fn pay_error(&mut self, failure: Failure, sent: bool) {
         let outcome = failure.outcome();
-        let error = CallError { server: Arc::clone(&self.server), failure, sent };
-        self.pay(reply::error(Some(&self.id), &error.to_object()), outcome, None);
+        let is_stopping =
+            failure == Failure::ShuttingDown && self.to.as_ref().is_some_and(ReplySender::daemon_is_stopping);
+        let mut error = CallError { server: Arc::clone(&self.server), failure, sent }.to_object();
+        if is_stopping {
+            error = error.by_stopping_daemon();
+        }
+        self.pay(reply::error(Some(&self.id), &error), outcome, None);
     }
 }
 
@@ -203,6 +208,8 @@ struct Back {
     to: mpsc::Sender<ToAgent>,
     /// Notifications that found it full.
     dropped: Arc<Counter>,
+    /// The order to the daemon as a whole.
+    stopping: StopOrder,
 }
 
 /// Requests one session may have unanswered; one more is refused with −31003.
@@ -215,11 +222,16 @@ const REPLY_PLACES: usize = 1024;
 const KEPT_FOR_ANSWERS: usize = MAX_PER_SESSION;
 
 impl ReplySender {
-    /// A channel to a new session, which counts in `dropped` what it drops.
+    /// A channel to a new session, which counts in `dropped` what it drops, of a daemon that is stopped by `stopping`.
     #[must_use]
-    pub fn channel(dropped: Arc<Counter>) -> (Self, mpsc::Receiver<ToAgent>) {
+    pub fn channel(dropped: Arc<Counter>, stopping: StopOrder) -> (Self, mpsc::Receiver<ToAgent>) {
         let (to, receiver) = mpsc::channel(REPLY_PLACES);
-        (Self(Arc::new(Back { to, dropped })), receiver)
+        (Self(Arc::new(Back { to, dropped, stopping })), receiver)
+    }
+
+    /// Whether the daemon as a whole is being stopped.
+    fn daemon_is_stopping(&self) -> bool {
+        self.0.stopping.now() > Stop::Run
     }
 
     /// Sends what answers nothing, or drops it if the session has fallen behind.

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use tracing::Span;
 
-use super::ServerHandle;
 use super::call::{Call, CallKey, Matter, Origin, Reply, ReplySender, ToAgent};
+use super::{ServerHandle, StopOrder};
 use crate::calls::{Moment, Outcome, span};
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -36,7 +36,7 @@ impl ServerHandle {
         let Ok(Message::Request { id, .. }) = parse(&line) else {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
-        let (to, mut answers) = ReplySender::channel(Arc::default());
+        let (to, mut answers) = ReplySender::channel(Arc::default(), StopOrder::channel().1);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
         let reply = Reply::new(key, &id, self.name(), &to);
         let mut unanswered = Unanswered::new(self, key, span);

@@ -14,7 +14,6 @@ use tokio::time::sleep_until;
 use super::agents::Agents;
 use super::control::{Orders, Wanted};
 use super::ending::ended;
-use super::health::Silence;
 use super::hold::ParkedCall;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::publish::Publisher;

@@ -105,7 +105,7 @@ impl Session {
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>, wires: &mut Wires<'_>) -> Poll<io::Result<Event>> {
         loop {
             let written = self.poll_write(cx, wires.write)?;
-            if (wires.half_closed || self.is_leaving) && !self.owes_answers() && self.outbox.is_empty() {
+            if (wires.half_closed || self.refusal.is_some()) && !self.owes_answers() && self.outbox.is_empty() {
                 if !self.listens.is_empty() {
                     self.end_listens();
                     continue;

@@ -29,7 +29,7 @@ pub(super) async fn told(leave: oneshot::Receiver<()>) -> Rare {
 impl Session {
     /// Takes nothing on from now on.
     pub(super) fn leave(&mut self) {
-        self.is_leaving = true;
+        self.refusal = Some(gone());
         self.refuse_deferred(&gone());
         self.end_listens();
         self.waits.push(sleep(LAST_CALLS).map(|()| Rare::Overdue).boxed());
@@ -51,6 +51,6 @@ impl Session {
 }
 
 /// To what was not sent.
-pub(super) fn gone() -> ErrorObject {
+fn gone() -> ErrorObject {
     ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "the profile of this connection was removed") }
 }

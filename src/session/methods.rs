@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::asked::{Asked, Method};
 use super::in_flight::InFlight;
-use super::leaving::gone;
 use super::routing::not_sent;
 use super::said_meta::Said;
 use super::{Delayed, Introduction, Session};
@@ -88,8 +87,8 @@ impl Session {
         if self.is_unanswered(&id) {
             return self.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
         }
-        if self.is_leaving {
-            return self.fail(Some(&id), gone());
+        if let Some(refusal) = &self.refusal {
+            return self.fail(Some(&id), refusal.clone());
         }
         let read = Method::named(method).map(|named| Asked::read(named, line, &id, params, Moment::now()));
         let stated = match &read {

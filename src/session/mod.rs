@@ -65,6 +65,7 @@ use self::views::ViewListener;
 use crate::calls::{Caller, Log, Outcome};
 use crate::era::Era;
 use crate::era::speaker::Speaker;
+use crate::jsonrpc::reply::ErrorObject;
 use crate::kind::PerKind;
 use crate::level::Level;
 use crate::manager::{OwnViews, View};
@@ -72,7 +73,7 @@ use crate::server::call::{Call, CallKey, ReplySender, ToAgent};
 use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
 use crate::server::{Agent, Counter, Interest, ServerHandle, StopOrder};
-use crate::transport::{MessageReader, Outbox};
+use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
 /// of them unread.
@@ -101,7 +102,9 @@ pub struct Setup {
     pub caller: Caller,
     /// Where its calls are noted.
     pub calls: Log,
-    /// Given when the daemon has stopped its servers.
+    /// Given when the daemon begins to stop.
+    pub stopping: StopOrder,
+    /// Given when it has stopped its servers.
     pub closing: StopOrder,
     /// What `mcpd status` shows of it.
     pub facts: Arc<Facts>,
@@ -176,8 +179,8 @@ struct Session {
     initialized: bool,
     /// A request of the modern era has said who the agent is.
     is_met: bool,
-    /// Nothing is taken on any more.
-    is_leaving: bool,
+    /// What each further request gets, once none is taken on any more.
+    refusal: Option<ErrorObject>,
     attachments: Attachments,
     /// What is to be waited for from now on.
     waits: Vec<BoxFuture<'static, Rare>>,
@@ -200,7 +203,7 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
     let (read, mut write) = stream.into_split();
     let mut reader = MessageReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
     let profile_view = setup.view.clone();
-    let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped));
+    let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped), setup.stopping.clone());
     let listener = ViewListener::new(&setup.view);
     let mut session = Session {
         caller: Arc::new(setup.caller.clone()),
@@ -229,7 +232,7 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
         told: PerKind::default(),
         initialized: false,
         is_met: false,
-        is_leaving: false,
+        refusal: None,
         attachments: Attachments::default(),
         waits: Vec::new(),
     };
@@ -277,33 +280,45 @@ impl Session {
                 Event::Rare(Rare::Leaving) => self.leave(),
                 Event::Rare(Rare::Overdue) => {
                     self.give_up_calls(wires.answers).await;
-                    return self.say_goodbye(wires.write, wires.answers).await;
+                    return self.say_goodbye(&mut wires).await;
                 }
-                Event::Rare(Rare::Closing) => return self.say_goodbye(wires.write, wires.answers).await,
+                Event::Rare(Rare::Closing) => return self.say_goodbye(&mut wires).await,
                 Event::Rare(Rare::HungUp) | Event::Over => return Ok(()),
             }
         }
     }
 
     /// Gives every call that is still unanswered to the agent, which may have no time left.
-    async fn say_goodbye(
-        &mut self,
-        write: &mut OwnedWriteHalf,
-        answers: &mut mpsc::Receiver<ToAgent>,
-    ) -> io::Result<()> {
-        while let Ok(answer) = answers.try_recv() {
+    async fn say_goodbye(&mut self, wires: &mut Wires<'_>) -> io::Result<()> {
+        while let Ok(answer) = wires.answers.try_recv() {
             self.deliver(answer);
         }
         self.refuse_deferred(&stopping());
-        self.end_listens();
-        self.give_up_batches();
-        let flush = async {
+        let farewell = async {
+            self.refuse_unread(wires.reader).await?;
+            self.end_listens();
+            self.give_up_batches();
             while !self.outbox.is_empty() {
-                self.outbox.write_some(write).await?;
+                self.outbox.write_some(wires.write).await?;
             }
             Ok(())
         };
-        timeout(LAST_ANSWERS, flush).await.unwrap_or(Ok(()))
+        timeout(LAST_ANSWERS, farewell).await.unwrap_or(Ok(()))
+    }
+
+    /// Refuses what the agent has sent and nobody has read: so it is known that no server has seen it.
+    async fn refuse_unread(&mut self, reader: &mut MessageReader<OwnedReadHalf>) -> io::Result<()> {
+        self.refusal.get_or_insert_with(stopping);
+        // The agent can send nothing more; what it has sent can be read, and then the end.
+        rustix::net::shutdown(reader.get_ref().as_ref(), rustix::net::Shutdown::Read)?;
+        while let Some(incoming) = reader.next().await? {
+            match incoming {
+                Incoming::Batch(members) if self.takes_batches() => self.take_batch(members).await,
+                single => self.take_one(single),
+            }
+            self.delayed = None;
+        }
+        Ok(())
     }
 
     /// The agent, as servers have to know of it.

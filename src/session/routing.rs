@@ -323,7 +323,7 @@ pub(super) fn overloaded(what: &str) -> ErrorObject {
 }
 
 pub(super) fn stopping() -> ErrorObject {
-    ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") }
+    ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") }.by_stopping_daemon()
 }
 
 pub(super) fn not_sent() -> Option<serde_json::Value> {

@@ -35,6 +35,9 @@ use crate::transport::{Incoming, Outbox};
 /// When more bytes wait for one side, the other is not read from.
 const UNREAD: usize = 256 << 10;
 
+/// Why a request cannot wait for a daemon.
+const TOO_MUCH: &str = "too much waits for mcpd to come back";
+
 /// What is worth a word to whoever looks after the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
@@ -80,6 +83,8 @@ pub(super) struct Conversation {
     told_version: Option<String>,
     /// A daemon was lost, and no other has taken its place.
     is_lost: bool,
+    /// Since when the daemon that is there refuses requests because it is being stopped.
+    draining_since: Option<Instant>,
 }
 
 impl Conversation {
@@ -99,6 +104,7 @@ impl Conversation {
             long: None,
             told_version: None,
             is_lost: false,
+            draining_since: None,
         }
     }
 
@@ -117,6 +123,7 @@ impl Conversation {
     /// Whether more of the agent is to be read.
     pub(super) fn may_hear_agent(&self) -> bool {
         match self.stage {
+            Stage::Live if self.draining_since.is_some() => self.to_agent.bytes() <= UNREAD,
             Stage::Live => self.to_daemon.bytes() <= UNREAD && !self.unanswered.is_full(),
             // Then the shim answers itself.
             Stage::Away | Stage::Greeting(_) => self.to_agent.bytes() <= UNREAD,
@@ -156,8 +163,7 @@ impl Conversation {
         match &incoming {
             Incoming::Message { message: Message::Request { id, method, params }, .. }
                 if method[..] == *b"ping"
-                    && self.stage != Stage::Live
-                    && self.is_lost
+                    && (self.stage != Stage::Live && self.is_lost || self.draining_since.is_some())
                     && !modern::is(params.as_ref()) =>
             {
                 self.to_agent.push(reply::result(id, b"{}"));
@@ -194,7 +200,10 @@ impl Conversation {
         }
         match (&self.stage, asking) {
             (Stage::Live, None) => drop(self.to_daemon.push(line)),
-            (Stage::Live, Some(asking)) => self.send(line, asking, None),
+            (Stage::Live, Some(asking)) => match self.draining_since {
+                Some(since) => self.hold(line, asking, since),
+                None => self.send(line, asking, None),
+            },
             (Stage::Away | Stage::Greeting(_), Some(asking)) => self.hold(line, asking, now),
             (Stage::Over(why), Some(asking)) => self.refuse(&asking, &unavailable(&why.clone())),
             (_, None) => {}
@@ -230,10 +239,17 @@ impl Conversation {
         protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES))
     }
 
+    /// Keeps a line that was sent before, but seen by no server.
+    fn hold_sent(&mut self, number: u64, line: Bytes, asking: Asking, since: Instant) {
+        if let Err(asking) = self.held.push_at(number, line, asking, since) {
+            self.refuse(&asking, &overloaded(TOO_MUCH));
+        }
+    }
+
     /// Keeps a line until there is a daemon, if there is room.
     fn hold(&mut self, line: Bytes, asking: Asking, now: Instant) {
         if let Err(asking) = self.held.push(line, asking, now) {
-            self.refuse(&asking, &overloaded("too much waits for mcpd to come back"));
+            self.refuse(&asking, &overloaded(TOO_MUCH));
         }
     }
 

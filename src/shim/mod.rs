@@ -7,7 +7,8 @@
 //! but for standard input, on which `mcpd login` waits, too.
 //!
 //! While there is a daemon all bytes pass as they came, but for what the shim adds to `initialize`. When it goes, each request
-//! that it may have seen ends with an error, and none is ever sent twice.
+//! that it may have seen ends with an error. A request is sent to the next daemon only if the one before has not read it, or has
+//! refused it because it is being stopped, so that no server has seen it.
 
 mod asking;
 mod conversation;

@@ -56,6 +56,36 @@ fn a_call_in_flight_ends_once_as_unknown_and_is_not_made_again() {
 
 /// Case E11.
 #[test]
+fn calls_made_while_a_daemon_drains_are_made_at_the_next_one() {
+    let place = Place::new();
+    let setup = || Setup::with(Server::named("a")).server(Server::named("b").flags("--leave-delay 1000"));
+    let mut daemon = setup().start_in(&place);
+    let [mut shim, mut other] = [(); 2].map(|()| Shim::ready(&place));
+    let slow = shim.start_call("a__sleep", &json!({"ms": 60_000}));
+    daemon.wait_journal("a", "60000");
+    daemon.signal(Signal::TERM);
+    until("it takes no more agents", || (!daemon.agent_socket().exists()).then_some(()));
+    let calls: Vec<_> = (0..3).map(|n| shim.start_call("a__echo", &json!({ "drained": n }))).collect();
+    let others = ["a__echo", "b__echo"].map(|tool| other.start_call(tool, &json!({"drained": "other"})));
+    assert_eq!(outcome(&shim.answer(&slow)), (-31005, "unknown"));
+    assert!(daemon.wait_exit().success());
+    shim.wait_log("the daemon has gone");
+    let daemon = setup().start_in(&place);
+    for (n, call) in calls.iter().enumerate() {
+        assert_eq!(*arguments(&shim.answer(call)), json!({ "drained": n }));
+    }
+    for call in &others {
+        assert_eq!(*arguments(&other.answer(call)), json!({"drained": "other"}));
+    }
+    for quiet in [&mut shim, &mut other] {
+        quiet.expect_quiet();
+    }
+    let heard: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("drained")).collect();
+    assert_eq!(heard.len(), 4, "{heard:?}");
+}
+
+/// Case E11.
+#[test]
 fn what_is_asked_meanwhile_is_held_and_done_in_order_by_the_next_daemon() {
     let place = Place::new();
     let daemon = start(&place);

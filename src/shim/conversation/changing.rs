@@ -18,6 +18,9 @@ impl Conversation {
     /// The connection to the daemon has ended.
     pub(in crate::shim) fn lost(&mut self, now: Instant) {
         self.stage = Stage::Away;
+        if let Some(since) = self.draining_since.take() {
+            self.held.resume(now.saturating_duration_since(since));
+        }
         self.renewal.forget_all();
         let mut unsent = std::mem::take(&mut self.to_daemon);
         for sent in self.unanswered.end() {
@@ -29,7 +32,7 @@ impl Conversation {
             };
             match line {
                 // Daemons that come and go at once do not have it wait for longer.
-                Some(line) => self.hold(line, sent.asking, sent.waited_since.unwrap_or(now)),
+                Some(line) => self.hold_sent(sent.number, line, sent.asking, sent.waited_since.unwrap_or(now)),
                 None => self.refuse(&sent.asking, &gone()),
             }
         }
@@ -122,7 +125,7 @@ impl Conversation {
     }
 
     pub(super) fn send_held(&mut self) {
-        while let Some(Waiting { line, asking, since }) = self.held.take_first() {
+        while let Some(Waiting { line, asking, since, .. }) = self.held.take_first() {
             let is_introduction = asking.introduces();
             self.send(line, asking, Some(since));
             // The agent may have said so without waiting for the answer.

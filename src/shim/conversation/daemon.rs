@@ -6,17 +6,31 @@ use bytes::Bytes;
 
 use super::{Conversation, News, Stage};
 use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply::is_refusal_of_stopping_daemon;
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
 use crate::shim::asking::{Asked, Effect};
 use crate::shim::greeting::{Welcome, message, welcome};
 use crate::shim::modern;
+use crate::shim::unanswered::Sent;
 use crate::transport::Incoming;
 
 /// The first that is heard of a request that listens.
 const ACKNOWLEDGED: &[u8] = b"notifications/subscriptions/acknowledged";
 /// Requests that a daemon takes of one agent.
 const MOST: usize = 256;
+
+/// The request that a message refuses because the daemon is being stopped.
+fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<&Bytes> {
+    match incoming {
+        Incoming::Message { message: Message::Response { id, outcome: Err(error) }, .. }
+            if is_refusal_of_stopping_daemon(error) =>
+        {
+            Some(id)
+        }
+        _ => None,
+    }
+}
 
 impl Conversation {
     /// The daemon says this, a whole line.
@@ -32,6 +46,9 @@ impl Conversation {
                 self.greeted(outcome.as_ref());
             }
             // What else it says to a connection that is no session yet is not for the agent.
+            return;
+        }
+        if self.takes_back(&incoming, now) {
             return;
         }
         match &incoming {
@@ -53,6 +70,26 @@ impl Conversation {
             single => self.heed_daemon(single),
         }
         self.to_agent.push(line);
+    }
+
+    /// Whether a line only refuses requests because the daemon is being stopped: then they, and all that follow, wait for the next one.
+    fn takes_back(&mut self, incoming: &Incoming, now: Instant) -> bool {
+        let members = match incoming {
+            Incoming::Batch(members) => &members[..],
+            single => std::slice::from_ref(single),
+        };
+        let Some(ids) = members.iter().map(refused_by_stopping_daemon).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        let Some(Sent { number, line: Some(line), asking, waited_since }) = self.unanswered.take_back(&ids) else {
+            return false;
+        };
+        if self.draining_since.is_none() {
+            self.draining_since = Some(now);
+            self.held.pause();
+        }
+        self.hold_sent(number, line, asking, waited_since.or(self.draining_since).unwrap_or(now));
+        true
     }
 
     /// Takes note of what the agent is about to hear.

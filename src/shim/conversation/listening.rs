@@ -18,7 +18,7 @@ impl Conversation {
                 self.listens.push(id.clone(), &line, waited_since);
                 self.to_daemon.push(line);
             }
-            _ => self.unanswered.push(self.to_daemon.push(line), asking, waited_since),
+            _ => self.unanswered.push(self.to_daemon.push(line.clone()), Some(line), asking, waited_since),
         }
     }
 

@@ -35,7 +35,7 @@ impl Conversation {
         let asking = Asking::plain(id);
         match fate {
             // It has begun to be written, or is too large to wait.
-            Some(Long::Passed) => self.unanswered.push(0, asking, None),
+            Some(Long::Passed) => self.unanswered.push(0, None, asking, None),
             Some(Long::Lost) => self.refuse(&asking, &gone()),
             Some(Long::Refused) | None => {
                 self.refuse(&asking, &overloaded("the message is too large to wait for mcpd"))

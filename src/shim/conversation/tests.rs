@@ -140,6 +140,21 @@ impl World {
         self.hear();
     }
 
+    /// The daemon, which is being stopped, refuses what it has had for longest; no server has seen that.
+    fn refuse(&mut self) {
+        if self.conversation.stage == Stage::Away {
+            return;
+        }
+        let Some(position) = self.open.iter().position(|asked| asked["id"].is_u64()) else { return };
+        let id = self.open.remove(position)["id"].as_u64().expect("a number");
+        *self.seen.entry(id).or_default() -= 1;
+        let data = json!({"outcome": "not_sent", "daemon": "stopping"});
+        let error = json!({"code": -31005, "message": "mcpd is being stopped", "data": data});
+        let refusal = json!({"jsonrpc": "2.0", "id": id, "error": error});
+        self.conversation.daemon_says(Bytes::from(format!("{refusal}\n")), self.now);
+        self.hear();
+    }
+
     /// The daemon answers everything that comes.
     fn settle(&mut self) {
         self.carry(usize::MAX);
@@ -183,7 +198,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn each_request_ends_once_and_none_is_made_twice(steps in prop::collection::vec((0..10u8, 0..200usize), 0..120)) {
+    fn each_request_ends_once_and_none_is_made_twice(steps in prop::collection::vec((0..11u8, 0..200usize), 0..120)) {
         let (mut world, mut listened) = (World::new(), 0);
         for (what, amount) in steps {
             match what {
@@ -195,6 +210,7 @@ proptest! {
                 6 => world.lose(),
                 7 => { listened += 1; world.listen(listened) }
                 8 => { world.end_listening(); world.lose() }
+                9 => { world.carry(usize::MAX); world.refuse() }
                 _ => world.wait(Duration::from_secs(amount as u64 % 7)),
             }
         }
@@ -226,6 +242,30 @@ proptest! {
             prop_assert!(open <= told);
         }
     }
+}
+
+#[test]
+fn requests_that_a_stopping_daemon_refuses_and_later_ones_are_made_at_the_next_one_in_order() {
+    let mut world = World::new();
+    (0..3).for_each(|_| world.ask());
+    world.carry(usize::MAX);
+    world.open.swap(0, 2);
+    (0..2).for_each(|_| world.refuse());
+    world.ask();
+    world.carry(usize::MAX);
+    assert_eq!(world.open.len(), 1, "nothing more is sent to a daemon that is being stopped");
+    world.wait(Duration::from_secs(9));
+    world.refuse();
+    world.wait(Duration::from_secs(9));
+    world.lose();
+    world.wait(Duration::from_secs(9));
+    assert!(world.ends.is_empty(), "{:?}", world.ends);
+    world.connect();
+    world.carry(usize::MAX);
+    world.answer();
+    world.carry(usize::MAX);
+    let made: Vec<_> = world.open.iter().filter_map(|asked| asked["id"].as_u64()).collect();
+    assert_eq!(made, [1, 2, 3, 4]);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::*;
+use crate::server::StopOrder;
 
 fn task(id: &str, session: u64, open: Option<Option<Instant>>) -> Task {
     let raw = Bytes::from(format!(r#"{{"taskId":"{id}"}}"#));
     let state = TaskState::read(&raw).expect("a task");
-    let (to, _) = ReplySender::channel(Arc::default());
+    let (to, _) = ReplySender::channel(Arc::default(), StopOrder::channel().1);
     let key = CallKey { session, serial: 1 };
     Task::new(&state, key, Some(to), None, open.map(|until| Open::new(until, None)))
 }

@@ -13,6 +13,7 @@ mod clients;
 pub mod config;
 pub mod daemon;
 pub mod demo_server;
+mod disk;
 pub mod era;
 mod instructions;
 pub mod jsonrpc;

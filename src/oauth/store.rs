@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::record::Record;
+use crate::disk::on_disk;
 
 /// Largest file that is read, in bytes: tokens have a few KiB.
 const MAX_FILE: u64 = 1 << 20;
@@ -129,7 +129,7 @@ pub(crate) async fn kept_url(directory: &Path, server: &str) -> Option<String> {
 }
 
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(io::Error::other)?
+    on_disk(work).await.map_err(io::Error::other)?
 }
 
 fn read(path: &Path) -> io::Result<Option<Record>> {

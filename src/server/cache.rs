@@ -2,7 +2,7 @@
 //! from it until then, and `mcpd check` holds patterns against it.
 //!
 //! A file is found by a hash of what defines the server, so a changed definition finds none. It is written whole or not at
-//! all; one that cannot be read, or is no such file, is as good as none. Everything here but [`Cache::keep`] may block: it
+//! all; one that cannot be read, or is no such file, is as good as none. Everything here but [`Cache::keep`] and [`Cache::recall`] may block: it
 //! belongs on another thread.
 
 use std::fs::{self, DirBuilder};
@@ -15,11 +15,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
 
 use super::listing::{Listing, Next};
 use crate::catalog::{List, Lists};
 use crate::config::{Launch, ServerConfig};
+use crate::disk::on_disk;
 use crate::kind::{Kind, PerKind};
 
 /// Largest file that is read: what a list may have, and a little more.
@@ -99,11 +99,18 @@ impl Cache {
         is_whole.then_some(Known { lists, instructions })
     }
 
+    /// What was last written, unless the disk does not answer.
+    pub(super) async fn recall(self, server: Arc<str>) -> Option<Known> {
+        on_disk(move || self.read(&server)).await.ok().flatten()
+    }
+
     /// Has it written soon. What cannot be kept costs no more than a lazy server's start.
     pub(super) fn keep(self, server: Arc<str>, known: Known) {
-        spawn_blocking(move || {
-            if let Err(error) = self.write(&server, &known) {
-                tracing::warn!(%server, "its lists cannot be kept for the next start: {error}");
+        tokio::spawn(async move {
+            let name = Arc::clone(&server);
+            let written = on_disk(move || self.write(&server, &known)).await.map_err(io::Error::other);
+            if let Err(error) = written.flatten() {
+                tracing::warn!(server = %name, "its lists cannot be kept for the next start: {error}");
             }
         });
     }

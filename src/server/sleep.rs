@@ -5,8 +5,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::task::spawn_blocking;
-
 use super::cache::Cache;
 use super::control::Wanted;
 use super::ending::LIST_GRACE;
@@ -88,8 +86,7 @@ impl ServerTask {
     pub(super) async fn recall_lists(&mut self) {
         let Some(cache) = self.cache() else { return };
         let name = Arc::clone(&self.config.name);
-        let read = self.holding(spawn_blocking(move || cache.read(&name))).await;
-        if let Ok(Some(known)) = read {
+        if let Some(known) = self.holding(cache.recall(name)).await {
             self.publisher.recalled(known);
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }

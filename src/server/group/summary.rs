@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::task::spawn_blocking;
-
 use super::Group;
 use super::slots::Slot;
 use crate::catalog::{identity, offer_any};
@@ -16,8 +14,7 @@ impl Group {
     pub(super) async fn recall_lists(&mut self) {
         let (config, cache) = (Arc::clone(&self.wanted.config), self.host.cache.clone());
         let Some(cache) = cache.and_then(|directory| Cache::of(directory, &config)) else { return };
-        let read = spawn_blocking(move || cache.read(&config.name)).await;
-        if let Ok(Some(known)) = read {
+        if let Some(known) = cache.recall(Arc::clone(&config.name)).await {
             self.lists = known.lists.clone();
             self.publisher.recalled(known);
         }

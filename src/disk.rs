@@ -1,0 +1,86 @@
+//! Work on files that a dead disk may hold up for ever.
+//!
+//! It gets few of the threads that there are for work that blocks, so that a large message always finds one. Whoever waits for such
+//! work gives up after a time; the thread goes on for as long as the disk takes.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// Threads that may wait for a disk at once.
+const THREADS: usize = 2;
+/// How long the work of one caller may take, waiting for a thread included.
+const LIMIT: Duration = Duration::from_secs(5);
+
+static DISK: Disk = Disk::new(THREADS, LIMIT);
+
+/// The disk did not answer in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the disk does not answer")]
+pub(crate) struct DiskTimeout;
+
+struct Disk {
+    threads: Semaphore,
+    limit: Duration,
+}
+
+/// Does this on a thread that may block.
+///
+/// # Errors
+/// If it takes longer than 5 s, or panics.
+pub(crate) async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, DiskTimeout> {
+    DISK.run(work).await
+}
+
+impl Disk {
+    const fn new(threads: usize, limit: Duration) -> Self {
+        Self { threads: Semaphore::const_new(threads), limit }
+    }
+
+    async fn run<T: Send + 'static>(
+        &'static self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, DiskTimeout> {
+        let done = async {
+            let thread = self.threads.acquire().await.ok()?;
+            let work = move || {
+                let done = work();
+                drop(thread);
+                done
+            };
+            spawn_blocking(work).await.ok()
+        };
+        timeout(self.limit, done).await.ok().flatten().ok_or(DiskTimeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[test]
+    fn a_dead_disk_leaves_threads_for_other_work() {
+        static DEAD: Disk = Disk::new(THREADS, Duration::from_millis(50));
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().max_blocking_threads(THREADS + 1).build().expect("a runtime");
+        let (repair, repaired) = mpsc::sync_channel::<()>(0);
+        let repaired = std::sync::Arc::new(std::sync::Mutex::new(repaired));
+        runtime.block_on(async {
+            let hang = |_| {
+                let repaired = std::sync::Arc::clone(&repaired);
+                DEAD.run(move || repaired.lock().is_ok_and(|repaired| repaired.recv().is_err()))
+            };
+            assert!(join_all((0..10).map(hang)).await.iter().all(|done| *done == Err(DiskTimeout)));
+            assert_eq!(spawn_blocking(|| 7).await.ok(), Some(7), "a large message is parsed");
+            drop(repair);
+            let works = async { while DEAD.run(|| 8).await != Ok(8) {} };
+            timeout(Duration::from_secs(60), works).await.expect("it works again");
+        });
+    }
+}

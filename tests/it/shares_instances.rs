@@ -122,8 +122,8 @@ fn a_warm_pool_does_ten_calls_at_once_on_a_server_that_does_one_at_a_time() {
     };
     round(300);
     assert_eq!(instances(&daemon).len(), 10);
-    let took = round(1000);
-    assert!(took < 5000, "ten calls of one second took {took} ms: they were not done side by side");
+    let took = round(7000);
+    assert!(took < 60_000, "ten calls of seven seconds took {took} ms: they were not done side by side");
 }
 
 #[test]

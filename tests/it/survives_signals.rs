@@ -1,7 +1,5 @@
 //! Signals that come at the wrong moment, or to the wrong process, cost nobody anything.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -17,11 +15,9 @@ fn stop(pid: u32) {
     until("the process is stopped", || field(pid, "State").starts_with('T').then_some(()));
 }
 
-/// Fails unless SIGTERM ends everything within ten seconds.
+/// Fails unless SIGTERM ends everything.
 fn expect_stop(mut daemon: Daemon) {
-    let start = Instant::now();
     daemon.stop_in_order(Signal::TERM);
-    assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
 }
 
 /// Case E8.
@@ -102,15 +98,13 @@ fn server_of_a_stopped_guard_is_replaced() {
 /// Cases A7 and A8.
 #[test]
 fn a_server_that_is_suspended_while_it_is_stopped_is_stopped_for_good() {
-    let mut daemon = beside(Server::named("a").flags("--leave-delay 60000")).start();
+    let mut daemon = beside(Server::named("a").flags("--leave-delay 600000")).start();
     let pid = daemon.server_pid("a");
-    let start = Instant::now();
     daemon.signal(Signal::TERM);
     until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
     stop(pid);
     assert!(daemon.wait_exit().success());
-    assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
-    daemon.expect_no_family(Duration::from_millis(500));
+    daemon.expect_no_family(PATIENCE);
 }
 
 /// Case E2.

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -21,9 +20,7 @@ fn server() -> Setup {
 fn a_daemon_that_is_stopped_goes_on_by_the_command_that_is_given() {
     let mut daemon = server().start();
     daemon.signal(Signal::STOP);
-    let start = Instant::now();
     let finding = expect(doctor(&daemon), "problem", "daemon", "is stopped, and does not answer");
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     follow(daemon.place(), &finding).expect_code(0);
     expect_healthy(doctor(&daemon));
 }

@@ -1,7 +1,5 @@
 //! Sessions of HTTP: begun anew when the server knows them no longer, ended when mcpd does.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -86,17 +84,15 @@ fn a_session_ends_with_the_daemon_and_with_its_server() {
 fn a_daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
     let (front, mut daemon) = start(Manner::default());
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     // It never answers that the session is over.
     let held = Response::raw_stream();
     let (writer, response) = (held.0, Locked::new(Some(held.1)));
     front.instead(move |request| if request.method == "DELETE" { response.lock().take() } else { None });
-    let stopping = Instant::now();
     daemon.signal(Signal::TERM);
     assert_eq!(code(&agent.answer(&call)), -31005);
     assert!(daemon.wait_exit().success());
-    assert!(stopping.elapsed() < Duration::from_secs(10), "stopped after {:?}", stopping.elapsed());
     assert_eq!(front.http().count(|request| request.method == "DELETE"), 1);
     agent.expect_end();
     drop(writer);

@@ -1,5 +1,6 @@
 //! The real binary, started, asked and stopped.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
@@ -52,6 +53,22 @@ impl Daemon {
         String::from_utf8_lossy(&fs::read(self.place.path("daemon.log")).unwrap_or_default()).into_owned()
     }
 
+    /// Fails unless its servers were started side by side: all together took less time than each of them by itself, added up.
+    #[track_caller]
+    pub(crate) fn expect_side_by_side(&self) {
+        let log = self.log();
+        let times = |state: &str| -> BTreeMap<&str, f64> {
+            let lines = log.lines().rev().filter_map(|line| line.split_once(&format!("Z  INFO {state} server=")));
+            lines.map(|(time, server)| (server, seconds_of_day(time))).collect()
+        };
+        let (starts, ends) = (times("starting"), times("ready"));
+        let took = |from: f64, to: f64| (to - from).rem_euclid(24.0 * 60.0 * 60.0);
+        let added: f64 = starts.iter().map(|(server, start)| took(*start, ends[server])).sum();
+        let first = starts.values().copied().reduce(f64::min).expect("servers");
+        let together = ends.values().map(|end| took(first, *end)).fold(0.0, f64::max);
+        assert!(together < added, "{together} s together, {added} s added up: {log}");
+    }
+
     /// Runs `mcpd` as its client.
     pub(crate) fn client(&self, args: &[&str]) -> Ran {
         self.place.client(args)
@@ -83,7 +100,7 @@ impl Daemon {
         let status = self.wait_exit();
         assert!(status.success(), "the daemon ended with {status}:\n{}", self.log());
         assert_eq!(self.runtime_files(), ["lock"], "only the lock file stays");
-        self.expect_no_family(Duration::from_millis(500));
+        self.expect_no_family(PATIENCE);
     }
 
     /// Kills it and waits until it is gone.
@@ -132,4 +149,10 @@ impl Drop for Daemon {
         assert!(!self.log().contains("panicked at"), "{}", self.log());
         self.expect_no_family(PATIENCE);
     }
+}
+
+/// Of a time as `2026-11-23T13:36:41.925200`.
+fn seconds_of_day(time: &str) -> f64 {
+    let (_, time) = time.split_once('T').expect("a time");
+    time.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::meta;
-use crate::jsonrpc::exchange::{cut, with_first, without};
+use crate::jsonrpc::exchange::{cut_nested, with_first};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::splice::Change;
 
@@ -41,13 +41,8 @@ pub fn for_subscription(line: &Bytes, params: Option<&Bytes>, id: &[u8]) -> Opti
 /// Leaves out for which subscription a notification is. `_meta` goes with its last member.
 #[must_use]
 pub fn without_subscription(params: Option<&Bytes>) -> Vec<Change> {
-    let leave_out = |params: &Bytes| {
-        let [meta] = members(params, ["_meta"]).ok()?;
-        let meta = cut(&meta?, [meta::SUBSCRIPTION]).ok()?;
-        let is_known = meta.values[0].is_some();
-        Some(if is_known && !meta.leaves_any { without(params, &["_meta"]).ok()? } else { meta.changes })
-    };
-    params.and_then(leave_out).unwrap_or_default()
+    let leave_out = |params: &Bytes| cut_nested(params, [], ("_meta", meta::SUBSCRIPTION)).ok();
+    params.and_then(leave_out).map(|cut| cut.changes).unwrap_or_default()
 }
 
 #[cfg(test)]

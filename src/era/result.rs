@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use super::input::Required;
-use super::task;
-use crate::jsonrpc::exchange::{Cut, cut, with_first};
+use super::{meta, task};
+use crate::jsonrpc::exchange::{Cut, cut_nested, with_first};
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::splice::Change;
 use crate::printable::excerpt;
@@ -29,12 +29,14 @@ pub enum ToLegacy {
     Malformed(&'static str),
 }
 
-/// What a legacy agent is told of `result`.
+/// What a legacy agent is told of `result`. The name, version and icons that a modern server adds to each result are left out:
+/// a legacy client learns them from `initialize`.
 ///
 /// # Errors
 /// If it is no object.
 pub fn to_legacy(result: &Bytes) -> Result<ToLegacy, NotAnObject> {
-    let Cut { values: [kind, ..], changes, .. } = cut(result, ["resultType", "ttlMs", "cacheScope"])?;
+    let names = ["resultType", "ttlMs", "cacheScope"];
+    let Cut { values: [kind, ..], changes, .. } = cut_nested(result, names, ("_meta", meta::SERVER))?;
     // It is absent where a server speaks of the older era all the same.
     let Some(kind) = kind.filter(|raw| raw[..] != b"null"[..]) else { return Ok(ToLegacy::Complete(changes)) };
     let kind = text(&kind).unwrap_or(kind);
@@ -93,10 +95,17 @@ mod tests {
                 r#"{"contents":[{"ttlMs":1}]}"#,
             ),
             (r#"{"content":[],"n":1.0}"#, r#"{"content":[],"n":1.0}"#),
+            (r#"{"resultType":null,"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#, "{}"),
             (
-                r#"{"resultType":null,"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#,
-                r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#,
+                r#"{"_meta":{"io.modelcontextprotocol\/serverInfo":{"icons":[]}},"resultType":"complete","a":1}"#,
+                r#"{"a":1}"#,
             ),
+            (
+                r#"{"resultType":"complete","_meta":{"a":1.0, "io.modelcontextprotocol/serverInfo":{}},"ttlMs":1}"#,
+                r#"{"_meta":{"a":1.0}}"#,
+            ),
+            (r#"{"resultType":"complete","_meta":{}}"#, r#"{"_meta":{}}"#),
+            (r#"{"resultType":"complete","_meta":[1.0]}"#, r#"{"_meta":[1.0]}"#),
             (r#"{"resultType":"\u0063omplete","a":1}"#, r#"{"a":1}"#),
         ] {
             let result = bytes(modern);

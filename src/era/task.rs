@@ -7,11 +7,11 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{MISSING_CAPABILITY, TASKS};
-use crate::jsonrpc::exchange::{cut, exchange, keys, without};
+use super::{MISSING_CAPABILITY, TASKS, meta};
+use crate::jsonrpc::exchange::{cut, cut_nested, exchange, keys, without};
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply::ErrorObject;
-use crate::jsonrpc::splice::Change;
+use crate::jsonrpc::splice::{Change, applied};
 
 /// Times are called so in the modern era, and in the legacy one.
 const TIMES: [(&str, &str); 2] = [("ttlMs", "ttl"), ("pollIntervalMs", "pollInterval")];
@@ -54,10 +54,20 @@ pub fn made_to_legacy(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let mut changes = found.changes;
     changes.extend(called(result, |(modern, legacy)| (modern, legacy))?);
     let [_, meta] = found.values;
-    let meta = meta.map_or_else(String::new, |raw| format!(r#","_meta":{}"#, String::from_utf8_lossy(&raw)));
+    let meta = meta.and_then(without_server).map_or_else(String::new, |raw| format!(r#","_meta":{raw}"#));
     changes.push(brace(result, memchr::memchr(b'{', result), r#"{"task":{"#));
     changes.push(brace(result, memchr::memrchr(b'}', result), &format!("}}{meta}}}")));
     Ok(changes)
+}
+
+/// A raw `_meta` without the server's name. `None` if it has nothing else.
+fn without_server(meta: Bytes) -> Option<String> {
+    let raw = match cut(&meta, [meta::SERVER]) {
+        Ok(found) if found.values[0].is_some() && !found.leaves_any => return None,
+        Ok(found) => applied(&meta, &found.changes).into(),
+        Err(NotAnObject) => meta,
+    };
+    Some(String::from_utf8_lossy(&raw).into_owned())
 }
 
 /// Turns the result of a call that made a task into the one of a modern server.
@@ -87,7 +97,7 @@ pub fn made_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
 /// # Errors
 /// If it is no object.
 pub fn state_to_legacy(state: &Bytes) -> Result<Vec<Change>, NotAnObject> {
-    let mut changes = without(state, &MODERN_ONLY)?;
+    let mut changes = cut_nested(state, MODERN_ONLY, ("_meta", meta::SERVER))?.changes;
     changes.extend(called(state, |(modern, legacy)| (modern, legacy))?);
     if let [Some(status), Some(result)] = members(state, ["status", "result"])?
         && text(&status).is_some_and(|status| status[..] == *b"completed")
@@ -195,7 +205,7 @@ pub fn question_to_legacy(params: &Bytes, id: &Bytes) -> Result<Vec<Change>, Not
     related(params, &[], id)
 }
 
-/// Says in the `_meta` of `object` to which task it belongs, and leaves the members `names` out.
+/// Says in the `_meta` of `object` to which task it belongs, and leaves the server's name and the members `names` out.
 fn related(object: &Bytes, names: &[&str], id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let related = format!(r#""{RELATED}":{{"taskId":{}}}"#, String::from_utf8_lossy(id));
     let [meta] = members(object, ["_meta"])?;
@@ -203,7 +213,7 @@ fn related(object: &Bytes, names: &[&str], id: &Bytes) -> Result<Vec<Change>, No
         return exchange(object, &[names, &["_meta"]].concat(), &format!(r#""_meta":{{{related}}}"#));
     };
     let mut changes = without(object, names)?;
-    changes.extend(exchange(&meta, &[RELATED], &related)?);
+    changes.extend(exchange(&meta, &[RELATED, meta::SERVER], &related)?);
     Ok(changes)
 }
 

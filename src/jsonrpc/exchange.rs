@@ -29,6 +29,33 @@ pub fn cut<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<Cut<N>, N
     Ok(Cut { values, leaves_any, changes })
 }
 
+/// Leaves out the members `names`, and the member `inner` of the member `outer`. `outer` is left out as well if it has no other
+/// member than `inner`; it stays as it is if it is no object.
+///
+/// # Errors
+/// As for [`super::members::members`].
+pub fn cut_nested<const N: usize>(
+    object: &Bytes,
+    names: [&str; N],
+    (outer, inner): (&str, &str),
+) -> Result<Cut<N>, NotAnObject> {
+    let with_outer: Vec<&str> = names.into_iter().chain([outer]).collect();
+    let mut found = vec![None; N + 1];
+    let (changes, leaves_any) = walk(object, &with_outer, &mut found)?;
+    let outer = found.pop().flatten();
+    let values = std::array::from_fn(|index| found[index].take());
+    // Usually there is nothing else in it: then one walk is enough.
+    let nested = match outer.map(|outer| cut(&outer, [inner])) {
+        None | Some(Ok(Cut { values: [Some(_)], leaves_any: false, .. })) => {
+            return Ok(Cut { values, leaves_any, changes });
+        }
+        Some(nested) => nested.map(|nested| nested.changes).unwrap_or_default(),
+    };
+    let mut changes = without(object, &names)?;
+    changes.extend(nested);
+    Ok(Cut { values, leaves_any: true, changes })
+}
+
 /// The changes alone, which do not overlap.
 ///
 /// # Errors

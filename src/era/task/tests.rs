@@ -42,6 +42,27 @@ fn that_a_task_was_made_is_said_as_each_era_says_it() {
 }
 
 #[test]
+fn what_a_legacy_agent_is_told_of_a_task_does_not_name_the_server() {
+    const INFO: &str = r#""io.modelcontextprotocol/serverInfo":{"name":"s","icons":[]}"#;
+    for (meta, left) in [(INFO.to_owned(), ""), (format!(r#"{INFO},"a":1.0"#), r#""a":1.0"#)] {
+        let in_meta = |members: &str| match members {
+            "" => String::new(),
+            members => format!(r#","_meta":{{{members}}}"#),
+        };
+        let made = format!(r#"{{"resultType":"task","taskId":"t","_meta":{{{meta}}}}}"#);
+        assert_eq!(changed(&made, made_to_legacy), Ok(format!(r#"{{"task":{{"taskId":"t"}}{}}}"#, in_meta(left))));
+        let state = format!(r#"{{"taskId":"t","_meta":{{{meta}}},"status":"working"}}"#);
+        let legacy = format!(r#"{{"taskId":"t"{},"status":"working"}}"#, in_meta(left));
+        assert_eq!(changed(&state, state_to_legacy), Ok(legacy));
+        let result = format!(r#"{{"content":[],"_meta":{{{meta}}}}}"#);
+        let related = r#""io.modelcontextprotocol/related-task":{"taskId":"t"}"#;
+        let members = if left.is_empty() { related.to_owned() } else { format!("{related},{left}") };
+        let legacy = format!(r#"{{"content":[]{}}}"#, in_meta(&members));
+        assert_eq!(changed(&result, |result| result_to_legacy(result, &bytes(r#""t""#))), Ok(legacy));
+    }
+}
+
+#[test]
 fn a_modern_state_has_more_than_a_legacy_one() {
     for (modern, legacy) in [
         (

@@ -39,6 +39,25 @@ fn what_is_cut_is_told() {
 }
 
 #[test]
+fn a_nested_member_goes_and_takes_along_what_had_nothing_else() {
+    for (object, left) in [
+        (r#"{"a":1,"o":{"i":1},"x":2}"#, r#"{"x":2}"#),
+        (r#"{"o":{"i":1}}"#, "{}"),
+        (r#"{"x":2,"o":{"i":1,"j":2.0}, "a":1}"#, r#"{"x":2,"o":{"j":2.0}}"#),
+        (r#"{"o":{"j":{"i":1}},"i":1}"#, r#"{"o":{"j":{"i":1}},"i":1}"#),
+        (r#"{"o":{},"a":1}"#, r#"{"o":{}}"#),
+        (r#"{"o":null,"a":1}"#, r#"{"o":null}"#),
+        (r#"{"o":{"i":1,"i":2},"a":1}"#, r#"{"o":{"i":1,"i":2}}"#),
+        (r#"{"x":1}"#, r#"{"x":1}"#),
+    ] {
+        let object = bytes(object);
+        let found = cut_nested(&object, ["a", "b"], ("o", "i")).expect("an object");
+        assert_eq!(text(&applied(&object, &found.changes)), left, "{object:?}");
+        assert_eq!(found.leaves_any, left != "{}", "{object:?}");
+    }
+}
+
+#[test]
 fn members_are_put_at_either_end() {
     for (object, first) in [("{}", r#"{"n":0}"#), (" { } ", r#" {"n":0 } "#), (r#"{"a":1}"#, r#"{"n":0,"a":1}"#)] {
         let object = bytes(object);

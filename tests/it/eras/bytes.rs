@@ -87,6 +87,50 @@ fn a_modern_server_hears_of_a_legacy_call_what_its_era_wants_and_the_rest_as_it_
 
 /// Case J9.
 #[test]
+fn a_legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
+    // Longer than any of the answers without it.
+    let software = "x".repeat(1000);
+    let daemon = Setup::with(Era::Modern.server("new").flags(&format!("--tasks --software {software}"))).start();
+    let mut agent = Agent::ready(&daemon);
+    let answer = exchange(&mut agent, &call(Era::Modern, OTHER, "lean"));
+    let heard = heard(&daemon, Era::Modern, "lean");
+    let params = &heard[heard.find("{\"v\"").expect("it is there")..heard.find(" ,\"id\"").expect("it is there")];
+    let pid = daemon.server_pid("new");
+    let expected = format!(
+        r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[],"structuredContent":{{"params":{params},"pid":{pid}}}}}}}"#
+    );
+    assert_eq!(answer, expected);
+
+    let info = format!(r#""io.modelcontextprotocol\/serverInfo":{{"name":"{software}"}}"#);
+    for (meta, left) in [
+        (format!("{OTHER},{info}"), format!(r#"{{"_meta":{{{OTHER}}},"n":1.0}}"#)),
+        (format!("{info}, {OTHER}"), format!(r#"{{"_meta":{{ {OTHER}}},"n":1.0}}"#)),
+        (info.clone(), r#"{"n":1.0}"#.to_owned()),
+        (String::new(), r#"{"_meta":{},"n":1.0}"#.to_owned()),
+    ] {
+        let text = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{{\"resultType\":\"complete\",\"_meta\":{{{meta}}},\"n\":1.0}}}}\n"
+        );
+        let id = agent.start_call("new__raw", &json!({"text": text, "answer": false}));
+        let answer = agent.next_line().expect("an answer");
+        assert_eq!(answer.trim_end(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{left}}}"#));
+    }
+
+    for arguments in [json!({"as_task": true, "id": "t"}), json!({})] {
+        agent.ask("tools/call", &json!({"name": "new__echo", "arguments": arguments, "task": {}}));
+        let made = agent.next_line().expect("an answer");
+        let id = serde_json::from_str::<Value>(&made).expect("JSON")["result"]["task"]["taskId"].clone();
+        assert!(id.is_string() && made.len() < 1000, "{made}");
+        for act in ["get", "list", "cancel", "result"] {
+            agent.ask(&format!("tasks/{act}"), &json!({ "taskId": id }));
+            let answer = agent.next_line().expect("an answer");
+            assert!(answer.len() < 1000, "{act}: {answer}");
+        }
+    }
+}
+
+/// Case J9.
+#[test]
 fn results_of_kinds_that_mcpd_does_not_know_pass_to_modern_agents_and_are_errors_for_legacy_ones() {
     let daemon = both();
     let odd = r#"{"x":1.10,"resultType":"of/another" , "more":[ ]}"#;

@@ -11,7 +11,9 @@ mod doors;
 mod error;
 mod files;
 mod greet;
+mod limits;
 mod notify;
+mod operators;
 mod process;
 mod reload;
 mod status;
@@ -27,12 +29,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{OptionFuture, join};
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
 use self::doors::{Doors, DoorsWanted};
 pub use self::error::DaemonError;
 use self::greet::accept;
+use self::limits::Refusals;
+use self::operators::{MAX_OPERATORS, Operators};
 pub(crate) use self::process::{cache_directory, logins};
 use self::reload::{Refused, Reload};
 use self::status::Connected;
@@ -43,14 +47,13 @@ use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns, raise};
 use crate::session::Seal;
+use crate::session::backlog::Budget;
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, Standing};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
 const MAX_SESSIONS: usize = 4096;
-/// Operators connected at once, and questions waiting for an answer; one more waits in the socket.
-const MAX_OPERATORS: usize = 64;
 /// For servers to be ended when their manager is gone, which ends them at once.
 const LAST_SERVERS: Duration = Duration::from_secs(5);
 /// For sessions to write their last answers, which have a shorter limit of their own.
@@ -76,7 +79,8 @@ struct Daemon {
     profiles: watch::Receiver<Arc<[Served]>>,
     /// `None` once the daemon is being stopped.
     agents: Option<Doors>,
-    operators: Listener,
+    operator_listener: Listener,
+    operators: Operators,
     sessions: JoinSet<()>,
     connected: HashMap<Id, Connected>,
     /// How many they are, for whoever watches.
@@ -87,7 +91,9 @@ struct Daemon {
     stopping: (watch::Sender<Stop>, StopOrder),
     /// To the sessions, once no server is left.
     closing: (watch::Sender<Stop>, StopOrder),
-    questions: JoinSet<()>,
+    /// What agents leave unread and unfinished.
+    budget: Arc<Budget>,
+    refusals: Refusals,
     operator: admin::Access,
     calls: calls::Log,
     log: logging::Control,
@@ -174,12 +180,13 @@ pub async fn run(
 
 impl Daemon {
     fn new(
-        (agents, operators): (Doors, Listener),
+        (agents, operator_listener): (Doors, Listener),
         manager: Manager,
         (limits, seal): (DaemonConfig, Seal),
         logs: Logs,
         (refused, stopping): (watch::Receiver<Option<Refused>>, (watch::Sender<Stop>, StopOrder)),
     ) -> (Self, Asked) {
+        let budget = Budget::new(limits.max_message_bytes);
         let (queries, queries_asked) = mpsc::channel(MAX_OPERATORS);
         let (reloads, reloads_asked) = mpsc::channel(RELOAD_PLACES);
         let operator = admin::Access {
@@ -198,7 +205,8 @@ impl Daemon {
             profiles: manager.profiles(),
             manager,
             agents: Some(agents),
-            operators,
+            operator_listener,
+            operators: Operators::default(),
             sessions: JoinSet::new(),
             connected: HashMap::new(),
             agent_count: watch::Sender::new(0),
@@ -206,7 +214,8 @@ impl Daemon {
             seal: Arc::new(seal),
             stopping,
             closing: StopOrder::channel(),
-            questions: JoinSet::new(),
+            budget,
+            refusals: Refusals::default(),
             operator,
             calls: logs.calls,
             log: logs.log,
@@ -229,19 +238,22 @@ impl Daemon {
         let ended = loop {
             tokio::select! {
                 (door, agent) = accept(self.agents.as_ref()) => self.greet_agent(door, agent),
-                operator = self.operators.accept(), if self.questions.len() < MAX_OPERATORS => {
+                operator = self.operator_listener.accept(), if self.operators.have_room() => {
                     self.greet_operator(operator);
-                    self.operators.refill();
+                    self.operator_listener.refill();
+                    // Before the next one comes, this one's request is looked for, and it keeps its place if there is one.
+                    yield_now().await;
                 }
                 Some(query) = asked.recv() => self.answer(query),
                 Some(wanted) = doors_wanted.recv() => self.prepare_doors(wanted, presence),
                 Ok(()) = self.profiles.changed() => self.open_doors(presence),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 // Before any agent gets what the operator has left.
-                Some(_) = self.questions.join_next() => self.operators.refill(),
+                () = self.operators.changed() => self.operator_listener.refill(),
+                () = self.budget.exceeded() => self.relieve(),
                 () = presence.due() => {
                     let agents = self.agents.iter_mut().flat_map(Doors::listeners);
-                    if presence.look_after(agents.chain([&mut self.operators])) == Standing::Superseded {
+                    if presence.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
                         tracing::error!("another daemon has taken the place of this one, which ends");
                         raise(&self.stopping.0, Stop::Stop);
                     }

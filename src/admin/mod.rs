@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::client::{AskError, Feed, Next, Order, calls, check, log_level, logs, order, reload, status, tools};
 pub(crate) use self::orders::ReloadAsked;
-pub(crate) use self::serve::{Access, LASTING, Query, serve};
+pub(crate) use self::serve::{Access, LASTING, Query, Waiting, serve};
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::server::Vouched;

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
@@ -50,18 +51,54 @@ pub(crate) struct Access {
     pub(crate) lasting: Arc<Semaphore>,
 }
 
+/// Whether an operator's next request is waited for: then the operator makes room for others.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Notified when it begins.
+    begins: Arc<Notify>,
+    is_waiting: AtomicBool,
+    has_asked: AtomicBool,
+}
+
+impl Waiting {
+    /// For the first request.
+    pub(crate) fn new(begins: Arc<Notify>) -> Self {
+        Self { begins, is_waiting: AtomicBool::new(true), has_asked: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn is_for_any(&self) -> bool {
+        self.is_waiting.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_for_first(&self) -> bool {
+        self.is_for_any() && !self.has_asked.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.is_waiting.store(false, Ordering::Relaxed);
+        self.has_asked.store(true, Ordering::Relaxed);
+    }
+
+    fn begin(&self) {
+        self.is_waiting.store(true, Ordering::Relaxed);
+        self.begins.notify_one();
+    }
+}
+
 /// The connection of one operator.
 pub(super) type Operator = Channel<Request, FromDaemon<Answer>>;
 
 /// Answers the questions of one connection until it ends.
-pub(crate) async fn serve(stream: UnixStream, access: Access) {
+pub(crate) async fn serve(stream: UnixStream, access: Access, waiting: Arc<Waiting>) {
     let mut operator: Operator = channel(stream);
     while let Ok(Some(request)) = timeout(PATIENCE, operator.next()).await {
+        waiting.end();
         // What follows a line that cannot be read cannot be told from it.
         let readable = request.is_ok();
         if answer(request, &mut operator, &access).await.is_err() || !readable {
             return;
         }
+        waiting.begin();
     }
 }
 

@@ -14,7 +14,10 @@ use crate::calls::Caller;
 use crate::config::Profile;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Served;
-use crate::{admin, server, session};
+use crate::server::User;
+use crate::session::Ends;
+use crate::session::backlog::Backlog;
+use crate::{server, session};
 
 /// The next agent, and its door; never, if there is none any more.
 pub(super) async fn accept(doors: Option<&Doors>) -> (usize, UnixStream) {
@@ -29,10 +32,13 @@ impl Daemon {
         let Some(Served { profile, view }) = self.agents.as_ref().map(|doors| doors.get(door).served.clone()) else {
             return;
         };
-        let Some(peer) = peer(&stream, |uid| may_enter(&profile, uid)) else { return };
-        if self.sessions.len() >= self.max_sessions {
-            tracing::warn!(pid = peer.pid(), "refused an agent: {} are connected", self.max_sessions);
-            let message = format!("mcpd serves {} agents already", self.max_sessions);
+        let Some(peer) = self.peer(&stream, |uid| may_enter(&profile, uid)) else { return };
+        let (pid, uid) = (peer.pid(), peer.uid());
+        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
+        if let Some(message) = self.is_full_for(&user) {
+            if let Some(unlogged) = self.refusals.count() {
+                tracing::warn!(pid, uid, profile = &*profile.name, unlogged, "refused an agent: {message}");
+            }
             let data = Some(serde_json::json!({ "outcome": "not_sent" }));
             let error = ErrorObject { data, ..ErrorObject::new(-31003, message) };
             // Into an empty socket buffer: it does not wait.
@@ -41,7 +47,7 @@ impl Daemon {
         }
         self.next_session += 1;
         let facts = Arc::new(session::Facts::default());
-        let (pid, uid) = (peer.pid(), peer.uid());
+        let backlog = Backlog::new(&self.budget);
         let setup = session::Setup {
             number: self.next_session,
             caller: Caller { session: self.next_session, profile: Arc::clone(&profile.name), pid, uid, client: None },
@@ -54,38 +60,43 @@ impl Daemon {
             stopping: self.stopping.1.clone(),
             closing: self.closing.1.clone(),
             facts: Arc::clone(&facts),
+            user: Arc::clone(&user),
             cwd: process::working_directory(pid),
+            backlog: Arc::clone(&backlog),
             seal: Arc::clone(&self.seal),
         };
-        let (leave, told) = oneshot::channel();
-        let task = self.sessions.spawn(session::run(stream, setup, told));
+        let ((leave, told), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
+        let task = self.sessions.spawn(session::run(stream, setup, Ends { leave: told, cut_off: closed }));
         let (number, profile) = (self.next_session, Arc::clone(&profile.name));
-        let connected = Connected { number, profile, peer, since: Instant::now(), facts, leave: Some(leave) };
+        let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
+        let connected = Connected { number, profile, peer, since, facts, user, backlog, leave, cut_off };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
     }
 
     pub(super) fn greet_operator(&mut self, stream: UnixStream) {
-        let Some(peer) = peer(&stream, is_own) else { return };
+        let Some(peer) = self.peer(&stream, is_own) else { return };
         // All that this process starts are servers, whether they serve, come or go.
         let own = std::process::id();
         let is_itself = |pid: i32| pid.cast_unsigned() == own;
         if !peer.pid().is_some_and(|pid| is_itself(pid) || server::is_unrelated(pid, &[own])) {
-            tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
+            if let Some(unlogged) = self.refusals.count() {
+                tracing::warn!(pid = peer.pid(), unlogged, "refused an operator that may be a server");
+            }
             return;
         }
-        self.questions.spawn(admin::serve(stream, self.operator.clone()));
+        self.operators.admit(stream, self.operator.clone());
     }
-}
 
-/// Who connected, if the kernel says that it is somebody who may; nobody else gets a byte read.
-fn peer(stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
-    let peer = stream.peer_cred().ok()?;
-    let may = may(peer.uid());
-    if !may {
-        tracing::warn!(uid = peer.uid(), pid = peer.pid(), "refused another user");
+    /// Who connected, if the kernel says that it is somebody who may; nobody else gets a byte read.
+    fn peer(&mut self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
+        let peer = stream.peer_cred().ok()?;
+        let may = may(peer.uid());
+        if let Some(unlogged) = (!may).then(|| self.refusals.count()).flatten() {
+            tracing::warn!(uid = peer.uid(), pid = peer.pid(), unlogged, "refused another user");
+        }
+        may.then_some(peer)
     }
-    may.then_some(peer)
 }
 
 /// Whether a user may come in as an agent of `profile`.

@@ -14,7 +14,9 @@ use crate::kind::Kind;
 use crate::manager::report::millis;
 use crate::manager::{self, View};
 use crate::moment::Anchor;
+use crate::server::User;
 use crate::session::Facts;
+use crate::session::backlog::Backlog;
 
 /// Bytes of what is told of a configuration that does not hold: a report has to fit into one message.
 const MOST_REASON: usize = 32 << 10;
@@ -26,8 +28,12 @@ pub(super) struct Connected {
     pub(super) peer: UCred,
     pub(super) since: Instant,
     pub(super) facts: Arc<Facts>,
+    pub(super) user: Arc<User>,
+    pub(super) backlog: Arc<Backlog>,
     /// `None` once it was told to leave.
     pub(super) leave: Option<oneshot::Sender<()>>,
+    /// `None` once it was cut off.
+    pub(super) cut_off: Option<oneshot::Sender<()>>,
 }
 
 impl Daemon {

@@ -25,12 +25,25 @@ pub struct Agent {
     pub abilities: Arc<Abilities>,
     /// In which era it speaks; that of its first request, if it speaks in both.
     pub era: Era,
+    /// Whose it is; `None` for one that is known by its calls alone.
+    pub user: Option<Arc<User>>,
+}
+
+/// A user at a profile. Some limits hold for all agents of one together.
+#[derive(Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name of the profile.
+    pub profile: Arc<str>,
+    /// User id at connect time.
+    pub uid: u32,
+    /// Whether this is another user than the one who runs mcpd.
+    pub is_guest: bool,
 }
 
 impl Agent {
     /// One that is known by its calls alone, and has said nothing of itself.
     pub(super) fn unknown(session: u64, to: &ReplySender, era: Era) -> Self {
-        Self { session, to: to.clone(), level: None, abilities: Arc::default(), era }
+        Self { session, to: to.clone(), level: None, abilities: Arc::default(), era, user: None }
     }
 }
 

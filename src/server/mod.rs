@@ -62,7 +62,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-pub use self::agents::Agent;
+pub use self::agents::{Agent, User};
 pub use self::cache::last_known;
 use self::call::{Call, CallKey};
 use self::cancellation::Cancellation;

@@ -42,6 +42,8 @@ pub(super) enum Rare {
     Overdue,
     /// The daemon has stopped its servers.
     Closing,
+    /// All connections together hold too much, and this one is to be closed.
+    CutOff,
     /// The agent, which had finished writing, has gone.
     HungUp,
 }
@@ -100,9 +102,15 @@ pub(super) async fn closing(mut order: StopOrder) -> Rare {
 }
 
 impl Session {
-    /// Writes, delivers and takes in until something has to be waited for. All in one function: a future for each source costs
-    /// a small call more than what it waits for.
+    /// Writes, delivers and takes in until something has to be waited for, and accounts for what is left then.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>, wires: &mut Wires<'_>) -> Poll<io::Result<Event>> {
+        let event = self.poll_all(cx, wires);
+        self.setup.backlog.set(self.outbox.bytes() + self.batches.bytes() + wires.reader.unfinished());
+        event
+    }
+
+    /// All in one function: a future for each source costs a small call more than what it waits for.
+    fn poll_all(&mut self, cx: &mut Context<'_>, wires: &mut Wires<'_>) -> Poll<io::Result<Event>> {
         loop {
             let written = self.poll_write(cx, wires.write)?;
             if (wires.half_closed || self.refusal.is_some()) && !self.owes_answers() && self.outbox.is_empty() {

@@ -11,6 +11,7 @@
 mod account;
 pub mod asked;
 mod attachments;
+pub mod backlog;
 mod batches;
 mod delivery;
 mod events;
@@ -49,6 +50,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use self::attachments::Attachments;
+use self::backlog::Backlog;
 use self::batches::Batches;
 use self::events::{Event, Rare, Wires, changed, closing};
 use self::in_flight::{Calls, InFlight};
@@ -72,7 +74,7 @@ use crate::manager::{OwnViews, View};
 use crate::server::call::{Call, CallKey, ReplySender, ToAgent};
 use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
-use crate::server::{Agent, Counter, Interest, ServerHandle, StopOrder};
+use crate::server::{Agent, Counter, Interest, ServerHandle, StopOrder, User};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
@@ -108,8 +110,12 @@ pub struct Setup {
     pub closing: StopOrder,
     /// What `mcpd status` shows of it.
     pub facts: Arc<Facts>,
+    /// Whose agent it is.
+    pub user: Arc<User>,
     /// Where the agent works, if that is known.
     pub cwd: Option<Arc<str>>,
+    /// What it leaves unread and unfinished.
+    pub backlog: Arc<Backlog>,
     /// What binds the tasks of modern agents to their profile.
     pub seal: Arc<Seal>,
 }
@@ -198,8 +204,17 @@ enum Delayed {
     LevelChanged,
 }
 
+/// What ends a session from outside.
+#[derive(Debug)]
+pub struct Ends {
+    /// Its profile is not for the agent any more: it gets the answers that it waits for.
+    pub leave: oneshot::Receiver<()>,
+    /// All connections together hold too much: this one is closed at once.
+    pub cut_off: oneshot::Receiver<()>,
+}
+
 /// Serves one agent until it leaves, is told to, is cut off, or the daemon stops.
-pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>) {
+pub async fn run(stream: UnixStream, setup: Setup, ends: Ends) {
     let (read, mut write) = stream.into_split();
     let mut reader = MessageReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
     let profile_view = setup.view.clone();
@@ -236,7 +251,9 @@ pub async fn run(stream: UnixStream, setup: Setup, leave: oneshot::Receiver<()>)
         attachments: Attachments::default(),
         waits: Vec::new(),
     };
-    let ended = session.serve(&mut reader, &mut write, &mut answers, leave).await;
+    let ended = session.serve(&mut reader, &mut write, &mut answers, ends).await;
+    drop((reader, std::mem::take(&mut session.outbox), std::mem::take(&mut session.batches)));
+    session.setup.backlog.set(0);
     tracing::debug!(session = session.setup.number, "ended: {ended:?}");
     session.drop_deferred(|_| true);
     for (_, InFlight { key, server, account, .. }) in session.calls.drain() {
@@ -259,12 +276,13 @@ impl Session {
         reader: &mut MessageReader<OwnedReadHalf>,
         write: &mut OwnedWriteHalf,
         answers: &mut mpsc::Receiver<ToAgent>,
-        leave: oneshot::Receiver<()>,
+        ends: Ends,
     ) -> io::Result<()> {
         let mut wires = Wires::new(reader, write, answers);
         wires.rare.push(changed(self.setup.view.clone()).boxed());
         wires.rare.push(closing(self.setup.closing.clone()).boxed());
-        wires.rare.push(leaving::told(leave).boxed());
+        wires.rare.push(leaving::told(ends.leave).boxed());
+        wires.rare.push(backlog::cut_off(ends.cut_off).boxed());
         loop {
             match poll_fn(|cx| self.poll_event(cx, &mut wires)).await? {
                 Event::Delayed => self.send_delayed().await,
@@ -283,6 +301,7 @@ impl Session {
                     return self.say_goodbye(&mut wires).await;
                 }
                 Event::Rare(Rare::Closing) => return self.say_goodbye(&mut wires).await,
+                Event::Rare(Rare::CutOff) => return Err(io::Error::other("all agents together hold too much")),
                 Event::Rare(Rare::HungUp) | Event::Over => return Ok(()),
             }
         }
@@ -325,6 +344,7 @@ impl Session {
     fn agent(&self) -> Agent {
         let (to, abilities) = (self.reply.clone(), Arc::clone(&self.abilities));
         let era = if self.setup.facts.introduction.get().is_some() { Era::Legacy } else { Era::Modern };
-        Agent { session: self.setup.number, to, level: self.level, abilities, era }
+        let user = Some(Arc::clone(&self.setup.user));
+        Agent { session: self.setup.number, to, level: self.level, abilities, era, user }
     }
 }

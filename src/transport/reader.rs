@@ -146,6 +146,11 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         Poll::Ready(Ok(read))
     }
 
+    /// Bytes that were read and are no whole message yet, or were not taken.
+    pub fn unfinished(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// The stream itself.
     pub fn get_ref(&self) -> &R {
         &self.stream

@@ -1,20 +1,19 @@
 //! Profiles come, go and change by reload: nobody else is disturbed, who has lost theirs gets what they wait for, and no socket stays.
 
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::rc::Rc;
-use std::thread;
 
-use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
-use rustix::thread::set_thread_res_uid;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, signal, skipped, until, wait_exit};
+use crate::support::{
+    Agent, Daemon, Place, Server, Setup, arguments, code, connect_as, result, signal, skipped, until, wait_exit,
+};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 /// A user that nobody is.
@@ -229,17 +228,6 @@ fn a_socket_that_the_service_manager_has_opened_is_taken_by_the_name_of_its_prof
     signal(daemon.id(), Signal::TERM);
     assert!(wait_exit(&mut daemon).success());
     assert!(given.exists());
-}
-
-/// Connects as another user to a socket that was handed over, as by a bind mount: no directory is in the way. Root may do that.
-fn connect_as(uid: u32, path: &Path) -> std::io::Result<UnixStream> {
-    let handed = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let connect = move || {
-        let uid = rustix::process::Uid::from_raw(uid);
-        set_thread_res_uid(uid, uid, uid)?;
-        UnixStream::connect(format!("/proc/thread-self/fd/{}", handed.as_raw_fd()))
-    };
-    thread::spawn(connect).join().expect("it does not panic")
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod support;
 
 mod asks_agents;
 mod asks_for_tasks;
+mod bounds_users;
 mod calls_by_hand;
 mod changes_profiles;
 mod checks_config;

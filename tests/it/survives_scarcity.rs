@@ -83,7 +83,8 @@ fn died(answer: &Value) -> bool {
 /// Cases C11 and F4.
 #[test]
 fn more_agents_than_there_are_files_for_are_refused_clearly_and_the_others_served() {
-    let daemon = Setup::with(Server::named("a")).after_shell("ulimit -n 200").start();
+    // Half of it is for connections, and half of that for one user at one profile.
+    let daemon = Setup::with(Server::named("a")).after_shell("ulimit -n 400").start();
     let mut first = Agent::ready(&daemon);
     let mut agents: Vec<_> = (1..100).map(|_| Agent::ready(&daemon)).collect();
     for _ in 0..20 {

@@ -10,7 +10,8 @@ use crate::era::Eras;
 use crate::server::{Agent, Interest};
 
 impl Group {
-    /// An agent is there that has an instance of its own, or one for where it works, which is started unless there is one.
+    /// An agent is there that has an instance of its own, or one for where it works, which is started unless there is one, or its user
+    /// has too many.
     pub(super) fn attach(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
         let session = agent.session;
         let sharing = self.config().settings.sharing;
@@ -23,7 +24,7 @@ impl Group {
                     *has_left = false;
                     return;
                 }
-                Purpose::Workspace { cwd: of, agents, eras } if *of == cwd => {
+                Purpose::Workspace { cwd: of, agents, eras, .. } if *of == cwd => {
                     agents.insert(session);
                     eras.insert(agent.era);
                     return self.follow_eras();
@@ -33,7 +34,12 @@ impl Group {
         }
         let purpose = match sharing {
             Sharing::Session => Purpose::Session { agent: agent.clone(), cwd, has_left: false },
-            _ => Purpose::Workspace { cwd, agents: [session].into(), eras: Eras::from_iter([agent.era]) },
+            _ if !self.make_room_for_directory(agent.user.as_ref()) => {
+                // It has room once other agents of its user are gone, so its next call tries again.
+                self.refused.insert(session, (agent.clone(), cwd));
+                return;
+            }
+            _ => Purpose::Workspace { cwd, agents: [session].into(), eras: Eras::from_iter([agent.era]), user: agent.user.clone() },
         };
         self.start(purpose, false);
     }
@@ -71,6 +77,7 @@ impl Group {
     /// Says to them that it has gone.
     pub(super) fn take_leave(&mut self, session: u64) {
         self.agents.remove(&session);
+        self.refused.remove(&session);
         for slot in self.slots.iter_mut().filter(|slot| slot.may_have_calls_of(session)) {
             slot.running.handle.take_leave(session);
             slot.guests.remove(&session);

@@ -34,6 +34,9 @@ use crate::era::{Era, Eras};
 /// Until it is looked again whether an instance that had calls is idle now.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Why a call is refused for which no instance may be started.
+const TOO_MANY_DIRECTORIES: &str = "agents of this user work in too many directories at once";
+
 /// The task of such a server.
 pub(super) struct Group {
     host: Host,
@@ -54,6 +57,8 @@ pub(super) struct Group {
     eras: Eras,
     /// What the task had taken in that the group stands in the place of.
     inherited: Inherited,
+    /// Those of them that have no instance because their users have too many, with where they work.
+    refused: BTreeMap<u64, (Agent, Option<Arc<str>>)>,
     /// Being ended.
     leaving: Vec<Running>,
     /// All of both, for those who look.
@@ -87,6 +92,7 @@ impl Group {
             agents: BTreeMap::new(),
             eras: Eras::default(),
             inherited: Inherited::default(),
+            refused: BTreeMap::new(),
             leaving: Vec::new(),
             instances,
             lists: Lists::default(),
@@ -245,8 +251,10 @@ impl Group {
             Sharing::Shared => self.of_era(era),
             Sharing::Pool => self.least_busy(era),
             Sharing::Session | Sharing::Workspace => {
-                // One that has not said that it is there is there by calling.
-                if let Some(to) = call.reply.to() {
+                if let Some((agent, cwd)) = self.refused.remove(&session) {
+                    self.attach(&agent, cwd);
+                } else if let Some(to) = call.reply.to() {
+                    // One that has not said that it is there is there by calling.
                     self.attach(&Agent::unknown(session, to, era), None);
                 }
                 self.slots.iter().position(|slot| slot.purpose.belongs_to(session))
@@ -258,7 +266,10 @@ impl Group {
                 call.reply.hold(Arc::clone(&slot.ticket));
                 slot.running.handle.call(call).await;
             }
-            None => call.refuse(Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }),
+            None => {
+                let reason = if self.wanted.enabled { TOO_MANY_DIRECTORIES } else { "it is disabled" };
+                call.refuse(Failure::Unavailable { reason: reason.to_owned(), retry_after: None });
+            }
         }
     }
 

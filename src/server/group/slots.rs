@@ -7,11 +7,18 @@ use std::time::{Duration, Instant};
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
 use crate::era::{self, Era, Eras};
+use crate::server::agents::User;
 use crate::server::call::{Call, Ticket};
 use crate::server::instance::held;
 use crate::server::lifecycle::State;
 use crate::server::role::Role;
 use crate::server::{Agent, Running};
+
+/// Directories for which a user at a profile may have instances of one server at once. An instance without agents makes
+/// room; if there is none, calls from one more directory are refused with −31004.
+const MAX_DIRECTORIES: usize = 256;
+/// The same for a user that is a guest.
+const MAX_GUEST_DIRECTORIES: usize = 16;
 
 /// What an instance is there for.
 #[derive(Debug)]
@@ -30,8 +37,15 @@ pub(super) enum Purpose {
         /// It is kept for what may be asked for by another connection.
         has_left: bool,
     },
-    /// Agents that work in one directory, and the eras that they have had so far.
-    Workspace { cwd: Option<Arc<str>>, agents: HashSet<u64>, eras: Eras },
+    /// Agents that work in one directory.
+    Workspace {
+        cwd: Option<Arc<str>>,
+        agents: HashSet<u64>,
+        /// That they have had so far.
+        eras: Eras,
+        /// Whose agent it was started for.
+        user: Option<Arc<User>>,
+    },
 }
 
 impl Purpose {
@@ -213,6 +227,21 @@ impl Group {
             Some((index, _)) => Some(index),
             None => (!self.slots.is_empty()).then_some(0),
         }
+    }
+
+    /// Whether an instance for one more directory may be started for this user. Ends an idle one of the user if that makes room.
+    pub(super) fn make_room_for_directory(&mut self, user: Option<&Arc<User>>) -> bool {
+        let Some(user) = user else { return true };
+        let max = if user.is_guest { MAX_GUEST_DIRECTORIES } else { MAX_DIRECTORIES };
+        let is_theirs =
+            |slot: &&Slot| matches!(&slot.purpose, Purpose::Workspace { user: Some(one), .. } if one == user);
+        if self.slots.iter().filter(is_theirs).count() < max {
+            return true;
+        }
+        let idle = self.slots.iter().filter(is_theirs).filter(|slot| slot.is_spare() && slot.load() == 0);
+        let Some(longest) = idle.min_by_key(|slot| slot.used).map(Slot::mark) else { return false };
+        self.retire(|slot| slot.mark() == longest);
+        true
     }
 
     /// When to look for idle instances.

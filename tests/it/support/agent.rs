@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::Shutdown;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::set_thread_res_uid;
 use serde_json::{Map, Value, json};
 
 use super::daemon::Daemon;
@@ -22,6 +25,17 @@ pub(crate) struct Agent {
     accountable: bool,
     /// What each request says of itself in its `_meta`; nothing in the legacy era.
     pub(super) meta: Map<String, Value>,
+}
+
+/// Connects as another user to a socket that was handed over, as by a bind mount: no directory is in the way. Root may do that.
+pub(crate) fn connect_as(uid: u32, path: &Path) -> std::io::Result<UnixStream> {
+    let handed = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let connect = move || {
+        let uid = rustix::process::Uid::from_raw(uid);
+        set_thread_res_uid(uid, uid, uid)?;
+        UnixStream::connect(format!("/proc/thread-self/fd/{}", handed.as_raw_fd()))
+    };
+    thread::spawn(connect).join().expect("it does not panic")
 }
 
 impl Agent {
@@ -97,6 +111,11 @@ impl Agent {
 
     pub(crate) fn send_raw(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.get_mut().write_all(bytes.as_ref()).expect("the daemon takes what an agent writes");
+    }
+
+    /// The same where the daemon may close the connection meanwhile.
+    pub(crate) fn try_send_raw(&mut self, bytes: &[u8]) -> bool {
+        self.stream.get_mut().write_all(bytes).is_ok()
     }
 
     /// Writes `line` again and again until the daemon takes no more; how many bytes it took, at most about `limit`.

@@ -1,0 +1,135 @@
+//! What agents leave unread and unfinished, and the budget that all of them share.
+//!
+//! A connection may hold [`ALLOWANCE`] bytes of unread answers and of half a line. What it holds beyond that counts towards the
+//! budget. While that is exceeded, the daemon closes connections: which of them it decides by what is published here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+
+use super::events::Rare;
+
+/// What each connection may hold without being counted, in bytes.
+const ALLOWANCE: usize = 64 << 10;
+/// The budget has room for so many of the largest messages.
+const MAX_MESSAGES: usize = 16;
+/// The least budget, in bytes.
+const MIN_BUDGET: usize = 64 << 20;
+
+/// What all connections may hold together beyond their allowances.
+#[derive(Debug)]
+pub struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+    exceeded: Notify,
+    started: Instant,
+}
+
+/// What one connection holds of it.
+#[derive(Debug)]
+pub struct Backlog {
+    budget: Arc<Budget>,
+    bytes: AtomicUsize,
+    /// Since when it has held anything, in milliseconds since the budget was made.
+    since: AtomicU64,
+}
+
+impl Budget {
+    /// One for messages of at most `max_message` bytes.
+    #[must_use]
+    pub fn new(max_message: usize) -> Arc<Self> {
+        let limit = max_message.saturating_mul(MAX_MESSAGES).max(MIN_BUDGET);
+        Arc::new(Self { limit, used: AtomicUsize::new(0), exceeded: Notify::new(), started: Instant::now() })
+    }
+
+    /// How much that is, in bytes.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Waits until it is exceeded, or more so than before.
+    pub async fn exceeded(&self) {
+        self.exceeded.notified().await;
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Backlog {
+    /// That of a new connection.
+    #[must_use]
+    pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self { budget: Arc::clone(budget), bytes: AtomicUsize::new(0), since: AtomicU64::new(0) })
+    }
+
+    /// The connection holds so many bytes now.
+    pub(super) fn set(&self, held: usize) {
+        let (bytes, before) = (held.saturating_sub(ALLOWANCE), self.bytes.load(Ordering::Relaxed));
+        if bytes == before {
+            return;
+        }
+        if before == 0 {
+            self.since.store(self.budget.now(), Ordering::Relaxed);
+        }
+        self.bytes.store(bytes, Ordering::Relaxed);
+        let used = self.budget.used.load(Ordering::Relaxed) - before + bytes;
+        // Sessions run on one thread.
+        self.budget.used.store(used, Ordering::Relaxed);
+        if bytes > before && used > self.budget.limit {
+            self.budget.exceeded.notify_one();
+        }
+    }
+
+    /// What it holds beyond its allowance, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// For how long it has held anything.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        Duration::from_millis(self.budget.now().saturating_sub(self.since.load(Ordering::Relaxed)))
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Waits until the connection is to be closed.
+pub(super) async fn cut_off(order: oneshot::Receiver<()>) -> Rare {
+    if order.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    Rare::CutOff
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn only_what_exceeds_the_allowance_counts_until_it_is_gone() {
+        let budget = Budget::new(1 << 20);
+        let backlogs = [(); 3].map(|()| Backlog::new(&budget));
+        backlogs[0].set(ALLOWANCE);
+        assert_eq!(backlogs[0].bytes(), 0);
+        backlogs[1].set(budget.limit() + ALLOWANCE);
+        assert!(budget.exceeded().now_or_never().is_none(), "it is full and not exceeded");
+        backlogs[2].set(ALLOWANCE + 1);
+        assert!(budget.exceeded().now_or_never().is_some());
+        backlogs[2].set(7);
+        drop(backlogs);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+}

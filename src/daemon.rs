@@ -241,7 +241,7 @@ impl Daemon {
                 operator = self.operator_listener.accept(), if self.operators.have_room() => {
                     self.greet_operator(operator);
                     self.operator_listener.refill();
-                    // Before the next one comes, this one's request is looked for, and it keeps its place if there is one.
+                    // Lets the operator's task read its request before another operator could displace it.
                     yield_now().await;
                 }
                 Some(query) = asked.recv() => self.answer(query),
@@ -254,7 +254,7 @@ impl Daemon {
                 () = presence.due() => {
                     let agents = self.agents.iter_mut().flat_map(Doors::listeners);
                     if presence.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
-                        tracing::error!("another daemon has taken the place of this one, which ends");
+                        tracing::error!("another daemon holds the lock of this runtime directory: stopping");
                         raise(&self.stopping.0, Stop::Stop);
                     }
                 }

@@ -70,7 +70,7 @@ fn surplus<Id>(mut holders: Vec<Holder<Id>>, limit: usize) -> Vec<Holder<Id>> {
 }
 
 impl Daemon {
-    /// How many agents are too many for one more of `user`, if they are.
+    /// The reason to refuse one more agent of `user`, if a limit is reached.
     pub(super) fn is_full_for(&self, user: &User) -> Option<String> {
         let max = self.max_sessions;
         if self.sessions.len() >= max {
@@ -95,7 +95,7 @@ impl Daemon {
         for Holder { id, bytes, .. } in surplus(holders.collect(), self.budget.limit()) {
             let Some(agent) = self.connected.get_mut(&id) else { continue };
             let (session, pid, uid) = (agent.number, agent.peer.pid(), agent.peer.uid());
-            tracing::warn!(session, pid, uid, bytes, "cut off an agent: all hold too much that is unread or half sent");
+            tracing::warn!(session, pid, uid, bytes, "cut off an agent: unread and half-sent data exceeds the budget");
             // It may have ended already.
             let _ = agent.cut_off.take().map(|order| order.send(()));
         }

@@ -1,6 +1,6 @@
 //! The operators that are connected: a bounded number, so that the daemon has a descriptor for each.
 //!
-//! One that has not sent its request makes room for the next one: who says nothing, or half a line, keeps nobody out.
+//! At the limit, a new operator replaces one that has sent no complete request, so idle connections keep nobody out.
 
 use std::sync::Arc;
 

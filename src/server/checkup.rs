@@ -22,7 +22,7 @@ impl ServerTask {
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<End> {
         let vouched = self.orders.vouched();
         let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.take_timed_out() };
-        // What a person has said of the server holds; calls are not sent to one that is marked down.
+        // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
         match health.check(Instant::now(), calls, vouched != Vouched::Auto) {
             Act::Wait => return None,
             Act::Ping => instance.ping(),

@@ -17,6 +17,10 @@ use super::{COMMAND_PLACES, Command};
 #[derive(Debug, Clone)]
 pub(super) struct CommandQueue {
     commands: mpsc::Sender<Command>,
+    #[expect(
+        clippy::disallowed_types,
+        reason = "its senders are bounded: by agents, their calls in flight, and instances"
+    )]
     overflow: mpsc::UnboundedSender<Command>,
     overflowing: Arc<Overflowing>,
 }

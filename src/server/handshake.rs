@@ -64,7 +64,7 @@ enum Received {
     DiscoverLost(HandshakeError),
     /// To `initialize`.
     Initialized(Outcome),
-    /// Nothing to that, which says nothing about its era.
+    /// No answer to `initialize`, for a reason that does not reveal the era.
     InitializeLost(HandshakeError),
 }
 

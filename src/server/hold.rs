@@ -90,7 +90,7 @@ impl ServerTask {
                 // A task goes with its instance.
                 Interest::Task(_) => {}
             },
-            // None cannot be asked, has no tasks, and the next one lists anew and has told nobody of any roots.
+            // There is no instance to check and there are no tasks. The next instance lists anew and knows no roots.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.matter) => call.refuse_unknown_task(),
             Command::Call(call) => {

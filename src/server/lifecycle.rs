@@ -221,7 +221,7 @@ impl Lifecycle {
             return State::Failed { reason };
         }
         let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.early_ends).unwrap_or(u32::MAX));
-        // The longest delay is varied as well, so the one that it is made from is shorter.
+        // Jitter applies to the longest delay as well, so the delay is capped lower before it is varied.
         let longest = LONGEST_DELAY.div_f64(1.0 + JITTER);
         let delay = doubled.min(longest).mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0));
         let wanted = retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);

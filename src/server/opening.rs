@@ -28,7 +28,7 @@ impl ServerTask {
             Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
         instance.mark = held::mark(self.purpose.as_deref());
         let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
-        // What begins and ends it is not to take room for as long as it lasts.
+        // Boxed, so that the futures that open and end the instance take no memory while it runs.
         let opened = Box::pin(turn.during(open(&mut instance, &mut process, (opening, limit))));
         let opened = self.while_wanted(opened).await;
         self.learn(opened.as_ref(), opening, &instance);

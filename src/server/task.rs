@@ -50,7 +50,7 @@ pub(super) struct ServerTask {
     pub(super) died_opening: Option<Era>,
 }
 
-/// Until it is told to stop, or there are to be several instances: then what is left of it goes on as their group.
+/// Runs until it is stopped, or until several instances are needed: then it returns its state for their group.
 pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role)) -> Option<Box<ServerTask>> {
     let Parts { host, stderr, orders, commands, publisher } = parts;
     let Wanted { config, revision, .. } = orders.wanted();
@@ -128,7 +128,7 @@ impl ServerTask {
         self.refuse_parked();
     }
 
-    /// Has one instance, and another if that one has died of being opened in an era that it may not have. Tells what its end means.
+    /// Runs one instance. If that exits at its opening, runs one more in the other era. Returns the event that its end means.
     async fn one_instance(&mut self) -> Event {
         let mut event = self.one_attempt().await;
         if self.died_opening.is_some() {

@@ -32,7 +32,7 @@ pub(super) enum Rare {
         /// What its server offers was known before.
         is_known: bool,
     },
-    /// What some request waits for may be listed by now, or will not be.
+    /// A name that a request waits for may be listed by now, or its server has failed to start.
     MayBeListed,
     /// A server does not want the answer any more to what the agent has under this id.
     Withdrawn(u64, Option<Withdrawal>),

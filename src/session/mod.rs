@@ -301,7 +301,7 @@ impl Session {
                     return self.say_goodbye(&mut wires).await;
                 }
                 Event::Rare(Rare::Closing) => return self.say_goodbye(&mut wires).await,
-                Event::Rare(Rare::CutOff) => return Err(io::Error::other("all agents together hold too much")),
+                Event::Rare(Rare::CutOff) => return Err(io::Error::other("unread data of all agents is over budget")),
                 Event::Rare(Rare::HungUp) | Event::Over => return Ok(()),
             }
         }

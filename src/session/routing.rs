@@ -156,7 +156,7 @@ impl Session {
         self.end_unrouted(&asked, &error, outcome);
     }
 
-    /// Looks again at what waits when a server has listed, or will not, or when this time has come.
+    /// Looks up waiting names again when the state or the lists of a server change, at `until` at the latest.
     fn await_lists(&mut self, view: &View, until: Instant) {
         if std::mem::replace(&mut self.awaits_lists, true) {
             return;

@@ -36,7 +36,7 @@ use crate::transport::{Incoming, Outbox};
 const UNREAD: usize = 256 << 10;
 
 /// Why a request cannot wait for a daemon.
-const TOO_MUCH: &str = "too much waits for mcpd to come back";
+const TOO_MUCH: &str = "the queue of requests that wait for mcpd is full";
 
 /// What is worth a word to whoever looks after the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]

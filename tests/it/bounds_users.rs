@@ -116,7 +116,7 @@ fn a_guest_claims_a_bounded_number_of_directories() {
     let refused = claiming(&mut guests[16], 16);
     assert_eq!(code(&refused), -31004, "{refused}");
     assert_eq!(refused["error"]["data"]["outcome"], "not_sent");
-    // Where others of that user are is no further directory.
+    // A directory in which this user already has an agent does not count again.
     arguments(&claiming(&mut as_guest(), 3));
     for number in 20..40 {
         arguments(&claiming(&mut Agent::connect(&daemon), number));

@@ -10,7 +10,7 @@ use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, quoted, skipped
 
 fn serve(place: &Place, files: &[&Path]) -> Ran {
     let files = files.iter().flat_map(|file| ["--config", file.to_str().expect("text")]);
-    // More than what an idle daemon takes, and less than some of what stands there. Seconds are those of the processor.
+    // More memory than an idle daemon needs, and less than some of these files would take. The 10 s are CPU time.
     let mut command = place.command("sh");
     command.args(["-c", "ulimit -v 400000 -t 10; exec \"$@\"", "sh", crate::support::MCPD, "serve"]).args(files);
     let ran = crate::support::run(command.arg("--runtime-dir").arg(place.runtime_dir()));

@@ -362,7 +362,7 @@ fn a_task_that_is_made_when_nobody_waits_for_it_any_more_is_cancelled() {
     let daemon = Setup::with(server("s").line("tool_timeouts = { fail = \"100ms\" }")).start();
     let [mut agent, mut leaver] = [(); 2].map(|()| Agent::ready(&daemon));
     let create = |agent: &mut Agent, tool: &str, id: &str| {
-        let params = json!({"name": tool, "arguments": {"id": id, "delay": 500}, "task": {}});
+        let params = json!({"name": tool, "arguments": {"id": id, "delay": 8000}, "task": {}});
         agent.ask("tools/call", &params)
     };
     let cancelled = create(&mut agent, "s__echo", "cancelled");

@@ -90,7 +90,7 @@ fn stops_after(signals: usize) -> Duration {
 }
 
 #[test]
-fn a_second_sigterm_ends_at_once_what_the_first_one_waits_for() {
+fn second_sigterm_does_not_wait_for_calls_in_flight() {
     let (patient, hasty) = (stops_after(1), stops_after(2));
     assert!(hasty < patient, "{hasty:?}, and with one signal {patient:?}");
 }

@@ -87,7 +87,9 @@ fn a_server_that_stops_reading_holds_up_nobody() {
     }
     for id in calls.iter().chain([&stuck]) {
         let answer = agent.answer(id);
-        assert!([-31002, -31003, -31001, -31004].contains(&code(&answer)), "{answer}");
+        // A call that was not sent may be answered by an instance that has replaced it meanwhile.
+        let is_answered = answer["result"].is_object();
+        assert!(is_answered || [-31002, -31003, -31001, -31004].contains(&code(&answer)), "{answer}");
     }
     let resident = resident_kib(daemon.pid());
     assert!(resident < 100 << 10, "{resident} KiB");

@@ -158,7 +158,7 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
     }
     if !report.silence().is_empty() {
         let found = format!("has not answered {} in a row", report.silence());
-        let then = "it is restarted after three, unless it has calls that have not timed out yet";
+        let then = "mcpd restarts it after three misses; pings during a call count only after a call has timed out";
         findings.push(Finding::warning(name, found, format!("{look}; {then}")));
     }
     if report.silent_starts > 0 {

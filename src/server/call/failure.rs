@@ -7,7 +7,7 @@ use crate::calls::Outcome;
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 use crate::server::lifecycle::State;
 
-/// When a call is worth another try whose server is still starting.
+/// Delay before a call to a server that is still starting is worth repeating.
 const STARTING_RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call has no answer of the server's own.

@@ -10,7 +10,7 @@ use crate::era::Eras;
 use crate::server::{Agent, Interest};
 
 impl Group {
-    /// An agent is there that has an instance of its own, or one for where it works, which is started unless there is one, or its user
+    /// Attaches an agent to its own instance or that of its directory. Starts the instance if it is absent, unless the agent's user
     /// has too many.
     pub(super) fn attach(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
         let session = agent.session;
@@ -39,7 +39,12 @@ impl Group {
                 self.refused.insert(session, (agent.clone(), cwd));
                 return;
             }
-            _ => Purpose::Workspace { cwd, agents: [session].into(), eras: Eras::from_iter([agent.era]), user: agent.user.clone() },
+            _ => Purpose::Workspace {
+                cwd,
+                agents: [session].into(),
+                eras: Eras::from_iter([agent.era]),
+                user: agent.user.clone(),
+            },
         };
         self.start(purpose, false);
     }

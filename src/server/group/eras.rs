@@ -15,7 +15,7 @@ use crate::server::instance::held;
 use crate::server::lifecycle::State;
 use crate::server::opening::has_instance_for_each_era;
 
-/// The era of an instance that these agents share. Without any it is asked for the modern one, as that finds out most.
+/// The era of an instance that these agents share. Without agents it is modern, since that opening finds out most.
 fn shared_by(eras: Eras) -> Era {
     if eras.contains(Era::Legacy) { Era::Legacy } else { Era::Modern }
 }
@@ -97,7 +97,7 @@ impl Group {
         }
     }
 
-    /// Has modern agents served while the instance is down whose lists are the server's.
+    /// Starts the modern instance while the first one is down, so that modern agents are served.
     pub(super) fn stand_in(&mut self) {
         if self.wanted.enabled && self.is_first_down() && self.second().is_none() && self.has_second_era() {
             self.start(Purpose::Era(Era::Modern), false);

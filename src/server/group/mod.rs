@@ -55,7 +55,7 @@ pub(super) struct Group {
     agents: BTreeMap<u64, Agent>,
     /// In which agents have connected, or called.
     eras: Eras,
-    /// What the task had taken in that the group stands in the place of.
+    /// Calls and subscriptions of the task that this group replaces.
     inherited: Inherited,
     /// Those of them that have no instance because their users have too many, with where they work.
     refused: BTreeMap<u64, (Agent, Option<Arc<str>>)>,

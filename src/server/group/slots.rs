@@ -207,7 +207,7 @@ impl Group {
     }
 
     /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
-    /// that does not come up is no reason for another. Legacy calls go to one that still has modern agents alone only if there is
+    /// that does not come up is no reason for another. Legacy calls go to an instance that still runs in the modern era only if there is
     /// no other.
     pub(super) fn least_busy(&mut self, era: Era) -> Option<usize> {
         let is_up = |slot: &Slot| {

@@ -84,7 +84,7 @@ impl Negotiation {
         };
         let era = era::of(info.protocol);
         self.learned.set(era, Support::Confirmed);
-        // It has answered the other request, and left the one unanswered that it was sent before.
+        // The server answered the second request and left the first one unanswered.
         let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == Step::Sent;
         if is_first_unanswered && self.learned.of(era.other()) == Support::Unknown {
             self.learned.set(era.other(), Support::Absent);

@@ -22,7 +22,7 @@ pub(in crate::server) struct Opening {
     /// The era of the first request: `initialize` or `server/discover`.
     pub(in crate::server) first: Era,
     pub(super) fallback: Fallback,
-    /// Where the server is known to have an era, only a refusal shows that it has it no more.
+    /// Eras that the server is known to support. Only a refusal shows that it no longer supports one.
     pub(super) expected: Eras,
 }
 
@@ -65,7 +65,7 @@ impl Opening {
             return Self { first: Era::Modern, fallback: Fallback::Always, expected };
         }
         let first = if known.of(preferred) == Support::Absent { preferred.other() } else { preferred };
-        // A legacy server that is slow to start may take amiss what it is sent before the handshake has ended.
+        // A legacy server that starts slowly may not tolerate another request before its handshake has ended.
         let is_known_legacy = first == Era::Legacy && (known.legacy == Support::Confirmed || first != preferred);
         let fallback = if is_known_legacy { Fallback::IfRefused } else { Fallback::IfSilent };
         Self { first, fallback, expected }

@@ -35,7 +35,7 @@ pub(super) struct Guarded {
 
 /// Detects a guard that is stopped and so can neither report nor kill.
 ///
-/// The death of the daemon would then leave the server behind, so such a guard counts as lost. It has to be found stopped at
+/// If the daemon then died, the server would be left behind, so such a guard counts as lost. It has to be found stopped at
 /// two checks in a row: a guard may be suspended and continued together with the daemon.
 #[derive(Debug)]
 struct Suspension {

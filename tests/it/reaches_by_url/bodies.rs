@@ -161,10 +161,12 @@ fn a_secret_that_a_server_repeats_is_shown_to_nobody() {
 }
 
 /// A daemon with a small message cap.
-fn narrow() -> (Front, Daemon) {
+/// A server whose tool `echo` has this time, at a daemon that takes small messages only.
+fn narrow(echo_timeout: &str) -> (Front, Daemon) {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner::default());
-    let setup = Setup::with(front.server().line("tool_timeouts = { echo = \"3s\" }")).server(Server::named("good"));
+    let setup = Setup::with(front.server().line(format!("tool_timeouts = {{ echo = \"{echo_timeout}\" }}")))
+        .server(Server::named("good"));
     let daemon = setup.head("[daemon]\nmax_message = \"256KiB\"").start_in(&place);
     (front, daemon)
 }
@@ -185,7 +187,7 @@ fn without_end(head: &'static str, piece: Vec<u8>, response: (Writer, Response))
 /// Case I8.
 #[test]
 fn answers_over_the_limit_fail_their_call_alone_in_bounded_memory() {
-    let (front, daemon) = narrow();
+    let (front, daemon) = narrow("60s");
     let mut agent = Agent::ready(&daemon);
     expect_well(&mut agent);
     let before = resident_kib(daemon.pid());
@@ -247,7 +249,7 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
 /// Case I8.
 #[test]
 fn a_stream_without_end_that_never_answers_costs_its_call_the_timeout_and_no_memory() {
-    let (front, daemon) = narrow();
+    let (front, daemon) = narrow("3s");
     let mut agent = Agent::ready(&daemon);
     expect_well(&mut agent);
     let before = resident_kib(daemon.pid());

@@ -126,12 +126,19 @@ fn with(directory: Result<RuntimeDir, SocketError>, run: impl FnOnce(RuntimeDir)
 /// Threads for what would hold up the one that moves all data. They stay once they were needed: when the next large
 /// message comes, the system may have no thread to give, and waiting for one that is busy is then all there is.
 const HELPERS: usize = 4;
+/// How long helpers are waited for at the end.
+const LAST_HELP: Duration = Duration::from_secs(1);
 
 /// Runs `future` on the one thread that moves all data.
 fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     match runtime.enable_all().max_blocking_threads(HELPERS).thread_keep_alive(Duration::MAX).build() {
-        Ok(runtime) => runtime.block_on(future),
+        Ok(runtime) => {
+            let code = runtime.block_on(future);
+            // A helper may wait for a dead disk.
+            runtime.shutdown_timeout(LAST_HELP);
+            code
+        }
         Err(error) => fail(FAILED, error),
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -76,9 +77,12 @@ impl EraSupport {
     }
 }
 
+/// Most ways to run one server of which something is known: instances for agents in different directories may differ.
+const MAX_ENTRIES: usize = 64;
+
 /// Shared by all instances of one server; cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EraCache(watch::Sender<Option<Entry>>);
+pub(super) struct EraCache(watch::Sender<VecDeque<Entry>>);
 
 #[derive(Debug)]
 struct Entry {
@@ -90,8 +94,8 @@ struct Entry {
 impl EraCache {
     /// What is known of a server that is run or reached like this.
     pub(super) fn of(&self, config: &ServerConfig) -> EraSupport {
-        let entry = self.0.borrow();
-        let known = entry.as_ref().filter(|entry| entry.config.launch == config.launch);
+        let entries = self.0.borrow();
+        let known = entries.iter().find(|entry| entry.config.launch == config.launch);
         known.map(|entry| entry.support.clone()).unwrap_or_default()
     }
 
@@ -99,7 +103,16 @@ impl EraCache {
     pub(super) fn learn(&self, config: &Arc<ServerConfig>, learned: &EraSupport) {
         let mut support = self.of(config);
         support.learn(learned);
-        self.0.send_replace(Some(Entry { config: Arc::clone(config), support }));
+        self.set(config, support);
+    }
+
+    /// The entry that was changed longest ago makes room.
+    fn set(&self, config: &Arc<ServerConfig>, support: EraSupport) {
+        self.0.send_modify(|entries| {
+            entries.retain(|entry| entry.config.launch != config.launch);
+            entries.truncate(MAX_ENTRIES - 1);
+            entries.push_front(Entry { config: Arc::clone(config), support });
+        });
     }
 
     /// Opening in `era` has failed: the server may be another than it was.
@@ -110,7 +123,7 @@ impl EraCache {
         } else {
             support = EraSupport::default();
         }
-        self.0.send_replace(Some(Entry { config: Arc::clone(config), support }));
+        self.set(config, support);
     }
 }
 
@@ -132,6 +145,15 @@ mod tests {
         assert_eq!(cache.of(&ServerConfig::new("a", "y")), EraSupport::default());
         cache.learn(&config, &learned(Era::Modern, Support::Confirmed));
         assert!(cache.of(&config).has_both());
+        let other = Arc::new(ServerConfig::new("a", "y"));
+        cache.learn(&other, &learned(Era::Legacy, Support::Absent));
+        assert!(cache.of(&config).has_both(), "what is learned of another definition does not count");
+        for number in 0..MAX_ENTRIES {
+            let config = Arc::new(ServerConfig::new("a", format!("z{number}")));
+            cache.learn(&config, &learned(Era::Legacy, Support::Confirmed));
+        }
+        assert_eq!(cache.0.borrow().len(), MAX_ENTRIES);
+        assert_eq!(cache.of(&config), EraSupport::default());
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(super) struct Health {
     interval: Duration,
     timeout: Duration,
     /// A message was received since the last check.
-    received: bool,
+    received: Option<Instant>,
     ping_pending: bool,
     silence: Silence,
     misses: u32,
@@ -91,7 +91,7 @@ impl Health {
         Self {
             interval,
             timeout,
-            received: false,
+            received: None,
             ping_pending: false,
             silence: Silence::default(),
             misses: 0,
@@ -102,8 +102,8 @@ impl Health {
     }
 
     /// A message was received, whatever it was.
-    pub(super) fn receive(&mut self) {
-        self.received = true;
+    pub(super) fn receive(&mut self, now: Instant) {
+        self.received = Some(now);
     }
 
     /// Whether it has left anything unanswered, so that the next message is worth a check at once.
@@ -123,9 +123,13 @@ impl Health {
 
     /// What to do at `now`. Nothing is missed if a person has `overruled` the checks.
     pub(super) fn check(&mut self, now: Instant, calls: Calls, overruled: bool) -> Act {
-        if self.received {
-            *self = Self::new(self.interval, self.timeout, now);
-            return Act::Well;
+        if let Some(at) = self.received.take() {
+            let is_later = |sent: &Instant| *sent >= at;
+            *self = Self { silent_since: at, ..Self::new(self.interval, self.timeout, now) };
+            // A call that was sent after that message and has timed out is a miss all the same.
+            if overruled || !calls.timed_out.as_ref().is_some_and(is_later) {
+                return Act::Well;
+            }
         }
         if !overruled && calls.timed_out.is_some_and(|sent| self.is_miss(sent, now)) {
             self.call_missed_at = Some(now);
@@ -180,7 +184,7 @@ mod tests {
         let mut health = health();
         let check = |(received, busy): &(bool, bool)| {
             if *received {
-                health.receive();
+                health.receive(health.due());
             }
             health.check(health.due(), if *busy { BUSY } else { IDLE }, false)
         };
@@ -248,10 +252,19 @@ mod tests {
     fn call_that_was_sent_before_the_last_message_is_no_miss() {
         let mut health = health();
         let sent = health.silent_since + TIMEOUT;
-        health.receive();
+        health.receive(sent + Duration::from_millis(1));
         assert_eq!(health.check(sent + TIMEOUT, BUSY, false), Act::Well);
         let late = Calls { timed_out: Some(sent), ..BUSY };
         assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), Act::Wait);
+    }
+
+    #[test]
+    fn call_that_was_sent_after_the_last_message_is_a_miss_at_the_first_check() {
+        let mut health = health();
+        let sent = health.silent_since + TIMEOUT;
+        health.receive(sent - Duration::from_millis(1));
+        let late = Calls { timed_out: Some(sent), ..BUSY };
+        assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), missed(0, 1));
     }
 
     #[test]
@@ -287,7 +300,7 @@ mod tests {
             let mut excuses = true;
             for (received, are_pending, times_out) in steps {
                 if received {
-                    health.receive();
+                    health.receive(health.due() + Duration::from_millis(1));
                 }
                 let now = health.due();
                 let calls = Calls { are_pending, timed_out: times_out.then_some(now) };

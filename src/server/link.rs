@@ -78,6 +78,11 @@ impl Link {
         }
     }
 
+    /// Whether the server has answered in the modern era, and was not found to have no other one.
+    pub(super) fn is_known_modern(&self) -> bool {
+        matches!(self, Self::Http(http) if http.is_known_modern())
+    }
+
     /// The server is of the modern era.
     pub(super) fn discovered(&mut self) {
         if let Self::Http(http) = self {

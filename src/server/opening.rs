@@ -83,7 +83,10 @@ impl ServerTask {
             {
                 self.died_opening = Some(opening.first);
             }
-            Some(Err(End::Broken(_) | End::Parted(_))) => self.publisher.eras.forget(&self.config, opening.first),
+            Some(Err(End::Broken(_) | End::Parted(_))) => {
+                let failed = if instance.link.is_known_modern() { Era::Legacy } else { opening.first };
+                self.publisher.eras.forget(&self.config, failed);
+            }
             Some(Err(End::Ended(_) | End::Stop)) | None => {}
         }
     }

@@ -36,7 +36,9 @@ impl ServerHandle {
         let Ok(Message::Request { id, .. }) = parse(&line) else {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
-        let (to, mut answers) = ReplySender::channel(Arc::default(), StopOrder::channel().1);
+        // Whoever makes a request of its own hears of no daemon.
+        let (_running, stop) = StopOrder::channel();
+        let (to, mut answers) = ReplySender::channel(Arc::default(), stop);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
         let reply = Reply::new(key, &id, self.name(), &to);
         let mut unanswered = Unanswered::new(self, key, span);

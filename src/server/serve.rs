@@ -115,7 +115,10 @@ impl ServerTask {
             if std::mem::take(&mut relay.has_changed) {
                 if !self.parked.is_empty() {
                     self.expire_parked();
-                    self.release_parked(instance);
+                    // What comes while this instance drains waits for the next one, if there is one.
+                    if relay.drained_by.is_none() || self.finishes() {
+                        self.release_parked(instance);
+                    }
                 }
                 if self.is_over(instance, relay) {
                     return Poll::Ready(Ok(End::Stop));
@@ -144,12 +147,17 @@ impl ServerTask {
         }
     }
 
+    /// Whether the last instance is to do all that waits before it ends.
+    fn finishes(&self) -> bool {
+        self.orders.stop.now() == Stop::Finish
+    }
+
     /// Whether the instance may be ended now; if not, the alarm is set for the next time to look.
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        let is_drained =
-            drained_by.is_some() && instance.awaited() == 0 && self.parked.is_empty() && self.commands.is_empty();
+        let has_taken_all = self.commands.is_empty() && (self.parked.is_empty() || !self.finishes());
+        let is_drained = drained_by.is_some() && instance.awaited() == 0 && has_taken_all;
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
@@ -188,7 +196,7 @@ impl ServerTask {
     /// Any message shows that it is well, which is published at once if it was silent before.
     fn received(&mut self, health: Option<&mut Health>, instance: &mut Instance) {
         if let Some(health) = health {
-            health.receive();
+            health.receive(Instant::now());
             if health.is_silent() {
                 self.check_up(health, instance);
             }
@@ -256,7 +264,7 @@ impl ServerTask {
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
             Command::Hear { agent, interest } => self.hear(*agent, *interest, instance),
-            Command::Call(_) if stopping && self.orders.stop.now() != Stop::Finish => self.hold(command),
+            Command::Call(_) if stopping && !self.finishes() => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 if self.marked_down() {

@@ -4,13 +4,15 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use serde_json::json;
 use tokio::net::unix::OwnedWriteHalf;
 
 use super::Session;
 use super::in_flight::InFlight;
 use super::notices::Notice;
 use crate::calls::Outcome;
-use crate::jsonrpc::reply;
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
 use crate::server::call::{CallKey, ToAgent};
 use crate::server::tasks::TaskNews;
@@ -65,6 +67,11 @@ impl Session {
         let (line, outcome) = match taken {
             Ok(()) => (line, outcome),
             Err(error) => (reply::error(Some(&id), &error), Outcome::Malformed),
+        };
+        let (line, outcome) = if matches!(outcome, Outcome::Error { .. }) && speaks_for_daemon(&line) {
+            (reply::error(Some(&id), &misleading(server.name())), Outcome::Malformed)
+        } else {
+            (line, outcome)
         };
         self.tell(account, &server, outcome, line.len());
         self.respond(Some(&id), [line]);
@@ -132,4 +139,16 @@ impl Session {
             }
         }
     }
+}
+
+/// Whether an error of a server claims that the daemon is being stopped: `mcpd connect` would hold all requests because of it.
+fn speaks_for_daemon(line: &Bytes) -> bool {
+    let response = parse(&line.slice(..line.len().saturating_sub(1)));
+    matches!(response, Ok(Message::Response { outcome: Err(error), .. }) if reply::is_refusal_of_stopping_daemon(&error))
+}
+
+fn misleading(server: &str) -> ErrorObject {
+    let data = json!({ "server": server, "outcome": "unknown" });
+    let message = format!("server `{server}` answered with an error that is reserved for mcpd");
+    ErrorObject { data: Some(data), ..ErrorObject::new(reply::INTERNAL_ERROR, message) }
 }

@@ -123,7 +123,9 @@ impl Conversation {
     /// Whether more of the agent is to be read.
     pub(super) fn may_hear_agent(&self) -> bool {
         match self.stage {
-            Stage::Live if self.draining_since.is_some() => self.to_agent.bytes() <= UNREAD,
+            Stage::Live if self.draining_since.is_some() => {
+                self.to_agent.bytes() <= UNREAD && self.to_daemon.bytes() <= UNREAD
+            }
             Stage::Live => self.to_daemon.bytes() <= UNREAD && !self.unanswered.is_full(),
             // Then the shim answers itself.
             Stage::Away | Stage::Greeting(_) => self.to_agent.bytes() <= UNREAD,

@@ -108,6 +108,19 @@ fn what_is_asked_meanwhile_is_held_and_done_in_order_by_the_next_daemon() {
 }
 
 #[test]
+fn error_of_a_server_that_claims_that_the_daemon_stops_makes_nobody_wait() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut shim = Shim::ready(&place);
+    let data = json!({"outcome": "not_sent", "daemon": "stopping"});
+    let answer = shim.call("a__fail", &json!({"code": -31005, "message": "x", "data": data}));
+    assert_eq!(outcome(&answer), (-32603, "unknown"));
+    arguments(&shim.call("a__echo", &json!({})));
+    shim.expect_quiet();
+    drop(daemon);
+}
+
+#[test]
 fn what_waits_ten_seconds_for_a_daemon_was_not_sent_and_too_much_does_not_wait() {
     let place = Place::new();
     let daemon = start(&place);

@@ -48,10 +48,9 @@ impl Group {
         }
         for index in 0..self.slots.len() {
             let era = self.preferred(&self.slots[index].purpose);
-            let (slot, config) = (&self.slots[index], self.slots[index].purpose.config(self.config()));
+            let slot = &self.slots[index];
             slot.running.control.prefer(EraPreference::Of(era));
-            let has_legacy = self.publisher.eras.of(&config).legacy != Support::Absent;
-            if has_legacy && slot.is_to_switch_to(era) && slot.load() == 0 {
+            if self.wants_switch(slot) && slot.load() == 0 {
                 let slot = &mut self.slots[index];
                 slot.due = slot.running.control.restart();
                 slot.has_switched = true;
@@ -62,7 +61,13 @@ impl Group {
     /// Whether an instance waits for its calls to end, to be opened in another era then.
     pub(super) fn has_switches(&self) -> bool {
         let is_auto = self.config().settings.era == EraChoice::Auto;
-        is_auto && self.slots.iter().any(|slot| slot.is_to_switch_to(self.preferred(&slot.purpose)))
+        is_auto && self.slots.iter().any(|slot| self.wants_switch(slot))
+    }
+
+    fn wants_switch(&self, slot: &Slot) -> bool {
+        let config = slot.purpose.config(self.config());
+        let has_legacy = self.publisher.eras.of(&config).legacy != Support::Absent;
+        has_legacy && slot.is_to_switch_to(self.preferred(&slot.purpose))
     }
 
     /// The instance for calls of this era, where each era may have its own. A legacy one that is down is no reason to refuse

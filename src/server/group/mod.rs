@@ -104,12 +104,15 @@ impl Group {
     }
 
     pub(super) async fn run(mut self) {
-        self.recall_lists().await;
+        let mut stop = self.orders.stop.clone();
+        tokio::select! {
+            () = self.recall_lists() => {}
+            () = stop.at_least(Stop::Finish) => {}
+        }
         self.start_standing();
         self.take_up_inherited().await;
         self.gather();
         let mut orders = self.orders.clone();
-        let mut stop = self.orders.stop.clone();
         let changed = Arc::clone(&self.changed);
         let mut alarm = Alarm::new();
         loop {
@@ -277,7 +280,6 @@ impl Group {
         let before = std::mem::replace(&mut self.wanted, wanted);
         if before.revision != self.wanted.revision {
             self.kept = None;
-            self.retire(|slot| slot.purpose.is_second_era());
         }
         for slot in &mut self.slots {
             if before.revision != self.wanted.revision {

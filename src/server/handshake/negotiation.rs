@@ -25,6 +25,8 @@ enum Step {
     NotSent,
     Sent,
     Answered,
+    /// The connection that it was sent on has failed.
+    Lost,
 }
 
 /// A handshake that has not ended.
@@ -86,7 +88,8 @@ impl Negotiation {
         self.learned.set(era, Support::Confirmed);
         // The server answered the second request and left the first one unanswered.
         let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == Step::Sent;
-        if is_first_unanswered && self.learned.of(era.other()) == Support::Unknown {
+        let is_known = self.opening.expected.contains(era.other());
+        if is_first_unanswered && !is_known && self.learned.of(era.other()) == Support::Unknown {
             self.learned.set(era.other(), Support::Absent);
         }
         settle(instance, info.protocol);
@@ -150,7 +153,7 @@ impl Negotiation {
         }
         match self.discover {
             _ if self.is_only(Era::Legacy) => Err(why),
-            Step::Answered => Err(why),
+            Step::Answered | Step::Lost => Err(why),
             // A modern server that is only slow has not said so yet.
             Step::Sent => {
                 self.refusal = Some(why);
@@ -166,7 +169,7 @@ impl Negotiation {
     }
 
     fn initialize_lost(&mut self, why: HandshakeError) -> Progress {
-        self.initialize = Step::Answered;
+        self.initialize = Step::Lost;
         let is_login_needed = matches!(&why, HandshakeError::Closed(closed) if closed.is_login_needed());
         match self.modern.take() {
             Some(modern) if !is_login_needed && !self.opening.expected.contains(Era::Legacy) => {
@@ -207,8 +210,12 @@ impl Negotiation {
                     }
                     return Ok(None);
                 }
-                if self.initialize == Step::Answered {
-                    self.learned.legacy = Support::Absent;
+                match self.initialize {
+                    Step::Answered => self.learned.legacy = Support::Absent,
+                    Step::Lost if !self.opening.expected.contains(Era::Legacy) => {
+                        self.learned.legacy = Support::Doubtful;
+                    }
+                    _ => {}
                 }
                 return Ok(Some(*info));
             }

@@ -99,6 +99,11 @@ impl Http {
         self.has_modern = true;
     }
 
+    /// Whether the server has answered in the modern era.
+    pub(crate) fn is_known_modern(&self) -> bool {
+        self.has_modern
+    }
+
     /// The server is of the modern era. What was sent to open a session opens none.
     pub(crate) fn discovered(&mut self) {
         self.phase = Phase::Modern;

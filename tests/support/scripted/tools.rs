@@ -257,6 +257,9 @@ fn progress(server: &mut Server, call: &Call) {
 /// The error that the arguments spell.
 fn fail(server: &mut Server, call: &Call) {
     let code = call.arguments["code"].as_i64().unwrap_or(-32000);
-    let data = r#","data":{"zeta":1.10,"alpha":12345678901234567890123},"x-vendor":true"#;
-    server.output.line(&error(&call.id, code, call.text("message"), data));
+    let data = match &call.arguments["data"] {
+        Value::Null => r#","data":{"zeta":1.10,"alpha":12345678901234567890123},"x-vendor":true"#.to_owned(),
+        data => format!(r#","data":{data}"#),
+    };
+    server.output.line(&error(&call.id, code, call.text("message"), &data));
 }

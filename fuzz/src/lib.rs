@@ -61,6 +61,11 @@ mod mcpd {
         pub use stats::Counter;
         pub use subscriptions::Subscription;
 
+        /// Limits of a server's calls, which no target reaches.
+        pub const MAX_IN_FLIGHT: usize = 256;
+        /// The same for those that wait.
+        pub const MAX_WAITING_PER_SESSION: usize = 1024;
+
         /// The way to a server, of which no target has one.
         #[derive(Debug, Clone)]
         pub struct ServerHandle;

@@ -17,6 +17,8 @@ pub struct Settings {
     pub broadcast_logs: bool,
     /// Most instances of a [`Sharing::Pool`].
     pub max_instances: usize,
+    /// Calls of agents that one instance has at a time; the others wait. Without a number, as many as any server may have.
+    pub max_concurrent: Option<usize>,
     /// How long an instance that nobody uses is kept, where there may be none.
     pub idle_timeout: Duration,
     /// Time from spawn to the end of the handshake.
@@ -58,6 +60,7 @@ impl Default for Settings {
             era: EraChoice::Auto,
             broadcast_logs: false,
             max_instances: 10,
+            max_concurrent: None,
             idle_timeout: Duration::from_secs(300),
             handshake_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(300),

@@ -66,6 +66,7 @@ fn show_settings(draft: &SettingsDraft, unset: Option<&Settings>, page: &mut Pag
     page.value("max_instances", draft.max_instances.as_ref(), unset.map(|unset| &unset.max_instances), |n| {
         n.to_string()
     });
+    page.value("max_concurrent", draft.max_concurrent.as_ref(), None, usize::to_string);
     let mut duration = |key, said, unset| page.value(key, said, unset, spelt_duration);
     duration("idle_timeout", draft.idle_timeout.as_ref(), unset.map(|unset| &unset.idle_timeout));
     duration("handshake_timeout", draft.handshake_timeout.as_ref(), unset.map(|unset| &unset.handshake_timeout));

@@ -20,7 +20,7 @@ use super::question::Question;
 use super::subscriptions::Subscription;
 use super::tasks::{TaskNews, unknown_task};
 use super::unasked::Unasked;
-use super::{Counter, ServerHandle, Stop, StopOrder};
+use super::{Counter, MAX_IN_FLIGHT, MAX_WAITING_PER_SESSION, ServerHandle, Stop, StopOrder};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -212,11 +212,12 @@ struct Back {
     stopping: StopOrder,
 }
 
-/// Requests one session may have unanswered; one more is refused with −31003.
-pub const MAX_PER_SESSION: usize = 256;
+/// Requests one session may have unanswered; one more is refused with −31003. It is what one server can have of it at a time and
+/// what can wait there.
+pub const MAX_PER_SESSION: usize = MAX_IN_FLIGHT + MAX_WAITING_PER_SESSION;
 /// Places in the channel to a session. Its task empties the channel at every turn, so it is full only in the middle of a
 /// burst of many servers: then progress is dropped and counted, while answers have places that progress may not take.
-const REPLY_PLACES: usize = 1024;
+const REPLY_PLACES: usize = MAX_PER_SESSION + 768;
 /// Places that progress may not take: as many as a session may have calls in flight. Answers to calls that were cancelled
 /// may take them too; then an answer waits for a place.
 const KEPT_FOR_ANSWERS: usize = MAX_PER_SESSION;

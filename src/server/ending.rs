@@ -40,7 +40,7 @@ impl ServerTask {
         if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
-        self.forget_unlisted();
+        self.wait_for_next_instance();
         let is_broken = matches!(end, End::Broken(_));
         let (how, event) = match end {
             End::Stop => {

@@ -12,10 +12,11 @@ use tokio::time::sleep_until;
 use super::call::{Call, CallKey, Exposure, Failure, Matter};
 use super::checkup::MARKED_DOWN;
 use super::control::Vouched;
+use super::fair_queue::{Entry, FairQueue};
 use super::instance::Instance;
 use super::lifecycle::State;
 use super::task::ServerTask;
-use super::{Command, Interest, MAX_IN_FLIGHT, Stop, share};
+use super::{Command, Interest, Stop, fair_queue};
 use crate::catalog::Lists;
 use crate::kind::Kind;
 
@@ -31,21 +32,23 @@ pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 const LATE_REGISTRATION: Duration = Duration::from_secs(2);
 
 /// A call that waits.
+#[derive(Debug)]
 pub(super) struct ParkedCall {
-    call: Call,
-    deadline: Instant,
+    pub(super) call: Box<Call>,
     /// The instance has listed what it offers, without this.
     is_unlisted: bool,
 }
 
 impl ParkedCall {
-    pub(super) fn into_call(self) -> Call {
-        self.call
+    /// An entry for a call that waits until then.
+    pub(super) fn entry(call: Box<Call>, until: Instant) -> Entry<Self> {
+        let (session, bytes) = (call.reply.key.session, call.line.len());
+        Entry { session, bytes, until, item: Self { call, is_unlisted: false } }
     }
 }
 
 /// What can be done with a call now.
-enum Readiness {
+pub(super) enum Readiness {
     Release,
     Wait,
     /// As `Wait`, but not for long.
@@ -104,33 +107,33 @@ impl ServerTask {
                     State::Backoff { until, .. } if *until > Instant::now() + START_WAIT => {
                         self.refuse(*call, self.unavailable());
                     }
-                    _ => self.park(*call),
+                    _ => self.park(call),
                 }
             }
         }
     }
 
-    fn park(&mut self, call: Call) {
-        if self.may_park(&call) {
-            self.parked.push(ParkedCall { call, deadline: Instant::now() + START_WAIT, is_unlisted: false });
+    pub(super) fn park(&mut self, call: Box<Call>) {
+        if self.may_wait(&call) {
+            self.parked.push(ParkedCall::entry(call, Instant::now() + START_WAIT));
         } else {
-            self.refuse(call, Failure::Overloaded { what: "too many calls wait for its start" });
+            self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
         }
     }
 
     /// Takes in a call while there is an instance: it is written, waits until it may be, or is refused.
     pub(super) fn admit(&mut self, call: Box<Call>, instance: &mut Instance) {
         match self.readiness(&call, instance) {
-            Readiness::Release => self.give(call, instance),
+            Readiness::Release => self.give_or_queue(call, instance),
             Readiness::Refuse => self.refuse_as_unknown(*call),
             Readiness::Wait | Readiness::WaitForRegistration => {
-                self.park(*call);
+                self.park(call);
                 self.release_parked(instance);
             }
         }
     }
 
-    fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
+    pub(super) fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
         let Some(access) = &call.access else { return Readiness::Release };
         if Kind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.is_first_listing(kind)) {
             return Readiness::Wait;
@@ -151,17 +154,10 @@ impl ServerTask {
         }
     }
 
-    /// Whether there is a place for it, as there would be at an instance that reads nothing.
-    fn may_park(&self, call: &Call) -> bool {
-        let (session, bytes) = (call.reply.key.session, call.line.len());
-        let parked = || self.parked.iter().map(|parked| (parked.call.reply.key.session, parked.call.line.len()));
-        let has_place = self.parked.len() < MAX_IN_FLIGHT
-            || share::is_due(MAX_IN_FLIGHT, session, 1, parked().map(|(session, _)| (session, 1)));
-        let parked_bytes: usize = parked().map(|(_, bytes)| bytes).sum();
-        let has_room = self.parked.is_empty()
-            || parked_bytes + bytes <= self.host.max_message
-            || share::is_due(self.host.max_message, session, bytes, parked());
-        has_place && has_room
+    /// Whether one more call may wait, for an instance or for one of its places.
+    pub(super) fn may_wait(&self, call: &Call) -> bool {
+        let call = (call.reply.key.session, call.line.len());
+        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.host.max_message)
     }
 
     /// Hands the calls that may be written now to an instance that is ready, unless the server is marked down.
@@ -169,14 +165,14 @@ impl ServerTask {
         if self.orders.vouched() == Vouched::Down {
             return self.refuse_parked();
         }
-        for mut parked in std::mem::take(&mut self.parked) {
-            match self.readiness(&parked.call, instance) {
-                Readiness::Release => self.give(Box::new(parked.call), instance),
-                Readiness::Refuse => self.refuse_as_unknown(parked.call),
+        for mut parked in self.parked.drain() {
+            match self.readiness(&parked.item.call, instance) {
+                Readiness::Release => self.give_or_queue(parked.item.call, instance),
+                Readiness::Refuse => self.refuse_as_unknown(*parked.item.call),
                 Readiness::Wait => self.parked.push(parked),
                 Readiness::WaitForRegistration => {
-                    if !std::mem::replace(&mut parked.is_unlisted, true) {
-                        parked.deadline = parked.deadline.min(Instant::now() + LATE_REGISTRATION);
+                    if !std::mem::replace(&mut parked.item.is_unlisted, true) {
+                        parked.until = parked.until.min(Instant::now() + LATE_REGISTRATION);
                     }
                     self.parked.push(parked);
                 }
@@ -184,34 +180,43 @@ impl ServerTask {
         }
     }
 
-    /// When the next parked call has waited for as long as it may.
+    /// When the next call has waited for as long as it may.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
-        self.parked.iter().map(|parked| parked.deadline).min()
+        [&self.parked, &self.queued].into_iter().filter_map(FairQueue::next_expiry).min()
     }
 
-    /// Resets `is_unlisted` when an instance has ended: the next one may list what it did not.
-    pub(super) fn forget_unlisted(&mut self) {
-        self.parked.iter_mut().for_each(|parked| parked.is_unlisted = false);
+    /// Has every call wait for the next instance when one has ended, which may list what that did not.
+    pub(super) fn wait_for_next_instance(&mut self) {
+        for mut parked in self.parked.drain() {
+            parked.item.is_unlisted = false;
+            self.parked.push(parked);
+        }
+        let until = Instant::now() + START_WAIT;
+        for queued in self.queued.drain() {
+            self.parked.push(Entry { until: queued.until.min(until), ..queued });
+        }
     }
 
     /// Drops a parked call that its agent has cancelled; whether there was one.
     pub(super) fn drop_parked(&mut self, key: CallKey) -> bool {
-        let Some(index) = self.parked.iter().position(|parked| parked.call.reply.key == key) else { return false };
-        self.parked.remove(index).call.reply.forgive();
+        let is_it = |waiting: &ParkedCall| waiting.call.reply.key == key;
+        let mut queues = [&mut self.parked, &mut self.queued].into_iter();
+        let Some(dropped) = queues.find_map(|queue| queue.remove(key.session, is_it)) else { return false };
+        dropped.item.call.reply.forgive();
         true
     }
 
     /// Refuses parked calls that have waited for as long as they may, and forgets the lists of a server that stays down.
     pub(super) fn expire_parked(&mut self) {
         let now = Instant::now();
-        let expired: Vec<_> = self.parked.extract_if(.., |parked| parked.deadline <= now).collect();
-        for ParkedCall { call, is_unlisted, .. } in expired {
+        for Entry { item: ParkedCall { call, is_unlisted }, .. } in self.parked.expire(now) {
             if is_unlisted {
-                self.refuse_as_unknown(call);
+                self.refuse_as_unknown(*call);
             } else {
-                self.refuse(call, self.unavailable());
+                self.refuse(*call, self.unavailable());
             }
         }
+        self.expire_queued(now);
         if self.forget_at.is_some_and(|at| at <= now) {
             self.forget_at = None;
             self.publisher.update(|published| (published.lists, published.has_listed) = (Lists::default(), false));
@@ -219,12 +224,12 @@ impl ServerTask {
     }
 
     pub(super) fn refuse_parked(&mut self) {
-        for parked in std::mem::take(&mut self.parked) {
-            self.refuse(parked.call, self.unavailable());
+        for waiting in self.parked.drain().into_iter().chain(self.queued.drain()) {
+            self.refuse(*waiting.item.call, self.unavailable());
         }
     }
 
-    fn refuse_as_unknown(&self, call: Call) {
+    pub(super) fn refuse_as_unknown(&self, call: Call) {
         self.publisher.stats.errors.add_one();
         call.refuse_as_unknown();
     }

@@ -27,6 +27,7 @@ mod notices;
 mod owner;
 mod ownership;
 mod pings;
+mod places;
 mod polls;
 mod questions;
 mod rounds;
@@ -260,6 +261,10 @@ impl Instance {
             Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
             Taken::Owner(Owner::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
             Taken::Owner(Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => Effect::Nothing,
+            Taken::Owner(Owner::CancellationCheck) => {
+                self.check_cancellations();
+                Effect::Nothing
+            }
             Taken::Owner(Owner::Listen { .. }) => {
                 minted(id).map_or(Effect::Nothing, |id| self.listen_ended(id, Some(outcome.as_ref())))
             }

@@ -22,6 +22,7 @@ mod control;
 mod deadline;
 mod ending;
 mod era_cache;
+mod fair_queue;
 mod followers;
 mod group;
 pub mod guard;
@@ -34,6 +35,7 @@ pub mod lifecycle;
 mod link;
 pub mod listing;
 mod opening;
+mod places;
 mod process;
 mod program;
 mod publish;
@@ -68,6 +70,7 @@ use self::call::{Call, CallKey};
 use self::cancellation::Cancellation;
 pub use self::control::{Control, Stop, StopOrder, Vouched};
 pub(crate) use self::control::{raise, stop_all};
+pub use self::fair_queue::MAX_WAITING_PER_SESSION;
 pub use self::followers::{Following, Interest};
 pub use self::handle::{Attachment, ServerHandle};
 pub use self::health::Silence;
@@ -85,9 +88,9 @@ use crate::config::DaemonConfig;
 pub use crate::net::client::Clients;
 pub use crate::oauth::Logins;
 
-/// Calls one instance may have unanswered. When there are so many, one more is refused with −31003, unless its agent has
-/// less than its equal part of them ([`share`]). The same holds for the bytes of those that it has not read yet, of which
-/// there are at most as many as in one largest message.
+/// Calls one instance may have unanswered. When there are so many, one more waits ([`fair_queue`]), unless its agent has less than
+/// its equal share of them ([`share`]). Of what the instance has not read yet there are at most as many bytes as in one largest
+/// message: a call beyond is refused with −31003, with the same exception.
 pub const MAX_IN_FLIGHT: usize = 256;
 /// Commands waiting for a server's task. It empties the queue at every turn, whatever its server does; when it is full,
 /// whoever brings one waits for that.

@@ -113,13 +113,8 @@ impl ServerTask {
             let written = instance.poll_write(cx)?;
             relay.has_backlog = !instance.outbox.is_empty();
             if std::mem::take(&mut relay.has_changed) {
-                if !self.parked.is_empty() {
-                    self.expire_parked();
-                    // What comes while this instance drains waits for the next one, if there is one.
-                    if relay.drained_by.is_none() || self.finishes() {
-                        self.release_parked(instance);
-                    }
-                }
+                // What comes while this instance drains waits for the next one, if there is one.
+                self.release_waiting(instance, relay.drained_by.is_none() || self.finishes());
                 if self.is_over(instance, relay) {
                     return Poll::Ready(Ok(End::Stop));
                 }
@@ -156,14 +151,17 @@ impl ServerTask {
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        let has_taken_all = self.commands.is_empty() && (self.parked.is_empty() || !self.finishes());
+        let waits = !self.parked.is_empty() || !self.queued.is_empty();
+        let has_taken_all = self.commands.is_empty() && !(waits && self.finishes());
         let is_drained = drained_by.is_some() && instance.awaited() == 0 && has_taken_all;
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
         let (relist_at, relisten_at) = (instance.relist(), instance.relisten());
         let look_at = relay.health.as_ref().map(Health::due);
-        let times = [instance.next_deadline, relist_at, relisten_at, idle_at, look_at, drained_by, self.next_expiry()];
+        let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
+        let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();
+        let times = [instance.next_deadline, relist_at, relisten_at, idle_at, look_at, drained_by, waiting_at];
         relay.alarm.set(times.into_iter().flatten().min());
         false
     }

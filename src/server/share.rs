@@ -5,20 +5,33 @@
 //! there first keep what they have: of `n` agents the `k`th largest has at most `1/k` of all places, and together they
 //! have at most `1 + 1/2 + … + 1/n` times as many as there are.
 
+use std::collections::HashMap;
+
+/// What each session has of what is shared.
+pub(super) struct Shares(HashMap<u64, usize>);
+
+impl Shares {
+    /// `taken` has each share, or part of one: whose it is, and its size.
+    pub(super) fn of(taken: impl Iterator<Item = (u64, usize)>) -> Self {
+        let mut sizes = HashMap::new();
+        for (session, size) in taken {
+            *sizes.entry(session).or_default() += size;
+        }
+        Self(sizes)
+    }
+
+    /// Whether `session` gets `size` more although all of `places` are taken.
+    pub(super) fn is_due(&self, places: usize, session: u64, size: usize) -> bool {
+        let own = self.0.get(&session);
+        let sessions = self.0.len() + usize::from(own.is_none());
+        sessions > 1 && own.copied().unwrap_or_default() + size <= (places / sessions).max(1)
+    }
+}
+
 /// Whether a call of `size` gets a place although all of `places` are taken. `taken` has each unanswered call: whose it is,
 /// and its size.
 pub(super) fn is_due(places: usize, session: u64, size: usize, taken: impl Iterator<Item = (u64, usize)>) -> bool {
-    let (mut sessions, mut own) = (vec![session], 0);
-    for (of, size) in taken {
-        if of == session {
-            own += size;
-        } else {
-            sessions.push(of);
-        }
-    }
-    sessions.sort_unstable();
-    sessions.dedup();
-    sessions.len() > 1 && own + size <= (places / sessions.len()).max(1)
+    Shares::of(taken).is_due(places, session, size)
 }
 
 #[cfg(test)]

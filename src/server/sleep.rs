@@ -75,6 +75,7 @@ impl ServerTask {
             || instance.has_open_tasks()
             || instance.questions.are_open()
             || !self.parked.is_empty()
+            || !self.queued.is_empty()
         {
             self.idle_since = None;
             return None;

@@ -14,6 +14,7 @@ use tokio::time::sleep_until;
 use super::agents::Agents;
 use super::control::{Orders, Wanted};
 use super::ending::ended;
+use super::fair_queue::FairQueue;
 use super::hold::ParkedCall;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::publish::Publisher;
@@ -39,8 +40,10 @@ pub(super) struct ServerTask {
     pub(super) purpose: Option<Arc<str>>,
     /// For whom.
     pub(super) role: Role,
-    /// Calls that wait, oldest first.
-    pub(super) parked: Vec<ParkedCall>,
+    /// Calls that wait for an instance, or for it to list what they are for.
+    pub(super) parked: FairQueue<ParkedCall>,
+    /// Calls that wait for one of the instance's places.
+    pub(super) queued: FairQueue<ParkedCall>,
     /// When the tools of a server that is down are no longer listed.
     pub(super) forget_at: Option<Instant>,
     /// Since when an instance that may be stopped for it has had no call.
@@ -66,7 +69,8 @@ pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role))
         stderr,
         purpose,
         role,
-        parked: Vec::new(),
+        parked: FairQueue::default(),
+        queued: FairQueue::default(),
         forget_at: None,
         idle_since: None,
         agents: Agents::default(),

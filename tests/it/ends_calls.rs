@@ -1,8 +1,9 @@
 //! Every call ends exactly once: with its answer, with an error that says what is known, or by its own cancellation.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, signal};
 
 fn daemon() -> Daemon {
     Setup::with(Server::named("a")).start()
@@ -140,20 +141,28 @@ fn an_answer_and_a_cancellation_that_cross_end_their_call_once() {
     agent.expect_quiet();
 }
 
+/// Unanswered requests of one connection: 256 that a server has, and 1,024 that wait.
+const MAX_UNANSWERED: usize = 256 + 1024;
+
 /// Case F2.
 #[test]
-fn too_many_calls_at_once_are_refused_at_once_and_the_rest_complete() {
+fn burst_of_calls_waits_and_what_is_beyond_the_bound_is_refused_at_once() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let ids: Vec<_> = (0..300).map(|_| agent.start_call("a__sleep", &json!({"ms": 2000}))).collect();
-    let refused: Vec<_> = ids[256..].iter().map(|id| agent.answer(id)).collect();
-    for answer in &refused {
-        assert_eq!((code(answer), &answer["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
+    let pid = daemon.server_pid("a");
+    signal(pid, Signal::STOP);
+    let ids: Vec<_> = (0..MAX_UNANSWERED + 20).map(|n| agent.start_call("a__echo", &json!({ "n": n }))).collect();
+    for id in &ids[MAX_UNANSWERED..] {
+        let answer = agent.answer(id);
+        assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
     }
+    assert_eq!(daemon.wait_row("a", "has its limit", |row| row["in_flight"] == 256)["calls"], MAX_UNANSWERED);
     arguments(&other.call("b__echo", &json!({})));
-    arguments(&other.call("a__echo", &json!({})));
-    for id in &ids[..256] {
-        arguments(&agent.answer(id));
+    let small = other.start_call("a__echo", &json!({}));
+    signal(pid, Signal::CONT);
+    arguments(&other.answer(&small));
+    for (n, id) in ids[..MAX_UNANSWERED].iter().enumerate() {
+        assert_eq!(arguments(&agent.answer(id)), &json!({ "n": n }));
     }
 }
 
@@ -162,13 +171,17 @@ fn too_many_calls_at_once_are_refused_at_once_and_the_rest_complete() {
 fn one_agent_cannot_fill_every_server_at_once() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let call = |n: usize| ["a__sleep", "b__sleep"][n % 2];
-    let ids: Vec<_> = (0..300).map(|n| agent.start_call(call(n), &json!({"ms": 1500}))).collect();
-    for id in &ids[256..] {
+    let pids = ["a", "b"].map(|name| daemon.server_pid(name));
+    pids.into_iter().for_each(|pid| signal(pid, Signal::STOP));
+    let call = |n: usize| ["a__echo", "b__echo"][n % 2];
+    let ids: Vec<_> = (0..MAX_UNANSWERED + 20).map(|n| agent.start_call(call(n), &json!({}))).collect();
+    for id in &ids[MAX_UNANSWERED..] {
         assert_eq!(code(&agent.answer(id)), -31003);
     }
-    arguments(&other.call("a__echo", &json!({})));
-    for id in &ids[..256] {
+    let small = other.start_call("a__echo", &json!({}));
+    pids.into_iter().for_each(|pid| signal(pid, Signal::CONT));
+    arguments(&other.answer(&small));
+    for id in &ids[..MAX_UNANSWERED] {
         arguments(&agent.answer(id));
     }
 }

@@ -67,6 +67,7 @@ mod passes_logs;
 mod points_clients;
 mod prints_json;
 mod prints_manuals;
+mod queues_calls;
 mod reaches_by_url;
 mod rechecks_parked_calls;
 mod reconnects;

@@ -18,6 +18,8 @@ use crate::naming::{MIN_LENGTH, Naming, Scheme};
 
 const MAX_NAME_LENGTH: usize = 128;
 const MAX_INSTANCES: usize = 1000;
+/// Calls that an instance has at a time without the key, at least.
+const MAX_CONCURRENT: usize = 256;
 const MAX_STARTING: usize = 1000;
 /// Of a message, and of a file.
 const SIZES: RangeInclusive<u64> = 64 << 10..=1 << 30;
@@ -157,6 +159,8 @@ impl Reader<'_> {
             broadcast_logs: self.key(fields, "broadcast_logs", Self::boolean),
             max_instances: self
                 .key(fields, "max_instances", |reader, entry| reader.integer(entry, 1..=MAX_INSTANCES, most)),
+            max_concurrent: self
+                .key(fields, "max_concurrent", |reader, entry| reader.integer(entry, 1..=MAX_CONCURRENT, 1)),
             idle_timeout: self.key(fields, "idle_timeout", Self::duration),
             handshake_timeout: self.key(fields, "handshake_timeout", Self::duration),
             calls: self.call_timeouts(fields),

@@ -6,7 +6,6 @@ use tokio::sync::watch;
 
 use super::Group;
 use crate::server::call::Call;
-use crate::server::hold::ParkedCall;
 use crate::server::start::Parts;
 use crate::server::task::ServerTask;
 use crate::server::{Agent, Interest, ServerHandle, Subscription};
@@ -21,10 +20,10 @@ pub(super) struct Inherited {
 impl Group {
     /// A group that goes on where the task of a single instance has ended.
     pub(in crate::server) fn in_place_of(task: Box<ServerTask>, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
-        let ServerTask { host, orders, commands, publisher, stderr, parked, agents, .. } = *task;
+        let ServerTask { host, orders, commands, publisher, stderr, mut parked, mut queued, agents, .. } = *task;
         // They are counted again by the instance that gets them.
-        publisher.stats.calls.change(parked.len() as u64, 0);
-        let calls = parked.into_iter().map(ParkedCall::into_call).collect();
+        publisher.stats.calls.change((parked.len() + queued.len()) as u64, 0);
+        let calls = parked.drain().into_iter().chain(queued.drain()).map(|waiting| *waiting.item.call).collect();
         let (agents, subscriptions) = agents.into_parts();
         let lists = publisher.known().lists;
         let group = Self::new(Parts { host, stderr, orders, commands, publisher }, instances);

@@ -116,10 +116,6 @@ impl Instance {
     /// Why there is no place for this call, if there is none.
     fn lacks(&self, call: &Call) -> Option<&'static str> {
         let (session, bytes) = (call.reply.key.session, call.line.len());
-        let taken = || self.unanswered().map(|call| (call.reply.key.session, 1));
-        if self.calls >= MAX_IN_FLIGHT && !share::is_due(MAX_IN_FLIGHT, session, 1, taken()) {
-            return Some("it has too many unanswered calls");
-        }
         if matches!(call.matter, Matter::NewTask) && !self.tasks.have_room() {
             return Some("it has too many tasks that have not ended");
         }
@@ -188,20 +184,27 @@ impl Instance {
         self.withdraw_inputs(id);
         let sent = !is_parked && !self.outbox.retract(call.line);
         if sent {
-            self.give_up(id, key, makes_task);
-            self.send(match words.filter(|words| words.line.len() <= MAX_WORDS) {
+            let line = match words.filter(|words| words.line.len() <= MAX_WORDS) {
                 Some(Cancellation { line, request }) => {
                     splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])
                 }
                 None if words.is_some() => reply::cancelled(id, "the agent cancelled"),
                 None => reply::cancelled(id, "the agent disconnected"),
-            });
+            };
+            self.abandon((id, key), makes_task, line);
         }
         if follows_task {
             self.drop_task_of(key);
         }
         self.give_up_questions(key.session, (-31001, "the agent has given up the call that this was for"));
         self.give_up_ask(key, sent);
+    }
+
+    /// Sends the server a call's cancellation, and a ping behind it.
+    pub(super) fn abandon(&mut self, (id, key): (u64, CallKey), makes_task: bool, cancellation: Bytes) {
+        self.give_up(id, key, makes_task);
+        self.send(cancellation);
+        self.check_cancellations();
     }
 
     /// The server goes on with a call of which nobody waits for the answer, perhaps.

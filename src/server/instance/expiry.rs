@@ -45,9 +45,8 @@ impl Instance {
                     if call.is_parked() {
                         self.fail_sent(call, Failure::TimedOut { after }, true);
                     } else if self.fail_call(call, Failure::TimedOut { after }) {
-                        self.give_up(id, key, makes_task);
                         let why = if is_away { "its agent has not come back" } else { "the call timed out" };
-                        self.send(reply::cancelled(id, why));
+                        self.abandon((id, key), makes_task, reply::cancelled(id, why));
                     }
                     self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
                 }
@@ -64,6 +63,7 @@ impl Instance {
                 | Owner::Initialize
                 | Owner::Discover
                 | Owner::Ping
+                | Owner::CancellationCheck
                 | Owner::Check
                 | Owner::Renewal { .. }
                 | Owner::TaskEnd { .. }

@@ -18,7 +18,7 @@ use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
 use super::{Effect, Instance, Owner};
 use crate::era::input::{self, Given};
-use crate::era::request;
+use crate::era::{Era, request};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::{Message, parse};
@@ -56,6 +56,11 @@ pub(in crate::server) fn marked(call: &Call) -> Option<u64> {
 }
 
 impl Instance {
+    /// Whether a call goes on with one that this instance has suspended.
+    pub(in crate::server) fn is_resumed_by(&self, call: &Call) -> bool {
+        self.era() == Era::Legacy && marked(call) == Some(self.mark)
+    }
+
     /// Has the agent of the call `request` told what the server asks with its request `id`.
     pub(super) fn hold(
         &mut self,

@@ -101,6 +101,7 @@ impl Instance {
             | Owner::Initialize
             | Owner::Discover
             | Owner::Ping
+            | Owner::CancellationCheck
             | Owner::Disowned { .. }
             | Owner::Aside { .. } => {}
         }

@@ -15,6 +15,8 @@ pub(in crate::server) enum Owner {
     Discover,
     /// Whoever wants to know how it is; any message tells that.
     Ping,
+    /// Nobody: its answer shows that the server has read the cancellations before it.
+    CancellationCheck,
     /// Whoever wants to know it now.
     Check,
     /// One of its lists.
@@ -40,7 +42,8 @@ pub(in crate::server) enum Owner {
 impl Owner {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Initialize | Self::Discover | Self::Ping | Self::Check | Self::TaskEnd { .. } => None,
+            Self::Initialize | Self::Discover | Self::Ping | Self::CancellationCheck | Self::Check => None,
+            Self::TaskEnd { .. } => None,
             Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
             Self::Level { deadline } | Self::Aside { deadline } => Some(*deadline),
             Self::Disowned { deadline, .. } | Self::Update { deadline, .. } => Some(*deadline),

@@ -125,6 +125,22 @@ impl GivenUp {
         self.known = known;
     }
 
+    /// Whether the server may not have read a cancellation yet.
+    pub(super) fn has_unread(&self) -> bool {
+        self.known.iter().any(|one| one.until.is_some_and(|until| until.answered > self.answered))
+    }
+
+    /// How many calls the server may be at. Tasks are no calls.
+    pub(super) fn len(&self, now: Instant) -> usize {
+        self.known.iter().filter(|one| one.until.is_some() && !self.is_over(one.until, now)).count()
+    }
+
+    /// When the next one is over, if time alone ends it.
+    pub(super) fn next_over(&self) -> Option<Instant> {
+        let by_time = |until: &Until| until.answered <= self.answered && until.at > Instant::now();
+        self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at).min()
+    }
+
     /// Whether the server may be at any.
     pub(super) fn count(&self, now: Instant) -> bool {
         self.whose(std::iter::empty(), now) != Whose::Nobody

@@ -30,6 +30,14 @@ impl Instance {
         self.ask(self.era().greeting(), json!({}), Owner::Ping);
     }
 
+    /// Sends a ping behind a cancellation, unless one is unanswered.
+    pub(super) fn check_cancellations(&mut self) {
+        let is_out = self.pending.iter().any(|owner| matches!(owner, Owner::CancellationCheck));
+        if !is_out && self.given_up.has_unread() {
+            self.ask(self.era().greeting(), json!({}), Owner::CancellationCheck);
+        }
+    }
+
     /// Asks how it is, for one who wants to know now.
     pub(in crate::server) fn check(&mut self, asker: oneshot::Sender<()>) {
         // Whoever has waited for too long is gone.

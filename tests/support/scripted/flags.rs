@@ -95,6 +95,9 @@ pub(crate) struct Flags {
     /// Do nothing else while a call sleeps.
     #[arg(long)]
     pub(crate) one_at_a_time: bool,
+    /// Answer each call of `sleep` with the parameters of the last one that has begun.
+    #[arg(long)]
+    pub(crate) mixes_up: bool,
     /// Leave pings unanswered.
     #[arg(long)]
     pub(crate) no_pings: bool,

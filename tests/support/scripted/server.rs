@@ -24,6 +24,8 @@ use super::wire::{Message, Output, error, quoted, response};
 pub(crate) enum Later {
     /// Write a line for a call, unless the call is cancelled and the server heeds that.
     Answer { call: String, line: String, stubborn: bool },
+    /// Answer this call with the parameters of the last one that has begun.
+    MixedUp(Call),
     /// Register the tool `late`.
     Register,
     /// Complete a task.
@@ -39,6 +41,8 @@ pub(crate) struct Server {
     pub(crate) asked: HashMap<String, asking::Asked>,
     pub(crate) tasks: Tasks,
     pub(crate) listening: Listening,
+    /// The parameters of the last call of `sleep`.
+    pub(crate) last_params: String,
     /// Set to leave the loop.
     pub(crate) leave: Option<ExitCode>,
     /// The client has opened as in the legacy era.
@@ -64,6 +68,7 @@ impl Server {
             asked: HashMap::new(),
             tasks: Tasks::default(),
             listening: Listening::default(),
+            last_params: String::new(),
             leave: None,
             initialized: false,
             opened: None,
@@ -118,6 +123,10 @@ impl Server {
     fn fire(&mut self) {
         match self.timers.pop_first() {
             Some((_, Later::Answer { line, .. })) => self.output.line(&line),
+            Some((_, Later::MixedUp(mut call))) => {
+                call.params.clone_from(&self.last_params);
+                self.output.line(&call.echo());
+            }
             Some((_, Later::Finish { task })) => tasks::finish(self, &task, "completed", false),
             Some((_, Later::Register)) => {
                 self.tools.push("late".into());
@@ -288,7 +297,7 @@ impl Server {
                 self.listening.cancel(&cancelled);
                 self.timers.retain(|_, later| match later {
                     Later::Answer { call, stubborn, .. } => *stubborn || *call != cancelled,
-                    Later::Register | Later::Finish { .. } => true,
+                    Later::Register | Later::Finish { .. } | Later::MixedUp(_) => true,
                 });
             }
             _ => {}

@@ -46,6 +46,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
 pub(crate) const MODERN: [&str; 4] = ["need_input", "log", "touch", "end_listening"];
 
 /// One `tools/call`, with the raw text it came in.
+#[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -166,6 +167,10 @@ fn sleep(server: &mut Server, call: &Call) {
     if server.flags.one_at_a_time {
         kin::stay(Duration::from_millis(call.number("ms")));
         return server.output.line(&call.echo());
+    }
+    if server.flags.mixes_up {
+        server.last_params.clone_from(&call.params);
+        return server.after(call.number("ms"), Later::MixedUp(call.clone()));
     }
     let stubborn = call.arguments["stubborn"] == true;
     let answer = Later::Answer { call: call.id.clone(), line: call.echo(), stubborn };

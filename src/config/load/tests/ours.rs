@@ -135,6 +135,23 @@ fn limits_of_a_server_come_before_those_of_all() {
 }
 
 #[test]
+fn number_of_concurrent_calls_is_read_and_bounded() {
+    for (text, expected) in [
+        (OK.to_owned(), None),
+        (format!("[defaults]\nmax_concurrent = 256\n{OK}"), Some(256)),
+        (format!("[defaults]\nmax_concurrent = 4\n{OK}max_concurrent = 1"), Some(1)),
+    ] {
+        assert_eq!(server(&text).settings.max_concurrent, expected, "{text}");
+    }
+    for wrong in [0, 257] {
+        check(
+            &format!("[defaults]\nmax_concurrent = {wrong}"),
+            &["2:18 `max_concurrent` must be a whole number from 1 to 256 | …`max_concurrent = 1`"],
+        );
+    }
+}
+
+#[test]
 fn what_is_kept_of_calls_is_read() {
     let keys = "call_history = 50\ncall_log = '~/${NAME}.jsonl'\ncall_log_max = '1MiB'";
     let loaded = load_text("/c.toml", &format!("[daemon]\n{keys}\n{OK}log_arguments = true")).expect("fine");

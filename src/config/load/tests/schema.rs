@@ -109,14 +109,17 @@ fn it_has_the_keys_that_the_reader_knows_and_no_others() {
 /// Keys for which leaving them out says what no value does.
 const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[daemon]", &["call_log"]),
-    ("[defaults]", &["memory_max", "tasks_max"]),
+    ("[defaults]", &["max_concurrent", "memory_max", "tasks_max"]),
     ("[profiles.p.prompts]", &["allow"]),
     ("[profiles.p.resources]", &["allow"]),
     ("[profiles.p]", &["allow", "max_name_length", "naming", "servers"]),
     ("[servers.a.oauth]", &["client_id", "client_secret", "grant", "redirect_port", "scopes"]),
     ("[servers.a.prompts]", &["allow"]),
     ("[servers.a.resources]", &["allow"]),
-    ("[servers.a]", &["allow", "ca_file", "command", "cwd", "memory_max", "oauth", "tasks_max", "url"]),
+    (
+        "[servers.a]",
+        &["allow", "ca_file", "command", "cwd", "max_concurrent", "memory_max", "oauth", "tasks_max", "url"],
+    ),
 ];
 
 #[test]
@@ -169,7 +172,7 @@ fn its_ranges_are_those_of_the_reader() {
             assert!(!holds(name, &key, least - 1) && !holds(name, &key, most + 1), "{name} {key}");
         }
     }
-    assert_eq!(ranges, 8);
+    assert_eq!(ranges, 9);
 }
 
 /// What stands in a page between a line "```toml" and the next "```".

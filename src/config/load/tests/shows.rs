@@ -135,6 +135,7 @@ start = "lazy"
 era = "modern"
 broadcast_logs = true
 max_instances = 9
+max_concurrent = 9
 idle_timeout = "9s"
 handshake_timeout = "9s"
 call_timeout = "9s"

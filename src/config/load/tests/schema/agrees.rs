@@ -30,6 +30,7 @@ const REFUSED: &[&str] = &[
     "[defaults]\npass_env = ['A=1']",
     "[defaults]\npass_env = ['']",
     "[defaults]\ntasks_max = '1'",
+    "[defaults]\nmax_concurrent = '1'",
     "[defaults]\ncommand = 'x'",
     "[servers.a]\nurl = 'example.org'",
     "[servers.a]\nurl = 'https://x'\nargs = []",

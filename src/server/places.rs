@@ -1,0 +1,91 @@
+//! Places of an instance: which calls it is given at once, and which wait in the queue for one of the others to end.
+
+use std::time::Instant;
+
+use super::MAX_IN_FLIGHT;
+use super::call::{Call, Failure, Matter};
+use super::fair_queue::Entry;
+use super::hold::{ParkedCall, Readiness};
+use super::instance::Instance;
+use super::share::Shares;
+use super::task::ServerTask;
+
+/// Which sessions an instance can be given one more call of.
+pub(super) enum Vacancies {
+    /// Any.
+    All,
+    /// None.
+    None,
+    /// Those that have less than their share.
+    Due(Shares),
+}
+
+impl Vacancies {
+    fn has(&self, session: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Due(shares) => shares.is_due(MAX_IN_FLIGHT, session, 1),
+        }
+    }
+}
+
+/// Whether a call takes a place. Requests about a task must not wait for the request that waits for its end. Subscriptions are
+/// shared by agents.
+fn takes_place(call: &Call, instance: &Instance) -> bool {
+    match call.matter {
+        Matter::Nothing | Matter::NewTask | Matter::MayBeTask => !instance.is_resumed_by(call),
+        Matter::Subscription(_) | Matter::Task(_) | Matter::Stated(_) => false,
+    }
+}
+
+impl ServerTask {
+    /// Hands a call that may be written to the instance, or queues it if the instance has no place for it.
+    pub(super) fn give_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
+        let session = call.reply.key.session;
+        if !takes_place(&call, instance) || self.queued.is_empty() && instance.vacancies().has(session) {
+            self.give(call, instance);
+        } else if self.may_wait(&call) {
+            let until = Instant::now() + call.limit.silence;
+            self.queued.push(ParkedCall::entry(call, until));
+        } else {
+            self.refuse(*call, Failure::Overloaded { what: "too many calls wait for it" });
+        }
+    }
+
+    /// Looks again at every call that waits. Without `releases` none is written to the instance.
+    pub(super) fn release_waiting(&mut self, instance: &mut Instance, releases: bool) {
+        if !self.parked.is_empty() || !self.queued.is_empty() {
+            self.expire_parked();
+        }
+        if releases {
+            self.release_queued(instance);
+            self.release_parked(instance);
+            self.release_queued(instance);
+        }
+    }
+
+    /// Hands queued calls to the instance while it has places. Each is checked once more: policy and lists may have changed.
+    fn release_queued(&mut self, instance: &mut Instance) {
+        while !self.queued.is_empty() {
+            let vacancies = instance.vacancies();
+            let Some(Entry { item: ParkedCall { call, .. }, .. }) = self.queued.pop(|session| vacancies.has(*session))
+            else {
+                return;
+            };
+            match self.readiness(&call, instance) {
+                Readiness::Release => self.give(call, instance),
+                Readiness::Refuse => self.refuse_as_unknown(*call),
+                Readiness::Wait | Readiness::WaitForRegistration => self.park(call),
+            }
+        }
+    }
+
+    /// Refuses queued calls that have waited for as long as they may.
+    pub(super) fn expire_queued(&mut self, now: Instant) {
+        for Entry { item: ParkedCall { call, .. }, .. } in self.queued.expire(now) {
+            let after = call.limit.silence;
+            self.refuse(*call, Failure::TimedOut { after });
+        }
+    }
+}

@@ -6,7 +6,7 @@ mod line;
 mod matter;
 mod origin;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -61,6 +61,9 @@ pub struct Call {
 /// The way to one of several instances, held by each of its calls until that has ended, and by each task that has not: how
 /// many copies are out is how busy the instance is.
 pub(super) type Ticket = Arc<ServerHandle>;
+
+/// The same, of a call that was given up and that its server may ask something for.
+pub(super) type WeakTicket = Weak<ServerHandle>;
 
 /// The debt of one answer. It cannot be lost: one that is dropped unpaid answers that the outcome is unknown.
 #[derive(Debug)]

@@ -130,6 +130,7 @@ impl Instance {
         stats: Arc<Stats>,
         max_message: usize,
     ) -> Self {
+        let given_up = GivenUp::new(link.remote().is_none());
         Self {
             link,
             outbox: Outbox::default(),
@@ -145,7 +146,7 @@ impl Instance {
             asks: Vec::new(),
             level: Asking::default(),
             listening: Listening::default(),
-            given_up: GivenUp::default(),
+            given_up,
             questions: Questions::default(),
             role,
             tasks: Tasks::default(),

@@ -104,6 +104,11 @@ impl Abilities {
         Some(Self { raw, sampling, form, url, roots, tasks })
     }
 
+    /// Whether there is anything that a shared instance may ask the agent.
+    pub(super) fn include_any_request(&self) -> bool {
+        self.sampling || self.form || self.url
+    }
+
     /// Whether this is among them.
     #[must_use]
     pub fn include(&self, ability: Ability) -> bool {

@@ -98,7 +98,7 @@ fn while_two_agents_have_calls_the_server_is_refused_at_once_and_they_go_on() {
 /// Case B16.
 #[test]
 fn a_call_that_was_given_up_counts_until_the_server_has_answered_it() {
-    let daemon = start(|server| server.line("tool_timeouts = { sleep = \"100ms\" }"));
+    let daemon = start(|server| server.flags("--no-pings").line("tool_timeouts = { sleep = \"100ms\" }"));
     let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
     let timed_out = other.call("s__sleep", &json!({"ms": 1500, "stubborn": true}));
     assert_eq!(code(&timed_out), -31002);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Era, Server, Setup, inputs, until};
+use crate::support::{Agent, Daemon, Era, Server, Setup, inputs, until};
 
 const SAMPLE: &str = "sampling/createMessage";
 
@@ -38,7 +38,8 @@ fn is_asked(agent: &mut Agent, era: Era) -> bool {
 #[test]
 fn a_cancelled_call_that_is_never_answered_does_not_keep_a_server_from_asking_for_ever() {
     for era in Era::BOTH {
-        let daemon = Setup::with(Server::named("s").line("call_timeout = \"1s\"")).start();
+        // Without an answer to a ping the server is not known to have read the cancellation.
+        let daemon = Setup::with(Server::named("s").flags("--no-pings").line("call_timeout = \"1s\"")).start();
         let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
         let given_up = one.start_call("s__sleep", &json!({"ms": 60_000}));
         daemon.wait_journal("s", "60000");
@@ -59,4 +60,76 @@ fn a_call_that_has_run_out_of_time_does_not_either() {
     assert_eq!(answer["error"]["code"], -31002, "{answer}");
     until("it is asked", || is_asked(&mut other, Era::Legacy).then_some(()));
     other.expect_quiet();
+}
+
+/// Waits until the server has received this number of pings. Its answers come before what it sends later.
+fn wait_pings(daemon: &Daemon, count: usize) {
+    let pings = || daemon.journal("s").iter().filter(|line| line.contains("\"ping\"")).count();
+    until("the server receives a ping", || (pings() >= count).then_some(()));
+}
+
+/// Case B16.
+#[test]
+fn server_asks_other_agents_as_soon_as_it_has_read_a_cancellation() {
+    for era in Era::BOTH {
+        for leaves in [false, true] {
+            let daemon = Setup::with(Server::named("s")).start();
+            let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
+            let given_up = one.start_call("s__sleep", &json!({"ms": 60_000}));
+            daemon.wait_journal("s", "60000");
+            if leaves {
+                one.hang_up();
+            } else {
+                cancel(&mut one, &given_up);
+                one.expect_quiet();
+            }
+            wait_pings(&daemon, 1);
+            assert!(is_asked(&mut other, era), "the server has read that nobody wants the call");
+            other.expect_quiet();
+        }
+    }
+}
+
+/// Case B16.
+#[test]
+fn server_that_goes_on_after_a_cancellation_is_not_trusted_again() {
+    let daemon = Setup::with(Server::named("s")).start();
+    let (mut one, mut other) = (Agent::ready(&daemon), Agent::able(&daemon, &json!({"sampling": {}})));
+    for (count, ms) in [(1, 3000), (2, 60_000)] {
+        let given_up = one.start_call("s__sleep", &json!({"ms": ms, "stubborn": true}));
+        daemon.wait_journal("s", &format!("\"ms\":{ms}"));
+        cancel(&mut one, &given_up);
+        wait_pings(&daemon, count);
+        if count == 1 {
+            daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
+        }
+    }
+    let refused = other.call("s__ask_client", &json!({"method": SAMPLE, "params": {}}));
+    let error = &refused["result"]["structuredContent"]["error"];
+    let text = error["message"].as_str().expect("it says why");
+    assert!(error["code"] == -31004 && text.contains("was given up") && !text.contains("several agents"), "{error}");
+    other.expect_quiet();
+}
+
+/// Case B16.
+#[test]
+fn pool_gives_a_call_to_an_instance_that_can_ask_its_agent() {
+    let server = Server::named("s").line("sharing = \"pool\"").line("max_instances = 2");
+    let daemon = Setup::with(server).start();
+    let mut agents = [(); 2].map(|()| Agent::able(&daemon, &json!({"sampling": {}})));
+    let mut busy = Vec::new();
+    for (n, agent) in agents.iter_mut().enumerate() {
+        let ms = 60_000 + n;
+        busy.push(agent.start_call("s__sleep", &json!({ "ms": ms })));
+        daemon.wait_journal("s", &ms.to_string());
+    }
+    for agent in &mut agents {
+        for _ in 0..3 {
+            assert!(is_asked(agent, Era::Legacy), "an instance works for no other agent");
+        }
+    }
+    for (agent, id) in agents.iter_mut().zip(&busy) {
+        cancel(agent, id);
+        agent.expect_quiet();
+    }
 }

@@ -252,7 +252,7 @@ impl Group {
             // Only one is asked for what is asked for once.
             Sharing::Shared | Sharing::Pool if matches!(call.matter, Matter::Subscription(_)) => self.first(),
             Sharing::Shared => self.of_era(era),
-            Sharing::Pool => self.least_busy(era),
+            Sharing::Pool => self.least_busy(era, session),
             Sharing::Session | Sharing::Workspace => {
                 if let Some((agent, cwd)) = self.refused.remove(&session) {
                     self.attach(&agent, cwd);
@@ -266,7 +266,7 @@ impl Group {
         match index.and_then(|index| self.slots.get_mut(index)) {
             Some(slot) => {
                 slot.is_used_by(session);
-                call.reply.hold(Arc::clone(&slot.ticket));
+                call.reply.hold(slot.ticket(session));
                 slot.running.handle.call(call).await;
             }
             None => {

@@ -1,6 +1,6 @@
 //! Which instance a call goes to, and when one is not needed any more.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -124,13 +124,12 @@ pub(super) struct Slot {
     pub(super) has_switched: bool,
     /// Agents that it does not belong to, and whose calls have come back to it.
     pub(super) guests: HashSet<u64>,
-    /// Each call it has not answered, and each task it has not ended, holds a copy.
-    pub(super) ticket: Ticket,
+    /// One for each session: each call that has not been answered, and each task that has not ended, holds a copy.
+    tickets: BTreeMap<u64, Ticket>,
 }
 
 impl Slot {
     pub(super) fn new(purpose: Purpose, running: Running, stays: bool) -> Self {
-        let ticket = Ticket::new(running.handle.clone());
         Self {
             purpose,
             running,
@@ -139,7 +138,7 @@ impl Slot {
             due: 0,
             has_switched: false,
             guests: HashSet::new(),
-            ticket,
+            tickets: BTreeMap::new(),
         }
     }
 
@@ -161,8 +160,21 @@ impl Slot {
         held::mark(self.running.handle.purpose().map(|label| &**label))
     }
 
+    /// A ticket for a call of this session.
+    pub(super) fn ticket(&mut self, session: u64) -> Ticket {
+        self.tickets.retain(|_, ticket| is_out(ticket));
+        let ticket = self.tickets.entry(session).or_insert_with(|| Ticket::new(self.running.handle.clone()));
+        Ticket::clone(ticket)
+    }
+
+    /// Calls that have not been answered, and tasks that have not ended.
     pub(super) fn load(&self) -> usize {
-        Arc::strong_count(&self.ticket) - 1
+        self.tickets.values().map(|ticket| Arc::strong_count(ticket) - 1).sum()
+    }
+
+    /// Whether the server may be working for another session, so that it could not be known whom it asks something.
+    fn is_used_beside(&self, session: u64) -> bool {
+        self.tickets.iter().any(|(of, ticket)| *of != session && is_out(ticket))
     }
 
     /// Whether it has been started as it was last wanted, or sleeps.
@@ -192,6 +204,11 @@ impl Slot {
     }
 }
 
+/// Whether a call holds it, or was given up and may still ask something.
+fn is_out(ticket: &Ticket) -> bool {
+    Arc::strong_count(ticket) > 1 || Arc::weak_count(ticket) > 0
+}
+
 impl Group {
     /// The instance that waits for what this call brings. One that is spoken to in the modern era waits for nothing, and would take
     /// the call for a new one, though it may be another agent's.
@@ -208,8 +225,8 @@ impl Group {
 
     /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
     /// that does not come up is no reason for another. Legacy calls go to an instance that still runs in the modern era only if there is
-    /// no other.
-    pub(super) fn least_busy(&mut self, era: Era) -> Option<usize> {
+    /// no other. The server can ask an agent something only where it works for no other, so such an instance comes first.
+    pub(super) fn least_busy(&mut self, era: Era, session: u64) -> Option<usize> {
         let is_up = |slot: &Slot| {
             let published = slot.running.handle.published();
             published.asleep || matches!(published.state, State::Starting | State::Ready { .. })
@@ -217,7 +234,11 @@ impl Group {
         let all_up = self.slots.iter().all(is_up);
         let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
         let is_other = |slot: &Slot| slot.is_to_switch_to(era);
-        let best = candidates.min_by_key(|(_, slot)| (is_other(slot), slot.load()));
+        // A modern agent says with each call what it can be asked.
+        let asked =
+            self.agents.get(&session).is_none_or(|agent| era == Era::Modern || agent.abilities.include_any_request());
+        let best =
+            candidates.min_by_key(|(_, slot)| (is_other(slot), asked && slot.is_used_beside(session), slot.load()));
         let best = best.map(|(index, slot)| (index, slot.load()));
         match best {
             Some((_, load)) if load > 0 && all_up && self.slots.len() < self.config().settings.max_instances => {

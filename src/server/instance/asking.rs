@@ -146,10 +146,15 @@ impl Instance {
         if self.protocol.is_none() {
             return Err("the handshake is not over");
         }
-        let session = match (self.whose(), &self.role) {
+        let session = match (self.whose_request(), &self.role) {
             // A call that has come back on another connection than it came on is that one's, wherever it is.
             (Whose::One(session), _) => session,
             (Whose::Nobody, Role::Of(agent)) => agent.session,
+            (Whose::Several, _) if self.whose_unanswered() != Whose::Several => {
+                return Err(
+                    "a call of another agent was given up, and the server may still be working on it, so mcpd cannot know whom this is for",
+                );
+            }
             (Whose::Several, _) => {
                 return Err("several agents are using this server, so mcpd cannot know whom this is for");
             }
@@ -177,7 +182,7 @@ impl Instance {
         }
         match (calls().next(), calls().nth(1), self.within) {
             (Some((id, _)), None, Some(_)) => Ok(Some(id)),
-            (Some((id, _)), None, None) if !self.given_up.count(Instant::now()) => Ok(Some(id)),
+            (Some((id, _)), None, None) if !self.given_up.may_ask(Instant::now()) => Ok(Some(id)),
             _ => Err("several calls are unanswered on the connection, so mcpd cannot know which one this is for"),
         }
     }

@@ -1,5 +1,6 @@
 //! The calls among an instance's requests: out to the server, back to the agent, and every other way one can end.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use crate::era::Era;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Access, Call, CallKey, Exposure, Failure, Matter, Origin, Reply};
+use crate::server::call::{Access, Call, CallKey, Exposure, Failure, Matter, Origin, Reply, WeakTicket};
 use crate::server::cancellation::Cancellation;
 use crate::server::deadline::Deadline;
 use crate::server::{MAX_IN_FLIGHT, share};
@@ -179,6 +180,7 @@ impl Instance {
         let (makes_task, follows_task) = (call.makes_task(), call.follows_task());
         self.give_up_held(&mut call);
         let is_parked = call.is_parked();
+        let ticket = call.reply.ticket().map(Arc::downgrade);
         call.reply.forgive();
         self.count_calls(self.calls - 1);
         self.withdraw_inputs(id);
@@ -191,7 +193,7 @@ impl Instance {
                 None if words.is_some() => reply::cancelled(id, "the agent cancelled"),
                 None => reply::cancelled(id, "the agent disconnected"),
             };
-            self.abandon((id, key), makes_task, line);
+            self.abandon((id, key), makes_task, ticket, line);
         }
         if follows_task {
             self.drop_task_of(key);
@@ -201,19 +203,26 @@ impl Instance {
     }
 
     /// Sends the server a call's cancellation, and a ping behind it.
-    pub(super) fn abandon(&mut self, (id, key): (u64, CallKey), makes_task: bool, cancellation: Bytes) {
-        self.give_up(id, key, makes_task);
+    pub(super) fn abandon(
+        &mut self,
+        (id, key): (u64, CallKey),
+        makes_task: bool,
+        ticket: Option<WeakTicket>,
+        cancellation: Bytes,
+    ) {
+        self.give_up(id, key, makes_task, ticket);
         self.send(cancellation);
         self.check_cancellations();
     }
 
     /// The server goes on with a call of which nobody waits for the answer, perhaps.
-    pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool) {
+    pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool, ticket: Option<WeakTicket>) {
         // One of the modern era says nothing more about it than what is on its way (MCP 2026-07-28, `basic/patterns/cancellation`).
         if self.era() == Era::Legacy {
             let now = Instant::now();
             let at = now + GRACE.min(self.config.settings.call_timeout);
-            self.given_up.add(id, key.session, Some(Until { at, answered: self.pending.next() }), now);
+            let until = Until { at, answered: self.pending.next() };
+            self.given_up.add((id, key.session), Some(until), ticket, now);
         } else {
             self.late_until = Some(Instant::now() + LATE);
         }

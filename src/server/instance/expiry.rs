@@ -1,5 +1,6 @@
 //! When what an instance owes is waited for no longer, and what becomes of it then.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::calls::Unanswered;
@@ -38,6 +39,7 @@ impl Instance {
             match owner {
                 Owner::Call(mut call) => {
                     let (after, key, makes_task) = (call.deadline.limit(), call.reply.key, call.makes_task());
+                    let ticket = call.reply.ticket().map(Arc::downgrade);
                     let is_away = call.reply.to().is_none();
                     self.give_up_held(&mut call);
                     self.withdraw_inputs(id);
@@ -46,7 +48,7 @@ impl Instance {
                         self.fail_sent(call, Failure::TimedOut { after }, true);
                     } else if self.fail_call(call, Failure::TimedOut { after }) {
                         let why = if is_away { "its agent has not come back" } else { "the call timed out" };
-                        self.abandon((id, key), makes_task, reply::cancelled(id, why));
+                        self.abandon((id, key), makes_task, ticket, reply::cancelled(id, why));
                     }
                     self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
                 }

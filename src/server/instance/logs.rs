@@ -125,8 +125,24 @@ impl Instance {
         if let Some((_, session)) = self.within {
             return Whose::One(session);
         }
-        let busy = self.busy_for().map(|(session, _)| session);
-        self.given_up.whose(busy.chain(self.questions.sessions()), Instant::now())
+        self.given_up.whose(self.busy_sessions(), Instant::now())
+    }
+
+    /// The same for what the server may ask something for.
+    pub(super) fn whose_request(&self) -> Whose {
+        match self.within {
+            Some((_, session)) => Whose::One(session),
+            None => self.given_up.whose_request(self.busy_sessions(), Instant::now()),
+        }
+    }
+
+    /// The same without the calls that were given up.
+    pub(super) fn whose_unanswered(&self) -> Whose {
+        self.busy_sessions().fold(Whose::Nobody, Whose::and)
+    }
+
+    fn busy_sessions(&self) -> impl Iterator<Item = u64> {
+        self.busy_for().map(|(session, _)| session).chain(self.questions.sessions())
     }
 }
 

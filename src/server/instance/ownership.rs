@@ -6,11 +6,16 @@
 //! One that was given up counts until the server has answered it all the same. Many never do, and rightly (MCP 2025-11-25,
 //! `basic/utilities/cancellation`): such a call counts no more when it has been over for [`GRACE`], and the server has answered
 //! something that it was sent after the cancellation, which it has read by then.
+//!
+//! A request of the server is attributed sooner: MCP has a server stop when it reads a cancellation, so for requests the call counts no
+//! more as soon as a later answer shows that it was read. That is no evidence, and the time counts as well, where messages may overtake
+//! each other (HTTP), and for a server that has answered a call after it had read its cancellation.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::jsonrpc::pending::minted;
+use crate::server::call::WeakTicket;
 
 /// Given-up calls that are remembered one by one. Of older ones it is remembered whose they were.
 const MOST: usize = 1024;
@@ -33,7 +38,7 @@ pub(in crate::server) enum Whose {
 
 impl Whose {
     /// And to this session.
-    fn and(self, session: u64) -> Self {
+    pub(super) fn and(self, session: u64) -> Self {
         match self {
             Self::Nobody => Self::One(session),
             Self::One(other) if other == session => self,
@@ -62,6 +67,8 @@ struct One {
     session: u64,
     /// `None` where nothing tells.
     until: Option<Until>,
+    /// The instance's ticket of the session, for as long as the server may ask something for the call.
+    ticket: Option<WeakTicket>,
 }
 
 /// The calls that were given up here after they had reached the server.
@@ -74,11 +81,24 @@ pub(in crate::server) struct GivenUp {
     forgotten_until: Option<Until>,
     /// The last request that the server has answered since there are any, if only roughly: nothing is written out of order.
     answered: u64,
+    /// That the server has read a cancellation is no evidence that it has stopped.
+    goes_on: bool,
 }
 
 impl GivenUp {
+    /// Those of an instance to which messages go in order, or may overtake each other.
+    pub(super) fn new(in_order: bool) -> Self {
+        Self { goes_on: !in_order, ..Self::default() }
+    }
+
     /// One was given up `now`.
-    pub(super) fn add(&mut self, id: u64, session: u64, until: Option<Until>, now: Instant) {
+    pub(super) fn add(
+        &mut self,
+        (id, session): (u64, u64),
+        until: Option<Until>,
+        ticket: Option<WeakTicket>,
+        now: Instant,
+    ) {
         self.sweep(now);
         if self.known.len() == MOST
             && let Some(One { session, until, .. }) = self.known.pop_front()
@@ -89,14 +109,14 @@ impl GivenUp {
             self.forgotten_until = if is_first { until } else { both() };
         }
         let at = self.known.partition_point(|other| other.id < id);
-        self.known.insert(at, One { id, session, until });
+        self.known.insert(at, One { id, session, until, ticket });
     }
 
     /// The server has answered one that nobody waits for.
     pub(in crate::server) fn answered(&mut self, id: &[u8]) {
         let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
-        if let Some(index) = found {
-            self.known.remove(index);
+        if let Some(one) = found.and_then(|index| self.known.remove(index)) {
+            self.goes_on |= self.is_read(one.until);
         }
     }
 
@@ -104,6 +124,10 @@ impl GivenUp {
     pub(in crate::server) fn heard(&mut self, id: &[u8]) {
         if !self.is_empty() {
             self.answered = self.answered.max(minted(id).unwrap_or_default());
+            let mut known = std::mem::take(&mut self.known);
+            let now = Instant::now();
+            known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.ticket = None);
+            self.known = known;
         }
     }
 
@@ -111,8 +135,18 @@ impl GivenUp {
         self.known.is_empty() && self.forgotten == Whose::Nobody
     }
 
+    /// Whether the server has read the cancellation.
+    fn is_read(&self, until: Option<Until>) -> bool {
+        until.is_some_and(|until| until.answered <= self.answered)
+    }
+
     fn is_over(&self, until: Option<Until>, now: Instant) -> bool {
-        until.is_some_and(|until| until.at <= now && until.answered <= self.answered)
+        self.is_read(until) && until.is_some_and(|until| until.at <= now)
+    }
+
+    /// Whether the server asks nothing more for the call.
+    fn has_stopped(&self, until: Option<Until>, now: Instant) -> bool {
+        if self.goes_on { self.is_over(until, now) } else { self.is_read(until) }
     }
 
     /// Forgets what is over.
@@ -141,24 +175,26 @@ impl GivenUp {
         self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at).min()
     }
 
-    /// Whether the server may be at any.
-    pub(super) fn count(&self, now: Instant) -> bool {
-        self.whose(std::iter::empty(), now) != Whose::Nobody
+    /// Whether the server may ask something for any.
+    pub(super) fn may_ask(&self, now: Instant) -> bool {
+        self.whose_request(std::iter::empty(), now) != Whose::Nobody
     }
 
     /// To whom all belongs that the server may be at, `unanswered` being the sessions of the calls that it owes an answer, and
     /// the sessions that owe it one.
     pub(super) fn whose(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Whose {
-        let forgotten = if self.is_over(self.forgotten_until, now) { Whose::Nobody } else { self.forgotten };
-        let known = self.known.iter().filter(|one| !self.is_over(one.until, now)).map(|one| one.session);
-        let mut whose = forgotten;
-        for session in unanswered.chain(known) {
-            whose = whose.and(session);
-            if whose == Whose::Several {
-                break;
-            }
-        }
-        whose
+        self.whose_unless(|until| self.is_over(until, now), unanswered)
+    }
+
+    /// To whom all belongs that the server may ask something for.
+    pub(super) fn whose_request(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Whose {
+        self.whose_unless(|until| self.has_stopped(until, now), unanswered)
+    }
+
+    fn whose_unless(&self, is_over: impl Fn(Option<Until>) -> bool, unanswered: impl Iterator<Item = u64>) -> Whose {
+        let forgotten = if is_over(self.forgotten_until) { Whose::Nobody } else { self.forgotten };
+        let known = self.known.iter().filter(|one| !is_over(one.until)).map(|one| one.session);
+        unanswered.chain(known).fold(forgotten, Whose::and)
     }
 }
 

@@ -88,7 +88,7 @@ impl Instance {
 
     pub(super) fn add_task(&mut self, request: u64, task: Task) -> bool {
         if let Some((request, session)) = self.tasks.make_room() {
-            self.given_up.add(request, session, None, Instant::now());
+            self.given_up.add((request, session), None, None, Instant::now());
         }
         self.tasks.add(request, task)
     }

@@ -119,7 +119,7 @@ impl Instance {
                 if call.is_parked() {
                     self.fail_sent(call, failure, true);
                 } else if self.fail_call(call, failure) {
-                    self.give_up(request, key, false);
+                    self.give_up(request, key, false, None);
                 }
             }
         }

@@ -58,7 +58,11 @@ impl ServerTask {
                 }
                 self.last_words(&mut instance).await;
                 let how = match how_ended {
-                    Ended::Exited(how) => how,
+                    Ended::Exited(exit) => {
+                        let reason = exit.reason.clone();
+                        self.last_process.exit = Some(exit);
+                        reason
+                    }
                     Ended::GuardLost => "lost its guard".to_owned(),
                 };
                 (how.clone(), ended(how))

@@ -29,6 +29,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use super::exit::Exit;
 use super::subtree;
 
 /// The name a guard runs under, by which `main` knows one.
@@ -65,7 +66,7 @@ pub(crate) enum Report {
     /// It could not be started.
     NotStarted { reason: String },
     /// It has ended; the rest of its subtree is being killed.
-    Exited { how: String },
+    Exited(Exit),
 }
 
 /// Set once this program is known to become a guard when it is started as one.
@@ -186,15 +187,6 @@ pub(super) fn cannot_run(command: &Command, error: &io::Error) -> String {
     format!("cannot run `{}`: {error}", Path::new(command.get_program()).display())
 }
 
-/// Such as `exited with code 1`.
-pub(super) fn how_it_ended(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "ended".to_owned(),
-    }
-}
-
 /// The file to execute: `command` itself if it has a `/`, else the first executable of that name on the child's `PATH`.
 fn find_program(definition: &Definition) -> Result<PathBuf, String> {
     let command = &definition.command;
@@ -223,8 +215,8 @@ fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Res
         let ready = fds.map(|fd| !fd.revents().is_empty());
         if ready[1] {
             drain(child_ended);
-            if let Some(how) = reap(server) {
-                return tell(control, &Report::Exited { how });
+            if let Some(exit) = reap(server) {
+                return tell(control, &Report::Exited(exit));
             }
         }
         if ready[0] && obey(control, server) {
@@ -248,11 +240,11 @@ fn obey(mut control: &UnixStream, server: Pid) -> bool {
 }
 
 /// Reaps the dead; how the server ended, if it was among them.
-fn reap(server: Pid) -> Option<String> {
+fn reap(server: Pid) -> Option<Exit> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = subtree::reap_any() {
         if pid == server {
-            ended = Some(how_it_ended(ExitStatus::from_raw(status.as_raw())));
+            ended = Some(ExitStatus::from_raw(status.as_raw()).into());
         }
     }
     ended

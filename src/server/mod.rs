@@ -22,6 +22,8 @@ mod control;
 mod deadline;
 mod ending;
 mod era_cache;
+mod exit;
+mod failure_log;
 mod fair_queue;
 mod followers;
 mod group;

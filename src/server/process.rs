@@ -19,6 +19,7 @@ use tokio::net::unix::pipe;
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
 use self::grouped::Grouped;
 use self::guarded::Guarded;
+use super::exit::Exit;
 use super::guard::Definition;
 use super::{Guard, Inherited, Stop, StopOrder};
 use crate::config::{Limits, Program, ServerConfig};
@@ -52,8 +53,8 @@ enum Keeper {
 /// How a server ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ended {
-    /// Such as `exited with code 1`; what it left is being ended.
-    Exited(String),
+    /// What it left is being ended.
+    Exited(Exit),
     /// Its guard is gone or was stopped, so nobody saw it.
     GuardLost,
 }
@@ -152,7 +153,7 @@ impl Spawned {
         }
         self.process.seen = Some(Ended::GuardLost);
         match self.process.ended().await {
-            Ended::Exited(reason) => Err(NotStarted::Refused(reason)),
+            Ended::Exited(exit) => Err(NotStarted::Refused(exit.reason)),
             Ended::GuardLost => Err(NotStarted::GuardLost),
         }
     }
@@ -180,12 +181,20 @@ impl Process {
             (None, Keeper::Grouped(grouped)) => grouped.ended().await,
         };
         let seen = self.seen.insert(seen);
-        let explained = match (&self.cgroup, &*seen) {
-            (None, _) => None,
-            (Some(cgroup), Ended::Exited(how)) => cgroup.explain(Some(how)).await,
-            (Some(cgroup), Ended::GuardLost) => cgroup.explain(None).await,
+        let exit = match &*seen {
+            Ended::Exited(exit) => Some(exit.clone()),
+            Ended::GuardLost => None,
         };
-        self.ended.insert(explained.map_or_else(|| seen.clone(), Ended::Exited)).clone()
+        let explained = match &self.cgroup {
+            Some(cgroup) => cgroup.explain(exit.as_ref().map(|exit| &*exit.reason)).await,
+            None => None,
+        };
+        let ended = match (explained, exit) {
+            (None, _) => seen.clone(),
+            (Some(reason), Some(exit)) => Ended::Exited(exit.with_reason(reason)),
+            (Some(reason), None) => Ended::Exited(reason.into()),
+        };
+        self.ended.insert(ended).clone()
     }
 
     /// Ends the server and everything it started: what has been closed to it, then SIGTERM, then SIGKILL. The caller has

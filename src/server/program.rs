@@ -39,6 +39,7 @@ impl ServerTask {
         match started {
             Some(Ok(Ok(pid))) => {
                 self.publisher.update(|published| published.pid = Some(pid));
+                self.last_process.pid = Some(pid);
                 let (process, pipes) = spawned.into_process();
                 let mut draining = AbortOnDrop(tokio::spawn(self.stderr.clone().drain(pipes.stderr, pid)));
                 let link = Link::pipes((pipes.stdin, pipes.stdout), self.host.max_message);

@@ -14,6 +14,7 @@ use tokio::time::sleep_until;
 use super::agents::Agents;
 use super::control::{Orders, Wanted};
 use super::ending::ended;
+use super::failure_log::LastProcess;
 use super::fair_queue::FairQueue;
 use super::hold::ParkedCall;
 use super::lifecycle::{Event, Lifecycle, State};
@@ -51,6 +52,7 @@ pub(super) struct ServerTask {
     pub(super) agents: Agents,
     /// The instance has ended when it was opened in this era: the next one is opened in the other.
     pub(super) died_opening: Option<Era>,
+    pub(super) last_process: LastProcess,
 }
 
 /// Runs until it is stopped, or until several instances are needed: then it returns its state for their group.
@@ -75,12 +77,13 @@ pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role))
         idle_since: None,
         agents: Agents::default(),
         died_opening: None,
+        last_process: LastProcess::default(),
     };
     task.recall_lists().await;
     if !task.orders.wants_any() || (task.is_lazy() && task.publisher.knows_lists()) {
         task.lifecycle = task.lifecycle.not_yet_started();
     }
-    task.publish_state();
+    task.publish_state(None);
     task.live().await;
     task.needs_both_eras().then(|| Box::new(task))
 }
@@ -136,6 +139,7 @@ impl ServerTask {
     async fn one_instance(&mut self) -> Event {
         let mut event = self.one_attempt().await;
         if self.died_opening.is_some() {
+            self.log_other_era(&event);
             event = self.one_attempt().await;
             self.died_opening = None;
         }
@@ -147,6 +151,7 @@ impl ServerTask {
         let turns = self.host.turns.clone();
         let Some(turn) = self.while_wanted(turns.take()).await else { return self.stopped() };
         let config = Arc::clone(&self.config);
+        self.last_process = LastProcess::default();
         let event = match &config.launch {
             Ok(Launch::Program(program)) => self.one_process(program, turn).await,
             Ok(Launch::Remote(remote)) => self.one_connection(remote, turn).await,
@@ -173,14 +178,15 @@ impl ServerTask {
         let before = self.lifecycle.state().clone();
         self.lifecycle.on(event, Instant::now(), fastrand::f64().mul_add(2.0, -1.0));
         if *self.lifecycle.state() != before {
-            self.publish_state();
+            self.publish_state(Some(&before));
         }
     }
 
-    fn publish_state(&self) {
+    /// Publishes the state, which was `before` if there was another one.
+    fn publish_state(&self, before: Option<&State>) {
+        self.log_state(before);
         let state = self.lifecycle.state().clone();
-        let (purpose, marked_down) = (self.purpose.as_deref(), self.marked_down());
-        tracing::info!(server = %self.config.name, instance = purpose, "{}", state.word());
+        let marked_down = self.marked_down();
         self.publisher.update(|published| {
             if let State::Unresponsive { reason, .. } = &state
                 && !marked_down

@@ -53,6 +53,7 @@ mod lists_for_each_agent;
 mod lists_from_memory;
 mod lists_tools;
 mod logs_calls;
+mod logs_failures;
 mod logs_floods;
 mod logs_in;
 mod logs_in_by_itself;

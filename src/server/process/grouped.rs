@@ -9,7 +9,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
 use super::{Ended, NotStarted};
-use crate::server::guard::{Definition, cannot_run, command, how_it_ended};
+use crate::server::exit::Exit;
+use crate::server::guard::{Definition, cannot_run, command};
 
 /// A server that leads its process group.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Grouped {
         // without members there is nobody to hit.
         self.signal(Signal::KILL);
         self.group = None;
-        Ended::Exited(status.map_or_else(|error| error.to_string(), how_it_ended))
+        Ended::Exited(status.map_or_else(|error| Exit::from(error.to_string()), Exit::from))
     }
 
     pub(super) fn terminate(&self) {

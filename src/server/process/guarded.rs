@@ -116,7 +116,7 @@ impl Guarded {
         let Self { reports, suspension, .. } = self;
         tokio::select! {
             report = next_report(reports) => match report {
-                Some(Report::Exited { how }) => Ended::Exited(how),
+                Some(Report::Exited(exit)) => Ended::Exited(exit),
                 _ => Ended::GuardLost,
             },
             () = suspension.detected(guard) => Ended::GuardLost,

@@ -91,6 +91,12 @@ impl Log {
         last
     }
 
+    /// The last line of the server process `pid`.
+    pub(crate) fn last_of(&self, pid: u32) -> Option<String> {
+        let ring = self.0.borrow();
+        ring.lines.iter().rev().find(|line| line.pid == pid).map(|line| line.text.to_string())
+    }
+
     /// A place before the last `count` lines that there are.
     #[must_use]
     pub fn reader(&self, count: usize) -> Reader {

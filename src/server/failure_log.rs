@@ -1,0 +1,74 @@
+//! The warning for each failed start and each end of an instance that nobody asked for.
+//!
+//! One line per event: server, exit code, reason, the delay until the next start, and the last line on stderr of the process that
+//! has ended.
+
+use std::time::Instant;
+
+use super::exit::Exit;
+use super::lifecycle::{Event, State};
+use super::task::ServerTask;
+use crate::config::Launch;
+use crate::printable::{excerpt, one_line};
+
+/// Characters of a line of stderr.
+const MAX_LINE_LEN: usize = 500;
+
+/// The process of the latest instance, as far as the log needs it.
+#[derive(Debug, Default)]
+pub(super) struct LastProcess {
+    pub(super) pid: Option<u32>,
+    pub(super) exit: Option<Exit>,
+}
+
+impl ServerTask {
+    /// Logs that the server is in another state than `before`: a warning with the reason if something has failed.
+    pub(super) fn log_state(&self, before: Option<&State>) {
+        let state = self.lifecycle.state();
+        let was_up = matches!(before, Some(State::Ready { .. } | State::Unresponsive { .. }));
+        match state {
+            State::Backoff { attempt, until, reason } => {
+                let what = if was_up { "ended" } else { "start failed" };
+                let delay = until.saturating_duration_since(Instant::now()).as_millis();
+                self.warn(&format!("{what}, will be restarted"), reason, Some((*attempt, delay)));
+            }
+            State::Failed { reason } if was_up => self.warn("ended, will not be restarted", reason, None),
+            State::Failed { reason } => self.warn("start failed, will not be tried again", reason, None),
+            State::NeedsLogin { reason } => self.warn("needs a login", reason, None),
+            State::Unresponsive { reason, .. } if !self.marked_down() => self.warn("does not answer", reason, None),
+            _ => tracing::info!(server = %self.config.name, instance = self.purpose.as_deref(), "{}", state.word()),
+        }
+    }
+
+    /// Logs that an instance has ended and is started again at once, opened in the other era.
+    pub(super) fn log_other_era(&self, event: &Event) {
+        if let Event::Ended { reason, .. } = event {
+            self.warn("ended when it was opened, is opened in the other era of MCP", reason, None);
+        }
+    }
+
+    fn warn(&self, what: &str, reason: &str, retry: Option<(u32, u128)>) {
+        let LastProcess { pid, exit } = &self.last_process;
+        let line = pid.and_then(|pid| self.stderr.log().last_of(pid));
+        tracing::warn!(
+            server = %self.config.name,
+            instance = self.purpose.as_deref(),
+            code = exit.as_ref().and_then(|exit| exit.code),
+            signal = exit.as_ref().and_then(|exit| exit.signal),
+            attempt = retry.map(|(attempt, _)| attempt),
+            retry_in = retry.map(|(_, delay)| tracing::field::display(format!("{delay}ms"))),
+            reason = %one_line(&self.masked(reason)),
+            stderr = line.map(|line| tracing::field::display(excerpt(&self.masked(&line), MAX_LINE_LEN))),
+            "{what}"
+        );
+    }
+
+    /// Text without the secrets that the server was given.
+    fn masked(&self, text: &str) -> String {
+        match &self.config.launch {
+            Ok(Launch::Program(program)) => program.secrets.masked(text),
+            Ok(Launch::Remote(remote)) => remote.secrets.masked(text),
+            Err(_) => text.to_owned(),
+        }
+    }
+}

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use self::forms::{Form, Texts};
 use self::progress::Progress;
@@ -37,6 +37,8 @@ use crate::sockets::RuntimeDir;
 
 /// What the call's progress is told under.
 const TOKEN: u64 = 1;
+/// For the cancellation to be written to a daemon that may read nothing.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 /// Exit codes after a signal, as shells have them.
 const SIGNALLED: i32 = 128;
 
@@ -58,7 +60,7 @@ pub(super) struct Call {
     /// Save images, sounds and blobs in this file, several in numbered ones; with a directory (`DIR/`), there
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Give up after so long, and have the server told
+    /// Give up after so long, however the daemon is, and have the server told
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 }
@@ -86,15 +88,14 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
         Ok(form) => form,
         Err(error) => return fail(USAGE, error),
     };
-    let mut agent = match Agent::of(directory, &call.door, "mcpd call").await {
-        Ok(agent) => agent,
-        Err(refused) => return refused,
+    let deadline = call.timeout.map(|limit| Instant::now() + limit);
+    let (mut agent, tool) = tokio::select! {
+        found = found(directory, call) => match found {
+            Ok(found) => found,
+            Err(refused) => return refused,
+        },
+        () = passed(deadline) => return fail(FAILED, format!("{}: the call was not sent", unanswered(call))),
     };
-    let listed = match waiting(|| "waiting for the list of tools".to_owned(), tools::seen(&mut agent)).await {
-        Ok(listed) => listed,
-        Err(error) => return fail(FAILED, error),
-    };
-    let Some(tool) = listed.iter().find(|tool| tool.name == call.tool) else { return unknown(&call.tool, &listed) };
     let arguments = match form.fitted(&Schema::of(&tool.said["inputSchema"]), &Process) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -110,8 +111,8 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
     };
     let progress = Progress::of(&tool.name);
     let end = tokio::select! {
-        answered = waiting(|| progress.words(), made(&mut agent, tool, &arguments, &progress)) => End::Answered(answered),
-        () = patience(call.timeout) => End::TimedOut,
+        answered = waiting(|| progress.words(), made(&mut agent, &tool, &arguments, &progress)) => End::Answered(answered),
+        () = passed(deadline) => End::TimedOut,
         Some(signal) = signals.next() => End::Signalled(signal),
     };
     match end {
@@ -119,14 +120,24 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
         End::Answered(Ok(Err(error))) => fail(FAILED, describe(&error)),
         End::Answered(Err(error)) => fail(FAILED, error),
         End::TimedOut => {
-            let limit = humantime::format_duration(call.timeout.unwrap_or_default());
             give_up(&mut agent, "it took too long").await;
-            fail(FAILED, format!("no answer within {limit}: the call is cancelled, and may have had an effect"))
+            fail(FAILED, format!("{}: the call is cancelled, and may have had an effect", unanswered(call)))
         }
         End::Signalled(signal) => {
             give_up(&mut agent, "the person who called has cancelled").await;
             ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(FAILED))
         }
+    }
+}
+
+/// Connects as an agent, and finds the tool in its list.
+async fn found(directory: &RuntimeDir, call: &Call) -> Result<(Agent, Tool), ExitCode> {
+    let mut agent = Agent::of(directory, &call.door, "mcpd call").await?;
+    let listed = waiting(|| "waiting for the list of tools".to_owned(), tools::seen(&mut agent)).await;
+    let mut listed = listed.map_err(|error| fail(FAILED, error))?;
+    match listed.iter().position(|tool| tool.name == call.tool) {
+        Some(index) => Ok((agent, listed.swap_remove(index))),
+        None => Err(unknown(&call.tool, &listed)),
     }
 }
 
@@ -150,14 +161,18 @@ async fn made(
 /// The agent leaves, which ends its tasks as well.
 async fn give_up(agent: &mut Agent, reason: &str) {
     // If this cannot be written the connection ends all the same, and the call with it.
-    let _ = agent.cancel(reason).await;
+    let _ = timeout(CANCEL_TIMEOUT, agent.cancel(reason)).await;
 }
 
-async fn patience(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => sleep(limit).await,
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
+}
+
+fn unanswered(call: &Call) -> String {
+    format!("no answer within {}", humantime::format_duration(call.timeout.unwrap_or_default()))
 }
 
 fn unknown(name: &str, listed: &[Tool]) -> ExitCode {

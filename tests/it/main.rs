@@ -6,6 +6,7 @@ mod asks_agents;
 mod asks_for_tasks;
 mod bounds_users;
 mod calls_by_hand;
+mod calls_within_timeouts;
 mod changes_profiles;
 mod checks_config;
 mod checks_health;

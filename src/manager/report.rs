@@ -127,7 +127,7 @@ pub struct ServerReport {
     /// Status notifications of tasks that it has made for nobody.
     #[serde(default)]
     pub stray_notifications: u64,
-    /// Instances that did not answer `server/discover` within 2 s.
+    /// Instances that answered `initialize` and not `server/discover`, which they were sent 2 s before.
     #[serde(default)]
     pub silent_starts: u64,
     /// What each of its instances may use, if that is limited.

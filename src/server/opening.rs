@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
+use tokio::time::sleep_until;
 
 use super::ending::{End, ended, parted};
 use super::era_cache::{EraSupport, Support};
@@ -12,8 +12,9 @@ use super::health::Silence;
 use super::instance::{Instance, held};
 use super::lifecycle::Event;
 use super::link::Link;
-use super::process::{Ended, Process};
+use super::process::{Activity, Ended, Process};
 use super::publish::RemoteTransport;
+use super::start_limit::StartLimit;
 use super::task::ServerTask;
 use super::turn::Turn;
 use crate::config::{EraChoice, Launch, ServerConfig, Sharing};
@@ -21,7 +22,8 @@ use crate::era::{self, Era, Eras};
 
 impl ServerTask {
     /// Opens the connection, and serves the instance at its end, which has a process if it is one that mcpd has started.
-    pub(super) async fn with_link(&mut self, link: Link, mut process: Option<Process>, turn: Turn) -> Event {
+    pub(super) async fn with_link(&mut self, link: Link, process: Option<(Process, Activity)>, turn: Turn) -> Event {
+        let (mut process, activity) = process.unzip();
         let limit = self.config.settings.handshake_timeout;
         let stats = Arc::clone(&self.publisher.stats);
         let mut instance =
@@ -29,7 +31,7 @@ impl ServerTask {
         instance.mark = held::mark(self.purpose.as_deref());
         let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(turn.during(open(&mut instance, &mut process, (opening, limit))));
+        let opened = Box::pin(turn.during(open(&mut instance, (&mut process, activity), (opening, limit))));
         let opened = self.while_wanted(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
@@ -121,10 +123,10 @@ fn is_remote(config: &ServerConfig) -> bool {
     matches!(config.launch, Ok(Launch::Remote(_)))
 }
 
-/// The handshake, unless the server ends or takes longer than `limit`.
+/// The handshake, unless the server ends or shows no sign of life for `limit`.
 async fn open(
     instance: &mut Instance,
-    process: &mut Option<Process>,
+    (process, activity): (&mut Option<Process>, Option<Activity>),
     (opening, limit): (Opening, Duration),
 ) -> Result<Opened, End> {
     let ended = async {
@@ -134,16 +136,27 @@ async fn open(
         }
     };
     let result = tokio::select! {
-        result = timeout(limit, handshake(instance, opening)) => result,
+        result = handshake(instance, opening) => result,
         ended = ended => return Err(End::Ended(ended)),
+        reason = too_slow(limit, activity, opening) => return Err(End::Broken(reason)),
     };
     match result {
-        Ok(Ok(info)) => Ok(info),
-        Ok(Err(HandshakeError::Refused(reason))) => Err(End::Broken(reason)),
-        Ok(Err(HandshakeError::Closed(closed))) => Err(parted(process, closed).await),
-        Err(_) => {
-            let limit = humantime::format_duration(limit);
-            Err(End::Broken(format!("did not answer `{}` within {limit}", opening.method())))
+        Ok(info) => Ok(info),
+        Err(HandshakeError::Refused(reason)) => Err(End::Broken(reason)),
+        Err(HandshakeError::Closed(closed)) => Err(parted(process, closed).await),
+    }
+}
+
+/// Waits until the start has taken too long. Tells why.
+async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: Opening) -> String {
+    let mut start = StartLimit::new(limit, Instant::now());
+    while let Some(look) = start.next_look(Instant::now()) {
+        sleep_until(look.into()).await;
+        if let Some(activity) = &mut activity
+            && activity.look().await
+        {
+            start.note_life(Instant::now());
         }
     }
+    start.reason(opening.method(), Instant::now())
 }

@@ -3,6 +3,7 @@
 //! Knows: the two keepers, pipes, tokio. Must not touch: JSON-RPC. Dropping a [`Process`] ends the server at once;
 //! [`Process::stop`] is the polite way. A server with limits is put under them, with its guard, in [`cgroup`].
 
+mod activity;
 pub(crate) mod cgroup;
 mod grouped;
 mod guarded;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use tokio::net::unix::pipe;
 
+pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
 use self::grouped::Grouped;
 use self::guarded::Guarded;

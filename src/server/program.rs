@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::ending::ended;
 use super::lifecycle::Event;
 use super::link::Link;
-use super::process::{self, NotStarted};
+use super::process::{self, Activity, NotStarted, StderrBytes};
 use super::task::{AbortOnDrop, ServerTask};
 use super::turn::Turn;
 use crate::config::Program;
@@ -40,10 +40,13 @@ impl ServerTask {
             Some(Ok(Ok(pid))) => {
                 self.publisher.update(|published| published.pid = Some(pid));
                 self.last_process.pid = Some(pid);
+                let stderr_bytes = StderrBytes::default();
+                let activity = Activity::new(spawned.guard_pid().unwrap_or(pid), Arc::clone(&stderr_bytes));
                 let (process, pipes) = spawned.into_process();
-                let mut draining = AbortOnDrop(tokio::spawn(self.stderr.clone().drain(pipes.stderr, pid)));
+                let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes);
+                let mut draining = AbortOnDrop(tokio::spawn(drain));
                 let link = Link::pipes((pipes.stdin, pipes.stdout), self.host.max_message);
-                let event = self.with_link(link, Some(process), turn).await;
+                let event = self.with_link(link, Some((process, activity)), turn).await;
                 // What it said last says most.
                 let _ = self.holding(timeout(LAST_STDERR, &mut draining.0)).await;
                 event

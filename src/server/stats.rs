@@ -27,7 +27,7 @@ pub struct Stats {
     pub stray_responses: Counter,
     /// Status notifications of tasks that it has not made for anybody.
     pub stray_notifications: Counter,
-    /// Instances that did not answer `server/discover` in time, and were then sent `initialize`.
+    /// Instances that answered `initialize` and not `server/discover`, which they were sent 2 s before.
     pub silent_starts: Counter,
 }
 

@@ -62,6 +62,34 @@ fn is_one_of(pid: i32, pids: &[u32]) -> bool {
     pids.iter().any(|other| i32::try_from(*other) == Ok(pid))
 }
 
+/// How many bytes `root` and each of its descendants has written, to whatever it was (proc_pid_io(5)). A process that may not be
+/// looked at is left out.
+pub(crate) fn bytes_written_below(root: u32) -> HashMap<i32, u64> {
+    let processes = processes();
+    let others = processes.keys().copied().filter(|pid| is_below(*pid, root, &processes));
+    others.filter_map(|pid| Some((pid, bytes_written(pid)?))).collect()
+}
+
+fn is_below(mut pid: i32, root: u32, processes: &HashMap<i32, Stat>) -> bool {
+    for _ in 0..processes.len() {
+        if is_one_of(pid, &[root]) {
+            return true;
+        }
+        match processes.get(&pid) {
+            Some(stat) => pid = stat.parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+fn bytes_written(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    let counter = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    // By system calls; and what was written to disks otherwise, as by mapped memory.
+    counter("wchar:").max(counter("write_bytes:"))
+}
+
 /// The descendants that this process has now.
 pub(crate) fn present() -> Vec<u32> {
     descendants(&processes(), &[]).into_iter().map(i32::unsigned_abs).collect()

@@ -96,6 +96,7 @@ mod shows_tools;
 mod spares_strangers;
 mod starts_daemons;
 mod starts_lazily;
+mod starts_slowly;
 mod stops_every_child;
 mod stops_in_order;
 mod survives_crashes;

@@ -43,6 +43,8 @@ pub(super) struct Negotiation {
     /// The result of `server/discover`, while it is found out whether `initialize` has one.
     modern: Option<Box<ServerInfo>>,
     learned: EraSupport,
+    /// The opening was not answered in time, so that of the other era was sent as well.
+    was_silent: bool,
 }
 
 /// A handshake goes on, or has come to its end.
@@ -60,6 +62,7 @@ impl Negotiation {
             refusal: None,
             modern: None,
             learned: EraSupport::default(),
+            was_silent: false,
         }
     }
 
@@ -91,6 +94,10 @@ impl Negotiation {
         let is_known = self.opening.expected.contains(era.other());
         if is_first_unanswered && !is_known && self.learned.of(era.other()) == Support::Unknown {
             self.learned.set(era.other(), Support::Absent);
+        }
+        // A server that only starts slowly answers both.
+        if is_first_unanswered && self.was_silent && era == Era::Legacy {
+            instance.stats.silent_starts.add_one();
         }
         settle(instance, info.protocol);
         Ok(Opened { info, learned: self.learned })
@@ -130,9 +137,7 @@ impl Negotiation {
         if let Some(why) = self.refusal.take() {
             return Err(why);
         }
-        if self.opening.first == Era::Modern {
-            instance.stats.silent_starts.add_one();
-        }
+        self.was_silent = true;
         self.send(self.opening.first.other(), instance);
         Ok(None)
     }

@@ -1,6 +1,7 @@
 //! Reading stderr, line by line.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -37,11 +38,12 @@ impl Writer {
         Log::new(self.ring.subscribe())
     }
 
-    /// Reads `pipe` until every process that holds it is gone.
-    pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32) {
+    /// Reads `pipe` until every process that holds it is gone, and counts the bytes in `total`.
+    pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32, total: Arc<AtomicU64>) {
         let mut buffer = vec![0; CHUNK];
         let (mut partial, mut copier) = (Partial::default(), Copier::default());
         while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+            total.fetch_add(read as u64, Ordering::Relaxed);
             self.take(&mut partial, &buffer[..read], pid, &mut copier);
             // With a server that never pauses, the runtime would otherwise look at nobody else for a hundred reads.
             tokio::task::yield_now().await;

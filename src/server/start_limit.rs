@@ -1,0 +1,97 @@
+//! How long a server may take to start: as long as it shows signs of life, within a bound. Pure: time is passed in.
+//!
+//! Launchers such as `npx` and `uvx` download a server before they run it, which may take minutes and says nothing about the
+//! server. So the limit of a start counts from the last sign of life.
+
+use std::time::{Duration, Instant};
+
+/// Longest start of a server that shows signs of life, unless its own limit is longer.
+const MAX_START: Duration = Duration::from_secs(5 * 60);
+/// Looks for signs of life within one limit.
+const LOOKS: u32 = 4;
+
+/// The limit of one start.
+#[derive(Debug)]
+pub(super) struct StartLimit {
+    limit: Duration,
+    started: Instant,
+    alive: Instant,
+}
+
+impl StartLimit {
+    /// Of a start that begins `now`.
+    pub(super) fn new(limit: Duration, now: Instant) -> Self {
+        Self { limit, started: now, alive: now }
+    }
+
+    /// The server has shown a sign of life.
+    pub(super) fn note_life(&mut self, now: Instant) {
+        self.alive = now;
+    }
+
+    /// When to look for signs of life next; `None` if the start has taken too long.
+    pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
+        let end = (self.alive + self.limit).min(self.started + self.limit.max(MAX_START));
+        (now < end).then(|| end.min(now + self.limit / LOOKS))
+    }
+
+    /// Why a start has taken too long whose opening is `method`, on one line.
+    pub(super) fn reason(&self, method: &str, now: Instant) -> String {
+        let seconds = now.duration_since(self.started).as_secs();
+        match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
+            (true, _) => format!("did not answer `{method}` within {}", humantime::format_duration(self.limit)),
+            (false, true) => format!("was still starting after {seconds} s"),
+            (false, false) => format!("did not answer `{method}` within {seconds} s, and has stopped to start"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// How long a start lasts whose server shows a sign of life at each look for that long.
+    fn lasts(limit: Duration, alive_for: Duration) -> (Duration, String) {
+        let start = Instant::now();
+        let (mut timer, mut now) = (StartLimit::new(limit, start), start);
+        while let Some(look) = timer.next_look(now) {
+            now = look;
+            if now - start <= alive_for {
+                timer.note_life(now);
+            }
+        }
+        (now - start, timer.reason("initialize", now))
+    }
+
+    #[test]
+    fn silent_start_ends_at_its_limit() {
+        assert_eq!(lasts(LIMIT, Duration::ZERO), (LIMIT, "did not answer `initialize` within 30s".to_owned()));
+    }
+
+    #[test]
+    fn start_that_falls_silent_ends_one_limit_later() {
+        let (lasted, reason) = lasts(LIMIT, Duration::from_secs(90));
+        assert_eq!(lasted, Duration::from_secs(120));
+        assert_eq!(reason, "did not answer `initialize` within 120 s, and has stopped to start");
+    }
+
+    #[test]
+    fn start_that_never_falls_silent_ends_after_five_minutes() {
+        let (lasted, reason) = lasts(LIMIT, Duration::MAX);
+        assert_eq!((lasted, &*reason), (MAX_START, "was still starting after 300 s"));
+        assert_eq!(lasts(2 * MAX_START, Duration::MAX).0, 2 * MAX_START);
+    }
+
+    proptest! {
+        #[test]
+        fn start_lasts_at_least_its_limit_and_is_bounded(limit in 1_u64..1_000_000, alive_for in 0_u64..1_000_000) {
+            let limit = Duration::from_millis(limit);
+            let (lasted, _) = lasts(limit, Duration::from_millis(alive_for));
+            prop_assert!(lasted >= limit && lasted <= limit.max(MAX_START));
+        }
+    }
+}

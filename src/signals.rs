@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook_tokio::Signals;
 use tokio::sync::{Notify, watch};
 
@@ -29,13 +29,17 @@ pub struct Asked {
 /// # Errors
 /// If the handlers cannot be installed.
 pub fn listen() -> io::Result<Asked> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    // The last three would end the daemon. A write beyond the limit on file sizes fails instead of that.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ])?;
     let (sender, stop) = StopOrder::channel();
     let reload = Arc::new(Notify::new());
     let asked = Asked { stop, stopper: sender.clone(), reload: Arc::clone(&reload) };
     let on_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
+            if [SIGUSR1, SIGUSR2, SIGXFSZ].contains(&signal) {
+                continue;
+            }
             if signal == SIGHUP && !on_terminal {
                 reload.notify_one();
                 continue;

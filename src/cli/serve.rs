@@ -63,6 +63,10 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
     if let Some(hint) = hint {
         tell!("{hint}");
     }
+    // The log is written by a thread, and so are files: without any there is no daemon.
+    if let Err(error) = std::thread::Builder::new().spawn(|| {}) {
+        return fail(FAILED, format!("cannot start a thread: {error}; raise the limit on processes (`ulimit -u`)"));
+    }
     let (log, _flush) = logging::start(filter, wanted.log_format, log_file);
     block_on(async {
         // The first helper, while it can still be had.

@@ -7,6 +7,7 @@ mod matter;
 mod origin;
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -76,6 +77,8 @@ pub struct Reply {
     to: Option<ReplySender>,
     /// Of an instance that is one of several.
     ticket: Option<Ticket>,
+    /// When the call was parked first.
+    parked_at: Option<Instant>,
 }
 
 impl Reply {
@@ -83,12 +86,24 @@ impl Reply {
     #[must_use]
     pub fn new(key: CallKey, id: &Bytes, server: &Arc<str>, to: &ReplySender) -> Self {
         // Copied, so that a small id does not keep a large line in memory.
-        Self { key, id: Bytes::copy_from_slice(id), server: Arc::clone(server), to: Some(to.clone()), ticket: None }
+        Self {
+            key,
+            id: Bytes::copy_from_slice(id),
+            server: Arc::clone(server),
+            to: Some(to.clone()),
+            ticket: None,
+            parked_at: None,
+        }
     }
 
     /// Has the call hold `ticket` until it ends.
     pub(super) fn hold(&mut self, ticket: Ticket) {
         self.ticket = Some(ticket);
+    }
+
+    /// Since when the call has been parked, which it is `now`. It may be parked again if its instance ends before it is written.
+    pub(super) fn park(&mut self, now: Instant) -> Instant {
+        *self.parked_at.get_or_insert(now)
     }
 
     /// What it holds.

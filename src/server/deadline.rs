@@ -39,6 +39,11 @@ impl Deadline {
         self.last - self.limit.total
     }
 
+    /// The limits of the call.
+    pub(super) fn call_limit(&self) -> CallLimit {
+        self.limit
+    }
+
     /// The limit that ends the call at that time.
     pub(super) fn limit(&self) -> Duration {
         if self.at == self.last { self.limit.total } else { self.limit.silence }

@@ -72,6 +72,10 @@ impl ServerTask {
             Event::LoginNeeded { reason } => Failure::LoginNeeded { why: reason.clone() },
             _ => Failure::Unavailable { reason: how.clone(), retry_after: None },
         };
+        // The next instance gets what this one has not seen.
+        if let (Link::Pipes { .. }, Event::Ended { .. }) = (&instance.link, &event) {
+            instance.take_unsent(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
+        }
         instance.fail_all(&Failure::Died { how }, &unsent);
         self.kill(process).await;
         // One that can be talked to no more may still have a session.

@@ -27,7 +27,7 @@ use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::exit::Exit;
 use super::subtree;
@@ -96,7 +96,7 @@ fn run() -> io::Result<()> {
     let ignored = std::sync::Arc::default();
     // By a handler, which ends with `exec`: a server has them as a fresh process does, though mcpd may run in the background of a
     // shell or under `nohup`.
-    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
     }
     let (child_ended, notify) = UnixStream::pair()?;

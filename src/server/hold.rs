@@ -1,7 +1,7 @@
 //! Parked calls: what a server's task does with calls while no instance can take them.
 //!
 //! A call waits a bounded time for an instance that is ready and has listed what it offers. It is refused at once if waiting cannot
-//! help. When it is released it is checked again: what its listener hides by then gets the answer of an unknown name.
+//! help. A call that was not written when its instance ended waits for the next one, too. When it is released it is checked again: what its listener hides by then gets the answer of an unknown name.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,6 +25,8 @@ pub(crate) fn login_needed(server: &str) -> String {
     format!("needs a login: run `mcpd login {server}`")
 }
 
+/// Delay before a call to a server that is still starting is worth repeating.
+const STARTING_RETRY: Duration = Duration::from_secs(1);
 /// How long a call waits for a server that is starting or restarting.
 pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 /// How long a call waits for its tool when the server's list lacks it: some servers register tools after they have started, and
@@ -54,6 +56,25 @@ pub(super) enum Readiness {
     /// As `Wait`, but not for long.
     WaitForRegistration,
     Refuse,
+}
+
+impl Failure {
+    /// Why a server in this state takes no calls now.
+    #[must_use]
+    pub fn of_state(state: &State) -> Self {
+        let unavailable = |reason: &str| Self::Unavailable { reason: reason.to_owned(), retry_after: None };
+        let soon = |reason: &str| Self::Unavailable { reason: reason.to_owned(), retry_after: Some(STARTING_RETRY) };
+        match state {
+            State::Backoff { until, reason, .. } => Self::Unavailable {
+                reason: reason.clone(),
+                retry_after: Some(until.saturating_duration_since(Instant::now())),
+            },
+            State::Failed { reason } | State::Unresponsive { reason, .. } => unavailable(reason),
+            State::NeedsLogin { reason } => Self::LoginNeeded { why: reason.clone() },
+            State::Ready { .. } => soon("it has not listed what it offers yet"),
+            State::Starting | State::Stopping | State::Stopped => soon("it is still starting"),
+        }
+    }
 }
 
 impl ServerTask {
@@ -113,9 +134,11 @@ impl ServerTask {
         }
     }
 
-    pub(super) fn park(&mut self, call: Box<Call>) {
+    /// Has a call wait for an instance, or refuses it if there is no place for it.
+    pub(super) fn park(&mut self, mut call: Box<Call>) {
         if self.may_wait(&call) {
-            self.parked.push(ParkedCall::entry(call, Instant::now() + START_WAIT));
+            let deadline = call.reply.park(Instant::now()) + START_WAIT;
+            self.parked.push(ParkedCall::entry(call, deadline));
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
         }

@@ -40,6 +40,7 @@ mod task_inputs;
 mod task_questions;
 mod task_tools;
 mod tasks;
+mod unsent;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, arguments, code, quoted};
+use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, arguments, code, quoted, until};
 
 /// Serves calls and a crash, all of which is logged.
 fn serves(daemon: &Daemon) {
@@ -28,6 +28,22 @@ fn a_log_that_nobody_reads_is_no_reason_to_wait() {
     // A pipe that is its own reader, full to the brim.
     let script = "mkfifo $TMPDIR/log; exec 2<>$TMPDIR/log; head -c 65536 /dev/zero >&2";
     serves(&Setup::with(Server::named("a")).after_shell(script).start());
+}
+
+/// Case F5.
+#[test]
+fn a_limit_on_the_size_of_files_costs_entries_of_the_call_log_and_nothing_else() {
+    let place = Place::new();
+    let head = format!("[daemon]\ncall_log = {}", quoted(place.path("calls.jsonl")));
+    // In blocks of 512 bytes, or of 1 KiB.
+    let daemon = Setup::with(Server::named("a")).head(&head).after_shell("ulimit -f 64").start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    until("the file has reached the limit", || {
+        // The server's own journal is not to reach it.
+        (0..50).for_each(|_| assert_eq!(code(&agent.call("no_such_tool", &json!({}))), -32602));
+        daemon.log().contains("calls are not written").then_some(())
+    });
+    serves(&daemon);
 }
 
 #[test]

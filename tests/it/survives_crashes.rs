@@ -14,6 +14,11 @@ fn beside(server: Server) -> Setup {
     Setup::with(server).server(Server::named("good"))
 }
 
+/// The process that has answered.
+fn answering_pid(answer: &Value) -> u32 {
+    result(answer)["structuredContent"]["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process id")
+}
+
 fn died(answer: &Value) -> bool {
     code(answer) == -31001 && answer["error"]["data"] == json!({"server": "a", "outcome": "unknown"})
 }
@@ -88,6 +93,24 @@ fn a_call_to_a_server_that_does_not_come_back_ends_after_ten_seconds_and_was_not
     let data = &answer["error"]["data"];
     assert_eq!((code(&answer), &data["outcome"], &data["server"]), (-31004, &json!("not_sent"), &json!("a")));
     assert!(start.elapsed().as_secs() >= 9, "it took {:?}", start.elapsed());
+}
+
+/// Case A4.
+#[test]
+fn call_right_behind_the_death_of_its_server_is_answered_or_unknown_and_never_refused() {
+    let daemon = beside(Server::named("a").line("backoff_reset = \"1ms\"")).start();
+    let mut agent = Agent::ready(&daemon);
+    let mut first = None;
+    for round in 0..60 {
+        let running = answering_pid(&agent.call("a__echo", &json!({})));
+        assert_ne!(first.replace(running), Some(running), "each round has its own instance");
+        signal(running, Signal::KILL);
+        let calls: Vec<_> = (0..3).map(|n| agent.start_call("a__echo", &json!({"n": n}))).collect();
+        for id in &calls {
+            let answer = agent.answer(id);
+            assert!(answer["error"].is_null() || died(&answer), "round {round}: {answer}");
+        }
+    }
 }
 
 /// Cases A10 and A11.

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Server, Setup, arguments, code, resident_kib, result, signal, until};
+use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, resident_kib, result, signal, until};
 
 /// A setup with a server that works beside those of the test.
 fn beside(server: Server) -> Setup {
@@ -29,11 +29,8 @@ fn a_server_that_closes_its_stdout_is_replaced() {
     });
 }
 
-/// Case A12.
-#[test]
-fn a_server_that_closes_its_stdin_is_replaced_at_the_next_call_which_was_not_sent() {
-    let daemon = beside(Server::named("a").flags("--tool close_stdin")).start();
-    let mut agent = Agent::ready(&daemon);
+/// Has the server close its stdin. Gives its process id, and the id of the call that did it.
+fn close_stdin(daemon: &Daemon, agent: &mut Agent) -> (u32, Value) {
     let first = daemon.server_pid("a");
     let closing = agent.start_call("a__close_stdin", &json!({}));
     daemon.wait_journal("a", "close_stdin");
@@ -42,21 +39,36 @@ fn a_server_that_closes_its_stdin_is_replaced_at_the_next_call_which_was_not_sen
     let cmdline = format!("/proc/{first}/cmdline");
     let lingers = || std::fs::read_to_string(&cmdline).is_ok_and(|args| args.contains("--linger"));
     until("its stdin is closed", || lingers().then_some(()));
-    let answer = until("a call is refused", || {
-        let answer = agent.call("a__echo", &json!({}));
-        answer["result"].is_null().then_some(answer)
-    });
-    let told = &answer["error"]["data"]["outcome"];
-    assert!(
-        [("not_sent", -31004), ("unknown", -31001)]
-            .iter()
-            .any(|known| (told, code(&answer)) == (&json!(known.0), known.1)),
-        "{answer}"
-    );
+    (first, closing)
+}
+
+/// Case A12.
+#[test]
+fn a_server_that_closes_its_stdin_is_replaced_at_the_next_call_which_the_next_instance_answers() {
+    let daemon = beside(Server::named("a").flags("--tool close_stdin")).start();
+    let mut agent = Agent::ready(&daemon);
+    let (first, closing) = close_stdin(&daemon, &mut agent);
+    // As its agent has written it: under its own id, and with its own token.
+    let params = json!({"name": "a__progress", "arguments": {"n": 1}, "_meta": {"progressToken": "mine"}});
+    let call = agent.ask("tools/call", &params);
+    let progress = agent.expect_notification("notifications/progress");
+    assert_eq!(progress["params"]["progressToken"], "mine", "{progress}");
+    assert!(agent.answer(&call)["error"].is_null());
     assert!(died(&agent.answer(&closing)));
-    let answer = agent.call("a__echo", &json!({}));
-    assert_ne!(result(&answer)["structuredContent"]["pid"], first);
+    assert_ne!(result(&agent.call("a__echo", &json!({})))["structuredContent"]["pid"], first);
     arguments(&agent.call("good__echo", &json!({})));
+}
+
+/// Case A12.
+#[test]
+fn unsent_call_of_an_agent_of_the_other_era_is_answered_by_the_next_instance() {
+    let daemon = beside(Server::named("a").flags("--tool close_stdin")).start();
+    let mut agent = Era::Modern.agent(&daemon, &json!({}));
+    let (first, closing) = close_stdin(&daemon, &mut agent);
+    let answer = agent.call("a__echo", &json!({"n": 1}));
+    assert_eq!(arguments(&answer), &json!({"n": 1}));
+    assert_ne!(result(&answer)["structuredContent"]["pid"], first);
+    assert!(died(&agent.answer(&closing)));
 }
 
 /// Case B8.

@@ -7,7 +7,8 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, getuid, prlimit,
 use serde_json::{Value, json};
 
 use crate::support::{
-    Agent, Daemon, Place, STRANGER, Server, Setup, TAG, arguments, code, cpu_time, field, signal, skipped, until,
+    Agent, Daemon, MCPD, Place, STRANGER, Server, Setup, TAG, arguments, code, cpu_time, field, run, signal, skipped,
+    until,
 };
 
 /// Under which no descriptor is free: the standard streams have those that there are.
@@ -176,6 +177,19 @@ fn a_server_for_which_there_is_no_process_is_tried_again_until_there_is() {
     user.give_back();
     daemon.wait_row("a", "is ready again", |row| row["state"] == "ready");
     arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case F7.
+#[test]
+fn daemon_that_may_start_no_thread_says_so_and_ends_without_a_panic() {
+    let Some(user) = CountedUser::new(3) else { return };
+    let place = Place::new();
+    let (id, config) = (user.id, Setup::with(Server::named("a")).write(&place));
+    let user = format!("setpriv --ruid={id} --bounding-set=-sys_resource,-sys_admin");
+    let mut command = place.command("sh");
+    command.args(["-c", &format!(r#"exec {user} prlimit --nproc=0 "$0" "$@""#), MCPD, "serve", "--config"]).arg(config);
+    let ran = run(command.arg("--runtime-dir").arg(place.runtime_dir())).expect_code(1);
+    assert!(ran.stderr.contains("cannot start a thread") && !ran.stderr.contains("panicked"), "{ran}");
 }
 
 /// Case F7.

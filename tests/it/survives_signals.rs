@@ -58,6 +58,20 @@ fn a_guard_lets_no_signal_but_a_deadly_one_keep_it_from_its_work() {
     expect_stop(daemon);
 }
 
+/// Case E8.
+#[test]
+fn user_signals_end_neither_the_daemon_nor_a_guard() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let (mut agent, guard) = (Agent::ready(&daemon), daemon.guard_pid("a"));
+    for harmless in [Signal::USR1, Signal::USR2] {
+        for pid in [daemon.pid(), guard] {
+            signal(pid, harmless);
+            arguments(&agent.call("a__echo", &json!({})));
+        }
+    }
+    assert_eq!((daemon.guard_pid("a"), &daemon.row("a")["restarts"]), (guard, &json!(0)));
+}
+
 /// Cases A17 and E1.
 #[test]
 fn a_guard_that_is_stopped_holds_up_neither_a_stop_nor_a_restart() {

@@ -1,14 +1,10 @@
 //! How a call can fail on the way, and the error object that says so. Pure.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::calls::Outcome;
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
-use crate::server::lifecycle::State;
-
-/// Delay before a call to a server that is still starting is worth repeating.
-const STARTING_RETRY: Duration = Duration::from_secs(1);
 
 /// Why a call has no answer of the server's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,23 +75,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Why a server in this state takes no calls now.
-    #[must_use]
-    pub fn of_state(state: &State) -> Self {
-        let unavailable = |reason: &str| Self::Unavailable { reason: reason.to_owned(), retry_after: None };
-        let soon = |reason: &str| Self::Unavailable { reason: reason.to_owned(), retry_after: Some(STARTING_RETRY) };
-        match state {
-            State::Backoff { until, reason, .. } => Self::Unavailable {
-                reason: reason.clone(),
-                retry_after: Some(until.saturating_duration_since(Instant::now())),
-            },
-            State::Failed { reason } | State::Unresponsive { reason, .. } => unavailable(reason),
-            State::NeedsLogin { reason } => Self::LoginNeeded { why: reason.clone() },
-            State::Ready { .. } => soon("it has not listed what it offers yet"),
-            State::Starting | State::Stopping | State::Stopped => soon("it is still starting"),
-        }
-    }
-
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Died { .. } => Outcome::Died,

@@ -44,7 +44,7 @@ pub(in crate::server) struct Unanswered {
     bytes: usize,
     pub(super) origin: Origin,
     /// What permits it, for as long as it was not written.
-    access: Option<Box<Access>>,
+    pub(super) access: Option<Box<Access>>,
     /// What it takes to answer one from the other era.
     pub(super) crossing: Option<Box<Crossing>>,
 }
@@ -162,7 +162,7 @@ impl Instance {
         call.refuse(Failure::Overloaded { what });
     }
 
-    fn count_calls(&mut self, calls: usize) {
+    pub(super) fn count_calls(&mut self, calls: usize) {
         let before = std::mem::replace(&mut self.calls, calls);
         self.stats.in_flight.change(before as u64, calls as u64);
         self.log_for_calls_that_are_left();

@@ -16,6 +16,7 @@ use super::held::Held;
 use super::polls::Step;
 use super::rounds::Round;
 use super::stated_asks::Phase;
+use super::unsent::Parts;
 use super::{Effect, Instance, Owner};
 use crate::era;
 use crate::era::error::{self, ErrorToModern};
@@ -143,6 +144,11 @@ impl Request {
     /// The line as the server gets it once more, its request numbered `id`.
     pub(super) fn line_as(&self, id: u64, changes: &[Change]) -> Bytes {
         numbered(&self.line, (&self.id, self.rename.as_ref(), self.progress_token.as_ref()), id, changes)
+    }
+
+    /// The request as it came.
+    pub(super) fn parts(&self) -> Parts {
+        (self.line.clone(), self.id.clone(), self.rename.clone(), self.progress_token.clone())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -37,21 +37,7 @@ impl Instance {
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {
             match owner {
-                Owner::Call(mut call) => {
-                    let (after, key, makes_task) = (call.deadline.limit(), call.reply.key, call.makes_task());
-                    let ticket = call.reply.ticket().map(Arc::downgrade);
-                    let is_away = call.reply.to().is_none();
-                    self.give_up_held(&mut call);
-                    self.withdraw_inputs(id);
-                    self.note_timeout(&call);
-                    if call.is_parked() {
-                        self.fail_sent(call, Failure::TimedOut { after }, true);
-                    } else if self.fail_call(call, Failure::TimedOut { after }) {
-                        let why = if is_away { "its agent has not come back" } else { "the call timed out" };
-                        self.abandon((id, key), makes_task, ticket, reply::cancelled(id, why));
-                    }
-                    self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
-                }
+                Owner::Call(call) => self.expire_call(id, call),
                 Owner::Page { listing, .. } => effect = self.not_listed(listing, "did not come in time"),
                 Owner::Listen { .. } => {
                     self.link.give_up(id);
@@ -73,6 +59,22 @@ impl Instance {
             }
         }
         effect
+    }
+
+    fn expire_call(&mut self, id: u64, mut call: Unanswered) {
+        let (after, key, makes_task) = (call.deadline.limit(), call.reply.key, call.makes_task());
+        let ticket = call.reply.ticket().map(Arc::downgrade);
+        let is_away = call.reply.to().is_none();
+        self.give_up_held(&mut call);
+        self.withdraw_inputs(id);
+        self.note_timeout(&call);
+        if call.is_parked() {
+            self.fail_sent(call, Failure::TimedOut { after }, true);
+        } else if self.fail_call(call, Failure::TimedOut { after }) {
+            let why = if is_away { "its agent has not come back" } else { "the call timed out" };
+            self.abandon((id, key), makes_task, ticket, reply::cancelled(id, why));
+        }
+        self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
     }
 
     /// Remembers a call that has timed out for the next health check. One that waits for its agent says nothing of the server.

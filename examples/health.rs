@@ -21,10 +21,12 @@ async fn example() -> Result<(), Box<dyn Error>> {
     // A call waits for a server that is on its way up.
     manager.call_tool("good__add", &json!({ "a": 2, "b": 2 })).await?;
     for server in manager.servers() {
-        println!("{}: {}, {} tools, {} calls", server.name, server.state, server.tools_exposed, server.calls);
-        println!("  {} restarts, ready for some time: {}", server.restarts, server.uptime_ms.is_some());
-        if let Some(reason) = &server.reason {
-            println!("  {}", reason.split(';').next().unwrap_or(reason));
+        println!("{}: {} tools, {} calls", server.name, server.tools_exposed, server.calls);
+        if server.uptime_ms.is_some() {
+            println!("  {} after {} restarts", server.state, server.restarts);
+        } else if let Some(error) = &server.last_error {
+            // It is tried again and again: `state` and `retry_in_ms` say when.
+            println!("  {}", error.split(';').next().unwrap_or(error));
         }
     }
     if let Err(error @ ManagerError::UnknownServer { .. }) = manager.restart("gone").await {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::place::{MCPD, Place, STRANGER, TAG};
 use super::run::{Ran, run};
@@ -10,9 +11,14 @@ use super::say::{say, skipped};
 use super::wait::poll;
 use super::{PATIENCE, quoted};
 
+/// How many were opened so far.
+static OPENED: AtomicUsize = AtomicUsize::new(0);
+
 /// A terminal with a shell, in which `m` is `mcpd` as a client of the place's daemon. Dropping it closes it.
 pub(crate) struct Terminal {
     place: Rc<Place>,
+    /// One of its own: the server of a terminal that was closed before may still be about to end.
+    socket: PathBuf,
 }
 
 impl Terminal {
@@ -22,7 +28,8 @@ impl Terminal {
             skipped("there is no tmux");
             return None;
         }
-        let terminal = Self { place: Rc::clone(place) };
+        let socket = place.path(&format!("tmux-{}", OPENED.fetch_add(1, Ordering::Relaxed)));
+        let terminal = Self { place: Rc::clone(place), socket };
         let (mcpd, directory) = (quoted(MCPD), quoted(place.runtime_dir()));
         let rc = place.write("rc", format!("PS1='$ '\nm() {{ {mcpd} \"$@\" --runtime-dir {directory}; }}\n"));
         let (width, height) = (width.to_string(), height.to_string());
@@ -85,13 +92,9 @@ impl Terminal {
 
     fn command(&self) -> Command {
         let mut command = self.place.command("tmux");
-        command.arg("-S").arg(self.socket()).args(["-f", "/dev/null", "-u"]);
+        command.arg("-S").arg(&self.socket).args(["-f", "/dev/null", "-u"]);
         command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color").env(TAG, STRANGER);
         command
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.place.path("tmux")
     }
 }
 

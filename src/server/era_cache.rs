@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_chance_counts_the_second_time_in_a_row() {
+    fn an_inconclusive_failure_counts_the_second_time_in_a_row() {
         use Support::{Absent, Confirmed, Doubtful};
         let (cache, config) = (EraCache::default(), Arc::new(ServerConfig::new("a", "x")));
         for (found, expected) in [

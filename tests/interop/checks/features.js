@@ -126,6 +126,8 @@ class Agent {
 
 const features = {
   async lists(agent) {
+    // Until an instance of the agent's own is up, lists are what the server is known to offer. A call waits for it.
+    await agent.call("echo", { message: "up" });
     let before;
     let now = JSON.stringify(await agent.lists());
     while (now !== before) {

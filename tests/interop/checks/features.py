@@ -32,6 +32,8 @@ class Feature:
 
 async def lists(agent):
     """lists tools, prompts, resources and templates"""
+    # Until an instance of the agent's own is up, lists are what the server is known to offer. A call waits for it.
+    await agent.call("echo", {"message": "up"})
     # This server adds the last of its tools when the handshake is over.
     before, now = None, await agent.lists()
     while now != before:

@@ -27,6 +27,7 @@ class Server:
     deny: list[str] = field(default_factory=list)
     cwd: str | None = None
     sharing: str = "shared"
+    era: str = "auto"
 
     def keys(self, mark):
         """What the configuration says of it. `mark` is an entry of its environment."""
@@ -37,6 +38,7 @@ class Server:
             f"args = {json.dumps(self.command[1:])}",
             f"deny = {json.dumps(self.deny)}",
             f"sharing = {json.dumps(self.sharing)}",
+            f"era = {json.dumps(self.era)}",
             "env = {" + ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items()) + "}",
             *([f"cwd = {json.dumps(self.cwd)}"] if self.cwd else []),
         ]

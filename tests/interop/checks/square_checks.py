@@ -84,7 +84,11 @@ def look(mcpd, known, agent):
     server that another has left a call at asks nobody."""
     with TemporaryDirectory(prefix="mcpd-square-") as directory:
         logs = {name: Path(directory) / name for name in known}
-        overheard = {name: Server([TEE, str(logs[name]), *server.command]) for name, server in known.items()}
+        # Those that have both eras would be spoken to in the legacy one, as one instance serves agents of both.
+        overheard = {
+            name: Server([TEE, str(logs[name]), *server.command], era="modern" if server.is_modern else "auto")
+            for name, server in known.items()
+        }
         with Daemon(mcpd, overheard) as daemon:
             told = {
                 **agent.told,

@@ -19,7 +19,7 @@ def main():
     python = str(installed / "mcp-1/bin/python")
     servers = {
         "python-1": Server([python, str(HERE / "task_server.py")]),
-        "rmcp": Server([str(installed / "task-server")]),
+        "rmcp": Server([str(installed / "task-server")], era="modern"),
     }
     # Of the extension no tool says beforehand that it makes tasks.
     agents = {

@@ -18,6 +18,7 @@ use super::lifecycle::State;
 use super::task::ServerTask;
 use super::{Command, Interest, Stop, fair_queue};
 use crate::catalog::Lists;
+use crate::era::Era;
 use crate::kind::Kind;
 
 /// What is said of a server that needs a login to whoever wants something of it.
@@ -118,6 +119,7 @@ impl ServerTask {
             Command::Check(_) | Command::Relist | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.matter) => call.refuse_unknown_task(),
             Command::Call(call) => {
+                self.has_legacy_calls |= call.origin.era() == Era::Legacy;
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
                     State::Stopping | State::Stopped if !self.orders.wants_any() => {

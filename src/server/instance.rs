@@ -163,6 +163,12 @@ impl Instance {
         }
     }
 
+    /// Whether it has calls, tasks or questions that have not ended.
+    pub(super) fn is_busy(&self) -> bool {
+        let is_subscribing = self.listening.waiting().next().is_some();
+        self.calls > 0 || is_subscribing || self.has_open_tasks() || self.questions.are_open()
+    }
+
     /// Calls that were taken and have not ended.
     pub(super) fn calls(&self) -> usize {
         self.calls

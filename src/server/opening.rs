@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
+use super::call::Call;
 use super::ending::{End, ended, parted};
 use super::era_cache::{EraSupport, Support};
 use super::handshake::{EraPreference, HandshakeError, Opened, Opening, ServerInfo, handshake};
@@ -43,6 +44,7 @@ impl ServerTask {
             }
             Some(Ok(Opened { info, .. })) => {
                 self.up(&info, instance.link.remote());
+                self.is_to_reopen = self.needs_legacy_opening(&instance);
                 instance.level.declared = info.logs;
                 instance.listening.declare(info.tells);
                 instance.task_support = info.tasks;
@@ -55,8 +57,43 @@ impl ServerTask {
     }
 
     fn opening(&self) -> Opening {
-        let (choice, preference) = (self.config.settings.era, self.orders.wanted().era);
-        Opening::of(choice, preference, &self.publisher.eras.of(&self.config), is_remote(&self.config))
+        let known = self.publisher.eras.of(&self.config);
+        Opening::of(self.config.settings.era, self.preference(), &known, is_remote(&self.config))
+    }
+
+    /// A server at a URL is not asked for the legacy era before a legacy agent calls it.
+    fn preference(&self) -> EraPreference {
+        match self.orders.wanted().era {
+            EraPreference::Shared if is_remote(&self.config) && !self.has_legacy_calls => {
+                EraPreference::Of(Era::Modern)
+            }
+            preference => preference,
+        }
+    }
+
+    /// Whether a call waits for the next instance, since this one is reopened for legacy calls. It is reopened once it is not busy;
+    /// calls that come while it is busy are bridged.
+    pub(super) fn has_to_reopen_for(&mut self, call: &Call, instance: &Instance) -> bool {
+        if !self.has_legacy_calls && call.origin.era() == Era::Legacy {
+            self.has_legacy_calls = true;
+            self.is_to_reopen = self.needs_legacy_opening(instance);
+        }
+        self.reopens_now(instance)
+    }
+
+    /// Whether the instance ends now to be reopened for legacy calls.
+    pub(super) fn reopens_now(&self, instance: &Instance) -> bool {
+        self.is_to_reopen && !instance.is_busy()
+    }
+
+    /// Whether the next instance has to find out if the server also has the legacy era: this one was opened in the modern era before
+    /// a legacy agent called.
+    fn needs_legacy_opening(&self, instance: &Instance) -> bool {
+        self.has_legacy_calls
+            && instance.era() == Era::Modern
+            && self.orders.wanted().era == EraPreference::Shared
+            && has_instance_for_each_era(&self.config)
+            && self.publisher.eras.of(&self.config).legacy == Support::Unknown
     }
 
     /// Whether the next instance will be spoken to in the legacy era, as far as is known.

@@ -113,6 +113,9 @@ impl ServerTask {
             let written = instance.poll_write(cx)?;
             relay.has_backlog = !instance.outbox.is_empty();
             if std::mem::take(&mut relay.has_changed) {
+                if self.reopens_now(instance) {
+                    return Poll::Ready(Ok(End::Stop));
+                }
                 // What comes while this instance drains waits for the next one, if there is one.
                 self.release_waiting(instance, relay.drained_by.is_none() || self.finishes());
                 if self.is_over(instance, relay) {
@@ -263,6 +266,7 @@ impl ServerTask {
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
             Command::Hear { agent, interest } => self.hear(*agent, *interest, instance),
             Command::Call(_) if stopping && !self.finishes() => self.hold(command),
+            Command::Call(ref call) if self.has_to_reopen_for(call, instance) => self.hold(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 if self.marked_down() {

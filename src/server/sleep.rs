@@ -70,13 +70,8 @@ impl ServerTask {
 
     /// When the instance has been idle for long enough, if it may sleep at all.
     pub(super) fn idle_at(&mut self, instance: &Instance) -> Option<Instant> {
-        if !self.may_sleep()
-            || instance.calls() > 0
-            || instance.has_open_tasks()
-            || instance.questions.are_open()
-            || !self.parked.is_empty()
-            || !self.queued.is_empty()
-        {
+        let waits = !self.parked.is_empty() || !self.queued.is_empty();
+        if !self.may_sleep() || instance.is_busy() || waits {
             self.idle_since = None;
             return None;
         }

@@ -50,6 +50,10 @@ pub(super) struct ServerTask {
     /// Since when an instance that may be stopped for it has had no call.
     pub(super) idle_since: Option<Instant>,
     pub(super) agents: Agents,
+    /// A legacy agent has called.
+    pub(super) has_legacy_calls: bool,
+    /// The instance is reopened for legacy calls as soon as it is not busy.
+    pub(super) is_to_reopen: bool,
     /// The instance has ended when it was opened in this era: the next one is opened in the other.
     pub(super) died_opening: Option<Era>,
     pub(super) last_process: LastProcess,
@@ -76,6 +80,8 @@ pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role))
         forget_at: None,
         idle_since: None,
         agents: Agents::default(),
+        has_legacy_calls: false,
+        is_to_reopen: false,
         died_opening: None,
         last_process: LastProcess::default(),
     };
@@ -98,7 +104,8 @@ impl ServerTask {
         loop {
             match self.lifecycle.state().clone() {
                 State::Starting => {
-                    if !std::mem::take(&mut first) {
+                    // One that makes way for legacy calls is not restarted for any fault.
+                    if !std::mem::take(&mut first) && !std::mem::take(&mut self.is_to_reopen) {
                         self.publisher.stats.restarts.add_one();
                     }
                     if self.needs_both_eras() {

@@ -1,5 +1,6 @@
-"""Plays one client scenario of the conformance suite as an agent of mcpd: the suite runs `client.py MCPD URL`, where
-URL leads to its server, and says in the environment which scenario it is. Ends with 0 if all of it was done.
+"""Plays one client scenario of the conformance suite as an agent of mcpd: the suite runs `client.py MCPD ERA URL`, where
+ERA is that of the agent and URL leads to the suite's server, and says in the environment which scenario it is. Ends with 0 if
+all of it was done.
 
 It has a daemon of its own in a home of its own, and where the server wants a login it does what a person would:
 `mcpd login`, with a browser in which everything is agreed to.
@@ -30,20 +31,43 @@ class Refused(Exception):
     """A request was answered with an error."""
 
 
+def accepted(request):
+    """The result that accepts an elicitation with the values that it proposes."""
+    fields = request["params"]["requestedSchema"]["properties"].items()
+    return {"action": "accept", "content": {name: field["default"] for name, field in fields if "default" in field}}
+
+
 class Agent:
     """Connected to the daemon. It accepts whatever it is asked, with the values that are proposed."""
 
-    def __init__(self, path):
+    _META = "io.modelcontextprotocol/"
+    _CAPABILITIES = {"elicitation": {}}
+    _SOFTWARE = {"name": "conformance", "version": "1"}
+
+    def __init__(self, path, era):
         self._peer = Socket(path)
         self._lines = self._peer.lines()
         self._requests = 0
-        capabilities = {"elicitation": {}}
-        software = {"name": "conformance", "version": "1"}
-        self.request("initialize", protocolVersion="2025-11-25", capabilities=capabilities, clientInfo=software)
-        self._send(method="notifications/initialized")
+        self._is_modern = era == "modern"
+        if not self._is_modern:
+            version, capabilities, software = "2025-11-25", self._CAPABILITIES, self._SOFTWARE
+            self._request("initialize", protocolVersion=version, capabilities=capabilities, clientInfo=software)
+            self._send(method="notifications/initialized")
 
     def request(self, method, **params):
         """The result. What the server asks meanwhile is answered."""
+        if not self._is_modern:
+            return self._request(method, **params)
+        meta = {"protocolVersion": "2026-07-28", "clientCapabilities": self._CAPABILITIES, "clientInfo": self._SOFTWARE}
+        params["_meta"] = {self._META + name: value for name, value in meta.items()}
+        result = self._request(method, **params)
+        while result.get("resultType") == "input_required":
+            answers = {key: accepted(request) for key, request in result.get("inputRequests", {}).items()}
+            state = {"requestState": result["requestState"]} if "requestState" in result else {}
+            result = self._request(method, **params, inputResponses=answers, **state)
+        return result
+
+    def _request(self, method, **params):
         self._requests += 1
         self._send(id=self._requests, method=method, params=params)
         for message in map(json.loads, self._lines):
@@ -62,9 +86,7 @@ class Agent:
 
     def _answer(self, message):
         if message["method"] == "elicitation/create":
-            fields = message["params"]["requestedSchema"]["properties"].items()
-            proposed = {name: field["default"] for name, field in fields if "default" in field}
-            self._send(id=message["id"], result={"action": "accept", "content": proposed})
+            self._send(id=message["id"], result=accepted(message))
         elif "id" in message:
             self._send(id=message["id"], error={"code": -32601, "message": "Method not found"})
 
@@ -116,11 +138,11 @@ def act(agent, scenario, context):
             agent.request("resources/read", uri=resource["uri"])
 
 
-def play(daemon, scenario, context):
+def play(daemon, era, scenario, context):
     """All of it, with the logins that it takes."""
     for _ in range(LOGINS):
         if not needs_login(daemon):
-            with closing(Agent(daemon.socket)) as agent:
+            with closing(Agent(daemon.socket, era)) as agent:
                 try:
                     return act(agent, scenario, context)
                 except Refused as refused:
@@ -129,7 +151,7 @@ def play(daemon, scenario, context):
                         raise
         # The server may refuse the new token at once, with what it is asked first.
         run(daemon, "login", SERVER, is_fine=(0, 1))
-    with closing(Agent(daemon.socket)) as agent:
+    with closing(Agent(daemon.socket, era)) as agent:
         act(agent, scenario, context)
 
 
@@ -172,7 +194,7 @@ def give_up(number, _):
 
 
 def main():
-    mcpd, url = sys.argv[1:]
+    mcpd, era, url = sys.argv[1:]
     scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     signal.signal(signal.SIGTERM, give_up)
@@ -186,7 +208,7 @@ def main():
         os.environ["BROWSER"] = str(Path(__file__).parent / "browser.py")
         with Daemon(mcpd, {}, configuration(url, scenario, context)) as daemon:
             try:
-                play(daemon, scenario, context)
+                play(daemon, era, scenario, context)
             finally:
                 daemon.stop(signal.SIGTERM)
                 print(daemon.log(), file=sys.stderr)

@@ -10,7 +10,7 @@ use crate::server::era_cache::{EraSupport, Support};
 /// For whom an instance is opened, where the server may support both eras and the configuration leaves the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum EraPreference {
-    /// Agents of both eras: the legacy one. At a URL it is found out as well whether there are both.
+    /// Agents of both eras: the legacy one. At a URL, the handshake also finds out whether the server has both.
     Shared,
     /// Agents of this era.
     Of(Era),

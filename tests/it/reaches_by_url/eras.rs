@@ -83,9 +83,9 @@ fn a_server_that_does_not_like_the_version_though_it_has_it_is_asked_once_more()
         is_first.then(|| Response::json(&refusal).with_status(400))
     });
     let daemon = beside(front.server(), &place);
-    let mut agent = Agent::ready(&daemon);
-    expect_well(&mut agent);
+    daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
     assert_eq!((&daemon.row("a")["protocol"], probes(&front)), (&json!("2026-07-28"), 2));
+    expect_well(&mut Agent::ready(&daemon));
 }
 
 #[test]

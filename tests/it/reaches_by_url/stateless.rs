@@ -50,11 +50,10 @@ fn a_server_that_keeps_nothing_is_asked_for_nothing_but_what_it_is_called_for() 
         drop(agent);
         drop(daemon);
         let all = front.http().requests();
-        // A server that answers in the modern era may have the legacy one as well, which mcpd finds out once.
-        let (discover, initialize) = (&all[0], &all[1]);
-        assert_eq!((&*discover.rpc(), &*initialize.rpc()), ("server/discover", "initialize"), "{answers:?}");
-        assert_eq!(initialize.header("mcp-session-id"), None, "{answers:?}");
-        for request in all[..1].iter().chain(&all[2..]) {
+        // The first legacy call has mcpd look for the legacy era, once.
+        let initialize = all.iter().position(|request| request.rpc() == "initialize").expect("one");
+        assert_eq!(all[initialize].header("mcp-session-id"), None, "{answers:?}");
+        for request in all[..initialize].iter().chain(&all[initialize + 1..]) {
             let head = request.head();
             assert_eq!((&*request.method, request.header("mcp-session-id")), ("POST", None), "{head}");
             assert_eq!(request.header("last-event-id"), None, "{head}");
@@ -158,6 +157,8 @@ fn a_server_that_wants_other_headers_is_asked_for_its_tools_again() {
     let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
     let mut agent = Agent::ready(&daemon);
     assert!(agent.tools().contains(&"a__good".to_owned()));
+    // The first legacy call has the lists read once more.
+    result(&agent.call("a__good", &json!({"r": "x"})));
     place.write("listing.json", list("New"));
     front.instead(|request| {
         let is_refused = request.rpc() == "tools/call" && request.header("mcp-param-new").is_none();
@@ -170,7 +171,7 @@ fn a_server_that_wants_other_headers_is_asked_for_its_tools_again() {
     assert!(refused["error"]["message"].as_str().is_some_and(|said| said.ends_with("Mcp-Param-New")), "{refused}");
     agent.expect_notification("notifications/tools/list_changed");
     result(&agent.call("a__good", &json!({"r": "x"})));
-    assert_eq!(heads(&posts(&front, "tools/call")[1], "mcp-param-"), ["mcp-param-new: x"]);
+    assert_eq!(heads(&posts(&front, "tools/call")[2], "mcp-param-"), ["mcp-param-new: x"]);
     agent.expect_quiet();
 }
 
@@ -253,6 +254,8 @@ fn a_stream_that_breaks_off_ends_its_call_once_and_is_not_gone_on_with() {
     front.cut_streams();
     expect_error(&agent.answer(&call), -31001, "unknown");
     while agent.request("ping", &json!({}))["result"] != json!({}) {}
+    // On a slow machine more of it comes before the cut.
+    agent.discard_notifications("notifications/progress");
     assert_eq!(front.http().count(|request| request.method == "GET"), 0);
     assert_eq!(front.calls("progress"), 1);
 }

@@ -200,6 +200,11 @@ impl Agent {
         self.find(|message| message["method"] == method && message["id"].is_null())
     }
 
+    /// Drops the unread notifications of this method.
+    pub(crate) fn discard_notifications(&mut self, method: &str) {
+        self.unread.retain(|message| message["method"] != method);
+    }
+
     /// Waits for a request; other messages stay unread.
     pub(crate) fn expect_request(&mut self, method: &str) -> Value {
         self.find(|message| message["method"] == method && !message["id"].is_null())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{all, expect_logs, expect_native_legacy, expect_native_modern, is_error, version, versions};
+use super::{all, expect_logs, expect_native_legacy, expect_native_modern, is_error, version, versions, was_modern};
 use crate::support::http::{Front, Manner, Request, Response};
 use crate::support::{Agent, Daemon, Place, Setup, arguments, result, until};
 
@@ -19,6 +19,14 @@ fn start() -> (Front, Daemon) {
     let front = front(&place);
     let daemon = Setup::with(front.server()).start_in(&place);
     (front, daemon)
+}
+
+/// The server has an instance for each era from here on.
+fn start_with_legacy_agent() -> (Front, Daemon, Agent) {
+    let (front, daemon) = start();
+    let mut legacy = Agent::able(&daemon, &all());
+    expect_native_legacy(&mut legacy);
+    (front, daemon, legacy)
 }
 
 fn is_modern(request: &Request) -> bool {
@@ -60,14 +68,11 @@ fn agents_of_each_era_are_served_natively_at_once() {
 
 #[test]
 fn the_modern_instance_is_started_by_the_first_modern_call() {
-    let (front, daemon) = start();
-    let mut legacy = Agent::able(&daemon, &all());
-    expect_native_legacy(&mut legacy);
+    let (front, daemon, _legacy) = start_with_legacy_agent();
     assert_eq!(versions_of(&daemon), pair(true, false));
     let mut modern = Agent::modern(&daemon, &all());
     let tools = modern.tools();
     assert!(tools.contains(&"s__echo".to_owned()), "{tools:?}");
-    assert_eq!(count(&front, "tools/list", true), 0);
     expect_native_modern(&mut modern);
     assert_eq!(versions_of(&daemon), pair(true, true));
     // The one that found out that there are both has left no session.
@@ -76,7 +81,7 @@ fn the_modern_instance_is_started_by_the_first_modern_call() {
 
 #[test]
 fn status_shows_both_eras() {
-    let (_front, daemon) = start();
+    let (_front, daemon, _legacy) = start_with_legacy_agent();
     let row = daemon.row("s");
     assert_eq!((&row["protocol"], &row["eras"]), (&json!(LEGACY), &json!(["legacy", "modern"])), "{row}");
     let status = daemon.client(&["status"]).expect_code(0).stdout;
@@ -85,10 +90,44 @@ fn status_shows_both_eras() {
 }
 
 #[test]
-fn a_server_of_one_era_has_one_instance_and_no_more_requests_than_before() {
+fn a_modern_server_is_not_sent_initialize_before_a_legacy_agent_calls() {
+    let (front, daemon) = start();
+    let mut modern = Agent::modern(&daemon, &all());
+    expect_native_modern(&mut modern);
+    let mut legacy = Agent::able(&daemon, &all());
+    assert!(legacy.tools().contains(&"s__echo".to_owned()));
+    assert_eq!(daemon.row("s")["eras"], json!(["modern"]));
+    assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
+    expect_native_legacy(&mut legacy);
+    expect_native_modern(&mut modern);
+    assert_eq!(versions_of(&daemon), pair(true, true));
+}
+
+#[test]
+fn a_legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
+    let (front, daemon) = start();
+    let mut modern = Agent::modern(&daemon, &all());
+    let mut legacy = Agent::able(&daemon, &all());
+    let held = modern.start_call("s__sleep", &json!({"ms": 600_000}));
+    until("the call has reached the server", || (count(&front, "tools/call", true) == 1).then_some(()));
+    assert!(was_modern(&legacy.call("s__echo", &json!({}))));
+    assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
+    modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": held}}));
+    until("it is reopened", || (version(&daemon, "legacy").as_deref() == Some(LEGACY)).then_some(()));
+    expect_native_legacy(&mut legacy);
+}
+
+#[test]
+fn a_server_of_one_era_has_one_instance_and_is_asked_for_the_other_era_once() {
+    let discover = "server/discover";
     for (flags, manner, expected) in [
-        ("", Manner::default(), vec!["server/discover", "initialize"]),
-        ("--era modern", Manner::stateless(crate::support::http::Answers::Json), vec!["server/discover", "initialize"]),
+        ("", Manner::default(), vec![discover, "initialize"]),
+        // At its start, and for the first legacy call.
+        (
+            "--era modern",
+            Manner::stateless(crate::support::http::Answers::Json),
+            vec![discover, discover, "initialize"],
+        ),
     ] {
         let place = Place::new();
         let front = Front::start(&place, "s", flags, manner);
@@ -125,6 +164,7 @@ fn the_configured_era_is_the_only_one() {
 fn a_failure_in_one_era_leaves_the_other_alone() {
     let (front, daemon) = start();
     let mut legacy = Agent::able(&daemon, &all());
+    expect_native_legacy(&mut legacy);
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_modern(&mut modern);
     // Everything of the session fails, so that its instance is down.
@@ -195,21 +235,23 @@ fn an_idle_modern_instance_is_ended_and_started_again() {
     let place = Place::new();
     let front = front(&place);
     let daemon = Setup::with(front.server().line("idle_timeout = \"300ms\"")).start_in(&place);
+    arguments(&Agent::able(&daemon, &all()).call("s__echo", &json!({})));
     let mut modern = Agent::modern(&daemon, &all());
     for _ in 0..2 {
         expect_native_modern(&mut modern);
         until("it has gone", || (versions_of(&daemon) == pair(true, false)).then_some(()));
     }
-    assert_eq!(daemon.row("s")["calls"], 6);
+    assert_eq!(daemon.row("s")["calls"], 7);
 }
 
 #[test]
 fn a_change_announced_only_to_modern_clients_refreshes_the_shown_list() {
-    let (front, daemon) = start();
+    let (front, daemon, _legacy) = start_with_legacy_agent();
+    let (listed, listening) = (count(&front, "tools/list", true), count(&front, "subscriptions/listen", true));
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_modern(&mut modern);
-    until("its instance has listed", || (count(&front, "tools/list", true) == 1).then_some(()));
-    until("and listens", || (count(&front, "subscriptions/listen", true) == 1).then_some(()));
+    until("its instance has listed", || (count(&front, "tools/list", true) > listed).then_some(()));
+    until("and listens", || (count(&front, "subscriptions/listen", true) > listening).then_some(()));
     let listed = count(&front, "tools/list", false);
     result(&modern.call("s__mutate_tools", &json!({"add": ["fresh"]})));
     until("the list is read anew", || (count(&front, "tools/list", false) > listed).then_some(()));

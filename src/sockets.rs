@@ -8,6 +8,7 @@
 
 mod activation;
 mod error;
+mod holder;
 mod left;
 mod listener;
 mod presence;
@@ -100,6 +101,11 @@ impl RuntimeDir {
     /// Whether a daemon listens there. Nobody is waited for: one that is stopped may have no room for one more, and listens.
     pub(crate) fn is_served(&self) -> bool {
         self.listens(AGENT_SOCKET)
+    }
+
+    /// The process that holds the lock, as far as the system shows it.
+    pub(crate) fn lock_holder(&self) -> Option<u32> {
+        holder::of(&self.socket(LOCK))
     }
 
     /// Whether a program listens on the socket `name`.

@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// Nobody listens.
-    #[error("not running: no daemon at {}; start one with `mcpd serve`, or for good with `mcpd service install`", .0.display())]
+    #[error("not running: no daemon at {}; `mcpd start` starts one, `mcpd service install` has one from each login on", .0.display())]
     NotRunning(PathBuf),
     /// Somebody listens and does not answer properly.
     #[error("the daemon does not answer: {0}")]

@@ -26,6 +26,16 @@ const EXIT_CODES: &str = "Exit codes: 0 fine · 1 a server is failed or in backo
 pub(super) enum Command {
     /// Run the daemon in the foreground
     Serve(super::serve::Serve),
+    /// Start the daemon, unless it runs
+    ///
+    /// By the units of `mcpd service install` where they are installed, else detached, as `mcpd connect` starts it. Exits with 2 if
+    /// the configuration does not hold.
+    Start,
+    /// Stop the daemon, and wait until no process of it or of its servers is left
+    ///
+    /// Where systemd runs it, its units are stopped, sockets included. It starts again with the next `mcpd connect`, `mcpd start` or
+    /// login. Exits with 3 if no daemon runs.
+    Stop(super::stop::Stop),
     /// Show what runs: servers, agents and sockets of the daemon
     Status {
         /// Ask every server that runs how it is first; exit 1 also if one does not answer within its `health_timeout`

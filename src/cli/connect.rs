@@ -46,6 +46,10 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
 async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<UnixStream, ExitCode> {
     let mut may_start = true;
     loop {
+        if may_start && launch::may_be_socket_activated(directory) {
+            may_start = false;
+            launch::ensure(directory).await.map_err(|error| fail(NOT_RUNNING, error))?;
+        }
         match UnixStream::connect(&socket).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(FULL).await,
             Err(error) if may_start && is_missing(&error) => {

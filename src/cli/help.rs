@@ -11,7 +11,7 @@ use super::arguments::Arguments;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Set up", &["demo", "import", "add", "remove", "check", "service", "connect", "login", "logout"]),
     ("Look", &["status", "top", "tools", "calls", "logs", "doctor"]),
-    ("Do", &["call", "restart", "enable", "disable", "health", "reload", "log-level"]),
+    ("Do", &["start", "stop", "call", "restart", "enable", "disable", "health", "reload", "log-level"]),
     ("Also", &["serve"]),
 ];
 const HEADING: Style = Style::new().bold();

@@ -37,7 +37,9 @@ mod schema;
 mod screen;
 mod serve;
 mod service;
+mod start;
 mod status;
+mod stop;
 mod text;
 mod tools;
 mod top;
@@ -49,7 +51,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::arguments::{Arguments, Command};
-use self::outcome::{FAILED, NOT_RUNNING, USAGE, fail, no_connection, put, refused, say};
+use self::outcome::{FAILED, NOT_RUNNING, RESTART, USAGE, fail, no_connection, put, refused, say};
 use crate::admin::{CallsWanted, LogsWanted};
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -74,6 +76,8 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
         Command::Serve(wanted) => with(directory, |directory| serve::run(&wanted, &directory)),
+        Command::Start => with(directory, |directory| block_on(start::run(&directory))),
+        Command::Stop(stop) => with(directory, |directory| block_on(stop::run(&directory, &stop))),
         Command::Status { watch: true, json, .. } => {
             with(directory, |directory| block_on(status::watch(&directory, json)))
         }

@@ -15,6 +15,9 @@ pub(super) const USAGE: u8 = 2;
 /// No daemon answers.
 pub(super) const NOT_RUNNING: u8 = 3;
 
+/// How a person replaces the daemon that runs.
+pub(super) const RESTART: &str = "`mcpd stop`, then `mcpd start`";
+
 /// Prints a line beside the output, as `eprintln!` does, which panics if nobody reads it: a command ends the same way then.
 macro_rules! tell {
     ($($text:tt)*) => { $crate::cli::outcome::aside(format_args!("{}\n", format_args!($($text)*))) };

@@ -10,7 +10,7 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::log::Log;
-use super::{LaunchError, START, listens, until_listens};
+use super::{LaunchError, START, Started, listens, until_listens};
 use crate::apart;
 use crate::login::{self, Variables};
 use crate::sockets::{RuntimeDir, SocketError};
@@ -24,10 +24,10 @@ const REFUSED: i32 = 2;
 const UNHEARD: &str = "its log cannot be written; `mcpd serve` in a terminal shows why";
 
 /// Starts one, and waits until it listens.
-pub(super) async fn start(directory: &RuntimeDir) -> Result<(), LaunchError> {
+pub(super) async fn start(directory: &RuntimeDir) -> Result<Started, LaunchError> {
     let login = login::environment(std::env::vars_os()).await;
     let environment = met_in(directory, login.variables);
-    let log = Log::open(&environment).ok();
+    let log = Log::open(directory, &environment).ok();
     if let (Some(log), Some(trouble)) = (&log, &login.trouble) {
         log.note(trouble);
     }
@@ -35,25 +35,26 @@ pub(super) async fn start(directory: &RuntimeDir) -> Result<(), LaunchError> {
     let path = || log.as_ref().map(|log| log.path.clone());
     while Instant::now() < deadline && !listens(directory).await {
         let before = log.as_ref().map_or(0, Log::length);
-        let mut watched = spawn(&environment, log.as_ref())?;
+        let mut watched = spawn(directory, &environment, log.as_ref())?;
         // While it is open the daemon is watched. To let go of it ends the watch, not the daemon; waiting would close it.
         let _watching = watched.stdin.take();
         let ended = tokio::select! {
             listens = timeout_at(deadline, until_listens(directory)) => {
-                return listens.map_err(|_| LaunchError::Late { log: path() });
+                return listens.map(|()| Started::Detached(path())).map_err(|_| LaunchError::Late { log: path() });
             }
             ended = watched.wait() => ended?,
         };
         let said = log.as_ref().map(|log| log.since(before));
         let is_there_already = SocketError::AlreadyRunning(directory.path().to_owned()).to_string();
         // Of one without a log only this is known: beside another daemon it ends with another code.
-        let said = said.or_else(|| (ended.code() == Some(REFUSED)).then(|| UNHEARD.to_owned()));
+        let is_configuration = ended.code() == Some(REFUSED);
+        let said = said.or_else(|| is_configuration.then(|| UNHEARD.to_owned()));
         if let Some(said) = said.filter(|said| !said.contains(&is_there_already)) {
-            return Err(LaunchError::Ended { how: how(ended), said, log: path() });
+            return Err(LaunchError::Ended { how: how(ended), said, log: path(), is_configuration });
         }
         sleep(AGAIN).await;
     }
-    if listens(directory).await { Ok(()) } else { Err(LaunchError::Late { log: path() }) }
+    if listens(directory).await { Ok(Started::Already) } else { Err(LaunchError::Late { log: path() }) }
 }
 
 /// With a daemon that has this environment agents meet in `directory`, whatever the login says of it.
@@ -62,15 +63,20 @@ fn met_in(directory: &RuntimeDir, mut variables: Variables) -> Variables {
         Some(value) => drop(variables.insert(name.into(), value)),
         None => drop(variables.remove(OsStr::new(name))),
     };
-    set("XDG_RUNTIME_DIR", directory.session().map(|session| session.as_os_str().to_owned()));
+    if !directory.is_given() {
+        set("XDG_RUNTIME_DIR", directory.session().map(|session| session.as_os_str().to_owned()));
+    }
     if let Some(home) = std::env::var_os("HOME") {
         set("HOME", Some(home));
     }
     variables
 }
 
-fn spawn(environment: &Variables, log: Option<&Log>) -> io::Result<Child> {
+fn spawn(directory: &RuntimeDir, environment: &Variables, log: Option<&Log>) -> io::Result<Child> {
     let mut arguments: Vec<OsString> = vec!["serve".into()];
+    if directory.is_given() {
+        arguments.extend(["--runtime-dir".into(), std::path::absolute(directory.path())?.into_os_string()]);
+    }
     let mut outputs = [Stdio::null(), Stdio::null()];
     if let Some(log) = log {
         arguments.extend(["--log-file".into(), log.path.clone().into_os_string()]);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::admin::AskError;
 use crate::sockets::SocketError;
+use crate::systemctl::SERVICE;
 
 /// Why no daemon was started, or none that serves.
 #[derive(Debug, thiserror::Error)]
@@ -16,14 +17,12 @@ pub(crate) enum LaunchError {
     #[error(transparent)]
     Directory(#[from] SocketError),
     /// The service manager knows the unit, and did not start it.
-    #[error(
-        "systemd did not start {unit}: {why}\n  see `systemctl --user status {unit}` and `journalctl --user --unit mcpd`"
-    )]
+    #[error("systemd did not start {SERVICE}: {why}\n  {}", unit_help(*is_configuration))]
     Unit {
-        /// Its name.
-        unit: &'static str,
         /// What systemd or the daemon said.
         why: String,
+        /// The daemon refuses its configuration.
+        is_configuration: bool,
     },
     /// The service manager has started it, and nobody listens where agents look.
     #[error(
@@ -42,6 +41,8 @@ pub(crate) enum LaunchError {
         said: String,
         /// Where that is kept.
         log: Option<PathBuf>,
+        /// The daemon refuses its configuration.
+        is_configuration: bool,
     },
     /// It does not listen in time.
     #[error("the daemon that was started does not listen yet{}", kept(log.as_deref()))]
@@ -49,6 +50,20 @@ pub(crate) enum LaunchError {
         /// What it writes.
         log: Option<PathBuf>,
     },
+}
+
+impl LaunchError {
+    /// Whether only an edit of the configuration helps.
+    pub(crate) fn is_configuration(&self) -> bool {
+        matches!(self, Self::Unit { is_configuration: true, .. } | Self::Ended { is_configuration: true, .. })
+    }
+}
+
+fn unit_help(is_configuration: bool) -> &'static str {
+    match is_configuration {
+        true => "repair it, until `mcpd check` finds no error; then `mcpd start`",
+        false => "see `journalctl --user --unit mcpd`",
+    }
 }
 
 fn indented(said: &str) -> String {

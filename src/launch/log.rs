@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::login::Variables;
+use crate::sockets::RuntimeDir;
 
 /// Shown of what a daemon wrote at most, in bytes.
 const SHOWN: u64 = 4 << 10;
@@ -26,9 +27,12 @@ pub(crate) fn log_path(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
 }
 
 impl Log {
-    /// At [`log_path`].
-    pub(super) fn open(environment: &Variables) -> io::Result<Self> {
-        let path = log_path(|name| environment.get(OsStr::new(name)).cloned()).ok_or(io::ErrorKind::NotFound)?;
+    /// At [`log_path`]; in a directory that a person has chosen, beside the sockets.
+    pub(super) fn open(directory: &RuntimeDir, environment: &Variables) -> io::Result<Self> {
+        let path = match directory.is_given() {
+            true => std::path::absolute(directory.path().join("serve.log"))?,
+            false => log_path(|name| environment.get(OsStr::new(name)).cloned()).ok_or(io::ErrorKind::NotFound)?,
+        };
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(&path))?;
         let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path)?;
         Ok(Self { path, file })

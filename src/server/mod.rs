@@ -85,7 +85,7 @@ pub use self::start::{Record, Running, start};
 pub use self::stats::{Counter, Lately, Stats, Totals};
 pub use self::subscriptions::Subscription;
 pub(crate) use self::subscriptions::is_part;
-pub(crate) use self::subtree::{is_unrelated, kill_strays, present};
+pub(crate) use self::subtree::{below, is_unrelated, kill_strays, present};
 pub use self::turn::Turns;
 use crate::config::DaemonConfig;
 pub use crate::net::client::Clients;

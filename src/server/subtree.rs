@@ -70,6 +70,12 @@ pub(crate) fn bytes_written_below(root: u32) -> HashMap<i32, u64> {
     others.filter_map(|pid| Some((pid, bytes_written(pid)?))).collect()
 }
 
+/// `root` and its descendants.
+pub(crate) fn below(root: u32) -> Vec<i32> {
+    let processes = processes();
+    processes.keys().copied().filter(|pid| is_below(*pid, root, &processes)).collect()
+}
+
 fn is_below(mut pid: i32, root: u32, processes: &HashMap<i32, Stat>) -> bool {
     for _ in 0..processes.len() {
         if is_one_of(pid, &[root]) {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{MCPD, Place, Ran, Server, Setup, TAG, UserManager, until};
+use crate::support::{MCPD, Place, Ran, Server, Setup, TAG, UserManager};
 
 const UNITS: &str = "xdg-config/systemd/user";
 
@@ -166,12 +166,11 @@ fn a_daemon_that_was_started_by_hand_is_named_with_what_to_do() {
     let status = manager.mcpd(&["status", "--json"]).expect_code(0).json();
     let pid = status["pid"].as_u64().expect("a process id");
     let ran = service(&manager, &["install"]).expect_code(1);
-    assert!(ran.stderr.contains(&format!("`kill {pid}`")), "{ran}");
+    assert!(ran.stderr.contains(&format!("pid {pid}: `mcpd stop`, then `mcpd start`")), "{ran}");
     let ran = service(&manager, &["status"]).expect_code(3);
-    assert!(ran.stdout.contains(&format!("`kill {pid}`")), "{ran}");
-    manager.kill(&pid.to_string());
-    until("it has ended", || (manager.mcpd(&["status"]).code == Some(3)).then_some(()));
-    manager.systemctl(&["start", "mcpd.socket", "mcpd.service"]).expect_code(0);
+    assert!(ran.stdout.contains(&format!("pid {pid}: `mcpd stop`, then `mcpd start`")), "{ran}");
+    manager.mcpd(&["stop"]).expect_code(0);
+    manager.mcpd(&["start"]).expect_code(0);
     service(&manager, &["status"]).expect_code(0);
 }
 

@@ -97,6 +97,7 @@ mod spares_strangers;
 mod starts_daemons;
 mod starts_lazily;
 mod starts_slowly;
+mod stops_and_starts;
 mod stops_every_child;
 mod stops_in_order;
 mod survives_crashes;

@@ -181,6 +181,6 @@ fn without_a_daemon_a_view_ends_at_once_and_says_what_to_do() {
     let place = Place::new();
     for args in [&["status", "--watch"][..], &["top"], &["top", "--json"]] {
         let ran = place.client(args).expect_code(3);
-        assert!(ran.stderr.contains("mcpd serve") && ran.stdout.is_empty(), "{ran}");
+        assert!(ran.stderr.contains("`mcpd start`") && ran.stdout.is_empty(), "{ran}");
     }
 }

@@ -15,7 +15,6 @@ use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
 use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-use crate::systemctl::SERVICE;
 
 /// Files that a daemon should be able to have open: each agent is one, each server five.
 const FEW_FILES: usize = 1024;
@@ -26,10 +25,10 @@ const LINES: usize = 3;
 pub(super) async fn look(world: &World, elsewhere: Option<&RuntimeDir>) -> Group {
     let findings = match &world.daemon {
         Daemon::Absent => vec![absent(world, elsewhere)],
-        Daemon::Silent { process, reason } => vec![silent(process.as_ref(), reason)],
+        Daemon::Silent { process, reason } => vec![silent(process.as_ref(), reason, world)],
         Daemon::Answers { process, report } => {
-            let mut findings = vec![version(report, process.as_ref())];
-            findings.extend(process.as_ref().and_then(upgraded));
+            let mut findings = vec![version(report, process.as_ref(), world)];
+            findings.extend(process.as_ref().and_then(|process| upgraded(process, world)));
             findings.extend(report.reload_refused.as_ref().map(|refused| reload(refused, world)));
             findings.extend(process.as_ref().and_then(|process| files(process.files?)));
             findings.extend(log(world).await);
@@ -65,7 +64,7 @@ fn others(looked_in: Option<&Path>, home: Option<&Path>, user: u32) -> Vec<PathB
 fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
     let Some(elsewhere) = elsewhere else {
         return match world.is_told_where() {
-            true => Finding::warning("daemon", "none runs", format!("start one: {}", world.mcpd_with_files("serve"))),
+            true => Finding::warning("daemon", "none runs", format!("start one: {}", world.start())),
             false => before(),
         };
     };
@@ -108,7 +107,7 @@ fn last_lines(path: &Path) -> io::Result<Vec<String>> {
     Ok(lines[lines.len().saturating_sub(LINES)..].to_vec())
 }
 
-fn silent(process: Option<&Seen>, reason: &str) -> Finding {
+fn silent(process: Option<&Seen>, reason: &str, world: &World) -> Finding {
     let Some(process) = process else {
         return Finding::problem("daemon", format!("does not answer: {reason}"), "run mcpd as the user whose it is");
     };
@@ -117,19 +116,16 @@ fn silent(process: Option<&Seen>, reason: &str) -> Finding {
         Some('T' | 't') => Finding::problem(
             "daemon",
             format!("process {pid} is stopped, and does not answer"),
-            format!("`kill -CONT {pid}`"),
+            format!("`kill -CONT {pid}` has it go on; or {}", world.restart()),
         ),
         _ => {
-            let how = match process.unit.as_deref() {
-                Some(SERVICE) => "`systemctl --user restart mcpd.service`".to_owned(),
-                _ => format!("`kill -9 {pid}`, which ends its servers, too, and start it again"),
-            };
+            let how = format!("{}, which ends its servers too, then {}", world.mcpd("stop --force"), world.start());
             Finding::problem("daemon", format!("process {pid} does not answer: {reason}"), how)
         }
     }
 }
 
-fn version(report: &Report, process: Option<&Seen>) -> Finding {
+fn version(report: &Report, process: Option<&Seen>, world: &World) -> Finding {
     let up = humantime::format_duration(Duration::from_secs(report.uptime_ms / 1000));
     let unit = process.and_then(|process| process.unit.as_deref());
     let by = unit.map_or_else(|| "started by hand".to_owned(), |unit| format!("in {unit}"));
@@ -137,21 +133,13 @@ fn version(report: &Report, process: Option<&Seen>) -> Finding {
     if report.version == env!("CARGO_PKG_VERSION") {
         return Finding::fine("daemon", found);
     }
-    Finding::warning("daemon", format!("{found}; this program is another version"), again(unit))
+    Finding::warning("daemon", format!("{found}; this program is another version"), world.restart())
 }
 
-/// How a daemon that answers is replaced by another one.
-fn again(unit: Option<&str>) -> &'static str {
-    match unit {
-        Some(SERVICE) => "`systemctl --user restart mcpd.service`",
-        _ => "end it, and start it again: servers are started anew, and `mcpd connect` connects again",
-    }
-}
-
-fn upgraded(process: &Seen) -> Option<Finding> {
+fn upgraded(process: &Seen, world: &World) -> Option<Finding> {
     let executable = process.executable.as_ref().filter(|executable| executable.is_deleted)?;
     let found = format!("{} was replaced since the daemon was started", executable.path.display());
-    Some(Finding::warning("executable", found, again(process.unit.as_deref())))
+    Some(Finding::warning("executable", found, world.restart()))
 }
 
 fn reload(ReloadRefused { time, reason }: &ReloadRefused, world: &World) -> Finding {

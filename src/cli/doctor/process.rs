@@ -1,10 +1,9 @@
-//! A process of this user's as the system shows it (proc(5)), and who holds a lock.
+//! A process of this user's as the system shows it (proc(5)), and who listens.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What the system puts behind the path of a file that is there no more.
@@ -73,13 +72,6 @@ impl Executable {
     }
 }
 
-/// Who holds the lock of the file `path`, as far as that can be seen from here.
-pub(super) fn lock_holder(path: &Path) -> Option<u32> {
-    let file = fs::symlink_metadata(path).ok()?;
-    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
-    holder(&fs::read_to_string("/proc/locks").ok()?, &format!("{major:02x}:{minor:02x}:{}", file.ino()))
-}
-
 /// Whether somebody listens on the socket `path`; unlike a connection, this look starts nothing.
 pub(super) fn is_listened_on(path: &Path) -> bool {
     fs::read_to_string("/proc/net/unix").is_ok_and(|text| listens(&text, &path.to_string_lossy()))
@@ -106,14 +98,6 @@ fn most_files(limits: &str) -> Option<usize> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let soft = line.split_whitespace().next()?;
     if soft == "unlimited" { Some(usize::MAX) } else { soft.parse().ok() }
-}
-
-/// Who has locked the file in `/proc/locks`; those who wait for it have an arrow before the kind.
-fn holder(locks: &str, file: &str) -> Option<u32> {
-    locks.lines().find_map(|line| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        (words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&file)).then(|| words[4].parse().ok())?
-    })
 }
 
 /// Whether `/proc/net/unix` has a socket at `path` that accepts (flag `SO_ACCEPTCON`).
@@ -153,16 +137,6 @@ mod tests {
             ("0::/\n", None),
         ] {
             assert_eq!(unit(cgroup).as_deref(), expected, "{cgroup}");
-        }
-    }
-
-    #[test]
-    fn whoever_waits_for_a_lock_does_not_hold_it() {
-        let locks = "1: POSIX  ADVISORY  WRITE 3 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 41 fe:00:13 0 EOF\n\
-                     2: -> FLOCK  ADVISORY  WRITE 42 fe:00:13 0 EOF\n3: FLOCK  ADVISORY  WRITE 43 00:2a:13 0 EOF\n";
-        for (file, expected) in [("fe:00:13", Some(41)), ("00:2a:13", Some(43)), ("fe:00:12", None), ("fe:00:1", None)]
-        {
-            assert_eq!(holder(locks, file), expected, "{file}");
         }
     }
 

@@ -94,7 +94,7 @@ fn lock(world: &World, directory: &RuntimeDir) -> Option<Finding> {
         (Some(holder), Daemon::Answers { report, .. }) if holder != report.pid => Some(Finding::warning(
             LOCK,
             format!("is held by process {holder}, and process {} answers", report.pid),
-            format!("end one of the two: `kill {holder}`"),
+            format!("{} until none runs, then {}", world.mcpd("stop"), world.start()),
         )),
         (Some(holder), _) => Some(Finding::fine(LOCK, format!("is held by process {holder}"))),
         (None, Daemon::Absent) if path.exists() => Some(Finding::fine(LOCK, "is held by nobody")),
@@ -169,20 +169,16 @@ async fn use_of(name: &str, path: &Path, world: &World) -> Option<Finding> {
         Daemon::Absent => Some(Finding::warning(
             name,
             "was left by a daemon that was killed",
-            format!("start another, which takes it over: {}", world.mcpd_with_files("serve")),
+            format!("start another, which takes it over: {}", world.start()),
         )),
         // What is wrong is said of the daemon.
         Daemon::Silent { .. } => None,
         Daemon::Answers { .. } => Some(match timeout(ANSWER, ping(path)).await {
             Ok(Ok(took)) => Finding::fine(name, format!("answers within {took} ms")),
-            Ok(Err(error)) => Finding::problem(name, format!("cannot be used: {error}"), restart()),
-            Err(_) => Finding::problem(name, "is accepted from, and not answered", restart()),
+            Ok(Err(error)) => Finding::problem(name, format!("cannot be used: {error}"), world.restart()),
+            Err(_) => Finding::problem(name, "is accepted from, and not answered", world.restart()),
         }),
     }
-}
-
-fn restart() -> String {
-    "restart the daemon: `systemctl --user restart mcpd.service`, or end it and start it by hand".to_owned()
 }
 
 /// How long an answer takes, in milliseconds (MCP 2025-11-25, `basic/utilities/ping`: it may come before the handshake).

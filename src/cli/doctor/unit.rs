@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::finding::{Finding, Group};
 use super::world::World;
+use crate::cli::RESTART;
 use crate::config::interpolate::Sources;
 use crate::login;
 use crate::sockets::RuntimeDir;
@@ -52,8 +53,7 @@ async fn of_session(session: &Path, world: &World) -> Vec<Finding> {
         findings.extend(path(world).await);
     } else if let Some(report) = world.report() {
         let found = format!("has not started the daemon that serves, process {}", report.pid);
-        let advice = format!("`kill {}`, then `systemctl --user start {SERVICE}`", report.pid);
-        findings.push(Finding::warning(SERVICE, found, advice));
+        findings.push(Finding::warning(SERVICE, found, RESTART));
     }
     findings
 }
@@ -82,15 +82,13 @@ fn active(service: &Unit, socket: &Unit) -> Finding {
         "failed" => Finding::problem(
             SERVICE,
             format!("has failed ({}){said}", service.get("Result")),
-            format!(
-                "`journalctl --user --unit {SERVICE} --lines 20` shows why; then `systemctl --user restart {SERVICE}`"
-            ),
+            "`mcpd start`, which says why if it fails again",
         ),
         "active" => Finding::fine(SERVICE, format!("is active{said}")),
         state if socket.get("ActiveState") == "active" => {
             Finding::fine(SERVICE, format!("is {state}; its socket is listened on, and the first agent starts it"))
         }
-        state => Finding::warning(SERVICE, format!("is {state}"), format!("`systemctl --user start {SERVICE}`")),
+        state => Finding::warning(SERVICE, format!("is {state}"), "`mcpd start`"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What all checks look at: the daemon, if there is one, and the world as it sees that.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,13 +9,14 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::time::timeout;
 
-use super::process::{Seen, lock_holder};
+use super::process::Seen;
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
 use crate::cli::arguments::{Arguments, Command};
 use crate::clients::shell_word;
 use crate::config::interpolate::{FileText, Permissions, Process, Sources};
-use crate::sockets::{ADMIN_SOCKET, LOCK, RuntimeDir};
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::systemctl::SERVICE;
 
 /// A daemon answers within milliseconds; one that takes this long is stuck.
 pub(super) const ANSWER: Duration = Duration::from_secs(2);
@@ -85,6 +87,20 @@ impl World {
         format!("`mcpd {words}{options}`")
     }
 
+    /// The command that starts the daemon.
+    pub(super) fn start(&self) -> String {
+        if self.named.is_empty() { self.mcpd("start") } else { self.mcpd_with_files("serve") }
+    }
+
+    /// The commands that replace the daemon by another one.
+    pub(super) fn restart(&self) -> String {
+        let by_hand = self.daemon.process().filter(|process| {
+            process.unit.as_deref() != Some(SERVICE) && !served(process).is_empty() && self.named.is_empty()
+        });
+        let start = by_hand.map_or_else(|| self.start(), |process| format!("`{}`", command_line(&process.arguments)));
+        format!("{}, then {start}", self.mcpd("stop"))
+    }
+
     /// What is known of the servers of a daemon that answers.
     pub(super) fn report(&self) -> Option<&Report> {
         match &self.daemon {
@@ -97,7 +113,7 @@ impl World {
 impl Daemon {
     /// Asks the daemon in `directory` how it is; tells also who holds the lock there.
     pub(super) async fn look(directory: &RuntimeDir) -> (Self, Option<u32>) {
-        let holder = lock_holder(&directory.socket(LOCK));
+        let holder = directory.lock_holder();
         let process = |pid: Option<u32>| pid.and_then(Seen::of);
         let daemon = match timeout(ANSWER, admin::status(&directory.socket(ADMIN_SOCKET))).await {
             Ok(Ok(report)) => Self::Answers { process: process(Some(report.pid)), report: Box::new(report) },
@@ -122,6 +138,12 @@ impl Daemon {
             Self::Silent { process, .. } | Self::Answers { process, .. } => process.as_ref(),
         }
     }
+}
+
+/// The command line of a daemon, for a shell.
+fn command_line(arguments: &[OsString]) -> String {
+    let words = arguments.iter().skip(1).filter(|word| !word.is_empty());
+    words.fold("mcpd".to_owned(), |line, word| line + " " + &shell_word(&word.to_string_lossy()))
 }
 
 /// The files that a daemon was told to serve, as whole paths.

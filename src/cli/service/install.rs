@@ -12,7 +12,7 @@ use crate::admin::{self, report::Report};
 use crate::cli::connect_print::this_program;
 use crate::cli::import::diff::unified;
 use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, fail, say};
+use crate::cli::{FAILED, RESTART, fail, say};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
@@ -159,8 +159,8 @@ impl<'a> Plan<'a> {
         }
         self.tell_linger(wanted).await;
         if let Some(by_hand) = self.running.as_ref().filter(|_| !self.state.service_runs) {
-            let how = format!("`kill {}`, then `systemctl --user start {SOCKET} {SERVICE}`", by_hand.pid);
-            return Err(format!("a daemon that systemd has not started serves already: {how}"));
+            let pid = by_hand.pid;
+            return Err(format!("a daemon that systemd has not started serves already, pid {pid}: {RESTART}"));
         }
         let status = self.manager.show(SERVICE, "StatusText,MainPID").await;
         let get = |name: &str| status.get(name).map_or("", String::as_str);

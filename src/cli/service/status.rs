@@ -12,7 +12,7 @@ use super::{linger, path};
 use crate::admin;
 use crate::cli::connect_print::this_program;
 use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, NOT_RUNNING, fail, json, say};
+use crate::cli::{FAILED, NOT_RUNNING, RESTART, fail, json, say};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
@@ -146,13 +146,13 @@ async fn hints(report: &Report, manager: &Manager<'_>, daemon: Option<u32>, relo
         hints.push("units have changed on disk: run `systemctl --user daemon-reload`".to_owned());
     }
     if report.version.as_deref().is_some_and(|version| version != env!("CARGO_PKG_VERSION")) {
-        hints.push(format!("this is mcpd {}: run `systemctl --user restart mcpd`", env!("CARGO_PKG_VERSION")));
+        hints.push(format!("this is mcpd {}: {RESTART}", env!("CARGO_PKG_VERSION")));
     }
     match (report.pid, daemon) {
-        (None, Some(daemon)) => hints.push(format!(
-            "a daemon that systemd has not started serves, pid {daemon}: `kill {daemon}`, then `systemctl --user start {SOCKET} {SERVICE}`"
-        )),
-        (None, None) => hints.push("run `systemctl --user start mcpd`, or see `journalctl --user --unit mcpd`".to_owned()),
+        (None, Some(daemon)) => {
+            hints.push(format!("a daemon that systemd has not started serves, pid {daemon}: {RESTART}"))
+        }
+        (None, None) => hints.push("run `mcpd start`, which says why if it fails".to_owned()),
         (Some(_), _) => {}
     }
     hints

@@ -11,11 +11,12 @@ fn manager() -> Option<UserManager> {
 fn a_unit_runs_and_is_enabled_after_what_is_said_was_done() {
     let Some(manager) = manager() else { return };
     let doctor = || manager.mcpd(&["doctor", "--json", "--no-start"]);
-    for (found, words) in [("is inactive", ["start", "mcpd.service"]), ("is not enabled", ["enable", "mcpd.service"])] {
-        let finding = expect(doctor(), "warning", "mcpd.service", found);
-        assert_eq!(finding.command(), format!("systemctl --user {}", words.join(" ")));
-        manager.systemctl(&words).expect_code(0);
-    }
+    let finding = expect(doctor(), "warning", "mcpd.service", "is inactive");
+    assert_eq!(finding.command(), "mcpd start");
+    manager.mcpd(&["start"]).expect_code(0);
+    let finding = expect(doctor(), "warning", "mcpd.service", "is not enabled");
+    assert_eq!(finding.command(), "systemctl --user enable mcpd.service");
+    manager.systemctl(&["enable", "mcpd.service"]).expect_code(0);
     let ran = doctor();
     let all = findings(&ran);
     let is_told = |about: &str, part: &str| {
@@ -40,6 +41,6 @@ fn a_unit_that_has_failed_is_a_problem_with_its_reason() {
     let ran = manager.mcpd(&["doctor", "--json", "--no-start"]);
     let finding = expect(ran, "problem", "mcpd.service", "has failed (exit-code)");
     assert!(finding.get("found").contains("unknown key `wrong`"), "{finding:?}");
-    assert!(finding.get("advice").contains("systemctl --user restart mcpd.service"), "{finding:?}");
+    assert!(finding.get("advice").contains("`mcpd start`"), "{finding:?}");
     place.write("config.toml", text);
 }

@@ -94,11 +94,6 @@ impl UserManager {
         run(self.command("sh").args(["-c", script, program, &said]))
     }
 
-    /// Asks a process to end, by its id in there.
-    pub(crate) fn kill(&self, pid: &str) {
-        run(self.command("kill").arg(pid)).expect_code(0);
-    }
-
     /// A property of the unit.
     pub(crate) fn property(&self, name: &str) -> String {
         self.systemctl(&["show", "--property", name, "--value", UNIT]).stdout.trim().to_owned()

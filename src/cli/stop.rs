@@ -1,0 +1,44 @@
+//! `mcpd stop`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::waiting::waiting;
+use super::{FAILED, NOT_RUNNING, fail, say};
+use crate::launch::{self, StopError, Stopped};
+use crate::sockets::RuntimeDir;
+use crate::systemctl::SERVICE;
+
+#[derive(Debug, Args)]
+pub(super) struct Stop {
+    /// Kill the daemon instead of letting calls and servers end in order
+    #[arg(long)]
+    force: bool,
+    /// How long to wait until no process is left
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+}
+
+pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> ExitCode {
+    let what = || "until the daemon and its servers have ended".to_owned();
+    match waiting(what, launch::stop(directory, stop.force, stop.timeout)).await {
+        Ok(stopped) => say(report(&stopped, directory)),
+        Err(error @ StopError::NotRunning(_)) => fail(NOT_RUNNING, error),
+        Err(error) => fail(FAILED, error),
+    }
+}
+
+fn report(Stopped { pid, units }: &Stopped, directory: &RuntimeDir) -> String {
+    let daemon = pid.map(|pid| format!("pid {pid}"));
+    let what: Vec<_> = daemon.into_iter().chain(units.iter().cloned()).collect();
+    let mut text = format!("stopped: {}\n", what.join(", "));
+    if !directory.is_given() {
+        text += "the next `mcpd connect` of an agent starts it again, and so does `mcpd start`\n";
+    }
+    if units.iter().any(|unit| unit != SERVICE) {
+        text += "its sockets are closed until then, or until the next login\n";
+    }
+    text
+}

@@ -1,0 +1,152 @@
+//! mcpd's units of the user's service manager: their state, and starting and stopping them.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::LaunchError;
+use super::failure::failure;
+use crate::sockets::RuntimeDir;
+use crate::systemctl::{Properties, SERVICE, SOCKET, Systemctl, SystemctlError};
+
+/// Time limit for a query.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for a failed unit to reach its final state, and the delay between two looks.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
+/// The sockets of profiles.
+const PROFILE_SOCKETS: &str = "mcpd@*.socket";
+const PROPERTIES: &str = "LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,StatusText,MainPID";
+
+/// State of mcpd's units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UnitState {
+    /// It runs, or is being started or stopped; the word is systemd's.
+    Running(String),
+    /// It or its socket has failed: why.
+    Failed(String),
+    /// It does not run; systemd listens on its socket, and the first agent that connects starts it.
+    SocketActivated,
+    /// Neither runs.
+    Stopped,
+}
+
+/// mcpd's units, where the service manager has them.
+#[derive(Debug)]
+pub(crate) struct Units<'a> {
+    manager: Systemctl<'a>,
+    service: Properties,
+    socket: Properties,
+}
+
+impl<'a> Units<'a> {
+    /// The units of the login session that `directory` belongs to; `None` if there is no service manager, or no `mcpd.service`.
+    pub(crate) async fn find(directory: &'a RuntimeDir) -> Option<Self> {
+        let manager = Systemctl::new(directory.session()?);
+        let service = manager.show(SERVICE, PROPERTIES, QUERY_TIMEOUT).await.ok()?;
+        if matches!(property(&service, "LoadState"), "" | "not-found") {
+            return None;
+        }
+        let socket = manager.show(SOCKET, PROPERTIES, QUERY_TIMEOUT).await.unwrap_or_default();
+        Some(Self { manager, service, socket })
+    }
+
+    pub(crate) fn state(&self) -> UnitState {
+        match (property(&self.service, "ActiveState"), property(&self.socket, "ActiveState")) {
+            ("failed", _) => UnitState::Failed(failure(&self.service)),
+            ("inactive", "failed") => UnitState::Failed(format!("{SOCKET}: {}", property(&self.socket, "Result"))),
+            ("inactive", "active") => UnitState::SocketActivated,
+            ("inactive" | "", _) => UnitState::Stopped,
+            (word, _) => UnitState::Running(word.to_owned()),
+        }
+    }
+
+    /// Starts the daemon with the sockets that are enabled, and returns once it serves.
+    ///
+    /// Start limits are reset first: starts that failed before the configuration was repaired must not prevent this one.
+    ///
+    /// # Errors
+    /// [`LaunchError::Unit`] with the reason that the daemon or systemd states.
+    pub(super) async fn start(&self, limit: Duration) -> Result<(), LaunchError> {
+        let mut units = match self.state() {
+            // systemd opens no socket for a service that runs.
+            UnitState::Running(_) => Vec::new(),
+            _ => self.enabled_sockets().await,
+        };
+        units.push(SERVICE.to_owned());
+        self.reset_failed(&units).await;
+        let started = self.run("start", &units, limit).await;
+        match started {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.explain(error).await),
+        }
+    }
+
+    /// Stops the daemon and all its sockets, without waiting for calls if `force`; returns the units that were active.
+    ///
+    /// # Errors
+    /// If the service manager refuses, or takes longer than `limit`.
+    pub(super) async fn stop(&self, force: bool, limit: Duration) -> Result<Vec<String>, SystemctlError> {
+        let active = self.active().await?;
+        if active.is_empty() {
+            return Ok(active);
+        }
+        if force {
+            // Without the job systemd would restart what is killed.
+            self.run("--no-block stop", &active, QUERY_TIMEOUT).await?;
+            let _ = self.manager.run(&["kill", "--signal=SIGKILL", SERVICE], QUERY_TIMEOUT).await;
+        }
+        self.run("stop", &active, limit).await?;
+        Ok(active)
+    }
+
+    /// The units that run, listen, start or stop, or wait for their next start.
+    async fn active(&self) -> Result<Vec<String>, SystemctlError> {
+        let states = "--state=active,activating,reloading,refreshing,deactivating";
+        let wanted = ["list-units", "--plain", "--no-legend", states, SERVICE, SOCKET, PROFILE_SOCKETS];
+        let listed = self.manager.run(&wanted, QUERY_TIMEOUT).await?;
+        Ok(listed.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect())
+    }
+
+    /// The sockets of mcpd that systemd opens at each login.
+    async fn enabled_sockets(&self) -> Vec<String> {
+        let target = self.manager.show("sockets.target", "Wants", QUERY_TIMEOUT).await.unwrap_or_default();
+        let units = property(&target, "Wants").split_whitespace();
+        let is_ours = |unit: &&str| *unit == SOCKET || unit.starts_with("mcpd@") && unit.ends_with(".socket");
+        units.filter(is_ours).map(str::to_owned).collect()
+    }
+
+    async fn reset_failed(&self, units: &[String]) {
+        // It fails for a unit that systemd has not loaded, which has no limit to reset.
+        for unit in units {
+            let _ = self.manager.run(&["reset-failed", unit], QUERY_TIMEOUT).await;
+        }
+    }
+
+    async fn run(&self, words: &str, units: &[String], limit: Duration) -> Result<(), SystemctlError> {
+        let arguments: Vec<_> = words.split(' ').chain(units.iter().map(String::as_str)).collect();
+        self.manager.run(&arguments, limit).await.map(drop)
+    }
+
+    /// The reason that the daemon stated, which says more than systemd's.
+    async fn explain(&self, error: SystemctlError) -> LaunchError {
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
+        // An agent that waits on the socket has it started again, up to the start limit; each start clears the status text.
+        let service = loop {
+            let service = self.manager.show(SERVICE, PROPERTIES, QUERY_TIMEOUT).await.unwrap_or_default();
+            let is_settled = matches!(property(&service, "ActiveState"), "failed" | "inactive" | "");
+            if is_settled || Instant::now() >= deadline {
+                break service;
+            }
+            sleep(SETTLE_INTERVAL).await;
+        };
+        let has_failed = property(&service, "ActiveState") == "failed";
+        let why = if has_failed { failure(&service) } else { error.to_string() };
+        LaunchError::Unit { why, is_configuration: has_failed && property(&service, "ExecMainStatus") == "2" }
+    }
+}
+
+/// A property of a unit; empty if it is not known.
+pub(super) fn property<'p>(unit: &'p Properties, name: &str) -> &'p str {
+    unit.get(name).map_or("", String::as_str)
+}

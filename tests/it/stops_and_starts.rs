@@ -1,0 +1,150 @@
+//! `mcpd stop` and `mcpd start` do what their names say, whoever has started the daemon: systemd, an agent or a person.
+
+use std::fs;
+use std::rc::Rc;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Agent, Place, Server, Setup, TAG, UserManager, signal, until};
+
+/// A user with a login shell, a configuration in its default place, and no systemd.
+fn home(config: &Setup) -> Rc<Place> {
+    let place = Place::new();
+    fs::create_dir(place.path("xdg-config/mcpd")).expect("a fresh directory");
+    let file = config.write(&place);
+    fs::rename(file, place.path("xdg-config/mcpd/config.toml")).expect("the same disk");
+    place.write("home/.bash_profile", format!("export {TAG}={}\n", place.tag()));
+    place
+}
+
+fn stubborn() -> Setup {
+    Setup::with(Server::named("plain")).server(Server::named("stubborn").flags("--wrap --ignore-eof --ignore-term"))
+}
+
+fn installed() -> Option<UserManager> {
+    let manager = UserManager::bare(&Setup::with(Server::named("plain")))?;
+    let tag = manager.place().tag();
+    manager.place().write("home/.bash_profile", format!("export {TAG}={tag}\n"));
+    manager.mcpd(&["service", "install", "--no-linger"]).expect_code(0);
+    Some(manager)
+}
+
+#[test]
+fn start_and_stop_without_systemd_run_a_detached_daemon_and_leave_no_process() {
+    let place = home(&stubborn());
+    let ran = place.mcpd(&["start"]).expect_code(0);
+    assert!(ran.stdout.starts_with("started: pid ") && ran.stdout.contains("serve.log"), "{ran}");
+    let pid = place.mcpd(&["status", "--json"]).json()["pid"].to_string();
+    let ran = place.mcpd(&["start"]).expect_code(0);
+    assert!(ran.stdout.contains(&format!("already running: pid {pid}")), "{ran}");
+    until("both servers run", || {
+        let status = place.mcpd(&["status", "--json"]).json();
+        status["servers"].as_array()?.iter().all(|server| server["state"] == "ready").then_some(())
+    });
+    let ran = place.mcpd(&["stop"]).expect_code(0);
+    assert!(place.processes(None).is_empty(), "{:#?}", place.processes(None));
+    assert!(ran.stdout.contains(&format!("pid {pid}")) && ran.stdout.contains("`mcpd connect`"), "{ran}");
+    let ran = place.mcpd(&["stop"]).expect_code(3);
+    assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{ran}");
+}
+
+#[test]
+fn start_and_stop_take_the_runtime_directory_that_is_given() {
+    let place = home(&Setup::with(Server::named("plain")));
+    let ran = place.client(&["start"]).expect_code(0);
+    assert!(ran.stdout.contains(&place.runtime_dir().join("serve.log").display().to_string()), "{ran}");
+    place.client(&["status"]).expect_code(0);
+    place.mcpd(&["stop"]).expect_code(3);
+    let ran = place.client(&["stop"]).expect_code(0);
+    assert!(!ran.stdout.contains("mcpd connect"), "no agent starts one there: {ran}");
+    assert!(place.processes(None).is_empty());
+}
+
+#[test]
+fn start_with_a_broken_configuration_exits_2_with_file_and_line() {
+    let place = home(&Setup::new().head("[deamon]"));
+    let ran = place.mcpd(&["start"]).expect_code(2);
+    assert!(ran.stderr.contains("deamon") && ran.stderr.contains("config.toml:1:2"), "{ran}");
+    place.mcpd(&["stop"]).expect_code(3);
+}
+
+#[test]
+fn stop_that_takes_too_long_says_so_and_force_kills_the_daemon_with_its_servers() {
+    let mut daemon = stubborn().start();
+    let mut agent = Agent::ready(&daemon);
+    agent.start_call("plain__sleep", &json!({"ms": 600_000}));
+    until("the call runs", || {
+        let status = daemon.client(&["status", "--json"]).json();
+        let mut servers = status["servers"].as_array()?.iter();
+        servers.any(|server| server["in_flight"] == 1).then_some(())
+    });
+    let ran = daemon.client(&["stop", "--timeout", "1ms"]).expect_code(1);
+    assert!(ran.stderr.contains("has not ended within 1ms") && ran.stderr.contains("`mcpd stop --force`"), "{ran}");
+    daemon.client(&["stop", "--force"]).expect_code(0);
+    let left: Vec<_> = daemon.place().processes(None).into_iter().filter(|one| one.pid != daemon.pid()).collect();
+    assert!(left.is_empty(), "{left:#?}");
+    daemon.wait_exit();
+}
+
+#[test]
+fn stop_ends_a_suspended_daemon_in_order() {
+    let mut daemon = Setup::with(Server::named("plain")).start();
+    signal(daemon.pid(), Signal::STOP);
+    daemon.client(&["stop"]).expect_code(0);
+    assert!(daemon.wait_exit().success(), "it ended by itself");
+}
+
+#[test]
+fn stop_under_systemd_closes_the_sockets_too_and_start_opens_them_again() {
+    let Some(manager) = installed() else { return };
+    let states = || ["mcpd.service", "mcpd.socket"].map(|unit| manager.systemctl(&["is-active", unit]).stdout);
+    let ran = manager.mcpd(&["stop"]).expect_code(0);
+    assert_eq!(states(), ["inactive\n", "inactive\n"]);
+    manager.expect_nothing_left();
+    for said in ["mcpd.service", "mcpd.socket", "`mcpd connect`", "`mcpd start`"] {
+        assert!(ran.stdout.contains(said), "{said}: {ran}");
+    }
+    manager.mcpd(&["stop"]).expect_code(3);
+
+    let ran = manager.mcpd(&["start"]).expect_code(0);
+    assert!(ran.stdout.contains("started mcpd.service"), "{ran}");
+    assert_eq!(states(), ["active\n", "active\n"]);
+    let status = manager.mcpd(&["status", "--json"]).expect_code(0).json();
+    assert_eq!(status["pid"].to_string(), manager.property("MainPID"));
+    let ran = manager.mcpd(&["start"]).expect_code(0);
+    assert!(ran.stdout.contains("already running"), "{ran}");
+
+    manager.mcpd(&["stop", "--force"]).expect_code(0);
+    assert_eq!(states()[1], "inactive\n");
+    assert!(manager.unit_processes().is_empty());
+    assert!(manager.connect().stdout.contains("\"result\""), "an agent starts it again");
+    manager.mcpd(&["stop"]).expect_code(0);
+}
+
+#[test]
+fn stop_ends_also_a_daemon_that_systemd_has_not_started_and_closes_sockets_that_wait() {
+    let Some(manager) = UserManager::bare(&Setup::with(Server::named("plain"))) else { return };
+    let tag = manager.place().tag();
+    manager.place().write("home/.bash_profile", format!("export {TAG}={tag}\n"));
+    assert!(manager.connect().stdout.contains("\"result\""), "an agent starts it, as there is no unit");
+    let ran = manager.mcpd(&["service", "install", "--no-linger"]).expect_code(1);
+    assert!(ran.stderr.contains("`mcpd stop`, then `mcpd start`"), "{ran}");
+    manager.mcpd(&["stop"]).expect_code(0);
+    manager.mcpd(&["start"]).expect_code(0);
+    assert_eq!(manager.property("ActiveState"), "active");
+
+    manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
+    let ran = manager.mcpd(&["stop"]).expect_code(0);
+    assert_eq!(ran.stdout.lines().next(), Some("stopped: mcpd.socket"), "{ran}");
+    manager.expect_nothing_left();
+}
+
+#[test]
+fn stop_and_start_in_turn_are_not_refused_by_the_start_limit_of_systemd() {
+    let Some(manager) = installed() else { return };
+    for _ in 0..7 {
+        manager.mcpd(&["stop"]).expect_code(0);
+        manager.mcpd(&["start"]).expect_code(0);
+    }
+}

@@ -20,9 +20,10 @@ use tokio::time::{sleep, timeout};
 pub(crate) use self::error::LaunchError;
 pub(crate) use self::log::log_path;
 pub(crate) use self::stop::{StopError, Stopped, stop};
+pub(crate) use self::units::{UnitState, Units};
 
-use self::units::Units;
 use crate::sockets::{AGENT_SOCKET, RuntimeDir, SocketError};
+use crate::systemctl::SERVICE;
 
 /// For a daemon to listen that was started.
 const START: Duration = Duration::from_secs(10);
@@ -62,6 +63,22 @@ pub(crate) async fn ensure(directory: &RuntimeDir) -> Result<(), LaunchError> {
 /// If the directory cannot be used; if the daemon could not be started, ended at once, or does not listen after 10 s.
 pub(crate) async fn start(directory: &RuntimeDir) -> Result<Started, LaunchError> {
     timeout(PATIENCE, alone(directory)).await.unwrap_or(Err(LaunchError::Late { log: None }))
+}
+
+/// Starts the unit if it has failed; `None` if it has not, or there is none.
+pub(crate) async fn start_failed(directory: &RuntimeDir) -> Option<Result<Started, LaunchError>> {
+    match Units::find(directory).await?.state() {
+        UnitState::Failed(_) => Some(start(directory).await),
+        _ => None,
+    }
+}
+
+/// Why no daemon runs, if its unit has failed.
+pub(crate) async fn failure_of_unit(directory: &RuntimeDir) -> Option<String> {
+    match Units::find(directory).await?.state() {
+        UnitState::Failed(why) => Some(format!("{SERVICE} has failed: {why}")),
+        _ => None,
+    }
 }
 
 /// Whether a connection to the agents' socket may reach the service manager instead of a daemon. It would then start the daemon

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use super::profile::Door;
 use super::{FAILED, NOT_RUNNING, fail};
-use crate::launch;
-use crate::shim::{self, End, News, Own, Places};
+use crate::launch::{self, LaunchError};
+use crate::shim::{self, End, News, Own, Places, Unserved};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -34,7 +35,8 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
             say(&news);
         }
     };
-    match shim::run(first(directory, door, socket), places, Own { cwd, version: VERSION }, say).await {
+    let explain = Box::new(|| launch::failure_of_unit(directory).boxed_local());
+    match shim::run(first(directory, door, socket), places, Own { cwd, version: VERSION }, say, explain).await {
         End::Left => ExitCode::SUCCESS,
         End::NotServed(code) => code,
         End::Over(why) => fail(FAILED, why),
@@ -43,22 +45,30 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
 }
 
 /// Reaches the first daemon, which is started if nobody serves.
-async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<UnixStream, ExitCode> {
+async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<UnixStream, Unserved<ExitCode>> {
     let mut may_start = true;
     loop {
         if may_start && launch::may_be_socket_activated(directory) {
             may_start = false;
-            launch::ensure(directory).await.map_err(|error| fail(NOT_RUNNING, error))?;
+            launch::ensure(directory).await.map_err(unserved)?;
         }
         match UnixStream::connect(&socket).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(FULL).await,
             Err(error) if may_start && is_missing(&error) => {
                 may_start = false;
-                launch::ensure(directory).await.map_err(|error| fail(NOT_RUNNING, error))?;
+                launch::ensure(directory).await.map_err(unserved)?;
             }
-            connected => return connected.map_err(|error| door.closed(directory, socket, &error)),
+            connected => {
+                return connected
+                    .map_err(|error| Unserved { code: door.closed(directory, socket, &error), reason: None });
+            }
         }
     }
+}
+
+fn unserved(error: LaunchError) -> Unserved<ExitCode> {
+    let reason = Some(error.reason());
+    Unserved { code: fail(NOT_RUNNING, error), reason }
 }
 
 /// Whether nobody listens.

@@ -7,13 +7,22 @@ use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, json, refused, say};
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{self, AskError};
+use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::systemctl::SERVICE;
 
 pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
     let what = || "reading the configuration again, and starting what it changes".to_owned();
     let report = match waiting(what, admin::reload(&directory.socket(ADMIN_SOCKET))).await {
         Ok(report) => report,
         Err(error @ AskError::Refused(_)) => return fail(USAGE, error),
+        Err(error @ AskError::NotRunning(_)) => {
+            return match launch::start_failed(directory).await {
+                None => refused(&error),
+                Some(Ok(_)) => say(format!("{SERVICE} had failed, and was started\n")),
+                Some(Err(error)) => fail(if error.is_configuration() { USAGE } else { FAILED }, error),
+            };
+        }
         Err(error) => return refused(&error),
     };
     report.warnings.iter().for_each(|warning| tell!("{warning}"));

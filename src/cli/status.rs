@@ -1,5 +1,6 @@
 //! `mcpd status`: what went wrong first, then the servers, what is to know of them, the agents and the sockets.
 
+mod absent;
 mod notes;
 mod tables;
 mod trouble;
@@ -13,8 +14,8 @@ use super::look::{Look, Tone};
 use super::text::{count, span};
 use super::waiting::waiting;
 use super::{FAILED, json, refused, say};
-use crate::admin;
 use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
+use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(super) use self::watch::run as watch;
@@ -25,6 +26,7 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
     let what = || "asking every server how it is".to_owned();
     let report = match waiting(what, asked).await {
         Ok(report) => report,
+        Err(AskError::NotRunning(path)) => return absent::report(directory, &path).await,
         Err(error) => return refused(&error),
     };
     let printed = if as_json {

@@ -53,6 +53,17 @@ pub(crate) enum LaunchError {
 }
 
 impl LaunchError {
+    /// The reason alone, on one line, for an agent.
+    pub(crate) fn reason(&self) -> String {
+        let text = match self {
+            Self::Unit { why, .. } => why.clone(),
+            Self::Ended { said, .. } => said.clone(),
+            other => other.to_string(),
+        };
+        // The message of a diagnostic, and its place.
+        text.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" ")
+    }
+
     /// Whether only an edit of the configuration helps.
     pub(crate) fn is_configuration(&self) -> bool {
         matches!(self, Self::Unit { is_configuration: true, .. } | Self::Ended { is_configuration: true, .. })

@@ -148,10 +148,15 @@ impl Conversation {
         self.held.due().into_iter().chain(self.listens.due()).min()
     }
 
-    /// Refuses what has waited for too long, and tells what was kept back for too long.
-    pub(super) fn expire(&mut self, now: Instant) {
+    /// Refuses what has waited for too long, and tells what was kept back for too long. `why` is the reason that no daemon runs,
+    /// if it is known.
+    pub(super) fn expire(&mut self, now: Instant, why: Option<&str>) {
+        let message = match why {
+            Some(why) => format!("mcpd is not running: {why}"),
+            None => "mcpd did not come back within 10 s".to_owned(),
+        };
         for asking in self.held.overdue(now) {
-            self.refuse(&asking, &unavailable("mcpd did not come back within 10 s"));
+            self.refuse(&asking, &unavailable(&message));
         }
         for end in self.listens.overdue(now) {
             self.to_agent.push(end);

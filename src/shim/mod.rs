@@ -28,4 +28,4 @@ pub(crate) use self::conversation::News;
 pub(crate) use self::greeting::Own;
 pub(crate) use self::link::Places;
 pub(crate) use self::streams::Input;
-pub(crate) use self::task::{End, run};
+pub(crate) use self::task::{End, Unserved, run};

@@ -37,10 +37,21 @@ pub(crate) enum End<F> {
     Failed(io::Error),
 }
 
+/// Why there is no daemon to begin with.
+pub(crate) struct Unserved<F> {
+    /// For whoever runs the shim.
+    pub(crate) code: F,
+    /// For the agent, if it is known.
+    pub(crate) reason: Option<String>,
+}
+
+/// Finds out why no daemon runs, if that is known.
+pub(crate) type Explain<'a> = Box<dyn Fn() -> LocalBoxFuture<'a, Option<String>> + 'a>;
+
 /// Where things are with the daemon.
 enum Link<'a, F> {
     /// It is reached, or started, for the first time.
-    First(LocalBoxFuture<'a, Result<UnixStream, F>>),
+    First(LocalBoxFuture<'a, Result<UnixStream, Unserved<F>>>),
     Up(UnixStream),
     /// It was lost.
     Looking(LocalBoxFuture<'a, Found>),
@@ -56,6 +67,9 @@ struct Task<'a, F, S> {
     places: Places,
     waits: Waits,
     say: S,
+    explain: Explain<'a>,
+    /// An explanation that is under way.
+    explaining: Option<LocalBoxFuture<'a, Option<String>>>,
     from_agent: Lines,
     from_daemon: Lines,
     chunk: Box<[u8]>,
@@ -71,12 +85,14 @@ struct Task<'a, F, S> {
     sleep: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-/// Serves the agent on standard input and output until it leaves. `first` reaches the first daemon; `say` is told the news.
-pub(crate) async fn run<F>(
-    first: impl Future<Output = Result<UnixStream, F>>,
+/// Serves the agent on standard input and output until it leaves. `first` reaches the first daemon; `say` is told the news;
+/// `explain` is called when requests have waited for too long.
+pub(crate) async fn run<'a, F>(
+    first: impl Future<Output = Result<UnixStream, Unserved<F>>> + 'a,
     places: Places,
     own: Own,
     say: impl FnMut(News),
+    explain: Explain<'a>,
 ) -> End<F> {
     let (input, output) = match (Input::open(), Output::open()) {
         (Ok(input), Ok(output)) => (input, output),
@@ -90,6 +106,8 @@ pub(crate) async fn run<F>(
         places,
         waits: Waits::since(Instant::now()),
         say,
+        explain,
+        explaining: None,
         from_agent: Lines::up_to(held::BYTES),
         // The daemon has a cap of its own.
         from_daemon: Lines::up_to(usize::MAX),
@@ -187,7 +205,7 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
         // The first daemon is given the time that its start takes.
         let due = if matches!(self.link, Link::First(_)) { None } else { self.conversation.due() };
         let Some(due) = due else {
-            self.sleep = None;
+            (self.sleep, self.explaining) = (None, None);
             return Poll::Pending;
         };
         let fresh = || (due, Box::pin(sleep_until(due.into())));
@@ -195,8 +213,15 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
             Some(sleep) if sleep.0 == due => sleep,
             other => other.insert(fresh()),
         };
-        ready!(sleep.poll_unpin(cx));
-        self.conversation.expire(Instant::now());
+        if self.explaining.is_none() {
+            ready!(sleep.poll_unpin(cx));
+        }
+        let why = match self.link {
+            Link::Looking(_) => ready!(self.explaining.get_or_insert_with(&self.explain).poll_unpin(cx)),
+            _ => None,
+        };
+        self.explaining = None;
+        self.conversation.expire(Instant::now(), why.as_deref());
         Poll::Ready(())
     }
 }

@@ -73,6 +73,7 @@ mod queues_calls;
 mod reaches_by_url;
 mod rechecks_parked_calls;
 mod reconnects;
+mod recovers_its_unit;
 mod refuses_bad_config;
 mod refuses_bad_directories;
 mod refuses_bad_files;

@@ -153,6 +153,10 @@ impl<'a> Plan<'a> {
         }
         self.tell_path();
         let jobs = self.jobs();
+        // Starts that failed before count against the start limit of this one. A unit that is not loaded has none.
+        for unit in [SERVICE, SOCKET] {
+            let _ = self.manager.run(&["reset-failed", unit]).await;
+        }
         for job in &jobs {
             self.manager.run(job).await.map_err(|why| why + "\n  see `journalctl --user --unit mcpd`")?;
             line("ran", &format!("systemctl --user {}", job.join(" ")));

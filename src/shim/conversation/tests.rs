@@ -173,7 +173,7 @@ impl World {
 
     fn wait(&mut self, time: Duration) {
         self.now += time;
-        self.conversation.expire(self.now);
+        self.conversation.expire(self.now, None);
         self.hear();
     }
 
@@ -302,6 +302,6 @@ fn an_introduction_ends_though_daemons_come_and_go_at_once() {
         conversation.to_daemon.write_some(&mut written).now_or_never().expect("room").expect("room");
         conversation.lost(now + Duration::from_secs(seconds));
     }
-    conversation.expire(now + Duration::from_secs(10));
+    conversation.expire(now + Duration::from_secs(10), None);
     assert!(conversation.to_agent.bytes() > 0 && conversation.owes_nothing());
 }

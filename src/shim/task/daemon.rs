@@ -9,7 +9,7 @@ use futures_util::future::FutureExt;
 use tokio::io::AsyncWrite;
 use tokio::net::UnixStream;
 
-use super::{Link, Task};
+use super::{Link, Task, Unserved};
 use crate::shim::conversation::{News, Stage};
 use crate::shim::lines::Piece;
 use crate::shim::link::{Found, Waits, look};
@@ -23,9 +23,10 @@ impl<F, S> Task<'_, F, S> {
         match &mut self.link {
             Link::First(first) => match ready!(first.poll_unpin(cx)) {
                 Ok(stream) => self.connected(stream),
-                Err(refused) => {
-                    self.link = Link::Down(Some(refused));
-                    self.conversation.end("no mcpd serves".to_owned());
+                Err(Unserved { code, reason }) => {
+                    self.link = Link::Down(Some(code));
+                    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                    self.conversation.end(format!("no mcpd serves{reason}"));
                 }
             },
             Link::Looking(looking) => match ready!(looking.poll_unpin(cx)) {

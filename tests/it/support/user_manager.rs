@@ -94,6 +94,13 @@ impl UserManager {
         run(self.command("sh").args(["-c", script, program, &said]))
     }
 
+    /// `mcpd connect`, whose agent is the test.
+    pub(crate) fn agent(&self) -> Child {
+        let mut command = self.command(MCPD);
+        command.arg("connect").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("nsenter starts")
+    }
+
     /// A property of the unit.
     pub(crate) fn property(&self, name: &str) -> String {
         self.systemctl(&["show", "--property", name, "--value", UNIT]).stdout.trim().to_owned()

@@ -149,7 +149,7 @@ fn what_was_not_acknowledged_is_acknowledged_once_by_whoever_comes() {
     assert_eq!(shim.agent_hears(), acknowledgement("1"));
     let mut waits = Shim::asking(&listen);
     waits.0.lost(waits.1);
-    waits.0.expire(waits.1 + Duration::from_secs(10));
+    waits.0.expire(waits.1 + Duration::from_secs(10), None);
     assert!(waits.agent_hears().contains("-31004"), "as everything that waits");
 }
 
@@ -169,7 +169,7 @@ fn a_daemon_that_ends_ends_nothing_that_the_agent_listens_to_and_one_that_stays_
         let mut stays = Shim::asking(&listen);
         stays.daemon_says(&acknowledgement("1"));
         stays.daemon_says(&end);
-        stays.0.expire(stays.1 + Duration::from_secs(10));
+        stays.0.expire(stays.1 + Duration::from_secs(10), None);
         assert_eq!(stays.agent_hears(), acknowledgement("1") + &end, "if late");
         shim.goes_on(SERVES);
         assert_eq!(shim.daemon_hears(), if is_over { String::new() } else { listen.clone() }, "{end}");

@@ -1,0 +1,130 @@
+//! A unit whose configuration is broken says why to everybody who needs mcpd, and runs again as soon as that is repaired.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+
+use serde_json::json;
+
+use crate::support::{Ran, Server, Setup, TAG, UserManager, wait_exit};
+
+/// The beginning of the error, and its place.
+const REASON: [&str; 2] = ["unknown key `deamon`", "config.toml:1:2"];
+
+/// One that is installed, with its socket or without.
+fn installed() -> Option<UserManager> {
+    let manager = UserManager::bare(&Setup::with(Server::named("plain")))?;
+    let tag = manager.place().tag();
+    manager.place().write("home/.bash_profile", format!("export {TAG}={tag}\n"));
+    manager.mcpd(&["service", "install", "--no-linger"]).expect_code(0);
+    Some(manager)
+}
+
+/// Breaks the configuration; returns what it was.
+fn break_configuration(manager: &UserManager) -> String {
+    let file = manager.place().path("config.toml");
+    let text = fs::read_to_string(&file).expect("text");
+    manager.place().write("config.toml", format!("[deamon]\n{text}"));
+    text
+}
+
+#[track_caller]
+fn expect_reason(text: &str, ran: &Ran) {
+    for part in REASON {
+        assert!(text.contains(part), "{part}: {ran}");
+    }
+}
+
+#[test]
+fn agents_of_a_broken_configuration_receive_file_and_line_as_often_as_they_come() {
+    let Some(manager) = installed() else { return };
+    manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
+    let text = break_configuration(&manager);
+    // The first meets systemd on the socket; later ones are beyond the start limit.
+    for _ in 0..7 {
+        let ran = manager.connect().expect_code(3);
+        expect_reason(&ran.stderr, &ran);
+        expect_reason(&ran.stdout, &ran);
+        assert!(ran.stdout.contains("-31004") && ran.stdout.contains("not_sent"), "{ran}");
+    }
+    manager.place().write("config.toml", text);
+    assert!(manager.connect().stdout.contains("\"result\""));
+    manager.mcpd(&["stop"]).expect_code(0);
+}
+
+#[test]
+fn an_agent_whose_daemon_does_not_come_back_receives_the_reason() {
+    let Some(manager) = installed() else { return };
+    let mut agent = manager.agent();
+    let mut stdin = agent.stdin.take().expect("a piped stream");
+    let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
+    let mut next = || {
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("text");
+        line
+    };
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}});
+    writeln!(stdin, "{hello}\n{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).expect("it reads");
+    assert!(next().contains("\"result\""));
+
+    let text = break_configuration(&manager);
+    manager.systemctl(&["restart", "mcpd.service"]);
+    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).expect("it reads");
+    let answer = loop {
+        let line = next();
+        assert!(!line.is_empty(), "it has ended");
+        if line.contains("\"id\":2") {
+            break line;
+        }
+    };
+    assert!(answer.contains("-31004") && REASON.iter().all(|part| answer.contains(part)), "{answer}");
+    manager.place().write("config.toml", text);
+    manager.mcpd(&["start"]).expect_code(0);
+    drop(stdin);
+    assert!(wait_exit(&mut agent).success());
+    manager.mcpd(&["stop"]).expect_code(0);
+}
+
+#[test]
+fn every_command_that_needs_the_unit_starts_it_once_the_configuration_is_repaired() {
+    let Some(manager) = installed() else { return };
+    for command in [&["start"][..], &["reload"], &["service", "install", "--no-linger"]] {
+        manager.mcpd(&["stop"]).expect_code(0);
+        let text = break_configuration(&manager);
+        let starts: Vec<_> = (0..7)
+            .map(|_| {
+                assert_ne!(manager.systemctl(&["start", "mcpd.service"]).code, Some(0));
+                manager.log().len()
+            })
+            .collect();
+        assert_eq!(starts[5], starts[6], "systemd does not execute it beyond the start limit");
+        let ran = manager.mcpd(command);
+        assert_ne!(ran.code, Some(0), "{ran}");
+        expect_reason(&ran.stderr, &ran);
+        manager.place().write("config.toml", text);
+        manager.mcpd(command).expect_code(0);
+        manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+    }
+}
+
+#[test]
+fn status_without_a_daemon_says_how_the_unit_is_and_what_to_do() {
+    let Some(manager) = installed() else { return };
+    let status = |state: &str, command: &str| {
+        let ran = manager.mcpd(&["status"]).expect_code(3);
+        assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{ran}");
+        assert!(ran.stderr.contains(&format!("mcpd.service is {state}")) && ran.stderr.contains(command), "{ran}");
+        ran
+    };
+    manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
+    status("installed and socket-activated", "`mcpd start`");
+    manager.mcpd(&["stop"]).expect_code(0);
+    status("installed and stopped", "`mcpd start`");
+    let text = break_configuration(&manager);
+    manager.mcpd(&["start"]).expect_code(2);
+    let ran = status("installed and has failed", "`mcpd check`");
+    expect_reason(&ran.stderr, &ran);
+    manager.place().write("config.toml", text);
+    manager.mcpd(&["service", "uninstall"]).expect_code(0);
+    status("not installed", "`mcpd service install`");
+}

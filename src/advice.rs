@@ -16,12 +16,12 @@ mod undefined;
 
 use std::collections::HashMap;
 
-pub(crate) use self::commands::unfound;
+pub(crate) use self::commands::{shown, unfound};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Sources, Template};
 use crate::config::notes::{Note, Owner, Use, What};
-use crate::config::{Loaded, ServerConfig};
+use crate::config::{Launch, Loaded, ServerConfig};
 
 /// Warnings that are given at most.
 const MOST_WARNINGS: usize = 100;
@@ -106,6 +106,15 @@ impl Look<'_> {
     /// Where a server has its name.
     fn name_of(&self, server: &ServerConfig) -> Option<&Note<'_>> {
         self.names.get(&*server.name).copied()
+    }
+}
+
+/// Whether a server of this configuration will start, as far as can be told without starting it.
+pub(crate) fn can_start(server: &ServerConfig, sources: &dyn Sources) -> bool {
+    match &server.launch {
+        Err(_) => false,
+        Ok(Launch::Program(program)) => commands::can_run(program, sources),
+        Ok(Launch::Remote(_)) => true,
     }
 }
 

@@ -3,28 +3,80 @@
 use std::path::Path;
 
 use super::Look;
+use crate::config::command_line::{self, Spelling, command_line};
 use crate::config::diagnostic::Diagnostic;
+use crate::config::edit::text_in_quotes;
 use crate::config::interpolate::Sources;
 use crate::config::notes::Use;
 use crate::config::{AGENT_CWD, Launch, Program};
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
     let commands = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
-    let complaints = commands.filter_map(|(server, note, ..)| {
+    let complaints = commands.filter_map(|(server, note, _, template)| {
         let Ok(Launch::Program(program)) = &server.launch else { return None };
-        let (complaint, help) = unfound(program, look.sources)?;
-        let command = program.secrets.masked(&program.command);
-        Some(note.warning(format!("command `{}` {complaint}", command.escape_debug()), help))
+        let (complaint, help) = unfound(program, template.spelt(), note.spelling(), look.sources)?;
+        Some(note.warning(format!("command `{}` {complaint}", shown(program).escape_debug()), help))
     });
     complaints.collect()
 }
 
-/// Why the command of a program cannot be run, and what to write instead.
-pub(crate) fn unfound(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
+/// The command of a program as it may be printed.
+pub(crate) fn shown(program: &Program) -> String {
+    let command = program.secrets.masked(&program.command);
+    match command_line(&command) {
+        Some(_) => command_line::without_secrets(&command.split_whitespace().collect::<Vec<_>>()).join(" "),
+        None => command,
+    }
+}
+
+/// Why the command of a program cannot be run, and what to write instead. It is `written` in a file with this spelling.
+pub(crate) fn unfound(
+    program: &Program,
+    written: &str,
+    spelling: Spelling,
+    sources: &dyn Sources,
+) -> Option<(String, String)> {
     let command = &program.command;
     if command.contains(AGENT_CWD) {
         return None;
     }
+    let found = not_a_program(program, sources)?;
+    Some(something_else(program, written, spelling, sources).unwrap_or(found))
+}
+
+/// Whether the command of a program can be run. A path that is not whole may be right in the server's working directory.
+pub(super) fn can_run(program: &Program, sources: &dyn Sources) -> bool {
+    let is_relative = program.command.contains('/') && !program.command.starts_with('/');
+    match unfound(program, &program.command, Spelling::Toml, sources) {
+        None => true,
+        Some(_) => is_relative && something_else(program, &program.command, Spelling::Toml, sources).is_none(),
+    }
+}
+
+/// What was written in the place of a program, if that can be told.
+fn something_else(
+    program: &Program,
+    written: &str,
+    spelling: Spelling,
+    sources: &dyn Sources,
+) -> Option<(String, String)> {
+    if written.starts_with("https://") || written.starts_with("http://") {
+        let [url] = &command_line::without_secrets(&[written])[..] else { return None };
+        let help = format!("write {}", spelling.assignment("url", &text_in_quotes(url)));
+        return Some(("is a URL, and mcpd reaches URLs by itself".to_owned(), help));
+    }
+    let words = command_line(written)?;
+    // A path with a blank in it is no command line.
+    let first = Program { command: words.first()?.clone(), ..program.clone() };
+    if first.command.contains('/') && not_a_program(&first, sources).is_some() {
+        return None;
+    }
+    let help = format!("write {}", command_line::keys(&words, !program.args.is_empty(), spelling));
+    Some(("is a command line: `command` takes the program alone".to_owned(), help))
+}
+
+fn not_a_program(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
+    let command = &program.command;
     if !command.contains('/') {
         return not_on_path(program, sources);
     }

@@ -58,6 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     match (printed, findings.errors, findings.warnings) {
         (Err(code), ..) if code != ExitCode::SUCCESS => code,
         (_, 1.., _) => ExitCode::from(USAGE),
+        (..) if findings.servers > 0 && findings.unstartable == findings.servers => ExitCode::from(FAILED),
         (_, 0, 1..) if arguments.strict => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,
     }
@@ -66,6 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 /// What there is to say.
 struct Findings<'a> {
     servers: usize,
+    /// Servers that cannot start, as far as can be told without starting them.
+    unstartable: usize,
     errors: usize,
     warnings: usize,
     /// Servers that have not said yet what they offer.
@@ -95,6 +98,7 @@ struct Finding<'a> {
 #[derive(Serialize)]
 struct Shape<'a> {
     servers: usize,
+    unstartable: usize,
     errors: usize,
     warnings: usize,
     unknown: &'a [&'a str],
@@ -105,19 +109,29 @@ impl<'a> Findings<'a> {
     fn of(loaded: &'a Loaded, known: impl Fn(&ServerConfig) -> Option<Lists>) -> Self {
         let servers = &loaded.config.servers;
         let known: Vec<_> = servers.iter().map(known).collect();
+        let unstartable = servers.iter().filter(|server| !advice::can_start(server, &Process)).count();
         let is_unknown = |(server, lists): (&'a ServerConfig, &Option<Lists>)| lists.is_none().then_some(&*server.name);
         let unknown = servers.iter().zip(&known).filter_map(is_unknown).collect();
         let mut diagnostics = loaded.warnings.clone();
         diagnostics.extend(advice::advise(loaded, &Process, known));
         let (servers, warnings) = (servers.len(), diagnostics.len());
         let hint = loaded.hint.as_deref();
-        Self { servers, errors: 0, warnings, unknown, hint, diagnostics, refusal: None }
+        Self { servers, unstartable, errors: 0, warnings, unknown, hint, diagnostics, refusal: None }
     }
 
     fn refused(error: &'a ConfigError) -> Self {
         let errors = error.unreadable().count() + error.diagnostics().len();
         let diagnostics = error.diagnostics().to_vec();
-        Self { servers: 0, errors, warnings: 0, unknown: Vec::new(), hint: None, diagnostics, refusal: Some(error) }
+        Self {
+            servers: 0,
+            unstartable: 0,
+            errors,
+            warnings: 0,
+            unknown: Vec::new(),
+            hint: None,
+            diagnostics,
+            refusal: Some(error),
+        }
     }
 
     /// For a person, beside what was asked for.
@@ -143,7 +157,12 @@ impl<'a> Findings<'a> {
         if self.refusal.is_some() {
             return format!("{}: this configuration is refused", count(self.errors, "error"));
         }
-        format!("{}, {}: fine", count(self.servers, "server"), count(self.warnings, "warning"))
+        let verdict = match self.unstartable {
+            0 => "fine".to_owned(),
+            all if all == self.servers => "no server can start".to_owned(),
+            some => format!("{} cannot start", count(some, "server")),
+        };
+        format!("{}, {}: {verdict}", count(self.servers, "server"), count(self.warnings, "warning"))
     }
 
     fn json(&self) -> Result<String, ExitCode> {
@@ -153,6 +172,7 @@ impl<'a> Findings<'a> {
         });
         let shape = Shape {
             servers: self.servers,
+            unstartable: self.unstartable,
             errors: self.errors,
             warnings: self.warnings,
             unknown: &self.unknown,

@@ -140,7 +140,9 @@ impl SourceFile {
         for hidden in self.hidden.iter().chain(&broken) {
             let (from, to) = (hidden.start.max(line.start), hidden.end.min(line.end));
             if from < to {
-                shown.to_mut().replace_range(from - line.start..to - line.start, &"*".repeat(to - from));
+                let range = from - line.start..to - line.start;
+                let masked: String = shown.get(range.clone()).unwrap_or_default().chars().map(mask).collect();
+                shown.to_mut().replace_range(range, &masked);
             }
         }
         shown
@@ -207,6 +209,16 @@ impl Diagnostic {
         let (line, column) = self.place();
         let origin = Origin::path(self.file.shown_path()).line(line).char_column(column);
         self.title().element(origin)
+    }
+}
+
+/// What hides a character: one with as many bytes, so that columns are counted alike.
+fn mask(c: char) -> char {
+    match c.len_utf8() {
+        1 => '*',
+        2 => '·',
+        3 => '•',
+        _ => '🞄',
     }
 }
 

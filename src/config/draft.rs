@@ -40,6 +40,8 @@ pub(super) struct Draft {
     /// Of all servers that it has a word about, also of those that cannot be read or are skipped.
     pub(super) server_names: Vec<String>,
     pub(super) profiles: Vec<ProfileDraft>,
+    /// Whether a mistake may hide servers that it configures.
+    pub(super) is_partial: bool,
 }
 
 /// The `[daemon]` table.

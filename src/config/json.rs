@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 
 use jsonc_parser::ast::{self, ObjectProp};
 use jsonc_parser::common::Ranged;
@@ -10,6 +11,13 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::broken::named;
 use super::tree::{Entry, MAX_DEPTH, MOST_PROBLEMS, Node, Parsed, Problem, Value};
+
+/// Whether a file is JSON, by its name or its first character.
+pub(super) fn is_json(path: &Path, text: &str) -> bool {
+    let is_named =
+        path.extension().is_some_and(|name| name.eq_ignore_ascii_case("json") || name.eq_ignore_ascii_case("jsonc"));
+    is_named || text.trim_start().starts_with(['{', '/'])
+}
 
 /// Parses `text`. The parser stops at the first syntax error, and by itself at a depth of 512.
 pub(super) fn parse(text: &str) -> Parsed {

@@ -12,9 +12,11 @@
 //! ```
 
 mod broken;
+pub(crate) mod command_line;
 pub mod diagnostic;
 mod draft;
 pub(crate) mod edit;
+mod encoding;
 pub(crate) mod import;
 mod in_url;
 pub mod interpolate;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use globset::Glob;
 
 use super::Loaded;
+use super::command_line::Spelling;
 use super::diagnostic::{Diagnostic, Level};
 use super::draft::{Exposure, LaunchDraft, OAuthDraft, ProfileDraft, ServerDraft};
 use super::interpolate::Template;
@@ -90,6 +91,11 @@ impl Note<'_> {
     /// The file it stands in.
     pub(crate) fn file(&self) -> &Path {
         &self.place.file.path
+    }
+
+    /// How that file writes a key with its value.
+    pub(crate) fn spelling(&self) -> Spelling {
+        Spelling::of(self.file(), &self.place.file.text)
     }
 
     /// A warning about it, with advice on what to write instead.

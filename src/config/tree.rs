@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::command_line::holds_secret;
 use super::secret::{in_arguments, is_secret_value};
 
 /// Deepest nesting that is taken; the configuration itself needs four levels.
@@ -127,6 +128,10 @@ impl Node {
             Value::String(text) if secret && !text.contains("${") || is_secret_value(text) => {
                 found.push(self.span.clone());
             }
+            // A whole command line that stands in one of them.
+            Value::String(text) if matches!(key, "command" | "args") && holds_secret(text) => {
+                found.push(self.span.clone());
+            }
             Value::Integer(_) | Value::Float if secret => found.push(self.span.clone()),
             Value::Table(entries) => {
                 let names_servers = matches!(key, "servers" | "mcpServers" | "mcp_servers" | "context_servers");
@@ -138,7 +143,7 @@ impl Node {
             }
             Value::Array(items) => {
                 let texts: Vec<_> = items.iter().map(|item| item.text().unwrap_or_default()).collect();
-                let secrets = if key == "args" { in_arguments(&texts) } else { BTreeSet::new() };
+                let secrets = if matches!(key, "command" | "args") { in_arguments(&texts) } else { BTreeSet::new() };
                 for (index, item) in items.iter().enumerate() {
                     item.find_secrets(key, secret || secrets.contains(&index), found);
                 }

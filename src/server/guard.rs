@@ -31,6 +31,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 
 use super::exit::Exit;
 use super::subtree;
+use crate::config::command_line::mistaken_for_program;
 
 /// The name a guard runs under, by which `main` knows one.
 pub const ARGV0: &str = "mcpd-guard";
@@ -192,12 +193,14 @@ fn find_program(definition: &Definition) -> Result<PathBuf, String> {
     let command = &definition.command;
     if command.contains('/') {
         let path = definition.cwd.join(command);
-        return if path.exists() { Ok(path) } else { Err(format!("command `{command}` does not exist")) };
+        let missing = || mistaken_for_program(command).unwrap_or_else(|| format!("command `{command}` does not exist"));
+        return if path.exists() { Ok(path) } else { Err(missing()) };
     }
     let path = definition.env.get("PATH").map_or("", String::as_str);
     let candidates = std::env::split_paths(path).map(|directory| directory.join(command));
     let found = candidates.into_iter().find(|candidate| is_executable(candidate));
-    found.ok_or_else(|| format!("command `{command}` not found; PATH searched: {path}"))
+    let not_found = || format!("command `{command}` not found; PATH searched: {path}");
+    found.ok_or_else(|| mistaken_for_program(command).unwrap_or_else(not_found))
 }
 
 fn is_executable(path: &Path) -> bool {

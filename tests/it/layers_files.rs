@@ -65,7 +65,7 @@ fn a_file_that_cannot_be_included_is_refused_at_its_place_and_at_once() {
         ("fifo", "it is no regular file"),
         ("loop", "Too many levels of symbolic links"),
         ("none", "No such file"),
-        ("config.toml", "it includes itself"),
+        ("config.toml", "files include each other in a cycle"),
     ] {
         let file = place.write("config.toml", format!("\ninclude = [\"{included}\"]\n"));
         let ran = place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(2);

@@ -14,6 +14,7 @@ mod cli;
 mod closes_its_sockets;
 mod completes;
 mod connect;
+mod corrects_mistakes;
 mod declares_to_servers;
 mod demo;
 mod denies_tools;

@@ -46,6 +46,9 @@ fn of_program(world: &World, report: &ServerReport, (why, has_ended): (&str, boo
                 reload => format!("{install}, then {again}; or {write}, then {reload}"),
             }
         }
+        _ if why.contains("is a command line: ") => {
+            format!("move its arguments to `args` in [servers.{name}]; then {}", reloaded(world, &again))
+        }
         _ if why.contains("did not answer `initialize`") => {
             format!("raise its `handshake_timeout`, or look at what it waits for; then {again}")
         }

@@ -15,6 +15,7 @@ use super::finding::{Finding, Group};
 use super::world::World;
 use crate::advice;
 use crate::cli::text::listed;
+use crate::config::command_line::Spelling;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{Program, ServerConfig};
 
@@ -53,7 +54,8 @@ pub(super) async fn look(world: &World, servers: &[&ServerConfig]) -> Group {
     let (mut findings, mut used) = (Vec::new(), Vec::new());
     for server in servers {
         let Some(program) = server.launch.as_ref().ok().and_then(|launch| launch.program()) else { continue };
-        match advice::unfound(program, &world.sources) {
+        let written = program.secrets.masked(&program.command);
+        match advice::unfound(program, &written, Spelling::Toml, &world.sources) {
             Some(complaint) => findings.push(unfound(server, program, complaint, world)),
             None => add(&mut used, &server.name, program, world),
         }
@@ -80,7 +82,7 @@ fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, world: 
 }
 
 fn unfound(server: &ServerConfig, program: &Program, (complaint, help): (String, String), world: &World) -> Finding {
-    let command = program.secrets.masked(&program.command);
+    let command = advice::shown(program);
     let found = format!("the command of `{}` {complaint}", server.name);
     let here = Process.var("PATH").and_then(|path| Process.on_path(&program.command, &path));
     let advice = match here.filter(|_| world.sources.is_daemons() && !program.command.contains('/')) {

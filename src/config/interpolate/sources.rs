@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, OFlags, access};
 
+use super::super::encoding::decode;
+
 /// The outside world as the configuration sees it. Tests give a table instead.
 pub trait Sources {
     /// A variable of the environment; `None` if it is not set, or is not UTF-8.
@@ -136,11 +138,7 @@ impl Sources for Process {
         if bytes.len() as u64 > limit {
             return Err(too_large());
         }
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = valid.split(|&byte| byte == b'\n').count();
-            io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8"))
-        })?;
+        let text = decode(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let id = (metadata.dev(), metadata.ino());
         Ok(FileText { text, id, permissions: permissions(&metadata) })
     }

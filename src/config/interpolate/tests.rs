@@ -180,6 +180,6 @@ fn the_process_bounds_what_it_reads() {
     };
     assert_eq!(read(b"0123456789"), Ok("0123456789".to_owned()));
     assert_eq!(read(b"0123456789a"), Err("it is larger than 10 bytes".to_owned()));
-    assert_eq!(read(b"a\n\xff"), Err("line 2 is not UTF-8".to_owned()));
+    assert_eq!(read(b"a\n\xff"), Err("line 2, column 1: byte 0xff is not UTF-8".to_owned()));
     assert!(Process.read(Path::new("/proc/self/stat"), 10).is_err());
 }

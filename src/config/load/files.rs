@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::super::draft::Draft;
+use super::super::encoding::NotUtf8;
 use super::super::interpolate::{FileId, FileText, Sources};
 use super::super::read::{Format, Problems, is_codex, read};
 use super::super::sourced::{Place, Sourced};
@@ -32,7 +33,7 @@ pub(super) struct Loading<'a> {
     pub(super) files: Vec<PathBuf>,
     seen: Vec<FileId>,
     /// The files that are being read: each is included by the one before it.
-    open: Vec<FileId>,
+    open: Vec<(FileId, PathBuf)>,
 }
 
 impl<'a> Loading<'a> {
@@ -91,7 +92,12 @@ impl<'a> Loading<'a> {
             Ok(file) => file,
             Err(error) => return self.refuse(path, error, from),
         };
-        if let Some(complaint) = self.round(&file.id) {
+        if let (Some(cycle), Some(place)) = (self.cycle(&file.id, path), from) {
+            let problem = place.problem(format!("files include each other in a cycle: {cycle}"));
+            return self.complain(place.error(problem.help("remove it, or another `include` of the cycle")));
+        }
+        if self.open.len() > DEEPEST {
+            let complaint = format!("files include each other more than {DEEPEST} deep");
             return self.refuse(path, io::Error::other(complaint), from);
         }
         if self.seen.contains(&file.id) {
@@ -104,7 +110,7 @@ impl<'a> Loading<'a> {
         self.seen.push(file.id);
         let (file_id, text) = (file.id, file.text);
         let (file, draft, found) = read_file(path, &text, self.sources);
-        self.open.push(file_id);
+        self.open.push((file_id, path.to_owned()));
         draft.includes.iter().for_each(|included| self.include(included));
         self.open.pop();
         self.add(&file, draft, found);
@@ -125,18 +131,28 @@ impl<'a> Loading<'a> {
         self.failed.diagnostics.extend(self.layers.add(draft));
     }
 
-    /// Why a file that is included cannot be, where the files above it are `self.open`.
-    fn round(&self, id: &FileId) -> Option<String> {
-        if self.open.contains(id) {
-            return Some("it is being read: it includes itself, or a file that includes it".to_owned());
-        }
-        (self.open.len() > DEEPEST).then(|| format!("files include each other more than {DEEPEST} deep"))
+    /// The files that include each other, if the one at `path` is being read already.
+    fn cycle(&self, id: &FileId, path: &Path) -> Option<String> {
+        let first = self.open.iter().position(|(open, _)| open == id)?;
+        let files = self.open[first..].iter().map(|(_, path)| path.as_path()).chain([path]);
+        Some(files.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" → "))
     }
 
     fn refuse(&mut self, path: &Path, error: io::Error, from: Option<&Place>) {
-        let Some(place) = from else { return self.failed.unreadable.push((path.to_owned(), error)) };
-        let problem = place.problem(format!("cannot read {}: {error}", path.display()));
-        self.failed.diagnostics.push(place.error(problem));
+        if let Some(wrong) = error.get_ref().and_then(|error| error.downcast_ref::<NotUtf8>()) {
+            return self.complain(not_utf8(path, wrong));
+        }
+        let Some(place) = from else {
+            self.layers.lack_a_file();
+            return self.failed.unreadable.push((path.to_owned(), error));
+        };
+        self.complain(place.error(place.problem(format!("cannot read {}: {error}", path.display()))));
+    }
+
+    /// Refuses the configuration for want of a file.
+    fn complain(&mut self, diagnostic: Diagnostic) {
+        self.layers.lack_a_file();
+        self.failed.diagnostics.push(diagnostic);
     }
 }
 
@@ -149,9 +165,19 @@ fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>
     let (format, parsed) = parse(path, text);
     let file = Arc::new(SourceFile::parsed(path, text, &parsed));
     let Parsed { root, problems } = parsed;
-    let (draft, mut found) = root.map(|root| read(&root, format, &file, sources)).unwrap_or_default();
+    let unread = || (Draft { is_partial: true, ..Draft::default() }, Problems::default());
+    let (draft, mut found) = root.map_or_else(unread, |root| read(&root, format, &file, sources));
     found.errors.extend(problems);
     (file, draft, found)
+}
+
+/// What to say of a file in another encoding. Its lines are shown as those of a file that does not parse.
+fn not_utf8(path: &Path, wrong: &NotUtf8) -> Diagnostic {
+    let (text, at) = wrong.place();
+    let file = Arc::new(SourceFile::parsed(path, text, &Parsed::default()));
+    let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
+    let problem = Problem::new(at..end, wrong.message());
+    Diagnostic::new(Level::Error, &file, problem.help(wrong.help(&path.to_string_lossy())))
 }
 
 /// The complaints in the order of the text.
@@ -166,9 +192,7 @@ pub(in crate::config) fn located(
 
 /// Takes a text apart in the format that its name or its content tells.
 pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, Parsed) {
-    let named =
-        path.extension().is_some_and(|name| name.eq_ignore_ascii_case("json") || name.eq_ignore_ascii_case("jsonc"));
-    if named || text.trim_start().starts_with(['{', '/']) {
+    if json::is_json(path, text) {
         return (Format::Clients, json::parse(text));
     }
     let parsed = toml::parse(text);

@@ -20,12 +20,15 @@ pub(in crate::config) struct Layers {
     /// Where each is among them.
     by_name: HashMap<Arc<str>, usize>,
     pub(in crate::config) profiles: ProfileLayers,
+    /// Whether a mistake may hide servers: then a name that nobody configures is no mistake of its own.
+    is_partial: bool,
 }
 
 impl Layers {
     /// Puts `draft` on top; what does not fit to the layers below comes back as errors.
     pub(super) fn add(&mut self, draft: Draft) -> Vec<Diagnostic> {
-        let Draft { includes: _, daemon, defaults, servers, narrowings, server_names, profiles } = draft;
+        let Draft { includes: _, daemon, defaults, servers, narrowings, server_names, profiles, is_partial } = draft;
+        self.is_partial |= is_partial;
         self.daemon = daemon.over(std::mem::take(&mut self.daemon));
         self.defaults = defaults.over(std::mem::take(&mut self.defaults));
         let mut wrong = self.profiles.add(server_names, profiles);
@@ -33,6 +36,11 @@ impl Layers {
         wrong.extend(narrowings.into_iter().flat_map(|narrowing| self.narrow(narrowing)));
         wrong.extend(servers.into_iter().filter_map(|server| self.add_server(server)));
         wrong
+    }
+
+    /// Notes that a file is missing.
+    pub(super) fn lack_a_file(&mut self) {
+        self.is_partial = true;
     }
 
     fn add_server(&mut self, server: ServerDraft) -> Option<Diagnostic> {
@@ -51,6 +59,9 @@ impl Layers {
     fn narrow(&mut self, narrowing: NarrowingDraft) -> Vec<Diagnostic> {
         let NarrowingDraft { name, misplaced, rules } = narrowing;
         let Some(server) = self.by_name.get(&name.value).and_then(|at| self.servers.get_mut(*at)) else {
+            if self.is_partial {
+                return Vec::new();
+            }
             let problem = name.place.problem(format!("server `{}` has no `command`", name.value));
             let help = "write `command = \"npx\"`, or a `url`: no layer below this file configures it";
             return vec![name.place.error(problem.help(help))];
@@ -68,7 +79,7 @@ impl Layers {
 
     /// What does not hold over all files together.
     pub(super) fn check(&self) -> Vec<Diagnostic> {
-        self.profiles.check()
+        if self.is_partial { Vec::new() } else { self.profiles.check() }
     }
 
     /// The configuration, with a default wherever no file says anything.

@@ -23,6 +23,17 @@ impl<'t> Fields<'t> {
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(index))
     }
+
+    /// The entry of `key`, which is known elsewhere and not here.
+    pub(super) fn take_misplaced(&mut self, key: &str) -> Option<&'t Entry> {
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(index))
+    }
+
+    /// Whether a key is left that is not known here.
+    pub(super) fn has_unknown(&self) -> bool {
+        !self.entries.is_empty()
+    }
 }
 
 impl Reader<'_> {
@@ -70,10 +81,15 @@ pub(in super::super) fn suggestion(key: &str, known: &[&str]) -> String {
 
 /// Names for a message: "`a`, `b` or `c`".
 fn list(names: &[&str]) -> String {
+    joined(names, "or")
+}
+
+/// Names for a message, the last after `word`.
+pub(super) fn joined(names: &[&str], word: &str) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {
         [] => String::new(),
         [only] => only.clone(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        [first @ .., last] => format!("{} {word} {last}", first.join(", ")),
     }
 }

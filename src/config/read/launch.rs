@@ -1,9 +1,10 @@
 //! Whether a server is run or reached, and how it is run: `command`, and what goes with it.
 
+use super::super::command_line::{self, Spelling};
 use super::super::draft::{LaunchDraft, ProgramDraft, is_root, is_whole};
 use super::super::interpolate::Template;
 use super::super::sourced::Sourced;
-use super::super::tree::{Entry, Node, Problem};
+use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::Fields;
 use super::values::{is_variable_name, not_a_variable};
 use super::{Format, Reader};
@@ -79,7 +80,7 @@ impl Reader<'_> {
     }
 
     fn program(&mut self, keys: &LaunchKeys<'_>) -> Option<ProgramDraft> {
-        let command = keys.command.and_then(|command| self.command(command));
+        let command = keys.command.and_then(|command| self.command(command, keys.args));
         let args = keys.args.map(|args| self.args(args)).unwrap_or_default();
         let env = keys.env.map(|env| self.env(env)).unwrap_or_default();
         let pass_env = keys.pass_env.map(|names| self.variable_names(names)).unwrap_or_default();
@@ -104,13 +105,27 @@ impl Reader<'_> {
         }
     }
 
+    fn spelling(&self) -> Spelling {
+        match self.format {
+            Format::Ours | Format::Codex | Format::Variable => Spelling::Toml,
+            Format::Clients => Spelling::Json,
+        }
+    }
+
     fn no_command(&mut self, server: &Entry) {
         let message = format!("server `{}` has no `command`", server.key);
         let help = self.assignment("command", "\"npx\"");
         self.error(Problem::new(server.key_span.clone(), message).help(help));
     }
 
-    fn command(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+    fn command(&mut self, entry: &Entry, args: Option<&Entry>) -> Option<Sourced<Template>> {
+        if let Value::Array(_) = entry.node.value {
+            let args = args.map(|args| args.node.texts()).unwrap_or_default();
+            let words: Vec<_> = entry.node.texts().into_iter().chain(args).collect();
+            let help = format!("write {}", command_line::keys(&words, false, self.spelling()));
+            self.wrong_type(&entry.node, "`command`", "a string", help);
+            return None;
+        }
         let template = self.path_template(&entry.node, "`command`")?;
         if template.value.as_literal().is_some_and(|command| command.trim().is_empty()) {
             let help = self.assignment("command", "\"npx\"");
@@ -121,6 +136,12 @@ impl Reader<'_> {
     }
 
     fn args(&mut self, entry: &Entry) -> Vec<Sourced<Template>> {
+        if let Some(text) = entry.node.text() {
+            let words = command_line::without_secrets(&command_line::arguments(text));
+            let help = self.assignment("args", &command_line::list(&words, false));
+            self.wrong_type(&entry.node, "`args`", "a list of strings", help);
+            return Vec::new();
+        }
         let items = self.strings(entry, r#"["-y", "some-package"]"#);
         items.into_iter().filter_map(|(node, _)| self.template(node, "`args`")).collect()
     }

@@ -11,7 +11,7 @@ use super::super::settings::{EraChoice, OnUnhealthy, Replace, Settings, Sharing,
 use super::super::sourced::Sourced;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
-use super::fields::{Fields, suggestion};
+use super::fields::{Fields, joined, suggestion};
 use super::launch::{LaunchKeys, Said};
 use crate::config::Keep;
 use crate::naming::{MIN_LENGTH, Naming, Scheme};
@@ -29,6 +29,11 @@ const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const TASKS: RangeInclusive<usize> = 1..=4 << 20;
 /// Calls that are kept in memory.
 const HISTORY: RangeInclusive<usize> = 10..=10_000;
+
+/// How other clients say what kind of server it is.
+const OF_OTHER_CLIENTS: [&str; 2] = ["type", "transport"];
+/// What only the table of a server has.
+const OF_A_SERVER: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
 
 /// What one table makes of a server.
 pub(super) enum OurServer {
@@ -51,6 +56,7 @@ impl Reader<'_> {
         }
         if let Some(entry) = fields.take("servers") {
             let servers = self.table(&entry.node, "`servers`", "write `[servers.NAME]` for each server");
+            draft.is_partial = !matches!(entry.node.value, Value::Table(_));
             draft.server_names = servers.iter().map(|server| server.key.clone()).collect();
             for server in servers.iter().filter_map(|server| self.our_server(server)) {
                 match server {
@@ -62,8 +68,20 @@ impl Reader<'_> {
         if let Some(entry) = fields.take("profiles") {
             draft.profiles = self.profiles(entry);
         }
+        self.outside_a_server(&mut fields);
+        draft.is_partial |= fields.has_unknown();
         self.finish(fields);
         draft
+    }
+
+    /// Keys of a server that stand at the top of the file: one mistake, however many there are.
+    fn outside_a_server(&mut self, fields: &mut Fields<'_>) {
+        let found: Vec<_> = OF_A_SERVER.iter().filter_map(|key| fields.take_misplaced(key)).collect();
+        let Some(first) = found.iter().min_by_key(|entry| entry.key_span.start) else { return };
+        let names = joined(&found.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), "and");
+        let verb = if found.len() == 1 { "stands" } else { "stand" };
+        let problem = Problem::new(first.key_span.clone(), format!("{names} {verb} outside the table of a server"));
+        self.error(problem.help("write `[servers.NAME]` above, with a name for the server"));
     }
 
     /// Files beside this one, or by their whole path.
@@ -134,7 +152,15 @@ impl Reader<'_> {
             self.wrong_type(&entry.node, &format!("`servers.{name}`"), "a table", help);
             return None;
         };
+        let before = self.problems.errors.len();
         let mut fields = Fields::new(format!("`[servers.{name}]`"), entries);
+        for key in OF_OTHER_CLIENTS {
+            if let Some(entry) = fields.take_misplaced(key) {
+                let problem =
+                    Problem::new(entry.key_span.clone(), format!("unknown key `{key}` in `[servers.{name}]`"));
+                self.error(problem.help("remove it: `command` or `url` is enough"));
+            }
+        }
         let settings = self.settings(&mut fields);
         let log_arguments = self.key(&mut fields, "log_arguments", Self::boolean);
         let exposure = self.exposure(entry, &mut fields);
@@ -145,6 +171,8 @@ impl Reader<'_> {
         let rules = ServerRules { exposures: vec![exposure?], settings, log_arguments };
         Some(match launch? {
             Said::Launch(launch) => OurServer::Configured(Box::new(ServerDraft { name, launch: *launch, rules })),
+            // What is wrong may be what would have configured it.
+            Said::Neither(_) if self.problems.errors.len() > before => return None,
             Said::Neither(misplaced) => OurServer::Narrowed(Box::new(NarrowingDraft { name, misplaced, rules })),
         })
     }

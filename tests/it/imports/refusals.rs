@@ -60,7 +60,7 @@ fn a_broken_file_is_reported_and_the_others_are_imported() {
         ".cursor/mcp.json (Cursor)\n  cannot be read: it is no regular file",
         "maximum nesting depth",
         "settings.json (Gemini CLI)\n  cannot be read: it is no regular file",
-        "line 1 is not UTF-8",
+        "line 1, column 6: byte 0xff is not UTF-8",
         "31800 further servers are left out",
         "+ good",
     ] {

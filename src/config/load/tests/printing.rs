@@ -67,7 +67,7 @@ error: `args` must be a list of strings
 4 | args = 'y'
   |        ^^^ this is a string
   |
-  = help: write `args = ['y']`";
+  = help: write `args = [\"y\"]`";
     assert_eq!(error.to_string(), expected);
     assert!(error.render(true).contains("\u{1b}["));
 }

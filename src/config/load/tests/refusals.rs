@@ -46,7 +46,7 @@ fn wrong_types_are_errors() {
     check("servers.a = 'npx'", &["1:13 `servers.a` must be a table | write `[servers.a]`…"]);
     check("[[servers]]\na = 1", &["1:1 `servers` must be a table | …"]);
     check("[servers.a]\ncommand = 5", &["2:11 `command` must be a string | put it in quotes: `\"5\"`"]);
-    check("[servers.a]\ncommand = ['x']", &["2:11 `command` must be a string | write text in double quotes"]);
+    check("[servers.a]\ncommand = ['x']", &["2:11 `command` must be a string | write `command = \"x\"`"]);
     check(
         "[servers.a]\ncommand = 'x'\nargs = \"-y\"",
         &["3:8 `args` must be a list of strings | write `args = [\"-y\"]`"],

@@ -1,0 +1,154 @@
+//! Command lines that were written where a configuration has a program and a list of its arguments.
+//!
+//! Text in, and the keys out that it should have been written as.
+
+use std::path::Path;
+
+use super::edit::text_in_quotes;
+use super::json;
+use super::secret::in_arguments;
+
+/// What only a shell can run, if it is the first word.
+const BUILTINS: [&str; 4] = [".", "cd", "export", "source"];
+/// What joins the commands of a shell, as a word of its own.
+const OPERATORS: [&str; 5] = ["&", "&&", "|", "||", ";"];
+
+/// How a file writes a key with its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    Toml,
+    Json,
+}
+
+impl Spelling {
+    /// The spelling of the file at `path`, which holds `text`.
+    pub(super) fn of(path: &Path, text: &str) -> Self {
+        if json::is_json(path, text) { Self::Json } else { Self::Toml }
+    }
+
+    /// A key with its value.
+    pub(crate) fn assignment(self, key: &str, value: &str) -> String {
+        match self {
+            Self::Toml => format!("`{key} = {value}`"),
+            Self::Json => format!("`\"{key}\": {value}`"),
+        }
+    }
+}
+
+/// The words of `text`, if it is a command line of several: the program, then its arguments. A shell is the program if
+/// the text needs one.
+pub(crate) fn command_line(text: &str) -> Option<Vec<String>> {
+    if needs_shell(text) {
+        return Some(["sh", "-c", text].map(str::to_owned).into());
+    }
+    shlex::split(text).filter(|words| words.len() > 1)
+}
+
+/// Why `command`, which is no program, cannot be run, if it is a command line.
+pub(crate) fn mistaken_for_program(command: &str) -> Option<String> {
+    let words = command_line(command)?;
+    // A path with a blank in it is no command line.
+    let is_program = words.first().is_some_and(|first| !first.contains('/') || Path::new(first).is_file());
+    let shown = without_secrets(&command.split_whitespace().collect::<Vec<_>>()).join(" ");
+    is_program.then(|| format!("`{shown}` is a command line: `command` takes the program alone, `args` its arguments"))
+}
+
+/// The arguments that `text` stands for.
+pub(super) fn arguments(text: &str) -> Vec<String> {
+    shlex::split(text).unwrap_or_else(|| vec![text.to_owned()])
+}
+
+/// `words` as they may be printed: without those that are likely secrets.
+pub(crate) fn without_secrets<S: AsRef<str>>(words: &[S]) -> Vec<String> {
+    let words: Vec<_> = words.iter().map(AsRef::as_ref).collect();
+    let secrets = in_arguments(&words);
+    let shown =
+        |(index, word): (usize, &&str)| if secrets.contains(&index) { "…".to_owned() } else { (*word).to_owned() };
+    words.iter().enumerate().map(shown).collect()
+}
+
+/// Whether a word of a command line is likely a secret.
+pub(super) fn holds_secret(text: &str) -> bool {
+    !in_arguments(&text.split_whitespace().collect::<Vec<_>>()).is_empty()
+}
+
+/// `command` and `args` with these words, as a help tells to write them. `has_more` says that further arguments follow.
+pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, spelling: Spelling) -> String {
+    let shown = without_secrets(words);
+    let Some((program, args)) = shown.split_first() else { return spelling.assignment("command", "\"npx\"") };
+    let command = spelling.assignment("command", &text_in_quotes(program));
+    if args.is_empty() && !has_more {
+        return command;
+    }
+    format!("{command} and {}", spelling.assignment("args", &list(args, has_more)))
+}
+
+/// A list of texts.
+pub(super) fn list(texts: &[String], has_more: bool) -> String {
+    let items = texts.iter().map(|text| text_in_quotes(text)).chain(has_more.then(|| "…".to_owned()));
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn needs_shell(text: &str) -> bool {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let [first, _, ..] = words[..] else { return false };
+    let is_assignment = first
+        .split_once('=')
+        .is_some_and(|(name, _)| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+    let is_shells = |word: &&str| {
+        OPERATORS.contains(word)
+            || word.starts_with(['<', '>'])
+            || word.ends_with(';')
+            || word.contains('`')
+            || word.contains("$(")
+    };
+    is_assignment || BUILTINS.contains(&first) || words.iter().any(is_shells)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_split_as_a_shell_splits_it_or_left_to_a_shell() {
+        for (text, expected) in [
+            ("npx", None),
+            ("  npx  ", None),
+            ("npx -y pkg", Some(&["npx", "-y", "pkg"][..])),
+            ("npx  -y\t'a b' \"c d\" e\\ f", Some(&["npx", "-y", "a b", "c d", "e f"])),
+            ("uvx x --dir ${HOME}/x", Some(&["uvx", "x", "--dir", "${HOME}/x"])),
+            ("npx x https://x/?a=1&b=2;c", Some(&["npx", "x", "https://x/?a=1&b=2;c"])),
+            ("cd /x && y", Some(&["sh", "-c", "cd /x && y"])),
+            ("x 2 | y", Some(&["sh", "-c", "x 2 | y"])),
+            ("A=b x", Some(&["sh", "-c", "A=b x"])),
+            ("x >/dev/null", Some(&["sh", "-c", "x >/dev/null"])),
+            ("x $(y)", Some(&["sh", "-c", "x $(y)"])),
+            ("npx 'x", None),
+            ("", None),
+        ] {
+            let expected = expected.map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+            assert_eq!(command_line(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn help_has_the_words_as_the_file_spells_them_and_no_secret() {
+        let words = ["npx", "--token", "hunter22", "a\"b"];
+        assert_eq!(keys(&words, false, Spelling::Toml), r#"`command = "npx"` and `args = ["--token", "…", "a\"b"]`"#);
+        assert_eq!(keys(&words[..1], false, Spelling::Json), r#"`"command": "npx"`"#);
+        assert_eq!(keys(&words[..1], true, Spelling::Toml), r#"`command = "npx"` and `args = […]`"#);
+        assert_eq!(keys::<&str>(&[], false, Spelling::Toml), r#"`command = "npx"`"#);
+    }
+
+    proptest! {
+        #[test]
+        fn words_that_were_joined_for_a_shell_are_split_again(words in prop::collection::vec("[a-z =$\"'\\\\#é-]{1,8}", 2..6)) {
+            let line = shlex::try_join(words.iter().map(String::as_str)).expect("no NUL");
+            if !needs_shell(&line) {
+                prop_assert_eq!(command_line(&line), Some(words));
+            }
+        }
+    }
+}

@@ -9,13 +9,16 @@ use serde::Serialize;
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::import::write;
 use super::{FAILED, USAGE, fail, json, put};
+use crate::advice;
 use crate::config;
+use crate::config::command_line::{Spelling, command_line};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Setting};
-use crate::config::fitted_name;
 use crate::config::import::Plan;
-use crate::config::interpolate::Process;
+use crate::config::interpolate::{Process, Sources};
+use crate::config::{ServerConfig, fitted_name};
 use crate::naming::is_server_name;
+use crate::printable;
 use crate::sockets::RuntimeDir;
 
 /// What is to be added.
@@ -23,14 +26,14 @@ use crate::sockets::RuntimeDir;
 pub(super) struct Add {
     /// Name of the server: letters, digits and `-`, with single `_` between them
     name: String,
-    /// Where it is reached, in the place of a command
+    /// Where it is reached, in the place of a command or a URL at the end
     #[arg(long)]
     url: Option<String>,
     /// What each request to it carries; repeatable. A secret is moved to a file of its own
-    #[arg(long, value_name = "NAME: VALUE", conflicts_with = "command")]
+    #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
     /// Certificates in PEM that are trusted for it beside the system's
-    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
     /// A variable of its environment; repeatable. A secret is moved to a file of its own
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
@@ -50,18 +53,26 @@ pub(super) struct Add {
     /// Print what was done as JSON; with `--reload`, what came of that as another object
     #[arg(long)]
     json: bool,
-    /// How it is started; no shell reads it
-    #[arg(last = true, required_unless_present = "url", conflicts_with = "url", value_name = "COMMAND")]
+    /// The command that starts it, with its arguments, or the URL where it is reached. Options of mcpd go before it
+    #[arg(
+        trailing_var_arg = true,
+        required_unless_present = "url",
+        conflicts_with = "url",
+        value_name = "COMMAND|URL"
+    )]
     command: Vec<String>,
 }
 
 pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
     match added(add) {
-        Ok((path, secrets)) => {
+        Ok(Added { path, secrets, lines, warning }) => {
             let said = match add.json {
                 true => json::page(&Shape { name: &add.name, file: &path, secrets }).and_then(put),
-                false => put(format!("added {} to {}\n", add.name, path.display())),
+                false => put(format!("added {} to {}:\n\n{}", add.name, path.display(), printable::lines(&lines))),
             };
+            if let Some(warning) = warning {
+                tell!("{warning}");
+            }
             said.map_or_else(|code| code, |()| next_step(directory, add.reload, add.json))
         }
         Err((code, error)) => fail(code, error),
@@ -76,8 +87,18 @@ struct Shape<'a> {
     secrets: Vec<PathBuf>,
 }
 
-/// The file that has it now, and those of its secrets; else why there is none, and with which code to end.
-fn added(add: &Add) -> Result<(PathBuf, Vec<PathBuf>), (u8, String)> {
+/// A server that the configuration has now.
+struct Added {
+    path: PathBuf,
+    secrets: Vec<PathBuf>,
+    /// What was written to the configuration.
+    lines: String,
+    /// Why it will not start, as it is printed.
+    warning: Option<String>,
+}
+
+/// The server that was added; else why there is none, and with which code to end.
+fn added(add: &Add) -> Result<Added, (u8, String)> {
     let Add { name, file, .. } = add;
     if !is_server_name(name) {
         let fitted = fitted_name(name, "server");
@@ -91,24 +112,66 @@ fn added(add: &Add) -> Result<(PathBuf, Vec<PathBuf>), (u8, String)> {
     let settings = settings(add).map_err(|error| (USAGE, error))?;
     plan.put(name, settings).map_err(|error| refused(&path, &error))?;
     let (text, secrets) = plan.finish();
-    check(file.as_deref(), &found, &text, &secrets).map_err(|error| (USAGE, error))?;
+    let loaded = check(file.as_deref(), &found, &text, &secrets).map_err(|error| (USAGE, error))?;
+    let lines = text.strip_prefix(found.text()).unwrap_or(&text).trim().to_owned() + "\n";
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
     write::all(found, &text, secrets).map_err(|error| (FAILED, error))?;
     moved.iter().for_each(|path| tell!("mcpd: a secret was moved to {}", path.display()));
-    Ok((path, moved))
+    let server = loaded.config.servers.iter().find(|server| *server.name == **name);
+    Ok(Added { path, secrets: moved, lines, warning: server.and_then(warning) })
+}
+
+/// Why a server will not start, if its command is not there.
+fn warning(server: &ServerConfig) -> Option<String> {
+    let program = server.launch.as_ref().ok()?.program()?;
+    let shown = advice::shown(program);
+    let (complaint, help) = advice::unfound(program, &shown, Spelling::Toml, &Process)?;
+    Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
+}
+
+/// How a server is run or reached, as it was typed.
+enum Launch {
+    Url(String),
+    Command(Vec<String>),
+}
+
+fn launch(add: &Add) -> Result<Launch, String> {
+    let is_url = |word: &str| word.starts_with("https://") || word.starts_with("http://");
+    match (&add.url, &add.command[..]) {
+        (Some(url), _) => Ok(Launch::Url(url.clone())),
+        (None, [url]) if is_url(url) => Ok(Launch::Url(url.clone())),
+        (None, [url, ..]) if is_url(url) => Err("what follows the URL is not used: options go before it".to_owned()),
+        (None, [line]) if !is_program(line) => {
+            Ok(Launch::Command(command_line(line).unwrap_or_else(|| vec![line.clone()])))
+        }
+        (None, words) => Ok(Launch::Command(words.to_vec())),
+    }
+}
+
+/// Whether there is such a program, be there blanks in its name.
+fn is_program(command: &str) -> bool {
+    match command.contains('/') {
+        true => Process.exists(Path::new(command)),
+        false => Process.var("PATH").is_some_and(|path| Process.on_path(command, &path).is_some()),
+    }
 }
 
 fn settings(add: &Add) -> Result<Vec<(String, Setting)>, String> {
-    let mut settings = match &add.url {
-        Some(url) => reached(add, url)?,
-        None => run_by(add)?,
+    let mut settings = match launch(add)? {
+        Launch::Url(url) => reached(add, &url)?,
+        Launch::Command(words) => run_by(add, &words)?,
     };
     settings.extend(add.lazy.then(|| ("start", Setting::from("lazy"))));
     Ok(settings.into_iter().map(|(key, setting)| (key.to_owned(), setting)).collect())
 }
 
-fn run_by(add: &Add) -> Result<Vec<(&'static str, Setting)>, String> {
-    let Some((command, args)) = add.command.split_first() else { return Err("a command is missing".to_owned()) };
+fn run_by(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Setting)>, String> {
+    for (option, is_given) in [("--header", !add.header.is_empty()), ("--ca-file", add.ca_file.is_some())] {
+        if is_given {
+            return Err(format!("`{option}` cannot be used with a command: it is for a server at a URL"));
+        }
+    }
+    let Some((command, args)) = words.split_first() else { return Err("a command is missing".to_owned()) };
     let command = if command.contains('/') { whole(command) } else { command.clone() };
     let env = pairs("--env", &add.env, '=', "NAME=VALUE")?;
     let settings = [
@@ -121,9 +184,14 @@ fn run_by(add: &Add) -> Result<Vec<(&'static str, Setting)>, String> {
 }
 
 fn reached(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {
+    for (option, is_given) in [("--env", !add.env.is_empty()), ("--cwd", add.cwd.is_some())] {
+        if is_given {
+            return Err(format!("`{option}` cannot be used with a URL: it is for a server that mcpd runs"));
+        }
+    }
     // Where it goes to a file of its own, the configuration alone would not say so.
     if let Some(complaint) = config::url_complaint(url).filter(|_| !url.contains("${")) {
-        return Err(format!("what follows `--url` {complaint}"));
+        return Err(format!("the URL {complaint}"));
     }
     let headers = pairs("--header", &add.header, ':', "'NAME: VALUE'")?;
     let settings = [

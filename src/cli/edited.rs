@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{block_on, reload};
-use crate::config;
 use crate::config::edit::Proposed;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
+use crate::config::{self, Loaded};
 use crate::sockets::RuntimeDir;
 
 /// The file to edit: the one that was named, else the user's.
@@ -44,17 +44,19 @@ pub(super) fn secrets_of(path: &Path) -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// What is wrong with it, as it is printed.
-pub(super) fn check(named: Option<&Path>, file: &ConfigFile, text: &str, secrets: &[SecretFile]) -> Result<(), String> {
+pub(super) fn check(
+    named: Option<&Path>,
+    file: &ConfigFile,
+    text: &str,
+    secrets: &[SecretFile],
+) -> Result<Loaded, String> {
     let proposed = Proposed::new(&Process).with(file.path(), text);
     let proposed = secrets.iter().fold(proposed, |proposed, secret| match &secret.content {
         Content::Known(content) => proposed.with(&secret.path, content),
         Content::Asked(_) => proposed,
     });
     let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
-    match config::load(&files, &proposed) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("not added: the configuration would not hold\n{error}")),
-    }
+    config::load(&files, &proposed).map_err(|error| format!("not added: the configuration would not hold\n{error}"))
 }
 
 /// Has a running daemon take over what was edited, if that is wanted; else says how.

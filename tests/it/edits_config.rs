@@ -61,7 +61,8 @@ fn a_server_is_added_to_a_file_that_was_not_there_and_serves() {
     ]);
     let path = config(&place);
     let added = added.expect_code(0);
-    assert_eq!((&*added.stdout, &*added.stderr), (&*format!("added notes to {}\n", path.display()), ""));
+    let expected = format!("added notes to {}:\n\n{}", path.display(), read(&path));
+    assert_eq!((&*added.stdout, &*added.stderr), (&*expected, ""));
     assert_eq!((mode(&path), mode(path.parent().expect("a directory"))), (0o600, 0o700));
     assert!(read(&path).starts_with("[servers.notes]\ncommand = \""), "{}", read(&path));
     let cwd = place.path("home").parent().expect("the place").display().to_string();

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod adds_as_typed;
 mod asks_agents;
 mod asks_for_tasks;
 mod bounds_users;

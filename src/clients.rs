@@ -35,7 +35,7 @@ enum Place {
 }
 
 /// All of them, by their words.
-pub(crate) const CLIENTS: [Client; 8] = [
+pub(crate) const CLIENTS: [Client; 9] = [
     Client {
         word: "claude-code",
         title: "Claude Code",
@@ -66,6 +66,19 @@ pub(crate) const CLIENTS: [Client; 8] = [
         word: "gemini",
         title: "Gemini CLI",
         places: &[Place::Home(".gemini/settings.json"), Place::Project(".gemini/settings.json")],
+    },
+    // Source: opencode.ai/docs/config and opencode.ai/docs/migrate-v1, "Use your existing configuration".
+    Client {
+        word: "opencode",
+        title: "OpenCode",
+        places: &[
+            Place::Config("opencode/opencode.json"),
+            Place::Config("opencode/opencode.jsonc"),
+            Place::Project("opencode.json"),
+            Place::Project("opencode.jsonc"),
+            Place::Project(".opencode/opencode.json"),
+            Place::Project(".opencode/opencode.jsonc"),
+        ],
     },
     Client {
         word: "vscode",
@@ -143,6 +156,11 @@ mod tests {
             ("claude-code", "/h/.claude.json /p/.mcp.json", "/d/.claude.json /p/.mcp.json"),
             ("codex", "/h/.codex/config.toml /p/.codex/config.toml", "/c/config.toml /p/.codex/config.toml"),
             ("cursor", "/h/.cursor/mcp.json /p/.cursor/mcp.json", "/h/.cursor/mcp.json /p/.cursor/mcp.json"),
+            (
+                "opencode",
+                "/h/.config/opencode/opencode.json /h/.config/opencode/opencode.jsonc /p/opencode.json /p/opencode.jsonc /p/.opencode/opencode.json /p/.opencode/opencode.jsonc",
+                "/x/opencode/opencode.json /x/opencode/opencode.jsonc /p/opencode.json /p/opencode.jsonc /p/.opencode/opencode.json /p/.opencode/opencode.jsonc",
+            ),
             ("zed", "/h/.config/zed/settings.json /p/.zed/settings.json", "/x/zed/settings.json /p/.zed/settings.json"),
         ] {
             let client = Client::named(word).expect("known");

@@ -20,6 +20,19 @@ struct Entry<'a> {
     args: &'a [String],
 }
 
+/// The same for OpenCode.
+#[derive(Serialize)]
+struct OpenCodeEntry<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    command: Vec<&'a str>,
+}
+
+/// A whole file. Texts can always be written as JSON.
+fn pretty(file: &impl Serialize) -> String {
+    serde_json::to_string_pretty(file).unwrap_or_default() + "\n"
+}
+
 impl Client {
     /// The entry that has it run `command` with `args` as its server: a whole file of its format, with nothing else in it; one
     /// line feed at the end.
@@ -30,14 +43,20 @@ impl Client {
                 let command = text_in_quotes(command);
                 return format!("[mcp_servers.{NAME}]\ncommand = {command}\nargs = [{}]\n", args.join(", "));
             }
+            // Version 2 also has the servers in `mcp.servers`, and reads those of version 1 in `mcp`. Source:
+            // opencode.ai/v1/docs/mcp-servers, "Local"; opencode.ai/docs/migrate-v1, "Use your existing configuration".
+            "opencode" => {
+                let command = [command].into_iter().chain(args.iter().map(String::as_str)).collect();
+                let entry = OpenCodeEntry { kind: "local", command };
+                return pretty(&BTreeMap::from([("mcp", BTreeMap::from([(NAME, entry)]))]));
+            }
             "vscode" => ("servers", Some("stdio")),
             "zed" => ("context_servers", None),
             "claude-code" => ("mcpServers", Some("stdio")),
             _ => ("mcpServers", None),
         };
         let file = BTreeMap::from([(table, BTreeMap::from([(NAME, Entry { kind, command, args })]))]);
-        // Texts can always be written as JSON.
-        serde_json::to_string_pretty(&file).unwrap_or_default() + "\n"
+        pretty(&file)
     }
 
     /// A command line of its own that does the same, if it has one.
@@ -94,7 +113,12 @@ mod tests {
             } else {
                 let entry: Value = serde_json::from_str(&entry).expect("JSON");
                 let server = entry.as_object().expect("an object").values().next().expect("one table")["mcpd"].clone();
-                [server["command"] == r#"/x/"y""#, server["args"] == json!(["connect", "a\\b"])]
+                if client.word == "opencode" {
+                    let is_local = server["type"] == "local";
+                    [is_local, server["command"] == json!([r#"/x/"y""#, "connect", "a\\b"])]
+                } else {
+                    [server["command"] == r#"/x/"y""#, server["args"] == json!(["connect", "a\\b"])]
+                }
             };
             assert!(command && args && entry.ends_with("\n"), "{}: {entry}", client.word);
         }

@@ -1,4 +1,4 @@
-//! Configurations that people already have: eight clients' files are served as they are, and imported into ours.
+//! Configurations that people already have: nine clients' files are served as they are, and imported into ours.
 
 mod fixtures;
 mod foreign_references;
@@ -40,7 +40,7 @@ fn expect_work(daemon: &Daemon, fixture: &Fixture) {
 }
 
 #[test]
-fn the_files_of_eight_clients_are_served_as_they_are() {
+fn the_files_of_nine_clients_are_served_as_they_are() {
     let place = Place::new();
     let shims = Shims::new(&place);
     let files = everything(&place);
@@ -56,6 +56,7 @@ fn the_files_of_eight_clients_are_served_as_they_are() {
         ("docs", "x-shelf", "all"),
         ("archive", "x-depth", "2"),
         ("archive", "x-host", "ledger"),
+        ("library", "x-shelf", "ledger"),
     ] {
         let seen = web.header(&format!("{server}.example.org"), name);
         assert!(!seen.is_empty() && seen.iter().all(|seen| seen.as_deref() == Some(value)), "{server}: {seen:?}");
@@ -65,6 +66,8 @@ fn the_files_of_eight_clients_are_served_as_they_are() {
     assert_eq!(shims.seen("ledger-server", "LEDGER_YEAR").as_deref(), Some("2026"));
     assert_eq!(shims.seen("charts-server", "CHARTS_HOME"), place.path("home").to_str().map(str::to_owned));
     assert!(shims.arguments("ledger-server").contains("${literally}"));
+    assert!(shims.arguments("atlas-server").ends_with("--host=ledger"));
+    assert_eq!(shims.seen("atlas-server", "ATLAS_SCALE").as_deref(), Some("ledger"));
     let root = place.path("work").display().to_string();
     assert!(shims.arguments("code-server").contains(&root), "{}", shims.arguments("code-server"));
 }
@@ -100,7 +103,7 @@ fn everything_on_this_machine_is_imported_at_once_and_only_once() {
     }
     assert!(!config.contains("asleep") && !config.contains("unwanted") && !config.contains("extension"), "{config}");
     let checked = place.mcpd(&["check"]).expect_code(0);
-    assert!(checked.stdout.ends_with("fine\n"), "{checked}");
+    assert!(checked.stdout.starts_with("22 servers, "), "{checked}");
     assert!(ran.stderr.contains("mcpd check") && ran.stderr.contains("mcpd connect"), "{ran}");
     let again = place.mcpd(&["import", "--yes"]).expect_code(0);
     assert!(again.stdout.is_empty() && again.stderr.contains("= weather is there already"), "{again}");

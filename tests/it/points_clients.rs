@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use crate::support::{MCPD, Place, Server, Setup, run};
 
-const CLIENTS: [(&str, &str, &str); 8] = [
+const CLIENTS: [(&str, &str, &str); 9] = [
     ("claude-code", "mcpServers", "home/.claude.json"),
     ("claude-desktop", "mcpServers", "xdg-config/Claude/claude_desktop_config.json"),
     ("codex", "mcp_servers", "home/.codex/config.toml"),
     ("cursor", "mcpServers", "home/.cursor/mcp.json"),
     ("gemini", "mcpServers", "home/.gemini/settings.json"),
+    ("opencode", "mcp", "xdg-config/opencode/opencode.json"),
     ("vscode", "servers", "xdg-config/Code/User/mcp.json"),
     ("windsurf", "mcpServers", "home/.codeium/windsurf/mcp_config.json"),
     ("zed", "context_servers", "xdg-config/zed/settings.json"),
@@ -31,8 +32,13 @@ fn launch(client: &str, table: &str, printed: &str) -> Vec<String> {
         }
         _ => serde_json::from_str::<Value>(printed).expect("JSON")[table]["mcpd"].clone(),
     };
-    let args = entry["args"].as_array().expect("arguments").iter();
-    [&entry["command"]].into_iter().chain(args).map(|word| word.as_str().expect("text").to_owned()).collect()
+    let words: Vec<_> = if client == "opencode" {
+        assert_eq!(entry["type"], "local");
+        entry["command"].as_array().expect("a command line").iter().collect()
+    } else {
+        [&entry["command"]].into_iter().chain(entry["args"].as_array().expect("arguments")).collect()
+    };
+    words.into_iter().map(|word| word.as_str().expect("text").to_owned()).collect()
 }
 
 #[test]

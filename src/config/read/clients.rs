@@ -47,6 +47,8 @@ enum Dialect {
     Zed,
     /// JSON of Gemini CLI.
     Gemini,
+    /// JSON of OpenCode.
+    OpenCode,
     /// TOML of Codex.
     Codex,
 }
@@ -188,9 +190,14 @@ impl Reader<'_> {
 /// The command and its arguments, if this is how a client is pointed at mcpd.
 fn pointer(entries: &[Entry]) -> Option<Vec<String>> {
     let get = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node);
-    let (command, args) = (get("command")?.text()?, get("args")?.texts());
-    let is_mcpd = Path::new(command).file_name().is_some_and(|name| name == "mcpd") && args.contains(&"connect");
-    is_mcpd.then(|| [command].into_iter().chain(args).map(str::to_owned).collect())
+    let command = get("command")?;
+    // One client has all of it in one list.
+    let words =
+        command.text().into_iter().chain(command.texts()).chain(get("args").map(Node::texts).unwrap_or_default());
+    let words: Vec<_> = words.map(str::to_owned).collect();
+    let (program, args) = words.split_first()?;
+    let is_mcpd = Path::new(program).file_name().is_some_and(|name| name == "mcpd");
+    (is_mcpd && args.iter().any(|arg| arg == "connect")).then_some(words)
 }
 
 /// The directory that relative paths of a client's file begin at: the one that the file is in, or above it where that is

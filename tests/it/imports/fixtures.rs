@@ -89,6 +89,14 @@ pub(super) const FILES: &[Fixture] = &[
         ..NONE
     },
     Fixture {
+        file: "opencode.json",
+        word: "opencode",
+        to: "xdg-config/opencode/opencode.json",
+        local: &["maps-offline"],
+        remote: &["library"],
+        ..NONE
+    },
+    Fixture {
         file: "codex.toml",
         word: "codex",
         to: "home/.codex/config.toml",

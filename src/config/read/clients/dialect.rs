@@ -54,6 +54,15 @@ impl Reader<'_> {
                 self.finish_loosely(inner);
                 fields.take("settings");
             }
+            Some(Entry { key_span, node: Node { value: Value::Array(words), .. }, .. })
+                if build.dialect == Dialect::OpenCode && !words.is_empty() =>
+            {
+                let mut words: Vec<_> = words.iter().map(|word| build.node(word)).collect();
+                let program = words.remove(0);
+                let span = program.span.clone();
+                build.put("command", key_span, program);
+                build.put("args", key_span, Node { span, value: Value::Array(words) });
+            }
             Some(command) => build.put_texts("command", command),
             None => {}
         }
@@ -69,7 +78,8 @@ impl Reader<'_> {
         if let Some(args) = fields.take("args") {
             build.put_texts("args", args);
         }
-        let Some(env) = fields.take("env") else { return };
+        let env = if build.dialect == Dialect::OpenCode { "environment" } else { "env" };
+        let Some(env) = fields.take(env) else { return };
         let Value::Table(variables) = &env.node.value else { return build.put_texts("env", env) };
         let mut texts = Vec::new();
         for variable in variables {
@@ -130,7 +140,7 @@ impl Reader<'_> {
                 ("tool_timeout_sec", "call_timeout", 1.0),
             ],
             Dialect::Json | Dialect::Gemini => &[("timeout", "call_timeout", 0.001)],
-            Dialect::Zed => &[],
+            Dialect::Zed | Dialect::OpenCode => &[],
         };
         for (key, ours, unit) in keys {
             let Some(entry) = fields.take(key).filter(|_| !build.has(ours)) else { continue };

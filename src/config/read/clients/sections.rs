@@ -32,7 +32,9 @@ pub(in crate::config) fn has_servers(root: &Node) -> bool {
     let in_settings = root.get("mcp").is_some_and(|mcp| mcp.node.get("servers").is_some());
     let projects = root.get("projects").map_or(&[][..], |projects| projects.node.entries());
     let in_projects = projects.iter().any(|project| project.node.get("mcpServers").is_some());
-    in_settings || in_projects || keys.into_iter().any(|key| root.get(key).is_some())
+    let in_mcp =
+        root.get("mcp").is_some_and(|mcp| mcp.node.entries().iter().any(|entry| entry.node.get("type").is_some()));
+    in_settings || in_mcp || in_projects || keys.into_iter().any(|key| root.get(key).is_some())
 }
 
 impl Reader<'_> {
@@ -45,6 +47,14 @@ impl Reader<'_> {
             let servers = reader.table(&entry.node, &format!("`{}`", entry.key), EXAMPLE);
             found.push(Section { servers, dialect, base, excluded: excluded(root, servers) });
         };
+        if dialect == Dialect::OpenCode {
+            // Version 2 has servers in `mcp.servers`, version 1 in `mcp` itself.
+            let mcp = root.get("mcp");
+            let nested =
+                mcp.and_then(|mcp| mcp.node.get("servers")).filter(|servers| servers.node.get("type").is_none());
+            add(self, nested.or(mcp), dialect, base);
+            return found;
+        }
         let key = if dialect == Dialect::Codex { "mcp_servers" } else { "mcpServers" };
         add(self, root.get(key), dialect, base.clone());
         if dialect != Dialect::Codex {
@@ -71,6 +81,7 @@ impl Reader<'_> {
         match self.format {
             Format::Codex => Dialect::Codex,
             _ if named => Dialect::Gemini,
+            _ if self.path.file_stem().is_some_and(|name| name == "opencode") => Dialect::OpenCode,
             _ => Dialect::Json,
         }
     }

@@ -46,6 +46,8 @@ pub(super) enum Variables {
     Dollar,
     /// `${env:NAME}`: Cursor, VS Code, Windsurf.
     Prefixed,
+    /// `{env:NAME}`: OpenCode. Source: opencode.ai/docs/config, "Variables".
+    Bare,
     /// Each of these but `$NAME`: the file does not tell whose it is.
     Unknown,
 }
@@ -60,6 +62,7 @@ impl Variables {
         match dialect {
             Dialect::Codex | Dialect::Zed => Self::Never,
             Dialect::Gemini => Self::Dollar,
+            Dialect::OpenCode => Self::Bare,
             Dialect::Json if file == "claude_desktop_config.json" => Self::Never,
             Dialect::Json if matches!(file, ".mcp.json" | ".claude.json") => Self::Braces,
             Dialect::Json if directory == ".cursor" || is_vs_code || is_windsurf => Self::Prefixed,
@@ -71,7 +74,7 @@ impl Variables {
     fn include(self, body: &str) -> bool {
         let is_prefixed = body.strip_prefix("env:").is_some_and(|rest| !rest.starts_with('-'));
         match self {
-            Self::Never => false,
+            Self::Never | Self::Bare => false,
             Self::Braces | Self::Dollar => !is_prefixed,
             Self::Prefixed => is_prefixed,
             Self::Unknown => true,
@@ -94,6 +97,9 @@ pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Un
         let bodies = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
         untranslated.literal.extend(bodies.map(|(body, _)| body).filter(|body| ours(body).is_some()).map(shown));
         return literal(text);
+    }
+    if variables == Variables::Bare {
+        return bare(text, untranslated);
     }
     let (mut words, mut rest) = (String::new(), text);
     while let Some(at) = rest.find('$') {
@@ -122,6 +128,32 @@ pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Un
         }
     }
     words + rest
+}
+
+/// The same for a client that has its references without `$`: `{env:NAME}`, and `{file:PATH}`, which is not read for it.
+fn bare(text: &str, untranslated: &mut Untranslated) -> String {
+    let (mut words, mut rest) = (String::new(), text);
+    while let Some((before, body, after)) = next_bare(rest) {
+        let variable =
+            body.strip_prefix("env:").filter(|name| ours(name).is_some_and(|template| template.is_variable()));
+        words.push_str(&literal(before));
+        match variable.filter(|_| !before.ends_with('$')) {
+            Some(name) => words.push_str(&format!("${{{name}}}")),
+            None => {
+                untranslated.missing.push(foreign(body));
+                words.push_str(&format!("{{{body}}}"));
+            }
+        }
+        rest = after;
+    }
+    words + &literal(rest)
+}
+
+/// What stands before the first reference, within it, and behind it.
+fn next_bare(text: &str) -> Option<(&str, &str, &str)> {
+    let at = ["{env:", "{file:"].iter().filter_map(|start| text.find(start)).min()?;
+    let (body, after) = text[at + 1..].split_once('}')?;
+    Some((&text[..at], body, after))
 }
 
 /// A text that stands for itself, as our own format spells it.

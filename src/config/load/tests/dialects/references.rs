@@ -3,7 +3,7 @@
 use super::*;
 
 /// A file of each client, and whether it has `${NAME}`, `${env:NAME}` and `$NAME` filled in.
-const CLIENTS: [(&str, [bool; 3]); 13] = [
+const CLIENTS: [(&str, [bool; 3]); 14] = [
     ("/p/.mcp.json", [true, false, false]),
     ("/home/u/.claude.json", [true, false, false]),
     ("/home/u/.config/Claude/claude_desktop_config.json", [false, false, false]),
@@ -17,6 +17,7 @@ const CLIENTS: [(&str, [bool; 3]); 13] = [
     ("/home/u/servers.json", [true, true, false]),
     ("/home/u/.codex/config.toml", [false, false, false]),
     ("/home/u/.config/zed/settings.json", [false, false, false]),
+    ("/home/u/.config/opencode/opencode.json", [false, false, false]),
 ];
 
 /// A server of the client with the file at `path`, that has `text` as its only argument.
@@ -24,6 +25,9 @@ fn file(path: &str, text: &str) -> String {
     let args = serde_json::json!([text]);
     match path {
         _ if path.ends_with(".toml") => format!("[mcp_servers.a]\ncommand = 'x'\nargs = {args}\n"),
+        _ if path.contains("opencode") => {
+            format!(r#"{{"mcp": {{"a": {{"type": "local", "command": ["x", {}]}}}}}}"#, &args[0])
+        }
         _ if path.contains("zed") => format!(r#"{{"context_servers": {{"a": {{"command": "x", "args": {args}}}}}}}"#),
         _ => format!(r#"{{"mcpServers": {{"a": {{"command": "x", "args": {args}}}}}}}"#),
     }

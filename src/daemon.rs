@@ -42,7 +42,7 @@ use self::reload::{Refused, Reload};
 use self::status::Connected;
 use crate::admin;
 use crate::calls;
-use crate::config::{Config, DaemonConfig};
+use crate::config::{Config, DaemonConfig, Stamp};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns, raise};
@@ -99,6 +99,8 @@ struct Daemon {
     log: logging::Control,
     /// The configuration that was read last, if it does not hold.
     refused: watch::Receiver<Option<Refused>>,
+    /// What the files of the configuration held that runs.
+    stamps: watch::Receiver<Vec<Stamp>>,
 }
 
 /// Where the configuration is.
@@ -108,7 +110,12 @@ pub struct Files {
     pub named: Vec<PathBuf>,
     /// What was read.
     pub read: Vec<PathBuf>,
+    /// What it held.
+    pub stamps: Vec<Stamp>,
 }
+
+/// The configuration that was read last, if it does not hold, and what the files held of the one that runs.
+type LastRead = (watch::Receiver<Option<Refused>>, watch::Receiver<Vec<Stamp>>);
 
 /// What operators want.
 struct Asked {
@@ -147,17 +154,18 @@ pub async fn run(
     let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait, strays: Some(Strays::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers, config.profiles)?;
     let refused = watch::Sender::new(None);
-    let last_refused = refused.subscribe();
+    let stamps = watch::Sender::new(files.stamps);
+    let last_read = (refused.subscribe(), stamps.subscribe());
     let (doors, doors_wanted) = mpsc::channel(reload::MOST + 1);
     let read = watch::Sender::new(files.read.clone());
     let changes =
         config.daemon.watch.then(|| files::run(read.subscribe(), files.named.is_empty(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
     let (files, held) = (files.named, files.read);
-    let reload = Reload { files, held, read, daemon: config.daemon, manager: manager.clone(), doors, refused };
+    let reload = Reload { files, held, read, daemon: config.daemon, manager: manager.clone(), doors, refused, stamps };
     let logs = Logs { calls, reader, log };
     let stopping = (signals.stopper, signals.stop.clone());
-    let (daemon, asked) = Daemon::new(sockets, manager, (limits, seal), logs, (last_refused, stopping));
+    let (daemon, asked) = Daemon::new(sockets, manager, (limits, seal), logs, (last_read, stopping));
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop }));
@@ -184,7 +192,7 @@ impl Daemon {
         manager: Manager,
         (limits, seal): (DaemonConfig, Seal),
         logs: Logs,
-        (refused, stopping): (watch::Receiver<Option<Refused>>, (watch::Sender<Stop>, StopOrder)),
+        ((refused, stamps), stopping): (LastRead, (watch::Sender<Stop>, StopOrder)),
     ) -> (Self, Asked) {
         let budget = Budget::new(limits.max_message_bytes);
         let (queries, queries_asked) = mpsc::channel(MAX_OPERATORS);
@@ -220,6 +228,7 @@ impl Daemon {
             calls: logs.calls,
             log: logs.log,
             refused,
+            stamps,
         };
         (daemon, Asked { queries: queries_asked, reloads: reloads_asked })
     }

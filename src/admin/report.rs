@@ -21,12 +21,28 @@ pub struct Report {
     /// The configuration that was read last and does not hold; absent once one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload_refused: Option<ReloadRefused>,
+    /// The files of the configuration that runs. Of a directory it is the names in it that count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileReport>,
+    /// Those of them that hold something else by now. The daemon leaves this to whoever asks, since a disk may hang.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files_changed: Vec<String>,
     /// Configured servers, in file order.
     pub servers: Vec<ServerReport>,
     /// Agents connected now, oldest first.
     pub agents: Vec<AgentReport>,
     /// Agent sockets, the default profile first.
     pub profiles: Vec<ProfileReport>,
+}
+
+/// A file of the configuration, as it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReport {
+    /// Its whole path.
+    pub path: String,
+    /// SHA-256 of what it held, in hexadecimal; absent if it was not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 /// One connected agent.
@@ -187,6 +203,9 @@ pub struct ReloadReport {
     /// New or to be run differently, and not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<ReloadFailed>,
+    /// To be run as they were, and not ready, as before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub still_down: Vec<String>,
     /// What was ignored, or holds only after the next start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

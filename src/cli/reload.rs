@@ -1,8 +1,9 @@
 //! `mcpd reload`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use super::text::one_line;
+use super::text::{one_line, without_path};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, json, refused, say};
 use crate::admin::report::{ReloadFailed, ReloadReport};
@@ -30,15 +31,22 @@ pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
     if report.failed.is_empty() { said } else { ExitCode::from(FAILED) }
 }
 
-fn shown(ReloadReport { kept, added, changed, removed, failed, .. }: &ReloadReport) -> String {
+fn shown(ReloadReport { kept, added, changed, removed, failed, still_down, .. }: &ReloadReport) -> String {
     let lines = [("kept", kept), ("added", added), ("changed", changed), ("removed", removed)];
     let mut said: String = (lines.iter().filter(|(_, names)| !names.is_empty()))
         .map(|(what, names)| format!("{what:9}{}\n", names.join(", ")))
         .collect();
+    let mut paths = BTreeSet::new();
     for ReloadFailed { name, reason, runs_on, stderr } in failed {
         let then = if *runs_on { "; it goes on as it was" } else { "" };
+        let (reason, path) = without_path(reason);
+        paths.extend(path);
         said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(reason));
         stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));
+    }
+    paths.iter().for_each(|path| said += &format!("    PATH searched: {}\n", one_line(path)));
+    if !still_down.is_empty() {
+        said += &format!("{:9}{}; `mcpd status` shows why\n", "down", still_down.join(", "));
     }
     if said.is_empty() { "no server is configured\n".to_owned() } else { said }
 }

@@ -49,7 +49,7 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
         Err(refused) => return fail(USAGE, refused),
     };
     let colour = Look::of_stderr().has_colour();
-    let Loaded { config, warnings, hint, files: read, .. } = match config::load(&wanted.config, &Process) {
+    let Loaded { config, warnings, hint, files: read, stamps, .. } = match config::load(&wanted.config, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
             aside_styled(&(error.render(colour) + "\n"));
@@ -71,7 +71,9 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
     block_on(async {
         // The first helper, while it can still be had.
         tokio::task::spawn_blocking(|| {});
-        match daemon::run(config, daemon::Files { named: wanted.config.clone(), read }, directory, log, cgroups).await {
+        match daemon::run(config, daemon::Files { named: wanted.config.clone(), read, stamps }, directory, log, cgroups)
+            .await
+        {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tell_service_manager(&error.to_string());

@@ -6,6 +6,7 @@ mod tables;
 mod trouble;
 mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use unicode_width::UnicodeWidthStr;
@@ -14,8 +15,10 @@ use super::look::{Look, Tone};
 use super::text::{count, span};
 use super::waiting::waiting;
 use super::{FAILED, json, refused, say};
-use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
+use crate::admin::report::{FileReport, NEEDS_LOGIN, Report, ServerReport};
 use crate::admin::{self, AskError};
+use crate::config;
+use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(super) use self::watch::run as watch;
@@ -25,7 +28,7 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
     let asked = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let what = || "asking every server how it is".to_owned();
     let report = match waiting(what, asked).await {
-        Ok(report) => report,
+        Ok(report) => with_changed_files(report),
         Err(AskError::NotRunning(path)) => return absent::report(directory, &path).await,
         Err(error) => return refused(&error),
     };
@@ -35,6 +38,13 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
         say(render(&report, Look::of_stdout()))
     };
     if report.servers.iter().any(is_down) { ExitCode::from(FAILED) } else { printed }
+}
+
+/// The report with those files of the configuration that hold something else by now.
+fn with_changed_files(mut report: Report) -> Report {
+    let has_changed = |file: &&FileReport| config::changed(Path::new(&file.path), file.sha256.as_deref(), &Process);
+    report.files_changed = report.files.iter().filter(has_changed).map(|file| file.path.clone()).collect();
+    report
 }
 
 /// Whether it is not as it is wanted.
@@ -56,6 +66,21 @@ pub(super) fn render(report: &Report, look: Look) -> String {
         trouble::of_servers(&report.servers, look),
         tables::servers(&report.servers, look),
         tables::remotes(&report.servers, look),
+        notes::notes(&report.servers, look),
+        tables::agents(&report.agents, look),
+        tables::profiles(report, look),
+    ];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// The same for a view that has no room for it: one line for each server that is down, and the table of the others.
+pub(super) fn render_brief(report: &Report, look: Look) -> String {
+    let others: Vec<_> = report.servers.iter().filter(|server| !trouble::is_in_trouble(server)).cloned().collect();
+    let parts = [
+        head(report, look),
+        trouble::of_the_configuration(report, look),
+        trouble::brief(&report.servers, look),
+        if others.is_empty() { String::new() } else { tables::servers(&others, look) },
         notes::notes(&report.servers, look),
         tables::agents(&report.agents, look),
         tables::profiles(report, look),

@@ -86,6 +86,14 @@ pub(super) fn listed(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
+/// Why a command is not found, and apart from that the PATH that was searched, which is often the same for many.
+pub(super) fn without_path(reason: &str) -> (&str, Option<&str>) {
+    match reason.split_once("; PATH searched: ") {
+        Some((reason, path)) => (reason, Some(path)),
+        None => (reason, None),
+    }
+}
+
 /// So many of a thing.
 pub(super) fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

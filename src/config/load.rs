@@ -4,6 +4,7 @@ mod error;
 mod files;
 mod merge;
 mod profiles;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -15,6 +16,7 @@ pub use self::error::ConfigError;
 use self::files::Loading;
 pub(super) use self::files::{located, parse};
 pub(super) use self::merge::Layers;
+pub use self::stamp::{Stamp, changed};
 use super::Config;
 use super::diagnostic::Diagnostic;
 use super::interpolate::Sources;
@@ -33,6 +35,8 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
     /// The files that were read, in order.
     pub files: Vec<PathBuf>,
+    /// What each of them held, and those that would have been read if they were there.
+    pub stamps: Vec<Stamp>,
     /// What to do first, if nothing is configured at all.
     pub hint: Option<String>,
 }
@@ -63,13 +67,13 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigEr
     }
     files.iter().for_each(|path| loading.named(path));
     loading.variables();
-    let Loading { layers, mut failed, warnings, files: read, .. } = loading;
+    let Loading { layers, mut failed, warnings, files: read, stamps, .. } = loading;
     failed.diagnostics.extend(layers.check());
     if !failed.is_empty() {
         return Err(failed);
     }
     let hint = read.is_empty().then(|| hint(default_path(sources).as_deref()));
-    Ok(Loaded { config: layers.settle(sources), layers, warnings, files: read, hint })
+    Ok(Loaded { config: layers.settle(sources), layers, warnings, files: read, stamps, hint })
 }
 
 fn hint(path: Option<&Path>) -> String {

@@ -17,7 +17,7 @@ use super::doors::DoorsWanted;
 use crate::admin::ReloadAsked;
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::config::interpolate::Process;
-use crate::config::{self, DaemonConfig, Loaded, Profile};
+use crate::config::{self, DaemonConfig, Loaded, Profile, Stamp};
 use crate::manager::{Changes, Exposed, Failed, Manager, ManagerError, Wanted};
 use crate::moment::Moment;
 
@@ -47,6 +47,8 @@ pub(super) struct Reload {
     /// To who owns the sockets.
     pub(super) doors: mpsc::Sender<DoorsWanted>,
     pub(super) refused: watch::Sender<Option<Refused>>,
+    /// What the files of the configuration held that runs.
+    pub(super) stamps: watch::Sender<Vec<Stamp>>,
 }
 
 /// What is wanted and not in force yet.
@@ -89,7 +91,7 @@ impl Reload {
         let files = self.files.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &Process)).await.map_err(|error| error.to_string())?;
-        let Loaded { config, warnings, files, .. } = loaded.map_err(|error| {
+        let Loaded { config, warnings, files, stamps, .. } = loaded.map_err(|error| {
             // What makes it hold may be written to any of them.
             self.watch(self.held.iter().chain(error.tried()).cloned().collect());
             error.render(false)
@@ -107,6 +109,7 @@ impl Reload {
         let exposed = Some(Exposed { naming, profiles: config.profiles });
         let wanted = Wanted { servers: config.servers, exposed };
         let done = self.manager.want(wanted).await.map_err(|error| error.to_string())?;
+        self.stamps.send_replace(stamps);
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(Ordered { warnings, done, doors: self.doors.clone() })
     }
@@ -156,7 +159,10 @@ fn answer(waiting: Vec<ReloadAsked>, reloaded: &Result<ReloadReport, String>) {
     }
 }
 
-fn report(Changes { kept, added, changed, removed, failed }: Changes, warnings: Vec<String>) -> ReloadReport {
+fn report(
+    Changes { kept, added, changed, removed, failed, still_down }: Changes,
+    warnings: Vec<String>,
+) -> ReloadReport {
     let texts = |names: Vec<Arc<str>>| names.iter().map(ToString::to_string).collect();
     let failure = |Failed { name, reason, runs_on, stderr }: Failed| {
         let name = name.to_string();
@@ -168,6 +174,7 @@ fn report(Changes { kept, added, changed, removed, failed }: Changes, warnings: 
         changed: texts(changed),
         removed: texts(removed),
         failed: failed.into_iter().map(failure).collect(),
+        still_down: texts(still_down),
         warnings,
     }
 }

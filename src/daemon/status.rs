@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use super::Daemon;
 use super::doors::{Door, Doors};
 use super::reload::Refused;
-use crate::admin::report::{AgentReport, ProfileReport, ReloadRefused, Report};
+use crate::admin::report::{AgentReport, FileReport, ProfileReport, ReloadRefused, Report};
+use crate::config::Stamp;
 use crate::kind::Kind;
 use crate::manager::report::millis;
 use crate::manager::{self, View};
@@ -47,6 +48,8 @@ impl Daemon {
             uptime_ms: millis(self.started.elapsed()),
             settled: self.has_settled(&view),
             reload_refused: self.refused.borrow().as_ref().map(refused),
+            files: self.stamps.borrow().iter().map(file).collect(),
+            files_changed: Vec::new(),
             servers: manager::report::servers(&view),
             agents,
             profiles: self.agents.iter().flat_map(Doors::all).map(|door| self.profile(door)).collect(),
@@ -75,6 +78,10 @@ fn refused(Refused { at, reason }: &Refused) -> ReloadRefused {
     let time = humantime::format_rfc3339_millis(Anchor::now().time_of(*at)).to_string();
     let end = (0..=reason.len().min(MOST_REASON)).rev().find(|end| reason.is_char_boundary(*end));
     ReloadRefused { time, reason: reason[..end.unwrap_or_default()].to_owned() }
+}
+
+fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {
+    FileReport { path: path.display().to_string(), sha256: sha256.clone() }
 }
 
 fn agent(connected: &Connected) -> AgentReport {

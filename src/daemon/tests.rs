@@ -24,9 +24,10 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let pid = server.published().pid.expect("it runs");
     let (calls, reader, _keeping) = calls::start(Keep::default()).expect("a timer");
     let logs = Logs { calls, reader, log: logging::Control::default() };
-    let refused = watch::Sender::new(None).subscribe();
+    let (refused, stamps) = (watch::Sender::new(None).subscribe(), watch::Sender::new(Vec::new()).subscribe());
     let limits = (limits, Seal::fresh().expect("random numbers"));
-    let (daemon, asked) = Daemon::new(sockets, manager.clone(), limits, logs, (refused, StopOrder::channel()));
+    let (daemon, asked) =
+        Daemon::new(sockets, manager.clone(), limits, logs, ((refused, stamps), StopOrder::channel()));
     // What the panic of its task does: nobody is left to obey.
     let panics = async move {
         manager.stop(Stop::Kill);

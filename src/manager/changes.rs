@@ -28,8 +28,10 @@ pub struct Changes {
     pub changed: Vec<Arc<str>>,
     /// Being ended.
     pub removed: Vec<Arc<str>>,
-    /// Not ready: those that are new or to be run differently, and those to be run as they were whose last start failed.
+    /// New or to be run differently, and not ready.
     pub failed: Vec<Failed>,
+    /// To be run as they were, and not ready, as their last start failed.
+    pub still_down: Vec<Arc<str>>,
 }
 
 /// A server that is not ready as it was to be.
@@ -64,7 +66,8 @@ impl ManagerTask {
             match self.failures(&one, now) {
                 Some(failed) => {
                     let has_failed = |name: &mut Arc<str>| failed.iter().any(|one| one.name == *name);
-                    one.changes.kept.extract_if(.., has_failed).for_each(drop);
+                    let is_down = |name: &mut Arc<str>| self.is_down(name, &one.servers);
+                    one.changes.still_down = one.changes.kept.extract_if(.., is_down).collect();
                     one.changes.added.extract_if(.., has_failed).for_each(drop);
                     one.changes.changed.extract_if(.., has_failed).for_each(drop);
                     one.changes.failed = failed;
@@ -80,8 +83,10 @@ impl ManagerTask {
     fn failures(&self, asked: &Asked, now: Instant) -> Option<Vec<Failed>> {
         let mut failed = Vec::new();
         for config in &asked.servers {
-            let is_kept = asked.changes.kept.contains(&config.name);
-            match if is_kept { Some(self.goes_on(config)) } else { self.became(config) } {
+            if asked.changes.kept.contains(&config.name) {
+                continue;
+            }
+            match self.became(config) {
                 Some(became) => failed.extend(became.err()),
                 None if asked.until <= now => {
                     failed.push(Failed::of(&config.name, "it takes longer than it is waited for".to_owned()));
@@ -115,16 +120,15 @@ impl ManagerTask {
         Some(outcome.map_err(|reason| Failed::alone(handle, reason)))
     }
 
-    /// How a server is that was to be run like this before, and is not waited for.
-    fn goes_on(&self, config: &ServerConfig) -> Result<(), Failed> {
-        let is_it = |entry: &&Entry| entry.config.name == config.name && entry.config.runs_like(config);
-        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.presence.runs()) else { return Ok(()) };
+    /// Whether the last start of a server failed that is to be run as before.
+    fn is_down(&self, name: &str, servers: &[Arc<ServerConfig>]) -> bool {
+        let Some(config) = servers.iter().find(|config| *config.name == *name) else { return false };
+        let is_it = |entry: &&Entry| *entry.config.name == *name && entry.config.runs_like(config);
+        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.presence.runs()) else { return false };
         let handle = &entry.running.handle;
         // One that is called after it slept has not failed.
-        if config.settings.start == Start::Lazy && handle.published().state == State::Starting {
-            return Ok(());
-        }
-        outcome(handle).unwrap_or(Ok(())).map_err(|reason| Failed::alone(handle, reason))
+        let is_called = config.settings.start == Start::Lazy && handle.published().state == State::Starting;
+        !is_called && matches!(outcome(handle), Some(Err(_)))
     }
 }
 

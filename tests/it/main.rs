@@ -96,6 +96,7 @@ mod shares_places;
 mod shows_lines;
 mod shows_live_views;
 mod shows_tools;
+mod shows_trouble;
 mod spares_strangers;
 mod starts_daemons;
 mod starts_lazily;

@@ -1,15 +1,20 @@
 //! What has gone wrong, before anything else: sentences, each with the command that tells more.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::is_down;
 use super::tables::INSTANCES;
 use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
 use crate::cli::look::{Look, Tone};
-use crate::cli::text::{one_line, shortened, span, wrapped};
+use crate::cli::text::{beginning, listed, one_line, shortened, span, without_path, wrapped};
 
 /// Servers of which it is told; the table has the others.
 const SERVERS: usize = 10;
+/// Servers that have a line each where there is little room.
+const BRIEF: usize = 15;
+/// Files that are named.
+const FILES: usize = 3;
 /// Lines of stderr that are shown; `mcpd logs` has more.
 const LAST_WORDS: usize = 5;
 /// Places for what an instance is for.
@@ -19,17 +24,62 @@ const INDENT: usize = 4;
 
 /// A configuration that was refused.
 pub(super) fn of_the_configuration(report: &Report, look: Look) -> String {
-    let Some(ReloadRefused { time, reason }) = &report.reload_refused else { return String::new() };
+    let Some(ReloadRefused { time, reason }) = &report.reload_refused else { return changed(report, look) };
     let said = format!("the configuration was read again at {time} and does not hold, so nothing has changed:");
     let mut text = sentence((Tone::Bad, "✗"), &said, look);
     details(reason.lines(), look, &mut text);
     text + &more("mcpd check", look)
 }
 
+/// Files that hold something else than what runs.
+fn changed(report: &Report, look: Look) -> String {
+    let (verb, files) = match report.files_changed.len() {
+        0 => return String::new(),
+        1 => ("has", &report.files_changed),
+        _ => ("have", &report.files_changed),
+    };
+    let said = format!("{} {verb} changed since mcpd read the configuration", listed(files, FILES));
+    sentence((Tone::Doubtful, "!"), &said, look) + &more("mcpd reload", look)
+}
+
+/// One line for each server that is down.
+pub(super) fn brief(servers: &[ServerReport], look: Look) -> String {
+    let down: Vec<_> = servers.iter().filter(|server| is_in_trouble(server)).collect();
+    let mut text = String::new();
+    for server in down.iter().take(BRIEF) {
+        let said = match (is_down(server), &server.last_error) {
+            (false, Some(error)) => format!("{}: {}; being started again", server.name, without_path(error).0),
+            _ => wrongs(server).swap_remove(0),
+        };
+        let said = one_line(&said);
+        let said = look.width().map_or_else(|| said.clone(), |width| beginning(&said, width.saturating_sub(2)));
+        text += &format!("{} {said}\n", look.paint(Tone::Bad, "✗"));
+    }
+    if let Some(left @ 1..) = down.len().checked_sub(BRIEF) {
+        let _ = writeln!(text, "… {left} more");
+    }
+    text += &searched(&down, look);
+    if down.is_empty() { text } else { text + &more("mcpd doctor", look) }
+}
+
+/// Where commands were looked for that are not there: once, however many there are.
+fn searched(servers: &[&ServerReport], look: Look) -> String {
+    let reasons = servers.iter().flat_map(|server| server.reason.iter().chain(&server.last_error));
+    let paths: BTreeSet<_> = reasons.filter_map(|reason| without_path(reason).1).collect();
+    let line = |path: &&str| {
+        let said = wrapped(&one_line(&format!("PATH searched: {path}")), INDENT, INDENT, look.width());
+        format!("{}{}\n", " ".repeat(INDENT), look.paint(Tone::Faint, &said))
+    };
+    paths.iter().map(line).collect()
+}
+
 /// Servers that are down, or not as they are wanted.
 pub(super) fn of_servers(servers: &[ServerReport], look: Look) -> String {
-    let told: Vec<_> = servers.iter().map(|server| of_server(server, look)).filter(|text| !text.is_empty()).collect();
-    let mut text: String = told.iter().take(SERVERS).map(String::as_str).collect();
+    let told = servers.iter().map(|server| (server, of_server(server, look)));
+    let told: Vec<_> = told.filter(|(_, text)| !text.is_empty()).collect();
+    let shown = &told[..told.len().min(SERVERS)];
+    let mut text: String = shown.iter().map(|(_, text)| text.as_str()).collect();
+    text += &searched(&shown.iter().map(|(server, _)| *server).collect::<Vec<_>>(), look);
     if let Some(left @ 1..) = told.len().checked_sub(SERVERS) {
         let _ = writeln!(text, "… {left} more");
     }
@@ -50,6 +100,7 @@ fn of_server(server: &ServerReport, look: Look) -> String {
     } else if let Some(error) = &server.last_error
         && is_tried_again(server)
     {
+        let error = without_path(error).0;
         text += &sentence((Tone::Doubtful, "!"), &format!("{}: last error: {error}", server.name), look);
         details(last_words(server), look, &mut text);
     }
@@ -67,6 +118,11 @@ fn tells_more(server: &ServerReport) -> String {
     }
 }
 
+/// Whether a brief report has a line for it: it is down, or was, and is being started again.
+pub(super) fn is_in_trouble(server: &ServerReport) -> bool {
+    is_down(server) || is_tried_again(server)
+}
+
 /// Whether it has failed, and may not do so this time.
 pub(super) fn is_tried_again(server: &ServerReport) -> bool {
     !server.disabled && server.state == "starting" && server.last_error.is_some()
@@ -82,10 +138,12 @@ fn wrongs(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", span(ms))).unwrap_or_default();
     let what = if server.state == NEEDS_LOGIN { "needs a login: " } else { "" };
-    let whole = server.reason.as_ref().map(|reason| format!("{name}: {what}{reason}{retry}"));
+    let reason = server.reason.as_deref().map(|reason| without_path(reason).0);
+    let whole = reason.map(|reason| format!("{name}: {what}{reason}{retry}"));
     let instances = server.instances.iter().filter(|one| one.reason.is_none() || one.reason != server.reason);
     let of_instances = instances.filter_map(|one| {
         let said = one.reason.as_deref().or((one.answers == Some(false)).then_some("does not answer"))?;
+        let said = without_path(said).0;
         Some(format!("{name} ({}): {said}", shortened(&one_line(&one.purpose), PURPOSE)))
     });
     let mut said: Vec<_> = whole.into_iter().chain(of_instances.take(INSTANCES)).collect();

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::render;
+use super::{render, render_brief, with_changed_files};
 use crate::admin::report::Report;
 use crate::cli::look::Look;
 use crate::cli::poll::{self, Known, Reports};
-use crate::cli::screen::{Screen, Turn};
+use crate::cli::screen::{Screen, Turn, dimensions};
 use crate::cli::{FAILED, fail, json, put};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -32,7 +32,12 @@ async fn on_screen(mut reports: Reports, mut known: Known) -> io::Result<ExitCod
     let mut screen = Screen::open()?;
     loop {
         let look = Look::of_stdout();
-        screen.draw(&(known.absence(look) + &render(&known.report, look)), "every second · q leaves")?;
+        known.report = with_changed_files(known.report);
+        let absence = known.absence(look);
+        let whole = absence.clone() + &render(&known.report, look);
+        let fits = whole.lines().count() < dimensions().1;
+        let text = if fits { whole } else { absence + &render_brief(&known.report, look) };
+        screen.draw(&text, "every second · q leaves")?;
         tokio::select! {
             told = reports.recv() => match told {
                 Some(told) => known.hear(told),
@@ -52,6 +57,7 @@ async fn print(mut reports: Reports, first: Report, as_json: bool) -> Result<(),
     while let Some(told) = next {
         match told {
             Ok(report) => {
+                let report = with_changed_files(report);
                 let now = lasting(serde_json::to_value(&report).map_err(|error| fail(FAILED, error))?);
                 if now != last {
                     let line = if last.is_null() { "" } else { "────\n" };

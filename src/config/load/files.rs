@@ -14,6 +14,7 @@ use super::super::tree::{Parsed, Problem};
 use super::super::{json, toml};
 use super::error::ConfigError;
 use super::merge::Layers;
+use super::stamp::Stamp;
 use super::trust::distrust;
 use super::variables::variables;
 use super::{MAX_FILE, default_path};
@@ -31,6 +32,7 @@ pub(super) struct Loading<'a> {
     pub(super) warnings: Vec<Diagnostic>,
     /// In the order in which they were read.
     pub(super) files: Vec<PathBuf>,
+    pub(super) stamps: Vec<Stamp>,
     seen: Vec<FileId>,
     /// The files that are being read: each is included by the one before it.
     open: Vec<(FileId, PathBuf)>,
@@ -44,6 +46,7 @@ impl<'a> Loading<'a> {
             failed: ConfigError::default(),
             warnings: Vec::new(),
             files: Vec::new(),
+            stamps: Vec::new(),
             seen: Vec::new(),
             open: Vec::new(),
         }
@@ -56,20 +59,19 @@ impl<'a> Loading<'a> {
             self.if_there(&path);
         }
         let Some(directory) = own.and_then(|path| Some(path.parent()?.join("config.d"))) else { return };
-        match self.sources.list(&directory) {
-            Ok(mut names) => {
-                names.retain(|name| !name.starts_with('.') && name.ends_with(".toml"));
-                names.sort_unstable();
+        match layers_in(&directory, self.sources) {
+            Ok(names) => {
+                self.stamps.push(Stamp::directory(&directory, Some(&names)));
                 names.iter().for_each(|name| self.if_there(&directory.join(name)));
             }
-            Err(error) if is_missing(&error) => {}
+            Err(error) if is_missing(&error) => self.stamps.push(Stamp::directory(&directory, None)),
             Err(error) => self.failed.unreadable.push((directory, error)),
         }
     }
 
     fn if_there(&mut self, path: &Path) {
         match self.sources.file(path, MAX_FILE) {
-            Err(error) if is_missing(&error) => {}
+            Err(error) if is_missing(&error) => self.stamps.push(Stamp::file(path, None)),
             read => self.take(path, read, None),
         }
     }
@@ -109,6 +111,7 @@ impl<'a> Loading<'a> {
         }
         self.seen.push(file.id);
         let (file_id, text) = (file.id, file.text);
+        self.stamps.push(Stamp::file(path, Some(&text)));
         let (file, draft, found) = read_file(path, &text, self.sources);
         self.open.push((file_id, path.to_owned()));
         draft.includes.iter().for_each(|included| self.include(included));
@@ -156,7 +159,15 @@ impl<'a> Loading<'a> {
     }
 }
 
-fn is_missing(error: &io::Error) -> bool {
+/// The names of the layers in a directory, in their order.
+pub(super) fn layers_in(directory: &Path, sources: &dyn Sources) -> io::Result<Vec<String>> {
+    let mut names = sources.list(directory)?;
+    names.retain(|name| !name.starts_with('.') && name.ends_with(".toml"));
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

@@ -1,0 +1,96 @@
+//! What `mcpd status` and `mcpd reload` show of many broken servers, and of a configuration that has changed on disk.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::{Daemon, Place, Server, Setup, Terminal};
+
+/// A daemon with ten servers whose commands are not there, beside one that runs.
+fn with_ten_broken() -> Daemon {
+    let broken = (0..10).map(|number| Server::run_by(&format!("broken{number}"), format!("no-such-program-{number}")));
+    broken.fold(Setup::with(Server::named("well")), Setup::server).start()
+}
+
+#[test]
+fn ten_broken_servers_fit_on_a_small_terminal_with_one_line_each() {
+    let daemon = with_ten_broken();
+    let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
+    terminal.line("clear; m status --watch");
+    let screen = terminal.wait("q leaves");
+    for number in 0..10 {
+        let said = format!(" broken{number}: command `no-such-program-{number}` not found");
+        assert_eq!(screen.lines().filter(|line| line.contains(&format!("broken{number}"))).count(), 1, "{screen}");
+        assert!(screen.contains(&said), "no {said}: {screen}");
+    }
+    assert_eq!(screen.matches("PATH searched:").count(), 1, "{screen}");
+    assert!(screen.contains("→ mcpd doctor") && screen.contains("well "), "{screen}");
+}
+
+#[test]
+fn path_that_was_searched_is_printed_once_for_all_servers() {
+    let daemon = with_ten_broken();
+    let ran = daemon.client(&["status"]).expect_code(1);
+    assert_eq!(ran.stdout.matches("not found").count(), 10, "{ran}");
+    assert_eq!(ran.stdout.matches("PATH searched: ").count(), 1, "{ran}");
+}
+
+#[test]
+fn reload_reports_what_it_broke_and_names_what_was_down_before() {
+    let mut daemon = with_ten_broken();
+    let ran = daemon.client(&["reload"]).expect_code(0);
+    assert!(ran.stdout.starts_with("kept     well\ndown     broken0, broken1, "), "{ran}");
+    assert_eq!(ran.stdout.lines().count(), 2, "{ran}");
+    let file = daemon.place().path("config.toml");
+    let text = fs::read_to_string(&file).expect("text");
+    daemon
+        .place()
+        .write("config.toml", text + "[servers.new]\ncommand = 'none-at-all'\n[servers.new2]\ncommand = 'none'\n");
+    let ran = daemon.client(&["reload"]).expect_code(1);
+    assert!(ran.stdout.contains("\nfailed   new: command `none-at-all` not found\n"), "{ran}");
+    assert_eq!(ran.stdout.matches("PATH searched: ").count(), 1, "{ran}");
+    assert!(ran.stdout.contains("\ndown     broken0, ") && !ran.stdout.contains("no-such-program"), "{ran}");
+    let shown = daemon.client(&["reload", "--json"]).expect_code(0).json();
+    assert_eq!(shown["still_down"].as_array().map(Vec::len), Some(12), "{shown}");
+    daemon.term();
+}
+
+#[test]
+fn status_says_which_file_differs_from_what_runs_until_it_is_reloaded() {
+    let daemon = Setup::with(Server::named("s")).start();
+    let file = daemon.place().path("config.toml");
+    let text = fs::read_to_string(&file).expect("text");
+    let said = format!("! {} has changed since mcpd read the configuration\n    → mcpd reload\n", file.display());
+    let has_changed = |daemon: &Daemon| daemon.client(&["status"]).expect_code(0).stdout.contains(&said);
+    assert!(!has_changed(&daemon));
+    // Another file of the same text, as an editor writes it, is no change.
+    daemon.place().write("config.toml", &text);
+    assert!(!has_changed(&daemon));
+    daemon.place().write("config.toml", text.clone() + "# more\n");
+    assert!(has_changed(&daemon), "{}", daemon.client(&["status"]));
+    let report = daemon.client(&["status", "--json"]).expect_code(0).json();
+    assert_eq!(report["files_changed"], json!([file.display().to_string()]));
+    daemon.client(&["reload"]).expect_code(0);
+    assert!(!has_changed(&daemon));
+    fs::remove_file(&file).expect("it is there");
+    assert!(has_changed(&daemon));
+}
+
+#[test]
+fn default_file_that_was_not_there_is_seen_as_well() {
+    let place = Place::new();
+    let daemon = Setup::new().without_config().start_in(&place);
+    let directory = place.path("xdg-config/mcpd/config.d");
+    let is_seen = |name: &str| {
+        let shown = daemon.client(&["status"]).expect_code(0).stdout;
+        shown.contains("changed since mcpd read") && shown.contains(name)
+    };
+    assert!(!daemon.client(&["status"]).expect_code(0).stdout.contains("changed since"));
+    fs::create_dir_all(&directory).expect("a fresh directory");
+    place.write("xdg-config/mcpd/config.toml", "");
+    assert!(is_seen("config.toml"));
+    daemon.client(&["reload"]).expect_code(0);
+    assert!(!is_seen("config.toml"));
+    place.write("xdg-config/mcpd/config.d/a.toml", "");
+    assert!(is_seen("config.d"));
+}

@@ -7,7 +7,7 @@ mod entry;
 
 use std::path::PathBuf;
 
-pub(crate) use self::entry::shell_word;
+pub(crate) use self::entry::{Program, shell_word};
 use crate::config::interpolate::Sources;
 
 /// A program that is configured with MCP servers.

@@ -46,6 +46,9 @@ pub fn agent_socket(profile: &str) -> String {
     }
 }
 
+/// Names the directory of the login session.
+pub(crate) const SESSION_VARIABLE: &str = "XDG_RUNTIME_DIR";
+
 /// Where a daemon and its clients meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeDir {
@@ -65,32 +68,38 @@ enum ToldBy {
 }
 
 impl RuntimeDir {
-    /// `given`, else `$XDG_RUNTIME_DIR/mcpd`, else `$HOME/.local/state/mcpd/run`; never a shared temp directory.
+    /// `given`, else the first of [`RuntimeDir::defaults`]. A daemon and its clients find each other by it.
     ///
     /// # Errors
-    /// [`SocketError::NoDirectory`] if none of the three is there.
+    /// [`SocketError::NoDirectory`] if there is none.
     pub fn resolve(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
-        let absolute = |name| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let of_session = || Some(Self::of_session(&absolute("XDG_RUNTIME_DIR")?));
-        let of_home = || Some(Self { path: absolute("HOME")?.join(".local/state/mcpd/run"), told_by: ToldBy::Home });
         let given = given.map(|path| Self { path, told_by: ToldBy::Option });
-        given.or_else(of_session).or_else(of_home).ok_or(SocketError::NoDirectory)
+        given.or_else(|| Self::defaults(var).into_iter().next()).ok_or(SocketError::NoDirectory)
     }
 
-    /// Where a client looks for the daemon: as [`RuntimeDir::resolve`] says, or, where neither `given` nor `$XDG_RUNTIME_DIR` tells
-    /// and nobody serves below `$HOME`, in `/run/user/UID/mcpd`, if the login session has made `/run/user/UID`.
+    /// `$XDG_RUNTIME_DIR/mcpd`, `/run/user/UID/mcpd` if `/run/user/UID` is the user's, and `$HOME/.local/state/mcpd/run`; never a
+    /// shared temp directory.
     ///
-    /// The SDKs' clients, among others, launch servers, and so `mcpd connect`, with little more than `HOME` and `PATH`.
-    ///
-    /// # Errors
-    /// [`SocketError::NoDirectory`] if none of them is there.
-    pub fn of_daemon(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
-        let is_told = given.is_some() || var("XDG_RUNTIME_DIR").is_some_and(|path| Path::new(&path).is_absolute());
-        let resolved = Self::resolve(given, var);
-        match of_login_session() {
-            Some(session) if !is_told && !resolved.as_ref().is_ok_and(Self::is_served) => Ok(session),
-            _ => resolved,
-        }
+    /// The second one is for programs that leave out the variable: SDKs start servers, and so `mcpd connect`, with little more than
+    /// `HOME` and `PATH`.
+    pub(crate) fn defaults(var: impl Fn(&str) -> Option<OsString>) -> Vec<Self> {
+        Self::defaults_with(var, login_session())
+    }
+
+    fn defaults_with(var: impl Fn(&str) -> Option<OsString>, login: Option<PathBuf>) -> Vec<Self> {
+        let absolute = |name| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let mut all: Vec<_> = [absolute(SESSION_VARIABLE), login].into_iter().flatten().collect();
+        all.dedup();
+        let home = absolute("HOME").map(|home| home.join(".local/state/mcpd/run"));
+        let sessions = all.iter().map(|session| Self::of_session(session));
+        sessions.chain(home.map(|path| Self { path, told_by: ToldBy::Home })).collect()
+    }
+
+    /// The other default directories in which a daemon of this user serves now; none if this one was given.
+    pub(crate) fn others_served(&self, var: impl Fn(&str) -> Option<OsString>) -> Vec<Self> {
+        let others = if self.is_given() { Vec::new() } else { Self::defaults(var) };
+        let real = |directory: &Self| directory.path.canonicalize().ok();
+        others.into_iter().filter(|other| real(other) != real(self) && other.listens(ADMIN_SOCKET)).collect()
     }
 
     /// Below the directory of a login session.
@@ -194,12 +203,12 @@ impl RuntimeDir {
     }
 }
 
-/// Below what systemd-logind makes for a user, and gives to nobody else.
-fn of_login_session() -> Option<RuntimeDir> {
+/// What systemd-logind makes for a user, and gives to nobody else.
+fn login_session() -> Option<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let session = Path::new("/run/user").join(user.to_string());
     let found = std::fs::symlink_metadata(&session).ok()?;
-    (found.is_dir() && found.uid() == user).then(|| RuntimeDir::of_session(&session))
+    (found.is_dir() && found.uid() == user).then_some(session)
 }
 
 /// The right to serve in a directory, held as long as this lives.
@@ -259,17 +268,24 @@ mod tests {
 
     #[test]
     fn the_directory_is_found_in_the_documented_order() {
-        let check = |given: Option<&str>, vars: &[(&str, &str)], expected: Option<&str>| {
+        let check = |vars: &[(&str, &str)], login: Option<&str>, expected: &[&str]| {
             let var = |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
-            let found = RuntimeDir::resolve(given.map(PathBuf::from), var).ok();
-            assert_eq!(found.map(|dir| dir.path), expected.map(PathBuf::from), "{given:?} {vars:?}");
+            let found = RuntimeDir::defaults_with(var, login.map(PathBuf::from));
+            let found: Vec<_> = found.iter().map(|directory| directory.path()).collect();
+            assert_eq!(found, expected.iter().map(Path::new).collect::<Vec<_>>(), "{vars:?} {login:?}");
         };
         let both = [("XDG_RUNTIME_DIR", "/run/user/7"), ("HOME", "/home/u")];
-        check(Some("d"), &both, Some("d"));
-        check(None, &both, Some("/run/user/7/mcpd"));
-        check(None, &both[1..], Some("/home/u/.local/state/mcpd/run"));
-        check(None, &[("XDG_RUNTIME_DIR", ""), both[1]], Some("/home/u/.local/state/mcpd/run"));
-        check(None, &[], None);
+        let (session, home) = ("/run/user/7/mcpd", "/home/u/.local/state/mcpd/run");
+        check(&both, Some("/run/user/7"), &[session, home]);
+        check(&both, Some("/run/user/8"), &[session, "/run/user/8/mcpd", home]);
+        check(&both, None, &[session, home]);
+        check(&both[1..], Some("/run/user/7"), &[session, home]);
+        check(&both[1..], None, &[home]);
+        check(&[("XDG_RUNTIME_DIR", ""), both[1]], None, &[home]);
+        check(&[("XDG_RUNTIME_DIR", "run"), both[1]], None, &[home]);
+        check(&[], None, &[]);
+        let given = RuntimeDir::resolve(Some("d".into()), |_| Some("/x".into())).expect("it is given");
+        assert_eq!(given.path(), Path::new("d"));
     }
 
     #[test]

@@ -18,7 +18,11 @@ func main() {
 	usual := []string{"demo__echo", `{"text": "hello"}`}
 	said := append(os.Args[1:], usual[min(len(os.Args)-1, 2):]...)
 	directory := os.Getenv("HOME") + "/.local/state/mcpd/run"
-	if session := os.Getenv("XDG_RUNTIME_DIR"); session != "" {
+	session := os.Getenv("XDG_RUNTIME_DIR")
+	if session == "" {
+		session = fmt.Sprintf("/run/user/%d", os.Getuid())
+	}
+	if _, err := os.Stat(session); err == nil {
 		directory = session + "/mcpd"
 	}
 	mcpd, err := net.Dial("unix", directory+"/mcp.sock")

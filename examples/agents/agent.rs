@@ -11,6 +11,7 @@
 
 use std::env::{args, var_os};
 use std::error::Error;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -56,6 +57,10 @@ async fn agent() -> Result<(), Box<dyn Error>> {
 /// Where mcpd listens unless it was told otherwise.
 fn socket() -> Option<PathBuf> {
     let absolute = |name| var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
-    let session = absolute("XDG_RUNTIME_DIR").map(|session| session.join("mcpd"));
+    let login = || {
+        let user = std::fs::metadata("/proc/self").ok()?.uid();
+        Some(PathBuf::from(format!("/run/user/{user}"))).filter(|session| session.is_dir())
+    };
+    let session = absolute("XDG_RUNTIME_DIR").or_else(login).map(|session| session.join("mcpd"));
     Some(session.or_else(|| Some(absolute("HOME")?.join(".local/state/mcpd/run")))?.join("mcp.sock"))
 }

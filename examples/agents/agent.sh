@@ -30,8 +30,8 @@ ask() {
     fail "nothing answers on $socket"
 }
 
-directory=${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/mcpd}
-socket=${directory:-$HOME/.local/state/mcpd/run}/mcp.sock
+session=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}
+socket=$([[ -O $session ]] && echo "$session/mcpd" || echo "$HOME/.local/state/mcpd/run")/mcp.sock
 # Stays after socat, since bash forgets the pipes of a coprocess that has ended.
 coproc mcpd { socat - "UNIX-CONNECT:$socket" 2>/dev/null || true; exec >&-; cat >/dev/null; }
 

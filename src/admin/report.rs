@@ -27,6 +27,9 @@ pub struct Report {
     /// Those of them that hold something else by now. The daemon leaves this to whoever asks, since a disk may hang.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<String>,
+    /// Other runtime directories in which a daemon of the same user serves, as the asking program finds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_daemons: Vec<String>,
     /// Configured servers, in file order.
     pub servers: Vec<ServerReport>,
     /// Agents connected now, oldest first.

@@ -12,7 +12,7 @@ use super::profile::Door;
 #[derive(Debug, Parser)]
 #[command(name = "mcpd", version, max_term_width = 100, after_help = EXIT_CODES, subcommand_value_name = "COMMAND")]
 pub(super) struct Arguments {
-    /// Directory of sockets and lock [default: $XDG_RUNTIME_DIR/mcpd, else ~/.local/state/mcpd/run]
+    /// Directory of sockets and lock [default: $XDG_RUNTIME_DIR/mcpd, else /run/user/UID/mcpd, else ~/.local/state/mcpd/run]
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) runtime_dir: Option<PathBuf>,
     #[command(subcommand)]

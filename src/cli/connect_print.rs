@@ -1,29 +1,40 @@
 //! `mcpd connect --print CLIENT`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{FAILED, USAGE, fail, say};
-use crate::clients::{CLIENTS, Client};
+use crate::clients::{CLIENTS, Client, Program};
 use crate::config::interpolate::Process;
+use crate::sockets::{RuntimeDir, SESSION_VARIABLE};
 
-/// Prints what is to be put where, alone on stdout. `options` are those that its `mcpd connect` needs.
-pub(super) fn run(word: &str, options: &[String]) -> ExitCode {
+/// Prints what is to be put where, alone on stdout. `options` are those that its `mcpd connect` needs to find `directory`.
+pub(super) fn run(word: &str, options: &[String], directory: Option<&RuntimeDir>) -> ExitCode {
     let Some(client) = Client::named(word) else {
         let known: Vec<_> = CLIENTS.iter().map(|client| client.word).collect();
         return fail(USAGE, format!("unknown client `{}`: there are {}", word.escape_debug(), known.join(", ")));
     };
     let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is no text") };
-    let args: Vec<_> = ["connect".to_owned()].into_iter().chain(options.iter().cloned()).collect();
+    let args = ["connect".to_owned()].into_iter().chain(options.iter().cloned()).collect();
+    let program = Program { command, args, env: variables(directory) };
     match client.main_file(&Process) {
         Some(file) => tell!("for {} in {}, beside what is there:", client.title, file.display()),
         None => tell!("for {} in its configuration, beside what is there:", client.title),
     }
-    let printed = say(client.entry(&command, &args));
-    if let Some(line) = client.command_line(&command, &args) {
+    let printed = say(client.entry(&program));
+    if let Some(line) = client.command_line(&program) {
         tell!("or, by {} itself: {line}", client.title);
     }
     printed
+}
+
+/// The variable without which another `mcpd connect` would look elsewhere. Clients leave out `XDG_RUNTIME_DIR`.
+fn variables(directory: Option<&RuntimeDir>) -> BTreeMap<String, String> {
+    let without_session = |name: &str| std::env::var_os(name).filter(|_| name != SESSION_VARIABLE);
+    let is_found = RuntimeDir::resolve(None, without_session).is_ok_and(|found| Some(&found) == directory);
+    let session = directory.and_then(RuntimeDir::session).filter(|_| !is_found).and_then(Path::to_str);
+    session.map(|session| (SESSION_VARIABLE.to_owned(), session.to_owned())).into_iter().collect()
 }
 
 /// The options by which another `mcpd connect`, started anywhere, finds the same socket.

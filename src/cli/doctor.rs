@@ -82,7 +82,7 @@ async fn examine(wanted: &Wanted, options: Vec<String>, directory: Option<Runtim
     let is_wanted = |name: &str| wanted.servers.is_empty() || wanted.servers.iter().any(|wanted| wanted == name);
     let configured: Option<Vec<_>> =
         config.map(|config| config.servers.iter().filter(|server| is_wanted(&server.name)).collect());
-    let elsewhere = daemon::elsewhere(&world).await;
+    let elsewhere = daemon::elsewhere(&world);
     let may_start = !wanted.no_start && elsewhere.is_none();
     let all = configured.as_deref().unwrap_or_default();
     let (runtime, daemon, unit, programs, told) = tokio::join!(

@@ -63,10 +63,7 @@ pub fn main() -> ExitCode {
     }
     let Arguments { runtime_dir, command } = help::parse();
     let var = |name: &str| std::env::var_os(name);
-    let found = match command {
-        Command::Serve(_) => RuntimeDir::resolve(runtime_dir.clone(), var),
-        _ => RuntimeDir::of_daemon(runtime_dir.clone(), var),
-    };
+    let found = RuntimeDir::resolve(runtime_dir.clone(), var);
     run(command, runtime_dir, found)
 }
 
@@ -112,7 +109,8 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Service(arguments) => service::run(&arguments, directory),
         Command::Schema => say(crate::config::SCHEMA),
         Command::Connect { door, print: Some(client) } => {
-            connect_print::run(&client, &[connect_print::options(given.as_deref()), door.options()].concat())
+            let options = [connect_print::options(given.as_deref()), door.options()].concat();
+            connect_print::run(&client, &options, directory.ok().as_ref())
         }
         Command::Connect { door, print: None } => {
             with(directory, |directory| block_on(connect::run(&directory, &door)))

@@ -28,7 +28,7 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
     let asked = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let what = || "asking every server how it is".to_owned();
     let report = match waiting(what, asked).await {
-        Ok(report) => with_changed_files(report),
+        Ok(report) => with_other_daemons(with_changed_files(report), directory),
         Err(AskError::NotRunning(path)) => return absent::report(directory, &path).await,
         Err(error) => return refused(&error),
     };
@@ -44,6 +44,12 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
 fn with_changed_files(mut report: Report) -> Report {
     let has_changed = |file: &&FileReport| config::changed(Path::new(&file.path), file.sha256.as_deref(), &Process);
     report.files_changed = report.files.iter().filter(has_changed).map(|file| file.path.clone()).collect();
+    report
+}
+
+fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
+    let others = directory.others_served(|name| std::env::var_os(name));
+    report.other_daemons = others.iter().map(|other| other.path().display().to_string()).collect();
     report
 }
 
@@ -63,6 +69,7 @@ pub(super) fn render(report: &Report, look: Look) -> String {
     let parts = [
         head(report, look),
         trouble::of_the_configuration(report, look),
+        trouble::other_daemons(report, look),
         trouble::of_servers(&report.servers, look),
         tables::servers(&report.servers, look),
         tables::remotes(&report.servers, look),

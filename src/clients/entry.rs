@@ -11,6 +11,15 @@ use crate::config::edit::text_in_quotes;
 /// What the server is called there.
 const NAME: &str = "mcpd";
 
+/// What a client is to run as its server.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    /// Variables that the client would not pass on by itself.
+    pub(crate) env: BTreeMap<String, String>,
+}
+
 /// A server in JSON, in the order in which people write it.
 #[derive(Serialize)]
 struct Entry<'a> {
@@ -18,6 +27,8 @@ struct Entry<'a> {
     kind: Option<&'a str>,
     command: &'a str,
     args: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    env: &'a BTreeMap<String, String>,
 }
 
 /// The same for OpenCode.
@@ -26,6 +37,8 @@ struct OpenCodeEntry<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     command: Vec<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environment: &'a BTreeMap<String, String>,
 }
 
 /// A whole file. Texts can always be written as JSON.
@@ -33,21 +46,30 @@ fn pretty(file: &impl Serialize) -> String {
     serde_json::to_string_pretty(file).unwrap_or_default() + "\n"
 }
 
+/// A table of TOML, for Codex.
+fn codex_table(Program { command, args, env }: &Program) -> String {
+    let args: Vec<_> = args.iter().map(|arg| text_in_quotes(arg)).collect();
+    let mut table =
+        format!("[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]\n", text_in_quotes(command), args.join(", "));
+    if !env.is_empty() {
+        let env: Vec<_> = env.iter().map(|(name, value)| format!("{name} = {}", text_in_quotes(value))).collect();
+        table += &format!("env = {{ {} }}\n", env.join(", "));
+    }
+    table
+}
+
 impl Client {
-    /// The entry that has it run `command` with `args` as its server: a whole file of its format, with nothing else in it; one
-    /// line feed at the end.
-    pub(crate) fn entry(&self, command: &str, args: &[String]) -> String {
+    /// The entry that has it run `program` as its server: a whole file of its format, with nothing else in it; one line feed at the
+    /// end.
+    pub(crate) fn entry(&self, program: &Program) -> String {
+        let Program { command, args, env } = program;
         let (table, kind) = match self.word {
-            "codex" => {
-                let args: Vec<_> = args.iter().map(|arg| text_in_quotes(arg)).collect();
-                let command = text_in_quotes(command);
-                return format!("[mcp_servers.{NAME}]\ncommand = {command}\nargs = [{}]\n", args.join(", "));
-            }
+            "codex" => return codex_table(program),
             // Version 2 also has the servers in `mcp.servers`, and reads those of version 1 in `mcp`. Source:
             // opencode.ai/v1/docs/mcp-servers, "Local"; opencode.ai/docs/migrate-v1, "Use your existing configuration".
             "opencode" => {
-                let command = [command].into_iter().chain(args.iter().map(String::as_str)).collect();
-                let entry = OpenCodeEntry { kind: "local", command };
+                let command = [command].into_iter().chain(args).map(String::as_str).collect();
+                let entry = OpenCodeEntry { kind: "local", command, environment: env };
                 return pretty(&BTreeMap::from([("mcp", BTreeMap::from([(NAME, entry)]))]));
             }
             "vscode" => ("servers", Some("stdio")),
@@ -55,19 +77,24 @@ impl Client {
             "claude-code" => ("mcpServers", Some("stdio")),
             _ => ("mcpServers", None),
         };
-        let file = BTreeMap::from([(table, BTreeMap::from([(NAME, Entry { kind, command, args })]))]);
+        let file = BTreeMap::from([(table, BTreeMap::from([(NAME, Entry { kind, command, args, env })]))]);
         pretty(&file)
     }
 
     /// A command line of its own that does the same, if it has one.
-    pub(crate) fn command_line(&self, command: &str, args: &[String]) -> Option<String> {
-        let words = [command].into_iter().chain(args.iter().map(String::as_str)).map(shell_word);
+    pub(crate) fn command_line(&self, Program { command, args, env }: &Program) -> Option<String> {
+        let words = [command].into_iter().chain(args).map(|word| shell_word(word));
         let command_line = words.collect::<Vec<_>>().join(" ");
+        let variables: String =
+            env.iter().map(|(name, value)| format!(" --env {}", shell_word(&format!("{name}={value}")))).collect();
         match self.word {
-            "claude-code" => Some(format!("claude mcp add --scope user {NAME} -- {command_line}")),
-            "codex" => Some(format!("codex mcp add {NAME} -- {command_line}")),
+            "claude-code" => Some(format!("claude mcp add --scope user {NAME}{variables} -- {command_line}")),
+            "codex" => Some(format!("codex mcp add {NAME}{variables} -- {command_line}")),
             "vscode" => {
-                let entry = json!({ "name": NAME, "command": command, "args": args });
+                let mut entry = json!({ "name": NAME, "command": command, "args": args });
+                if !env.is_empty() {
+                    entry["env"] = json!(env);
+                }
                 Some(format!("code --add-mcp {}", shell_word(&entry.to_string())))
             }
             _ => None,
@@ -98,29 +125,34 @@ mod tests {
         {
             assert_eq!(shell_word(word), spelt);
         }
-        let line =
-            Client::named("claude-code").and_then(|client| client.command_line("/a b/mcpd", &["connect".into()]));
+        let program = Program { command: "/a b/mcpd".into(), args: vec!["connect".into()], ..Program::default() };
+        let line = Client::named("claude-code").and_then(|client| client.command_line(&program));
         assert_eq!(line.as_deref(), Some("claude mcp add --scope user mcpd -- '/a b/mcpd' connect"));
     }
 
     #[test]
     fn every_client_gets_the_command_and_its_arguments() {
+        let env = BTreeMap::from([("X".to_owned(), "a 'b".to_owned())]);
+        let args = vec!["connect".to_owned(), "a\\b".to_owned()];
+        let program = Program { command: r#"/x/"y""#.to_owned(), args, env };
         for client in &CLIENTS {
-            let entry = client.entry("/x/\"y\"", &["connect".to_owned(), "a\\b".to_owned()]);
-            let [command, args] = if client.word == "codex" {
+            let entry = client.entry(&program);
+            let [command, args, env] = if client.word == "codex" {
                 assert!(entry.starts_with("[mcp_servers.mcpd]\n"), "{entry}");
-                [r#"command = "/x/\"y\"""#, r#"args = ["connect", "a\\b"]"#].map(|part| entry.contains(part))
+                [r#"command = "/x/\"y\"""#, r#"args = ["connect", "a\\b"]"#, r#"env = { X = "a 'b" }"#]
+                    .map(|part| entry.contains(part))
             } else {
                 let entry: Value = serde_json::from_str(&entry).expect("JSON");
                 let server = entry.as_object().expect("an object").values().next().expect("one table")["mcpd"].clone();
                 if client.word == "opencode" {
-                    let is_local = server["type"] == "local";
-                    [is_local, server["command"] == json!([r#"/x/"y""#, "connect", "a\\b"])]
+                    let command = server["command"] == json!([r#"/x/"y""#, "connect", "a\\b"]);
+                    [server["type"] == "local", command, server["environment"] == json!({"X": "a 'b"})]
                 } else {
-                    [server["command"] == r#"/x/"y""#, server["args"] == json!(["connect", "a\\b"])]
+                    let args = server["args"] == json!(["connect", "a\\b"]);
+                    [server["command"] == r#"/x/"y""#, args, server["env"] == json!({"X": "a 'b"})]
                 }
             };
-            assert!(command && args && entry.ends_with("\n"), "{}: {entry}", client.word);
+            assert!(command && args && env && entry.ends_with("\n"), "{}: {entry}", client.word);
         }
     }
 }

@@ -50,6 +50,7 @@ impl Daemon {
             reload_refused: self.refused.borrow().as_ref().map(refused),
             files: self.stamps.borrow().iter().map(file).collect(),
             files_changed: Vec::new(),
+            other_daemons: Vec::new(),
             servers: manager::report::servers(&view),
             agents,
             profiles: self.agents.iter().flat_map(Doors::all).map(|door| self.profile(door)).collect(),

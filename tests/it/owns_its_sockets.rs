@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, run, signal, skipped, until, wait_exit};
 
@@ -238,41 +238,86 @@ fn the_runtime_directory_is_where_the_environment_says() {
     is_found_in(&Place::new(), "xdg-run/mcpd", |_| {});
 }
 
+/// `mcpd ARGUMENTS` without `XDG_RUNTIME_DIR`, where `prepare`, a shell's command, makes `$session`, that is `/run/user/UID`, or
+/// does not. `$1` there is the harness's runtime directory.
+fn in_session(place: &Rc<Place>, prepare: &str, arguments: &str) -> Command {
+    let script = format!("mount -t tmpfs none /run; session=/run/user/$(id -u); {prepare}; exec \"$0\" {arguments}");
+    let mut command = place.command("unshare");
+    command.args(["--mount", "sh", "-ec", &script, MCPD]).arg(place.runtime_dir()).env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+fn can_mount() -> bool {
+    let can = run(Command::new("unshare").args(["--mount", "true"])).code == Some(0);
+    if !can {
+        skipped("no file system can be mounted");
+    }
+    can
+}
+
+const SESSION: &str = "mkdir -p -m 700 $session";
+
 /// Case D9.
 #[test]
-fn without_a_runtime_directory_in_the_environment_it_is_below_home() {
-    is_found_in(&Place::new(), "home/.local/state/mcpd/run", |command| {
-        command.env_remove("XDG_RUNTIME_DIR");
+fn without_a_runtime_directory_in_the_environment_it_is_that_of_the_login_session_or_below_home() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let below_home = place.path("home/.local/state/mcpd/run");
+    let foreign = format!("{SESSION}; chown 65534 $session");
+    for (prepare, expected) in [(SESSION, None), (&foreign, Some(&below_home)), (":", Some(&below_home))] {
+        let absent = run(&mut in_session(&place, prepare, "status")).expect_code(3);
+        let session = format!("/run/user/{}/mcpd", rustix::process::geteuid().as_raw());
+        let expected = expected.map_or(session, |path| path.display().to_string());
+        assert!(absent.stderr.contains(&expected), "{prepare}: {absent}");
+    }
+    // The daemon decides as its clients do. What is mounted can be seen from outside.
+    fs::create_dir(place.runtime_dir()).expect("a fresh directory");
+    fs::set_permissions(place.runtime_dir(), fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let mounted = format!("{SESSION}; mkdir -m 700 $session/mcpd; mount --bind \"$1\" $session/mcpd");
+    let mut serve = in_session(&place, &mounted, "serve");
+    let mut daemon = serve.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("mcpd starts");
+    let runtime_dir = place.runtime_dir();
+    let report = until("it answers", || {
+        let ran = place.mcpd(&["status", "--json", "--runtime-dir", runtime_dir.to_str().expect("text")]);
+        (ran.code == Some(0)).then(|| ran.json())
     });
+    assert_eq!(report["pid"], daemon.id());
+    signal(daemon.id(), Signal::TERM);
+    assert!(wait_exit(&mut daemon).success());
+    let mut child = in_session(&place, ":", "serve");
+    let mut child = child.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("mcpd starts");
+    let socket = below_home.join("admin.sock");
+    until("it serves below home", || socket.exists().then_some(()));
+    signal(child.id(), Signal::TERM);
+    assert!(wait_exit(&mut child).success());
 }
 
 #[test]
-fn a_client_that_was_told_no_runtime_directory_finds_the_daemon_of_the_login_session() {
-    if run(Command::new("unshare").args(["--mount", "true"])).code != Some(0) {
-        return skipped("no file system can be mounted");
+fn a_client_without_a_runtime_directory_finds_the_daemon_of_the_login_session_beside_another() {
+    if !can_mount() {
+        return;
     }
     let daemon = setup().start();
     let place = daemon.place();
-    // What many programs leave to the servers that they launch is no more than HOME and PATH.
-    let found = |prepare: &str| {
-        let sessions = "mount -t tmpfs none /run; session=/run/user/$(id -u); mkdir -p -m 700 $session";
-        let script = format!(r#"{sessions}; ln -s "$1" $session/mcpd; {prepare}; exec "$0" status --json"#);
-        let mut command = place.command("unshare");
-        command.args(["--mount", "sh", "-ec", &script, MCPD]).arg(place.runtime_dir()).env_remove("XDG_RUNTIME_DIR");
-        run(&mut command)
-    };
-    let of_the_session = found(":").expect_code(0).json();
-    assert_eq!(of_the_session["pid"], daemon.pid());
+    let linked = format!("{SESSION}; ln -s \"$1\" $session/mcpd");
+    let status = || run(&mut in_session(place, &linked, "status --json")).expect_code(0).json();
+    let alone = status();
+    assert_eq!((&alone["pid"], &alone["other_daemons"]), (&json!(daemon.pid()), &Value::Null));
     let below_home = place.path("home/.local/state/mcpd/run");
-    let of_another_user = found("chown 65534 $session").expect_code(3);
-    assert!(of_another_user.stderr.contains(below_home.to_str().expect("text")), "{of_another_user}");
-    // A daemon that was told none either comes first.
-    let mut other = place.command(MCPD);
-    other.args(["serve", "--runtime-dir"]).arg(below_home).stdin(Stdio::null()).stderr(Stdio::null());
-    let mut other = other.spawn().expect("mcpd starts");
-    until("it is found", || (found(":").json()["pid"] == other.id()).then_some(()));
-    signal(other.id(), Signal::TERM);
-    assert!(wait_exit(&mut other).success());
+    let mut second = place.command(MCPD);
+    second.args(["serve", "--runtime-dir"]).arg(&below_home).stdin(Stdio::null()).stderr(Stdio::null());
+    let mut second = second.spawn().expect("mcpd starts");
+    until("it is seen", || (status()["other_daemons"] == json!([below_home])).then_some(()));
+    assert_eq!(status()["pid"], daemon.pid());
+    let doctor = run(&mut in_session(place, &linked, "doctor --no-start")).stdout;
+    let shown = run(&mut in_session(place, &linked, "status")).stdout;
+    let stop = format!("mcpd stop --runtime-dir {}", below_home.display());
+    assert!(doctor.contains(&stop) && shown.contains(&stop), "{doctor}{shown}");
+    place.mcpd(&stop.split(' ').skip(1).collect::<Vec<_>>()).expect_code(0);
+    assert!(wait_exit(&mut second).success());
+    assert_eq!(status()["other_daemons"], Value::Null);
 }
 
 #[test]

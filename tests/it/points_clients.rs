@@ -61,6 +61,25 @@ fn each_client_is_told_what_to_run_and_where_to_put_it() {
 }
 
 #[test]
+fn a_client_that_drops_the_runtime_directory_is_told_it_unless_it_is_found_without() {
+    let place = Place::new();
+    let session = place.path("xdg-run").display().to_string();
+    for (client, table, _) in CLIENTS {
+        let ran = place.mcpd(&["connect", "--print", client]).expect_code(0);
+        if client == "codex" {
+            assert!(ran.stdout.contains(&format!("env = {{ XDG_RUNTIME_DIR = \"{session}\" }}")), "{ran}");
+        } else {
+            let entry = &ran.json()[table]["mcpd"];
+            let variables = if client == "opencode" { &entry["environment"] } else { &entry["env"] };
+            assert_eq!(variables, &json!({"XDG_RUNTIME_DIR": session}), "{client}");
+        }
+        let mut command = place.command(MCPD);
+        let without = run(command.args(["connect", "--print", client]).env_remove("XDG_RUNTIME_DIR")).expect_code(0);
+        assert!(!without.stdout.contains("XDG_RUNTIME_DIR"), "{without}");
+    }
+}
+
+#[test]
 fn the_command_line_that_is_offered_is_one_for_a_shell() {
     let place = Place::new();
     let ran = place.mcpd(&["connect", "--print", "claude-code", "--runtime-dir", "it's here"]).expect_code(0);
@@ -105,7 +124,8 @@ fn the_page_for_clients_shows_what_is_printed_for_each() {
     let home = place.path("home").display().to_string();
     for (client, table, _) in CLIENTS {
         let mut command = place.command(MCPD);
-        let ran = run(command.args(["connect", "--print", client]).env_remove("XDG_CONFIG_HOME")).expect_code(0);
+        command.args(["connect", "--print", client]).env_remove("XDG_CONFIG_HOME").env_remove("XDG_RUNTIME_DIR");
+        let ran = run(&mut command).expect_code(0);
         let own = launch(client, table, &ran.stdout).swap_remove(0);
         let shown = |text: &str| text.replace(&own, "/home/you/.cargo/bin/mcpd").replace(&home, "~");
         let said = shown(&ran.stderr);

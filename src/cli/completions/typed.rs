@@ -46,7 +46,7 @@ impl Typed {
     /// Where the daemon is that the command is for.
     pub(super) fn directory(&self) -> Option<RuntimeDir> {
         let given = self.all.try_get_one::<PathBuf>("runtime_dir").ok().flatten().cloned();
-        RuntimeDir::of_daemon(given, |name| std::env::var_os(name)).ok()
+        RuntimeDir::resolve(given, |name| std::env::var_os(name)).ok()
     }
 }
 

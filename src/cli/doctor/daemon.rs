@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::geteuid;
@@ -13,6 +13,7 @@ use super::process::{Files, Seen};
 use super::world::{ANSWER, Daemon, World};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
+use crate::clients::shell_word;
 use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -32,33 +33,23 @@ pub(super) async fn look(world: &World, elsewhere: Option<&RuntimeDir>) -> Group
             findings.extend(report.reload_refused.as_ref().map(|refused| reload(refused, world)));
             findings.extend(process.as_ref().and_then(|process| files(process.files?)));
             findings.extend(log(world).await);
+            findings.extend(elsewhere.map(second));
             findings
         }
     };
     Group { title: "daemon", findings }
 }
 
-/// The directory in which a daemon serves though this program looks in another one: what `su`, `cron` and `ssh` without a session do.
-pub(super) async fn elsewhere(world: &World) -> Option<RuntimeDir> {
-    if world.is_told_where() || !matches!(world.daemon, Daemon::Absent) {
-        return None;
-    }
-    let home = std::env::home_dir();
-    let others = others(world.directory.as_ref().map(RuntimeDir::path), home.as_deref(), geteuid().as_raw());
-    for path in others {
-        let directory = RuntimeDir::resolve(Some(path), |_| None).ok()?;
-        if !matches!(Daemon::look(&directory).await, (Daemon::Absent, _)) {
-            return Some(directory);
-        }
-    }
-    None
+/// Another directory in which a daemon of this user serves: what `su`, `cron` and `ssh` without a session lead to.
+pub(super) fn elsewhere(world: &World) -> Option<RuntimeDir> {
+    world.directory.as_ref()?.others_served(|name| std::env::var_os(name)).into_iter().next()
 }
 
-/// The default directories but for the one that is looked in.
-fn others(looked_in: Option<&Path>, home: Option<&Path>, user: u32) -> Vec<PathBuf> {
-    let session = PathBuf::from(format!("/run/user/{user}/mcpd"));
-    let below_home = home.map(|home| home.join(".local/state/mcpd/run"));
-    [Some(session), below_home].into_iter().flatten().filter(|path| Some(path.as_path()) != looked_in).collect()
+/// Beside the daemon that answers.
+fn second(elsewhere: &RuntimeDir) -> Finding {
+    let path = elsewhere.path().display();
+    let stop = format!("`mcpd stop --runtime-dir {}`", shell_word(&path.to_string()));
+    Finding::problem("second daemon", format!("another one of yours serves in {path}, with servers of its own"), stop)
 }
 
 fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
@@ -74,7 +65,8 @@ fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
     let advice = match elsewhere.path().strip_prefix("/run/user") {
         Ok(_) => format!("`export XDG_RUNTIME_DIR=/run/user/{}`", geteuid().as_raw()),
         Err(_) => format!(
-            "`mcpd status --runtime-dir {path}` asks that one; to have agents find it, restart it from a login session"
+            "`mcpd stop --runtime-dir {}` ends it, then `mcpd start` starts one here",
+            shell_word(&path.to_string())
         ),
     };
     Finding::problem("daemon", format!("one runs in {path}, and from here it is looked for in {looked_in}"), advice)
@@ -175,19 +167,6 @@ async fn log(world: &World) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_daemon_is_looked_for_where_another_session_would_have_it() {
-        let check = |looked_in: &str, home: Option<&str>, expected: &[&str]| {
-            let found = others(Some(Path::new(looked_in)), home.map(Path::new), 7);
-            assert_eq!(found, expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{looked_in}");
-        };
-        let (session, home) = ("/run/user/7/mcpd", "/h/.local/state/mcpd/run");
-        check(session, Some("/h"), &[home]);
-        check(home, Some("/h"), &[session]);
-        check("/elsewhere", Some("/h"), &[session, home]);
-        check(home, None, &[session]);
-    }
 
     #[test]
     fn files_are_told_of_when_they_run_out() {

@@ -33,7 +33,10 @@ pub(super) const FILES: [(&str, &str); 7] = [
     ("$XDG_RUNTIME_DIR/mcpd/mcp.sock", "Where agents connect: MCP, one JSON-RPC message a line."),
     ("$XDG_RUNTIME_DIR/mcpd/PROFILE.sock", "The same for agents of one profile."),
     ("$XDG_RUNTIME_DIR/mcpd/admin.sock", "Where these commands ask the daemon. Not for agents."),
-    ("~/.local/state/mcpd/run", "In the place of $XDG_RUNTIME_DIR/mcpd without that variable."),
+    (
+        "/run/user/UID/mcpd, ~/.local/state/mcpd/run",
+        "In the place of $XDG_RUNTIME_DIR/mcpd without that variable: the first if /run/user/UID is the user's.",
+    ),
 ];
 
 /// Examples of a command, by the title of its page.

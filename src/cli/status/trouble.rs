@@ -8,6 +8,7 @@ use super::tables::INSTANCES;
 use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
 use crate::cli::look::{Look, Tone};
 use crate::cli::text::{beginning, listed, one_line, shortened, span, without_path, wrapped};
+use crate::clients::shell_word;
 
 /// Servers of which it is told; the table has the others.
 const SERVERS: usize = 10;
@@ -40,6 +41,16 @@ fn changed(report: &Report, look: Look) -> String {
     };
     let said = format!("{} {verb} changed since mcpd read the configuration", listed(files, FILES));
     sentence((Tone::Doubtful, "!"), &said, look) + &more("mcpd reload", look)
+}
+
+/// Other daemons of the same user, which run the same servers once more.
+pub(super) fn other_daemons(report: &Report, look: Look) -> String {
+    let one = |directory: &String| {
+        let said = format!("another daemon of yours serves in {directory}, with servers of its own");
+        let stop = format!("mcpd stop --runtime-dir {}", shell_word(directory));
+        sentence((Tone::Doubtful, "!"), &said, look) + &more(&stop, look)
+    };
+    report.other_daemons.iter().map(one).collect()
 }
 
 /// One line for each server that is down.

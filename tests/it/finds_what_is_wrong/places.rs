@@ -128,7 +128,7 @@ fn a_daemon_that_another_session_has_started_is_found() {
     let below_home = place.path("home/.local/state/mcpd/run");
     let config = server().write(&place);
     let mut daemon = place.command(MCPD);
-    daemon.args(["serve", "--config"]).arg(config).env_remove("XDG_RUNTIME_DIR");
+    daemon.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(&below_home);
     let mut daemon = daemon.stderr(std::process::Stdio::null()).spawn().expect("mcpd starts");
     let below = below_home.to_str().expect("text");
     crate::support::until("it serves", || {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::super::super::interpolate::{Template, Undefined};
+use super::super::super::interpolate::{Template, Undefined, is_variable_name};
 use super::Dialect;
 use crate::printable::excerpt;
 
@@ -94,8 +94,7 @@ pub(super) struct Untranslated {
 /// `text` in our words. What has none there stays as it is, as a text that stands for itself, and is noted in `untranslated`.
 pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Untranslated) -> String {
     if variables == Variables::Never {
-        let bodies = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
-        untranslated.literal.extend(bodies.map(|(body, _)| body).filter(|body| ours(body).is_some()).map(shown));
+        note_ours(text, untranslated);
         return literal(text);
     }
     if variables == Variables::Bare {
@@ -132,12 +131,18 @@ pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Un
 
 /// The same for a client that has its references without `$`: `{env:NAME}`, and `{file:PATH}`, which is not read for it.
 fn bare(text: &str, untranslated: &mut Untranslated) -> String {
+    note_ours(text, untranslated);
     let (mut words, mut rest) = (String::new(), text);
     while let Some((before, body, after)) = next_bare(rest) {
-        let variable =
-            body.strip_prefix("env:").filter(|name| ours(name).is_some_and(|template| template.is_variable()));
+        // One behind a `$` would be ours in the result, so it stays text.
+        if before.ends_with('$') {
+            words.push_str(&literal(&format!("{before}{{{body}}}")));
+            rest = after;
+            continue;
+        }
+        let variable = body.strip_prefix("env:").filter(|name| is_variable_name(name));
         words.push_str(&literal(before));
-        match variable.filter(|_| !before.ends_with('$')) {
+        match variable {
             Some(name) => words.push_str(&format!("${{{name}}}")),
             None => {
                 untranslated.missing.push(foreign(body));
@@ -147,6 +152,12 @@ fn bare(text: &str, untranslated: &mut Untranslated) -> String {
         rest = after;
     }
     words + &literal(rest)
+}
+
+/// Notes the references of mcpd's own in `text`, which stay text.
+fn note_ours(text: &str, untranslated: &mut Untranslated) {
+    let bodies = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
+    untranslated.literal.extend(bodies.map(|(body, _)| body).filter(|body| ours(body).is_some()).map(shown));
 }
 
 /// What stands before the first reference, within it, and behind it.

@@ -62,6 +62,24 @@ fn no_reference_of_mcpds_own_is_filled_in_for_another_client() {
 }
 
 #[test]
+fn references_of_opencode_have_no_dollar() {
+    let path = "/p/opencode.json";
+    for (text, expected) in [
+        ("{env:TOKEN}", Some("hunter2")),
+        ("a={env:TOKEN},{env:NAME}", Some("a=hunter2,value")),
+        ("${env:TOKEN}", Some("${env:TOKEN}")),
+        ("{other:TOKEN} {env:", Some("{other:TOKEN} {env:")),
+        ("{file:/etc/token}", None),
+        ("{env:}", None),
+        ("{env:A:-b}", None),
+    ] {
+        let server = only(path, &file(path, text));
+        let filled = server.launch.as_ref().ok().and_then(Launch::program).map(|program| program.args.concat());
+        assert_eq!(filled.as_deref(), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_warning_of_plain_text_shows_no_default() {
     let warned = warnings("/p/.cursor/mcp.json", &file("/p/.cursor/mcp.json", "${TOKEN:-hunter2}")).join("\n");
     assert!(warned.contains("`${TOKEN:-…}` is plain text") && !warned.contains("hunter2"), "{warned}");

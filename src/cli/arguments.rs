@@ -132,7 +132,7 @@ pub(super) enum Command {
         #[command(flatten)]
         door: Door,
         /// Print instead what has this client do so, ready to be pasted: claude-code, claude-desktop, codex, cursor, gemini,
-        /// vscode, windsurf or zed
+        /// opencode, vscode, windsurf or zed
         #[arg(long, value_name = "CLIENT", add = ArgValueCandidates::new(completions::clients))]
         print: Option<String>,
     },

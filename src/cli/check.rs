@@ -22,7 +22,7 @@ const MOST_NAMES: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Configuration, as `mcpd serve --config` takes it [default: as `mcpd serve`]
+    /// Configuration, as `mcpd serve --config FILE` takes it [default: as `mcpd serve`]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Exit with 1 if there are warnings

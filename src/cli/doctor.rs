@@ -42,7 +42,7 @@ pub(super) struct Wanted {
     /// Only these servers; what is no server's is looked at all the same
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
     servers: Vec<String>,
-    /// Configuration, as `mcpd serve --config` takes it [default: what the running daemon serves, else as `mcpd serve`]
+    /// Configuration, as `mcpd serve --config FILE` takes it [default: what the running daemon serves, else as `mcpd serve`]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
     /// Start no server to look at it, where no daemon runs

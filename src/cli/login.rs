@@ -51,7 +51,7 @@ pub(super) struct Wanted {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Files {
-    /// Configuration, as `mcpd serve --config` takes it [default: what the running daemon serves, else as `mcpd serve`]
+    /// Configuration, as `mcpd serve --config FILE` takes it [default: what the running daemon serves, else as `mcpd serve`]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
 }

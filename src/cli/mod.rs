@@ -30,6 +30,8 @@ mod look;
 mod man;
 mod order;
 mod poll;
+#[cfg(test)]
+mod printed;
 mod profile;
 mod reload;
 mod remove;

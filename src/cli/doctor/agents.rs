@@ -57,7 +57,7 @@ fn of_client(client: &Client, world: &World, config: Option<&Config>) -> Vec<Fin
             }
         };
         if !read.errors.is_empty() {
-            let advice = format!("`mcpd import --dry-run {}` shows where", client.word);
+            let advice = format!("`mcpd import --dry-run --from {}` shows where", client.word);
             findings.push(Finding::warning(client.title, format!("{} has mistakes", path.display()), advice));
         }
         entries += read.pointers.len();
@@ -94,8 +94,10 @@ fn beside(client: &Client, servers: &[(PathBuf, Option<String>)], is_pointed_her
         let count = servers.len();
         return (!is_pointed_here && count > 0).then(|| {
             let plural = if count == 1 { "server" } else { "servers" };
-            let found =
-                format!("starts {count} {plural} by itself; `mcpd import {}` takes over what it has", client.word);
+            let found = format!(
+                "starts {count} {plural} by itself; `mcpd import --from {}` takes over what it has",
+                client.word
+            );
             Finding::fine(client.title, format!("{found}, and {point} tells how it comes to mcpd"))
         });
     };

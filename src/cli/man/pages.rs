@@ -76,10 +76,10 @@ pub(super) fn examples(title: &str) -> &'static [Example] {
         }
         "mcpd-add" => &[
             (
-                "mcpd add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
+                "mcpd add files npx -y @modelcontextprotocol/server-filesystem ~/notes",
                 "Adds a server to the configuration.",
             ),
-            ("mcpd add search --url https://example.org/mcp", "Adds one that is reached at a URL."),
+            ("mcpd add search https://example.org/mcp", "Adds one that is reached at a URL."),
         ],
         "mcpd-import" => &[("mcpd import --from cursor --dry-run", "Shows what would be taken over of Cursor.")],
         "mcpd-check" => &[("mcpd check --strict", "Exits with 1 also if there are only warnings.")],

@@ -31,7 +31,7 @@ pub(super) fn servers(servers: &[ServerReport], look: Look) -> String {
     ];
     if servers.is_empty() {
         return "no servers are configured: `mcpd import` takes over those of other clients, \
-                `mcpd add NAME -- COMMAND` or `mcpd add NAME --url URL` adds one\n"
+                `mcpd add NAME COMMAND` or `mcpd add NAME URL` adds one\n"
             .to_owned();
     }
     let shown = servers.iter().take(SERVERS);

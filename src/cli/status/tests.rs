@@ -119,7 +119,7 @@ fn a_thousand_servers_and_agents_are_no_wall() {
 #[test]
 fn an_empty_daemon_says_what_to_do_next() {
     let drawn = render(&report(Vec::new(), Vec::new()), Look::of_width(200));
-    for command in ["mcpd import", "mcpd add NAME -- COMMAND", "mcpd connect --print CLIENT"] {
+    for command in ["mcpd import", "mcpd add NAME COMMAND", "mcpd connect --print CLIENT"] {
         assert!(drawn.contains(command), "no {command}: {drawn}");
     }
 }

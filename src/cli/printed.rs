@@ -1,0 +1,183 @@
+//! Every command line that the documentation and the program itself print is one that the program takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+use super::arguments::Arguments;
+use crate::clients::Client;
+
+/// Messages that begin like commands.
+const MESSAGES: [&str; 1] = ["mcpd is already running"];
+/// What ends a command line within that of a shell.
+const ENDS: [&str; 6] = ["|", "||", "&", "&&", ">", "<"];
+
+/// Text files below `directory` with this extension, but for those of tests.
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let (mut waiting, mut found) = (vec![directory.to_owned()], Vec::new());
+    while let Some(path) = waiting.pop() {
+        let is_test =
+            path.file_name().is_some_and(|name| name == "tests" || name == "tests.rs" || name == "printed.rs");
+        if path.is_dir() && !is_test {
+            waiting.extend(fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path()));
+        } else if path.extension().is_some_and(|own| own == extension) && !is_test {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// What stands between backticks on one line, and begins like a command.
+fn in_backticks(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2).filter(|text| text.starts_with("mcpd "))
+}
+
+/// The commands of a page: in backticks, and in blocks of a shell.
+fn of_page(text: &str) -> Vec<String> {
+    let (mut found, mut is_shell, mut is_block) = (Vec::new(), false, false);
+    for line in text.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            is_block = !is_block;
+            is_shell = is_block && matches!(language, "sh" | "console");
+        } else if is_shell {
+            let line = line.strip_prefix("$ ").unwrap_or(line);
+            found.extend(line.starts_with("mcpd ").then(|| line.to_owned()));
+            found
+                .extend(line.split_once(" # ").into_iter().flat_map(|(_, note)| in_backticks(note)).map(str::to_owned));
+        } else if !is_block {
+            found.extend(in_backticks(line).map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// The commands of a file of source: in what it prints, and in the text of `--help`.
+fn of_source(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let is_comment = |line: &&str| line.starts_with("//") && !line.starts_with("///");
+    let mut found = Vec::new();
+    for line in code.lines().map(str::trim_start).filter(|line| !is_comment(line)) {
+        found.extend(in_backticks(line).map(str::to_owned));
+        // `world.mcpd` puts what it is given behind the name of the program.
+        for part in [".mcpd(", ".mcpd_with_files("].iter().flat_map(|call| line.split(call).skip(1)) {
+            let part = part.trim_start_matches('&').trim_start_matches("format!(");
+            let words = part.starts_with('"').then(|| literals(part).swap_remove(0));
+            found.extend(words.map(|words| format!("mcpd {words}")));
+        }
+        found.extend(literals(line).into_iter().filter(|text| text.starts_with("mcpd ") && is_command(text)));
+    }
+    found
+}
+
+/// The texts between quotes on a line of source.
+fn literals(line: &str) -> Vec<String> {
+    // What is escaped is put away while the line is cut.
+    let (quote, backslash) = ("\u{1}", "\u{2}");
+    let line = line.replace("\\\\", backslash).replace("\\\"", quote).replace("'\"'", "");
+    let texts = line.split('"').skip(1).step_by(2);
+    texts.map(|text| text.replace(quote, "\"").replace(backslash, "\\")).collect()
+}
+
+/// Whether a text between quotes is a command, and not a sentence about mcpd.
+fn is_command(text: &str) -> bool {
+    let program = Arguments::command();
+    let second = text.split(' ').nth(1).unwrap_or_default();
+    program.find_subcommand(second).is_some() && !text.contains(": ") && !text.contains("{VERSION}")
+}
+
+/// The words of a command line, with `x` for what is filled in; `None` if a shell cannot read it.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut filled, mut rest) = (String::new(), line);
+    while let Some((before, after)) = rest.split_once('{').filter(|(before, _)| !before.ends_with(['$', '='])) {
+        let Some((_, behind)) = after.split_once('}') else { break };
+        filled += before;
+        filled.push('x');
+        rest = behind;
+    }
+    filled += rest;
+    Some(shlex::split(&filled)?.into_iter().take_while(|word| !ENDS.contains(&word.as_str())).collect())
+}
+
+/// Whether a word stands for what a person puts there.
+fn is_placeholder(word: &str) -> bool {
+    word.chars().all(|c| c == 'x') || word.chars().all(|c| c.is_ascii_uppercase() || c == '/')
+}
+
+/// Why the program would refuse the line.
+fn refusal(line: &str) -> Option<String> {
+    let Some(words) = words(line) else { return Some("a shell cannot read it".to_owned()) };
+    let [_, command, rest @ ..] = &words[..] else { return Some("there is no command".to_owned()) };
+    if is_placeholder(command) || MESSAGES.contains(&line) {
+        return None;
+    }
+    let clients = words.windows(2).filter(|pair| ["--print", "--from"].contains(&pair[0].as_str()));
+    for client in clients.map(|pair| &pair[1]) {
+        if !is_placeholder(client) && !client.contains(['/', '.']) && Client::named(client).is_none() {
+            return Some(format!("there is no client `{client}`"));
+        }
+    }
+    let error = Arguments::try_parse_from(&words).err()?;
+    let is_name_alone = rest.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase()));
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
+        // The name of a command, as a sentence uses it.
+        ErrorKind::MissingRequiredArgument
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            if is_name_alone =>
+        {
+            None
+        }
+        ErrorKind::InvalidValue if words.iter().any(|word| is_placeholder(word)) => None,
+        _ => Some(error.to_string()),
+    }
+}
+
+#[test]
+fn every_command_line_that_is_printed_is_one_that_the_program_takes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("text");
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut add = |from: &str, found: Vec<String>| lines.extend(found.into_iter().map(|line| (from.to_owned(), line)));
+    let pages = [files(&root.join("docs"), "md"), files(&root.join("examples"), "md"), vec![root.join("README.md")]];
+    for path in pages.iter().flatten() {
+        add(&path.display().to_string(), of_page(&read(path)));
+    }
+    for path in files(&root.join("config"), "toml") {
+        add(&path.display().to_string(), read(&path).lines().flat_map(in_backticks).map(str::to_owned).collect());
+    }
+    for path in files(&root.join("src"), "rs") {
+        add(&path.display().to_string(), of_source(&read(&path)));
+    }
+    let mut program = Arguments::command();
+    program.build();
+    for command in program.get_subcommands_mut() {
+        let help = command.render_long_help().to_string();
+        add("--help", help.lines().flat_map(in_backticks).map(str::to_owned).collect());
+    }
+    assert!(lines.len() > 150, "only {} are found", lines.len());
+    let refused: Vec<_> = lines.iter().filter_map(|(from, line)| Some((from, line, refusal(line)?))).collect();
+    let shown: String = refused.iter().map(|(from, line, why)| format!("{from}: {line}\n{why}\n")).collect();
+    assert!(refused.is_empty(), "{shown}");
+}
+
+#[test]
+fn command_that_does_not_exist_is_found_wherever_it_is_printed() {
+    for line in
+        ["mcpd import claude-code", "mcpd imprt", "mcpd status --wach", "mcpd connect --print emacs", "mcpd add"]
+    {
+        let found = [
+            of_page(&format!("Use `{line}`.")),
+            of_page(&format!("```console\n$ {line}\n```\n")),
+            of_source(&format!("    let text = \"`{line}` does it\";\n")),
+        ];
+        for found in found {
+            assert_eq!(found, [line]);
+        }
+        assert_eq!(refusal(line).is_none(), line == "mcpd add", "{line}");
+    }
+    assert_eq!(of_source("world.mcpd(&format!(\"import {}\", client.word))"), ["mcpd import {}"]);
+    assert!(refusal("mcpd import {}").is_some() && refusal("mcpd import --from {}").is_none());
+}

@@ -5,6 +5,8 @@ mod install;
 mod linger;
 mod manager;
 mod path;
+mod probe;
+mod rollback;
 mod status;
 mod uninstall;
 mod units;
@@ -27,7 +29,8 @@ pub(super) struct Arguments {
 enum What {
     /// Write the units for this user, start mcpd by them now and at each login, and say what was done
     ///
-    /// To be run again after an upgrade or when the PATH of the login shell has changed; what does not differ is left alone.
+    /// To be run again after an upgrade or when the PATH of the login shell has changed; what does not differ is left alone. A unit
+    /// that a person has changed is kept beside the new one, as NAME.old.
     Install(Install),
     /// Stop mcpd and remove the units that were written; the configuration stays
     Uninstall {
@@ -50,18 +53,18 @@ struct Install {
     /// Print what would be written and done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Confine mcpd and all its servers, too: systemd/hardened.conf
+    /// Confine mcpd and all its servers, too: systemd/hardened.conf; undone if mcpd does not start with it
     #[arg(long)]
     hardened: bool,
+    /// Take the confinement of --hardened away again
+    #[arg(long, conflicts_with = "hardened")]
+    no_hardened: bool,
     /// Have mcpd run from the machine's start, without anybody logged in (loginctl enable-linger)
     #[arg(long, conflicts_with = "no_linger")]
     linger: bool,
     /// Have it run while somebody is logged in, and do not ask
     #[arg(long)]
     no_linger: bool,
-    /// Write over units that a person has changed
-    #[arg(long)]
-    force: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, directory: Result<RuntimeDir, SocketError>) -> ExitCode {

@@ -54,6 +54,7 @@ impl<'a> Units<'a> {
     pub(crate) fn state(&self) -> UnitState {
         match (property(&self.service, "ActiveState"), property(&self.socket, "ActiveState")) {
             ("failed", _) => UnitState::Failed(failure(&self.service)),
+            _ if is_to_restart(&self.service) => UnitState::Failed(failure(&self.service)),
             ("inactive", "failed") => UnitState::Failed(format!("{SOCKET}: {}", property(&self.socket, "Result"))),
             ("inactive", "active") => UnitState::SocketActivated,
             ("inactive" | "", _) => UnitState::Stopped,
@@ -134,16 +135,22 @@ impl<'a> Units<'a> {
         // An agent that waits on the socket has it started again, up to the start limit; each start clears the status text.
         let service = loop {
             let service = self.manager.show(SERVICE, PROPERTIES, QUERY_TIMEOUT).await.unwrap_or_default();
-            let is_settled = matches!(property(&service, "ActiveState"), "failed" | "inactive" | "");
+            let is_over = matches!(property(&service, "ActiveState"), "failed" | "inactive" | "");
+            let is_settled = is_over || is_to_restart(&service);
             if is_settled || Instant::now() >= deadline {
                 break service;
             }
             sleep(SETTLE_INTERVAL).await;
         };
-        let has_failed = property(&service, "ActiveState") == "failed";
+        let has_failed = property(&service, "ActiveState") == "failed" || is_to_restart(&service);
         let why = if has_failed { failure(&service) } else { error.to_string() };
         LaunchError::Unit { why, is_configuration: has_failed && property(&service, "ExecMainStatus") == "2" }
     }
+}
+
+/// Whether it has failed, and systemd starts it again after a delay.
+fn is_to_restart(service: &Properties) -> bool {
+    property(service, "SubState").starts_with("auto-restart")
 }
 
 /// A property of a unit; empty if it is not known.

@@ -143,19 +143,88 @@ fn a_unit_that_a_person_has_written_goes_on_after_uninstall() {
 }
 
 #[test]
-fn a_unit_that_a_person_has_changed_is_left_alone_and_shown() {
+fn a_unit_that_a_person_has_changed_is_kept_aside_and_does_not_stop_the_next_install() {
     let Some(manager) = newcomer("$PATH") else { return };
     service(&manager, &["install"]).expect_code(0);
     let unit = manager.place().path(UNITS).join("mcpd.service");
-    let text = fs::read_to_string(&unit).expect("it was written").replace("WatchdogSec=30", "WatchdogSec=60");
-    fs::write(&unit, &text).expect("the test's own directory is writable");
-    let ran = service(&manager, &["install"]).expect_code(1);
-    assert!(ran.stdout.contains("-WatchdogSec=60") && ran.stderr.contains("--force"), "{ran}");
-    let ran = service(&manager, &["uninstall", "--dry-run"]).expect_code(0);
-    assert!(ran.stdout.contains("somebody has changed"), "{ran}");
-    assert_eq!(fs::read_to_string(&unit).expect("it is there"), text);
-    service(&manager, &["install", "--force"]).expect_code(0);
-    assert!(fs::read_to_string(&unit).expect("it is there").contains("WatchdogSec=30"));
+    let read = |name: &str| fs::read_to_string(unit.with_file_name(name)).unwrap_or_default();
+    for (watchdog, aside) in [("WatchdogSec=60", "mcpd.service.old"), ("WatchdogSec=90", "mcpd.service.old.1")] {
+        let text = read("mcpd.service").replace("WatchdogSec=30", watchdog);
+        fs::write(&unit, &text).expect("the test's own directory is writable");
+        let ran = service(&manager, &["install", "--dry-run"]).expect_code(0);
+        assert!(ran.stdout.contains(&format!("-{watchdog}")) && ran.stdout.contains("+WatchdogSec=30"), "{ran}");
+        let ran = service(&manager, &["uninstall", "--dry-run"]).expect_code(0);
+        assert!(ran.stdout.contains("somebody has changed"), "{ran}");
+        assert_eq!(read("mcpd.service"), text);
+        let ran = service(&manager, &["install"]).expect_code(0);
+        assert!(ran.stdout.contains(&format!("/{aside}: ")), "{ran}");
+        assert_eq!(read(aside), text);
+        assert!(read("mcpd.service").contains("WatchdogSec=30"));
+        assert_eq!(manager.property("WatchdogUSec"), "30s");
+    }
+    assert_eq!(files(&manager).iter().filter(|name| name.contains(".old")).count(), 2, "{:?}", files(&manager));
+}
+
+#[test]
+fn hardening_that_a_person_has_changed_stays_until_it_is_asked_for_again() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    service(&manager, &["install"]).expect_code(0);
+    // What is left of the file is what every machine can enforce.
+    let drop_in = manager.place().path(UNITS).join("mcpd.service.d/20-hardened.conf");
+    let text = "# Written by `mcpd service install` of mcpd 0.1.0. 0123456789abcdef\n[Service]\nNoNewPrivileges=yes\n";
+    fs::write(&drop_in, text).expect("the test's own directory is writable");
+    manager.systemctl(&["daemon-reload"]).expect_code(0);
+    assert_eq!(manager.property("NoNewPrivileges"), "yes");
+    let ran = service(&manager, &["install"]).expect_code(0);
+    assert!(
+        ran.stdout.contains("left") && ran.stdout.contains("20-hardened.conf, which somebody has changed"),
+        "{ran}"
+    );
+    assert_eq!(fs::read_to_string(&drop_in).expect("it is there"), text);
+
+    let ran = service(&manager, &["install", "--no-hardened"]).expect_code(0);
+    assert!(ran.stdout.contains("removed") && ran.stdout.contains("20-hardened.conf.old: "), "{ran}");
+    assert!(!drop_in.exists());
+    assert_eq!(manager.property("NoNewPrivileges"), "no");
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+    service(&manager, &["install", "--hardened", "--no-hardened"]).expect_code(2);
+}
+
+/// A machine on which one of the paths that the hardening names is missing, so that systemd cannot make its mount namespace.
+fn without_var_tmp(manager: &UserManager) {
+    manager.shell("mount -t tmpfs tmpfs /var").expect_code(0);
+}
+
+#[test]
+fn hardening_that_systemd_cannot_enforce_is_rolled_back_and_the_setting_is_named() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    service(&manager, &["install"]).expect_code(0);
+    let before = files(&manager);
+    without_var_tmp(&manager);
+    let ran = service(&manager, &["install", "--hardened"]).expect_code(1);
+    for said in ["`ReadWritePaths=/tmp /var/tmp`", "mount namespace", "the former units are back, and run"] {
+        assert!(ran.stderr.contains(said), "{said}: {ran}");
+    }
+    assert_eq!(files(&manager), before);
+    assert_eq!([manager.property("ActiveState"), manager.property("NoNewPrivileges")], ["active", "no"]);
+    manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+    service(&manager, &["status"]).expect_code(0);
+    let probes = fs::read_dir(manager.place().path("xdg-run/systemd/user")).into_iter().flatten().flatten();
+    assert_eq!(probes.filter(|entry| entry.file_name().to_string_lossy().contains("probe")).count(), 0);
+}
+
+#[test]
+fn first_installation_with_hardening_that_cannot_be_enforced_leaves_nothing() {
+    let Some(manager) = newcomer("$PATH") else { return };
+    without_var_tmp(&manager);
+    let ran = service(&manager, &["install", "--hardened"]).expect_code(1);
+    assert!(
+        ran.stderr.contains("`ReadWritePaths=/tmp /var/tmp`") && ran.stderr.contains("nothing was installed"),
+        "{ran}"
+    );
+    assert_eq!(files(&manager), [""; 0], "{ran}");
+    assert_eq!(manager.systemctl(&["show", "--property=LoadState", "--value", "mcpd"]).stdout, "not-found\n");
+    service(&manager, &["install"]).expect_code(0);
 }
 
 #[test]

@@ -9,8 +9,17 @@ use super::units::{Author, Unit, author};
 /// One file, and what is to become of it.
 pub(super) struct Change {
     pub(super) path: PathBuf,
-    pub(super) text: String,
+    /// `None`: it is removed.
+    pub(super) text: Option<String>,
     pub(super) kind: Kind,
+}
+
+/// A change that was made, and can be undone.
+pub(super) struct Applied {
+    path: PathBuf,
+    /// The former file.
+    backup: Option<PathBuf>,
+    kind: Kind,
 }
 
 /// What a file is beside what it shall be.
@@ -40,27 +49,83 @@ impl Change {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Kind::New,
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
         };
-        Ok(Self { path, text: unit.text, kind })
+        Ok(Self { path, text: Some(unit.text), kind })
     }
 
-    /// Whether there is anything to write.
+    /// The removal of the file `name` below `directory`; `None` if it is not there.
+    pub(super) fn removal(directory: &Path, name: &str) -> Option<Self> {
+        let path = directory.join(name);
+        let found = fs::read_to_string(&path).ok()?;
+        let kind = if author(&found) == Author::Ours { Kind::Renewed } else { Kind::Foreign };
+        Some(Self { path, text: None, kind })
+    }
+
+    /// Whether there is anything to do.
     pub(super) fn is_due(&self) -> bool {
         self.kind != Kind::Same
     }
 
-    /// Puts the text there as a whole, or not at all.
+    /// Makes the change as a whole, or not at all. The former file gets another name first.
     ///
     /// # Errors
     /// If that is impossible.
-    pub(super) fn write(&self) -> io::Result<()> {
+    pub(super) fn apply(&self) -> io::Result<Applied> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
+        let backup = if self.kind == Kind::New { None } else { Some(back_up(&self.path).map_err(named)?) };
+        match &self.text {
+            Some(text) => self.write(text).map_err(named)?,
+            None => fs::remove_file(&self.path).map_err(named)?,
+        }
+        Ok(Applied { path: self.path.clone(), backup, kind: self.kind })
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
-        DirBuilder::new().recursive(true).create(directory).map_err(named)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(named)?;
-        file.write_all(self.text.as_bytes()).map_err(named)?;
-        fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644)).map_err(named)?;
-        file.persist(&self.path).map_err(|error| named(error.error))?;
+        DirBuilder::new().recursive(true).create(directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(text.as_bytes())?;
+        fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
+    }
+}
+
+impl Applied {
+    /// Lets the change stand. What a person had written or changed stays beside it: its path.
+    pub(super) fn settle(self) -> Option<PathBuf> {
+        let backup = self.backup?;
+        if self.kind == Kind::Foreign {
+            return Some(backup);
+        }
+        // A copy of our own text that is left harms nobody.
+        let _ = fs::remove_file(backup);
+        None
+    }
+
+    /// Puts the former file back, or removes a new one.
+    ///
+    /// # Errors
+    /// If that is impossible.
+    pub(super) fn undo(self) -> io::Result<()> {
+        match self.backup {
+            Some(backup) => fs::rename(backup, self.path),
+            None => fs::remove_file(self.path),
+        }
+    }
+}
+
+/// Gives the file a second name, `NAME.old` or the next that is free; systemd reads neither.
+fn back_up(path: &Path) -> io::Result<PathBuf> {
+    let mut number = 0;
+    loop {
+        let suffix = if number == 0 { ".old".to_owned() } else { format!(".old.{number}") };
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match fs::hard_link(path, &name) {
+            Ok(()) => return Ok(name.into()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::files::{Change, Kind};
+use super::files::{Applied, Change, Kind};
 use super::manager::{Manager, shown};
 use super::path::{self, FoundPath};
+use super::probe;
+use super::rollback::Former;
 use super::units::{HARDENED_DROP_IN, Unit, hardened_drop_in, path_drop_in, units};
 use super::{Install, linger};
 use crate::admin::{self, report::Report};
@@ -13,6 +15,7 @@ use crate::cli::connect_print::this_program;
 use crate::cli::import::diff::unified;
 use crate::cli::waiting::waiting;
 use crate::cli::{FAILED, RESTART, fail, say};
+use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
@@ -28,9 +31,6 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: &Install) -> ExitCode {
     if wanted.dry_run {
         return plan.show();
     }
-    if !wanted.force && plan.changes.iter().any(|change| change.kind == Kind::Foreign) {
-        return plan.refuse();
-    }
     match plan.carry_out(wanted).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => fail(FAILED, why),
@@ -39,8 +39,12 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: &Install) -> ExitCode {
 
 /// What is to be done, and what is known.
 struct Plan<'a> {
+    directory: &'a RuntimeDir,
     manager: Manager<'a>,
+    program: String,
     changes: Vec<Change>,
+    /// The confinement, which a person has changed and does not ask for.
+    left: Option<PathBuf>,
     path: FoundPath,
     /// The unit that came with a package, if that is the one to run.
     packaged: Option<PathBuf>,
@@ -70,21 +74,30 @@ impl State {
 }
 
 impl<'a> Plan<'a> {
-    async fn make(directory: &RuntimeDir, manager: Manager<'a>, wanted: &Install) -> Result<Self, String> {
+    async fn make(directory: &'a RuntimeDir, manager: Manager<'a>, wanted: &Install) -> Result<Self, String> {
         let program = this_program().ok_or("the path of this executable is no text")?;
         let path = waiting(|| "the login shell".to_owned(), path::of_login()).await;
         let place = manager.directory();
         let packaged = manager.packaged(SERVICE).filter(|_| !place.join(SERVICE).exists());
         let mut texts: Vec<Unit> = if packaged.is_some() { Vec::new() } else { units(&program).into() };
         texts.push(path_drop_in(&path.path));
-        if wanted.hardened || place.join(HARDENED_DROP_IN).exists() {
-            texts.push(hardened_drop_in());
+        let mut left = None;
+        if !wanted.no_hardened && (wanted.hardened || place.join(HARDENED_DROP_IN).exists()) {
+            let is_ours = Change::plan(&place, hardened_drop_in()).is_ok_and(|change| change.kind != Kind::Foreign);
+            // Its comments tell people to take out what their servers need.
+            match wanted.hardened || is_ours {
+                true => texts.push(hardened_drop_in()),
+                false => left = Some(place.join(HARDENED_DROP_IN)),
+            }
         }
-        let changes = texts.into_iter().map(|unit| Change::plan(&place, unit)).collect::<Result<_, _>>();
-        let changes = changes.map_err(|error| error.to_string())?;
+        let changes = texts.into_iter().map(|unit| Change::plan(&place, unit)).collect::<Result<Vec<_>, _>>();
+        let mut changes = changes.map_err(|error| error.to_string())?;
+        if wanted.no_hardened {
+            changes.extend(Change::removal(&place, HARDENED_DROP_IN));
+        }
         let running = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
         let state = State::of(&manager).await;
-        Ok(Self { manager, changes, path, packaged, running, state })
+        Ok(Self { directory, manager, program, changes, left, path, packaged, running, state })
     }
 
     /// The commands that start what is not started, and whether that begins a running daemon anew.
@@ -121,46 +134,38 @@ impl<'a> Plan<'a> {
 
     fn difference(&self, change: &Change) -> String {
         let old = std::fs::read_to_string(&change.path).unwrap_or_default();
-        unified(&old, &change.text, &change.path, false)
-    }
-
-    /// What a person has written stays.
-    fn refuse(&self) -> ExitCode {
-        for change in self.changes.iter().filter(|change| change.kind == Kind::Foreign) {
-            let said = say(self.difference(change));
-            if said != ExitCode::SUCCESS {
-                return said;
-            }
-            tell!("mcpd: {} was written or changed by somebody else", shown(&change.path));
-        }
-        fail(FAILED, "nothing has been changed; `--force` writes over them, as shown")
+        unified(&old, change.text.as_deref().unwrap_or_default(), &change.path, false)
     }
 
     async fn carry_out(self, wanted: &Install) -> Result<(), String> {
         if let Some(packaged) = &self.packaged {
             line("uses", &format!("{}, which came with a package", packaged.display()));
         }
-        for change in &self.changes {
-            if change.is_due() {
-                change.write().map_err(|error| error.to_string())?;
+        let former = Former::of(&self.manager, (self.state.service_runs, self.state.socket_listens)).await;
+        let mut applied = Vec::new();
+        for change in self.changes.iter().filter(|change| change.is_due()) {
+            match change.apply() {
+                Ok(done) => applied.push(done),
+                Err(error) => return Err(former.restore(&self.manager, applied, &error.to_string()).await),
             }
-            let done = match change.kind {
-                Kind::New => "wrote",
-                Kind::Same => "kept",
-                Kind::Renewed | Kind::Foreign => "renewed",
-            };
-            line(done, &shown(&change.path));
+        }
+        for change in &self.changes {
+            line(done(change), &shown(&change.path));
+        }
+        if let Some(left) = &self.left {
+            line("left", &format!("{}, which somebody has changed; `--hardened` renews it", shown(left)));
         }
         self.tell_path();
-        let jobs = self.jobs();
-        // Starts that failed before count against the start limit of this one. A unit that is not loaded has none.
-        for unit in [SERVICE, SOCKET] {
-            let _ = self.manager.run(&["reset-failed", unit]).await;
+        let started = self.run_jobs().await;
+        if let (Err(why), true) = (&started, self.hardens()) {
+            let why = self.explain(why).await;
+            return Err(former.restore(&self.manager, applied, &why).await);
         }
-        for job in &jobs {
-            self.manager.run(job).await.map_err(|why| why + "\n  see `journalctl --user --unit mcpd`")?;
-            line("ran", &format!("systemctl --user {}", job.join(" ")));
+        for backup in applied.into_iter().filter_map(Applied::settle) {
+            let advice = "what somebody had changed; `systemctl --user edit mcpd` keeps changes in a file of their own";
+            line("aside", &format!("{}: {advice}", shown(&backup)));
         }
+        started.map_err(|why| why + "\n  see `journalctl --user --unit mcpd`")?;
         self.tell_linger(wanted).await;
         if let Some(by_hand) = self.running.as_ref().filter(|_| !self.state.service_runs) {
             let pid = by_hand.pid;
@@ -170,6 +175,35 @@ impl<'a> Plan<'a> {
         let get = |name: &str| status.get(name).map_or("", String::as_str);
         line("serves", &format!("pid {}: {}", get("MainPID"), get("StatusText")));
         Ok(())
+    }
+
+    async fn run_jobs(&self) -> Result<(), String> {
+        // Starts that failed before count against the start limit of this one. A unit that is not loaded has none.
+        for unit in [SERVICE, SOCKET] {
+            let _ = self.manager.run(&["reset-failed", unit]).await;
+        }
+        for job in &self.jobs() {
+            if let Err(error) = self.manager.run(job).await {
+                let why = launch::failure_of_unit(self.directory).await;
+                return Err(why.unwrap_or(error));
+            }
+            line("ran", &format!("systemctl --user {}", job.join(" ")));
+        }
+        Ok(())
+    }
+
+    /// Whether the confinement is new.
+    fn hardens(&self) -> bool {
+        let mut due = self.changes.iter().filter(|change| change.is_due() && change.text.is_some());
+        due.any(|change| change.path.ends_with(HARDENED_DROP_IN))
+    }
+
+    /// Why the confined unit does not start: `failure`, and the setting that causes it.
+    async fn explain(&self, failure: &str) -> String {
+        let what = || "which setting systemd cannot enforce".to_owned();
+        let setting = waiting(what, probe::unenforceable(&self.manager, self.directory, &self.program)).await;
+        let setting = setting.map(|setting| format!("\n  systemd cannot enforce `{setting}` here")).unwrap_or_default();
+        format!("mcpd does not start with --hardened: {failure}{setting}")
     }
 
     fn tell_path(&self) {
@@ -192,6 +226,16 @@ impl<'a> Plan<'a> {
         } else {
             line("", "mcpd runs while you are logged in; `loginctl enable-linger` has it run always");
         }
+    }
+}
+
+/// The word for what has become of a file.
+fn done(change: &Change) -> &'static str {
+    match (change.kind, &change.text) {
+        (Kind::Same, _) => "kept",
+        (_, None) => "removed",
+        (Kind::New, _) => "wrote",
+        (Kind::Renewed | Kind::Foreign, _) => "renewed",
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) const NAMES: [&str; 5] = ["mcpd.service", "mcpd.socket", "mcpd@.socke
 
 /// The units themselves, for this program.
 pub(super) fn units(program: &str) -> [Unit; 3] {
-    let service = SERVICE.replace(PROGRAM, &argument(program));
+    let service = SERVICE.replace(PROGRAM, &program_argument(program));
     let texts = [("mcpd.service", &*service), ("mcpd.socket", SOCKET), ("mcpd@.socket", PROFILE_SOCKET)];
     texts.map(|(name, text)| Unit { name, text: signed(text) })
 }
@@ -50,6 +50,11 @@ pub(super) fn path_drop_in(path: &str) -> Unit {
 /// See [`HARDENED_DROP_IN`].
 pub(super) fn hardened_drop_in() -> Unit {
     Unit { name: HARDENED_DROP_IN, text: signed(HARDENED) }
+}
+
+/// The settings of [`hardened_drop_in`], a line each.
+pub(super) fn hardening() -> impl Iterator<Item = &'static str> {
+    HARDENED.lines().filter(|line| !line.starts_with(['#', '[']) && line.contains('='))
 }
 
 /// The `PATH` that a drop-in of ours gives.
@@ -95,7 +100,7 @@ fn digest(text: &str) -> String {
 
 /// Source: systemd.service(5), "Command lines": words are separated by spaces, `%` begins a specifier and `$` a variable. The program
 /// itself knows no variables.
-fn argument(program: &str) -> String {
+pub(super) fn program_argument(program: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,=~".contains(c);
     if program.chars().all(is_plain) { program.to_owned() } else { quoted(program) }
 }

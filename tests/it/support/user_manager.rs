@@ -94,6 +94,11 @@ impl UserManager {
         run(self.command("sh").args(["-c", script, program, &said]))
     }
 
+    /// Runs a command line among its processes and mounts.
+    pub(crate) fn shell(&self, line: &str) -> Ran {
+        run(self.command("sh").args(["-c", line]))
+    }
+
     /// `mcpd connect`, whose agent is the test.
     pub(crate) fn agent(&self) -> Child {
         let mut command = self.command(MCPD);

@@ -294,6 +294,7 @@ fn without_a_runtime_directory_in_the_environment_it_is_that_of_the_login_sessio
     assert!(wait_exit(&mut child).success());
 }
 
+/// Case D9.
 #[test]
 fn a_client_without_a_runtime_directory_finds_the_daemon_of_the_login_session_beside_another() {
     if !can_mount() {

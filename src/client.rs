@@ -32,6 +32,7 @@ use crate::era::{self, Era};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::kind::Kind;
 use crate::policy::Policy;
+use crate::server::call::Access;
 use crate::server::lifecycle::State;
 use crate::server::{self, Guard, Host, Record, Running, ServerHandle, Stop};
 
@@ -198,7 +199,7 @@ impl Client {
         if !tools.permits(Kind::Tools, &self.policy, tool) {
             return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
-        call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool)).await
+        call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool), None).await
     }
 
     /// How long the server takes to answer `ping` (MCP 2025-11-25, `basic/utilities/ping`), or `server/discover` where there is no
@@ -258,19 +259,20 @@ pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
     Err(ClientError::ServerNotConnected { server: Arc::clone(server.name()), reason })
 }
 
-/// Calls a tool by the server's own name for it, whatever policy says.
+/// Calls a tool by the server's own name for it. Without `access` it is called whatever policy says.
 pub(crate) async fn call_tool(
     server: &ServerHandle,
     tool: &str,
     arguments: &impl Serialize,
     limit: CallLimit,
+    access: Option<Box<Access>>,
 ) -> Result<ToolResult, ClientError> {
     let arguments = serde_json::value::to_raw_value(arguments).ok().filter(|raw| raw.get().starts_with('{'));
     let Some(arguments) = arguments else {
         return Err(ClientError::ArgumentsNotAnObject { server: Arc::clone(server.name()) });
     };
     let params = CallParams { name: tool, arguments: &arguments };
-    let answered = server.request("tools/call", &params, Some(tool), limit).await;
+    let answered = server.request("tools/call", &params, Some(tool), limit, access).await;
     answered.map(ToolResult).map_err(|error| refused(server, error))
 }
 
@@ -281,7 +283,7 @@ pub(crate) async fn request(
     params: &impl Serialize,
     limit: CallLimit,
 ) -> Result<Bytes, ClientError> {
-    server.request(method, params, None, limit).await.map_err(|error| refused(server, error))
+    server.request(method, params, None, limit, None).await.map_err(|error| refused(server, error))
 }
 
 fn refused(server: &ServerHandle, error: ErrorObject) -> ClientError {

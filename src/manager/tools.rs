@@ -6,10 +6,14 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::listener::ViewListener;
+use super::view::Member;
 use super::{Manager, ManagerError, View};
-use crate::catalog::Item;
+use crate::catalog::{Item, identity};
 use crate::client::{ClientError, ToolResult, call_tool};
+use crate::era::Era;
 use crate::kind::Kind;
+use crate::server::call::{Access, Subject, Target};
 
 /// A tool as it is exposed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +57,23 @@ impl Manager {
         if self.orders.is_closed() {
             return Err(ManagerError::Closed);
         }
-        Ok(call_tool(&member.handle, &route.name, arguments, route.limit).await?)
+        let access = self.access(&view, member, name, &route.name);
+        let called = call_tool(&member.handle, &route.name, arguments, route.limit, Some(access)).await;
+        // It was hidden while it waited for its server.
+        let newest = Arc::clone(&self.view.borrow());
+        if called.is_err() && newest.catalog.route(Kind::Tools, name.as_bytes()).is_none() {
+            return Err(self.no_route(&newest, name));
+        }
+        Ok(called?)
+    }
+
+    /// The permission of a call that `view` leads to `member`.
+    fn access(&self, view: &View, member: &Member, exposed: &str, tool: &Arc<str>) -> Box<Access> {
+        let exposed = Bytes::copy_from_slice(exposed.as_bytes());
+        let target = Target::Named { kind: Kind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
+        let (version, lists) = (view.version(), identity(&member.lists));
+        let listener = ViewListener::new(&self.view);
+        Box::new(Access { listener, target, subject: Subject::Call, key: exposed, era: Era::Legacy, version, lists })
     }
 
     /// Whoever embeds mcpd has made its policy, and is told what it did.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tracing::Span;
 
-use super::call::{Call, CallKey, Matter, Origin, Reply, ReplySender, ToAgent};
+use super::call::{Access, Call, CallKey, Matter, Origin, Reply, ReplySender, ToAgent};
 use super::{ServerHandle, StopOrder};
 use crate::calls::{Moment, Outcome, span};
 use crate::config::CallLimit;
@@ -18,7 +18,8 @@ use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, parse};
 
 impl ServerHandle {
-    /// The raw result of a request, which has a span if it is a call of `tool` and takes no longer than `limit`.
+    /// The raw result of a request, which has a span if it is a call of `tool` and takes no longer than `limit`. With `access` it is
+    /// checked again before it is written.
     ///
     /// # Errors
     /// The server's error object, or the one an agent would get in its place.
@@ -28,6 +29,7 @@ impl ServerHandle {
         params: &impl Serialize,
         tool: Option<&str>,
         limit: CallLimit,
+        access: Option<Box<Access>>,
     ) -> Result<Bytes, ErrorObject> {
         let serial = self.0.own_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let key = CallKey { session: 0, serial };
@@ -50,7 +52,7 @@ impl ServerHandle {
             matter: Matter::Nothing,
             limit,
             origin: Origin::Legacy(Arc::default()),
-            access: None,
+            access,
             reply,
         }))
         .await;

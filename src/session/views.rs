@@ -8,40 +8,10 @@ use tokio::sync::watch;
 
 use super::Session;
 use super::events::changed;
-use crate::catalog::Lists;
 use crate::era::Era;
-use crate::manager::View;
+use crate::manager::{View, ViewListener};
 use crate::server::Agent;
-use crate::server::call::{Exposure, Listener, Target};
-
-/// What a connection's requests of one era are shown.
-#[derive(Debug)]
-pub(super) struct ViewListener(watch::Receiver<Arc<View>>);
-
-impl ViewListener {
-    pub(super) fn new(view: &watch::Receiver<Arc<View>>) -> Arc<Self> {
-        Arc::new(Self(view.clone()))
-    }
-
-    /// Whether nobody publishes the view any more: the profile has been removed, or the daemon is stopping.
-    fn is_gone(&self) -> bool {
-        self.0.has_changed().is_err()
-    }
-}
-
-impl Listener for ViewListener {
-    fn version(&self) -> u64 {
-        if self.is_gone() { u64::MAX } else { self.0.borrow().version() }
-    }
-
-    fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
-        match lists {
-            // A server that still releases calls is not being stopped, so the profile has been removed.
-            Some(_) if self.is_gone() => Exposure::Hidden,
-            lists => self.0.borrow().exposure(server, target, lists),
-        }
-    }
-}
+use crate::server::call::Listener;
 
 impl Session {
     /// What decides about requests of this era.

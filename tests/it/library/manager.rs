@@ -1,5 +1,6 @@
 //! Several servers owned by a Rust program.
 
+use mcpd::config::Start;
 use mcpd::kind::Kind;
 use mcpd::manager::{Setup, Toggle};
 use mcpd::policy::{Policy, pattern};
@@ -44,6 +45,38 @@ fn many_servers_are_one_list_and_each_call_finds_its_own() {
         assert!(manager.find_tool("b__no").await.is_none());
         manager.close().await;
         owned.place.expect_no_process(PATIENCE);
+    });
+}
+
+#[test]
+fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_list() {
+    let owned = Owned::new();
+    let list = |only_reads: bool| {
+        json!({"tools": [{"name": "x", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": only_reads}}]})
+            .to_string()
+    };
+    let listing = owned.place.write("listing.json", list(true));
+    run(async {
+        let start = || {
+            let flags = ["--bare", "--tool", "x", "--listing", listing.to_str().expect("text")];
+            let mut server = owned.server("s", &flags);
+            server.settings.start = Start::Lazy;
+            server.policy = Policy::default().read_only(true);
+            let mut setup = Setup::default();
+            setup.host.guard = Guard::Program(MCPD.into());
+            setup.host.cache = Some(owned.place.path("cache"));
+            Manager::start_with(setup, [server]).expect("good names")
+        };
+        let manager = start();
+        manager.call_tool("s__x", &json!({})).await.expect("it only reads");
+        manager.close().await;
+        owned.place.write("listing.json", list(false));
+        let manager = start();
+        assert_eq!(names(&manager).await, ["s__x"], "as it was listed last");
+        let called = manager.call_tool("s__x", &json!({})).await;
+        assert!(matches!(called, Err(ManagerError::Client(ClientError::ToolDenied { .. }))), "{called:?}");
+        assert_eq!(owned.journal().matches("tools/call").count(), 1);
+        manager.close().await;
     });
 }
 

@@ -1,0 +1,38 @@
+//! What a view exposes at any moment, for calls that wait before they are written to their server.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::View;
+use crate::catalog::Lists;
+use crate::server::call::{Exposure, Listener, Target};
+
+/// What is exposed in the newest view.
+#[derive(Debug)]
+pub(crate) struct ViewListener(watch::Receiver<Arc<View>>);
+
+impl ViewListener {
+    pub(crate) fn new(view: &watch::Receiver<Arc<View>>) -> Arc<Self> {
+        Arc::new(Self(view.clone()))
+    }
+
+    /// Whether nobody publishes the view any more: the profile has been removed, or the daemon is stopping.
+    fn is_gone(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+}
+
+impl Listener for ViewListener {
+    fn version(&self) -> u64 {
+        if self.is_gone() { u64::MAX } else { self.0.borrow().version() }
+    }
+
+    fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
+        match lists {
+            // A server that still releases calls is not being stopped, so the profile has been removed.
+            Some(_) if self.is_gone() => Exposure::Hidden,
+            lists => self.0.borrow().exposure(server, target, lists),
+        }
+    }
+}

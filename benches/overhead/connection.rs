@@ -154,6 +154,16 @@ impl Connection {
         }
     }
 
+    /// The stream of answers, to be read on another thread.
+    pub(crate) fn take_answers(&mut self) -> impl Read + Send + use<> {
+        std::mem::replace(&mut self.reader, BufReader::new(Box::new(io::empty())))
+    }
+
+    /// Writes these bytes, by one system call if the socket has room for them.
+    pub(crate) fn write_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes)
+    }
+
     /// The last line that was read.
     pub(crate) fn last(&self) -> &[u8] {
         &self.line

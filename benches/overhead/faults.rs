@@ -31,24 +31,34 @@ enum Other {
     Calls(&'static str),
     /// Sends the largest messages, one after another.
     Streams,
+    /// Sends messages with a value in every second byte, without waiting for the answers.
+    StreamsDense,
+    /// Two agents send a message that never ends, each byte by a system call of its own.
+    SendSingleBytes,
 }
 
-const FAULTS: [(&str, Other, Marker); 4] = [
-    ("nothing", Other::Rests, Marker::None),
-    ("a server that floods", Other::Calls("flood"), Marker::RatioAtMost(1.5)),
-    ("a server that reads no more", Other::Calls("hang"), Marker::RatioAtMost(1.5)),
-    ("messages of 16 MiB", Other::Streams, Marker::AtMost(5000.0)),
+/// The size of a dense message, in bytes.
+const DENSE: usize = 19 * (1 << 20) / 10;
+
+const FAULTS: [(&str, Other, f64, Marker); 7] = [
+    ("nothing, p99", Other::Rests, 0.99, Marker::None),
+    ("a server that floods, p99", Other::Calls("flood"), 0.99, Marker::RatioAtMost(1.5)),
+    ("a server that reads no more, p99", Other::Calls("hang"), 0.99, Marker::RatioAtMost(1.5)),
+    ("messages of 16 MiB, p99", Other::Streams, 0.99, Marker::AtMost(5000.0)),
+    ("nothing, p50", Other::Rests, 0.5, Marker::None),
+    ("dense messages of 1.9 MiB, p50", Other::StreamsDense, 0.5, Marker::RatioAtMost(2.0)),
+    ("two agents that send single bytes, p50", Other::SendSingleBytes, 0.5, Marker::RatioAtMost(2.0)),
 ];
 
 pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
-    for (what, other, marker) in FAULTS {
+    for (what, other, at, marker) in FAULTS {
         let mut rounds = [const { Vec::new() }; 3];
         for _ in 0..effort.lives {
-            rounds[1].push(beside(other, Middle::relay(TOOLS, cores::MIDDLE)?, ["", ""], effort)?);
+            rounds[1].push(quantile(beside(other, Middle::relay(TOOLS, cores::MIDDLE)?, ["", ""], effort)?, at));
             let mcpd = Middle::mcpd(SERVERS, TOOLS, cores::MIDDLE)?;
-            rounds[2].push(beside(other, mcpd, ["echo__", "echo-1__"], effort)?);
+            rounds[2].push(quantile(beside(other, mcpd, ["echo__", "echo-1__"], effort)?, at));
         }
-        table.compare(&format!("small call beside {what}, p99"), "µs", &rounds, marker);
+        table.compare(&format!("small call beside {what}"), "µs", &rounds, marker);
     }
     let mut deaths = Vec::new();
     let mut restarts = Vec::new();
@@ -61,8 +71,8 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     Ok(())
 }
 
-/// The p99 of one agent's small calls while another does what it does. Each has a server of its own.
-fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &Effort) -> io::Result<f64> {
+/// How long one agent's small calls take while another does what it does, in µs. Each has a server of its own.
+fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &Effort) -> io::Result<Vec<f64>> {
     let (mut agent, mut neighbour) = (middle.connect()?, middle.connect()?);
     let small = |prefix| Request::call(&format!("{prefix}echo"), "hello");
     await_answer(&mut agent, &small(own))?;
@@ -77,12 +87,31 @@ fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &E
             let large = Request::call(&format!("{others}swallow"), &"x".repeat(STREAMED));
             thread::spawn(move || while neighbour.call(&large).is_ok() {})
         }
+        Other::StreamsDense => {
+            let ones = "1,".repeat(DENSE / 2);
+            let params = format!(r#"{{"name":"{others}swallow","arguments":{{"ones":[{ones}1]}}}}"#);
+            let (dense, mut answers) = (Request::new("tools/call", &params), neighbour.take_answers());
+            thread::spawn(move || {
+                let reading = thread::spawn(move || io::copy(&mut answers, &mut io::sink()));
+                while neighbour.send(&dense).is_ok() {}
+                drop(reading.join());
+            })
+        }
+        Other::SendSingleBytes => {
+            let mut second = middle.connect()?;
+            let write = |agent: &mut Connection| while agent.write_raw(b"x").is_ok() {};
+            thread::spawn(move || {
+                let other = thread::spawn(move || write(&mut second));
+                write(&mut neighbour);
+                drop(other.join());
+            })
+        }
     };
     let request = small(own);
     let times: Vec<_> = (0..effort.calls).map(|_| agent.call(&request)).collect::<io::Result<_>>()?;
     drop((agent, middle));
     busy.join().map_err(|_| io::Error::other("the other agent's thread panicked"))?;
-    Ok(quantile(times.iter().map(|time| time.as_secs_f64() * 1e6), 0.99))
+    Ok(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
 }
 
 /// From the death of a server to the last of the answers it owed.

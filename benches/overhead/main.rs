@@ -1,8 +1,8 @@
 //! What mcpd costs, as ratios: one run measures an echo server reached directly, through a relay that copies bytes and parses
 //! nothing, and through mcpd; agents and servers of two eras ([`eras`]); and one that is reached by URL ([`http`]).
 //!
-//! `cargo bench` takes about three minutes, `cargo bench -- --quick` about half a one; `--stdio`, `--eras` and `--http` leave out the
-//! other parts. Rounds of the ways that are compared are interleaved, so that a noisy machine is noisy for all of them, and only the
+//! `cargo bench` takes about four minutes, `cargo bench -- --quick` about one; `--stdio`, `--eras`, `--http` and `--faults` leave out
+//! the other parts. Rounds of the ways that are compared are interleaved, so that a noisy machine is noisy for all of them, and only the
 //! ratios are worth remembering. Nothing is asserted: a slow machine is no reason to fail a build.
 //!
 //! What is measured is mcpd as it is installed, which is built first; `MCPD=/usr/bin/mcpd cargo bench` measures that one instead.
@@ -31,8 +31,8 @@ use std::io;
 use connection::Era;
 use table::Table;
 
-/// What there is to measure: servers over pipes, agents and servers of two eras, servers at a URL.
-const PARTS: [&str; 3] = ["--stdio", "--eras", "--http"];
+/// What there is to measure: servers over pipes, agents and servers of two eras, servers at a URL, faults of peers.
+const PARTS: [&str; 4] = ["--stdio", "--eras", "--http", "--faults"];
 
 /// How much to measure.
 struct Effort {
@@ -85,6 +85,11 @@ fn measure(effort: &Effort, is_wanted: impl Fn(&str) -> bool) -> io::Result<()> 
     if is_wanted("--http") {
         println!("\nServers over HTTP\n{}", http::measure(effort)?);
     }
+    if is_wanted("--faults") {
+        let mut table = Table::new(["direct", "relay", "mcpd"], 1);
+        faults::measure(effort, &mut table)?;
+        println!("\nFaults of others\n{table}");
+    }
     Ok(())
 }
 
@@ -93,6 +98,5 @@ fn stdio(effort: &Effort) -> io::Result<Table> {
     cost::measure(effort, &mut table)?;
     size::measure(&mut table)?;
     life::measure(effort, &mut table)?;
-    faults::measure(effort, &mut table)?;
     Ok(table)
 }

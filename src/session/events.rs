@@ -10,15 +10,19 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 
+use super::agent_message::AgentMessage;
 use super::{Session, UNREAD_MESSAGES, hangup};
 use crate::manager::View;
 use crate::server::call::ToAgent;
 use crate::server::question::Withdrawal;
 use crate::server::{Stop, StopOrder};
-use crate::transport::{Incoming, MessageReader};
+use crate::transport::MessageReader;
 
 /// Messages taken in before anything else is done.
 const BURST: usize = 64;
+
+/// Reads what an agent sends.
+pub(super) type AgentReader = MessageReader<OwnedReadHalf, AgentMessage>;
 
 /// What seldom happens to a session.
 pub(super) enum Rare {
@@ -51,7 +55,7 @@ pub(super) enum Rare {
 /// What a session has to wait for something with.
 pub(super) enum Event {
     /// A batch has come.
-    Batch(Vec<Incoming>),
+    Batch(Vec<AgentMessage>),
     /// There is [`Session::delayed`].
     Delayed,
     Rare(Rare),
@@ -61,7 +65,7 @@ pub(super) enum Event {
 
 /// What a session waits for.
 pub(super) struct Wires<'a> {
-    pub(super) reader: &'a mut MessageReader<OwnedReadHalf>,
+    pub(super) reader: &'a mut AgentReader,
     pub(super) write: &'a mut OwnedWriteHalf,
     pub(super) answers: &'a mut mpsc::Receiver<ToAgent>,
     /// Polled only when woken: what is polled at each turn costs a tenth of a small call.
@@ -72,7 +76,7 @@ pub(super) struct Wires<'a> {
 
 impl<'a> Wires<'a> {
     pub(super) fn new(
-        reader: &'a mut MessageReader<OwnedReadHalf>,
+        reader: &'a mut AgentReader,
         write: &'a mut OwnedWriteHalf,
         answers: &'a mut mpsc::Receiver<ToAgent>,
     ) -> Self {
@@ -145,11 +149,11 @@ impl Session {
     }
 
     /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
-    fn take_all(&mut self, first: Incoming, reader: &mut MessageReader<OwnedReadHalf>) -> Option<Event> {
-        let mut incoming = first;
+    fn take_all(&mut self, first: AgentMessage, reader: &mut AgentReader) -> Option<Event> {
+        let mut message = first;
         for taken in 1.. {
-            match incoming {
-                Incoming::Batch(members) if self.takes_batches() => return Some(Event::Batch(members)),
+            match message {
+                AgentMessage::Batch(members) if self.takes_batches() => return Some(Event::Batch(members)),
                 single => self.take_one(single),
             }
             if self.delayed.is_some() {
@@ -158,7 +162,7 @@ impl Session {
             if taken == BURST || !self.may_read_more() {
                 break;
             }
-            incoming = reader.buffered()?;
+            message = reader.buffered()?;
         }
         None
     }

@@ -7,26 +7,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::asked::{Asked, Method};
+use super::agent_message::{AgentMessage, Notification, Request, Routed};
 use super::in_flight::InFlight;
 use super::routing::not_sent;
 use super::said_meta::Said;
 use super::{Delayed, Introduction, Session};
-use crate::calls::{Caller, Moment, Outcome};
+use crate::calls::{Caller, Outcome};
 use crate::era::speaker::Speaker;
-use crate::era::stated::{Meta, Unreadable};
 use crate::era::{self, Era};
+use crate::jsonrpc::Malformed;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
-use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
 use crate::peer;
 use crate::printable::{excerpt, one_line};
 use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
-use crate::transport::Incoming;
 
 /// Most characters of what an agent calls itself.
 pub(super) const LONGEST_CLIENT: usize = 100;
@@ -38,72 +36,63 @@ const LIST_TASKS: &[u8] = b"tasks/list";
 const NOT_INTRODUCED: &str = "send `initialize` first, or state in `_meta` of each request what MCP 2026-07-28 wants there: \
     `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
 
-/// What a request asks that leads to a server; `None` for any other.
-pub(super) type Read = Option<Result<Asked, Unreadable>>;
-
 impl Session {
     /// Takes what the agent sent: a message, or a batch that it may not send.
-    pub(super) fn take_one(&mut self, incoming: Incoming) {
-        match incoming {
-            Incoming::Message { line, message: Message::Request { id, method, params } } => {
-                self.request(line, id, &method, params.as_ref());
-            }
-            Incoming::Message { line, message: Message::Notification { method, params } } => match &method[..] {
-                b"notifications/initialized" => {
-                    self.initialized = self.setup.facts.introduction.get().is_some();
-                    if self.initialized {
-                        self.tell_early_questions();
-                    }
-                    self.tell_of_changes();
-                }
-                b"notifications/cancelled" => self.cancelled(line, params),
-                b"notifications/progress" => self.progressed(&line, params.as_ref()),
-                b"notifications/tasks/status" => self.status_told(&line, params.as_ref()),
-                b"notifications/roots/list_changed" => self.delayed = Some(Delayed::RootsChanged(line)),
-                _ => {}
-            },
-            Incoming::Message { line, message: Message::Response { id, outcome } } => {
-                self.answered(&line, &id, outcome.as_ref().ok());
-            }
-            Incoming::Malformed(Malformed::BadResponse { id }) => {
+    pub(super) fn take_one(&mut self, message: AgentMessage) {
+        match message {
+            AgentMessage::Request(request) => self.request(request),
+            AgentMessage::Notification(notification) => self.notification(notification),
+            AgentMessage::Response { line, id, result } => self.answered(&line, &id, result.as_ref()),
+            AgentMessage::Malformed(Malformed::BadResponse { id }) => {
                 self.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
-            Incoming::TooLarge { id: Some(id), is_response: true } => {
+            AgentMessage::TooLarge { id: Some(id), is_response: true } => {
                 self.answered_badly(&id, -31006, "the answer of the agent is over the message cap");
             }
-            Incoming::Malformed(Malformed::NotJson) => self.refuse(None, PARSE_ERROR, "not JSON"),
-            Incoming::Malformed(Malformed::Batch) | Incoming::Batch(_) => self.refuse_batch(),
-            Incoming::Malformed(Malformed::NotAMessage { id }) => {
+            AgentMessage::Malformed(Malformed::NotJson) => self.refuse(None, PARSE_ERROR, "not JSON"),
+            AgentMessage::Malformed(Malformed::Batch) | AgentMessage::Batch(_) => self.refuse_batch(),
+            AgentMessage::Malformed(Malformed::NotAMessage { id }) => {
                 self.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
-            Incoming::TooLarge { id, .. } => {
+            AgentMessage::TooLarge { id, .. } => {
                 let message = format!("the message is over the cap of {} bytes", self.setup.max_message);
                 self.fail(id.as_ref(), ErrorObject { data: not_sent(), ..ErrorObject::new(-31006, message) });
             }
         }
     }
 
-    fn request(&mut self, line: Bytes, id: Bytes, method: &Bytes, params: Option<&Bytes>) {
+    fn notification(&mut self, Notification { line, method, subject }: Notification) {
+        match &method[..] {
+            b"notifications/initialized" => {
+                self.initialized = self.setup.facts.introduction.get().is_some();
+                if self.initialized {
+                    self.tell_early_questions();
+                }
+                self.tell_of_changes();
+            }
+            b"notifications/cancelled" => self.cancelled(line, subject),
+            b"notifications/progress" => self.progressed(&line, subject),
+            b"notifications/tasks/status" => self.status_told(&line, subject.as_ref()),
+            b"notifications/roots/list_changed" => self.delayed = Some(Delayed::RootsChanged(line)),
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, Request { id, method, params, routed, stated }: Request) {
         if self.is_unanswered(&id) {
             return self.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
         }
         if let Some(refusal) = &self.refusal {
             return self.fail(Some(&id), refusal.clone());
         }
-        let read = Method::named(method).map(|named| Asked::read(named, line, &id, params, Moment::now()));
-        let stated = match &read {
-            Some(Ok(asked)) => Ok(asked.stated),
-            // Whatever else is wrong with it, it is of the era that it states.
-            Some(Err(_)) | None => Meta::of(params).map(|meta| meta.stated),
-        };
         match stated {
-            Ok(Some(stated)) => self.stateless_request(id, method, params, (stated, read)),
-            Ok(None) => self.legacy_request(id, method, params, read),
+            Ok(Some(stated)) => self.stateless_request(id, &method, params.as_ref(), (stated, routed)),
+            Ok(None) => self.legacy_request(id, &method, params.as_ref(), routed),
             Err(error) => self.fail(Some(&id), error.to_object()),
         }
     }
 
-    fn legacy_request(&mut self, id: Bytes, method: &Bytes, params: Option<&Bytes>, read: Read) {
+    fn legacy_request(&mut self, id: Bytes, method: &Bytes, params: Option<&Bytes>, routed: Routed) {
         let protocol = self.setup.facts.introduction.get().map(|introduction| introduction.protocol);
         let introduced = protocol.is_some();
         match &method[..] {
@@ -113,7 +102,7 @@ impl Session {
             b"initialize" if introduced => self.refuse(Some(&id), INVALID_REQUEST, "already initialized"),
             b"initialize" => self.initialize(&id, params),
             b"ping" => self.answer(&id, b"{}"),
-            _ => match (read, Kind::listed_by(method)) {
+            _ => match (routed, Kind::listed_by(method)) {
                 _ if !introduced => self.refuse(Some(&id), INVALID_PARAMS, NOT_INTRODUCED),
                 (None, None) if ![SET_LEVEL, LIST_TASKS].contains(&&method[..]) => self.unknown_method(&id, method),
                 (Some(Ok(asked)), _) => self.ask(asked),
@@ -186,8 +175,8 @@ impl Session {
         }
     }
 
-    fn cancelled(&mut self, line: Bytes, params: Option<Bytes>) {
-        let Some(Ok([Some(id)])) = params.map(|params| members(&params, ["requestId"])) else { return };
+    fn cancelled(&mut self, line: Bytes, id: Option<Bytes>) {
+        let Some(id) = id else { return };
         self.drop_deferred(|waiting| *waiting.id() == id);
         self.cancel_page(&id);
         self.end_listening(&id);

@@ -1,6 +1,6 @@
 //! One agent connection.
 //!
-//! Lives here: what the agent sees ([`views`]), reading its messages ([`respond`], [`asked`]), answering what mcpd answers
+//! Lives here: what the agent sees ([`views`]), reading its messages ([`agent_message`], [`respond`], [`asked`]), answering what mcpd answers
 //! itself ([`methods`]), handing calls to servers, and writing what comes back ([`delivery`]). Knows: [`crate::catalog`] (to
 //! read), [`crate::server::ServerHandle`] (to call). Must not touch: processes, configuration, other sessions, what is
 //! inside the manager.
@@ -9,6 +9,7 @@
 //! by a queue, answers come back by one.
 
 mod account;
+mod agent_message;
 pub mod asked;
 mod attachments;
 pub mod backlog;
@@ -45,14 +46,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use self::agent_message::AgentMessage;
 use self::attachments::Attachments;
 use self::backlog::Backlog;
 use self::batches::Batches;
-use self::events::{Event, Rare, Wires, changed, closing};
+use self::events::{AgentReader, Event, Rare, Wires, changed, closing};
 use self::in_flight::{Calls, InFlight};
 use self::listens::Listens;
 use self::made_tasks::MadeTasks;
@@ -74,7 +76,7 @@ use crate::server::call::{Call, CallKey, ReplySender, ToAgent};
 use crate::server::cancellation::Cancellation;
 use crate::server::role::Abilities;
 use crate::server::{Agent, Counter, Interest, ServerHandle, StopOrder, User};
-use crate::transport::{Incoming, MessageReader, Outbox};
+use crate::transport::Outbox;
 
 /// An agent is not read from while more than one largest message waits for it, and is cut off when it has left so many
 /// of them unread.
@@ -215,7 +217,7 @@ pub struct Ends {
 /// Serves one agent until it leaves, is told to, is cut off, or the daemon stops.
 pub async fn run(stream: UnixStream, setup: Setup, ends: Ends) {
     let (read, mut write) = stream.into_split();
-    let mut reader = MessageReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
+    let mut reader = AgentReader::new(read, setup.max_message).line_timeout(setup.line_timeout);
     let profile_view = setup.view.clone();
     let (reply, mut answers) = ReplySender::channel(Arc::clone(&setup.facts.dropped), setup.stopping.clone());
     let listener = ViewListener::new(&setup.view);
@@ -272,7 +274,7 @@ impl Facts {
 impl Session {
     async fn serve(
         &mut self,
-        reader: &mut MessageReader<OwnedReadHalf>,
+        reader: &mut AgentReader,
         write: &mut OwnedWriteHalf,
         answers: &mut mpsc::Receiver<ToAgent>,
         ends: Ends,
@@ -325,13 +327,13 @@ impl Session {
     }
 
     /// Refuses what the agent has sent and nobody has read: so it is known that no server has seen it.
-    async fn refuse_unread(&mut self, reader: &mut MessageReader<OwnedReadHalf>) -> io::Result<()> {
+    async fn refuse_unread(&mut self, reader: &mut AgentReader) -> io::Result<()> {
         self.refusal.get_or_insert_with(stopping);
         // The agent can send nothing more; what it has sent can be read, and then the end.
         rustix::net::shutdown(reader.get_ref().as_ref(), rustix::net::Shutdown::Read)?;
-        while let Some(incoming) = reader.next().await? {
-            match incoming {
-                Incoming::Batch(members) if self.takes_batches() => self.take_batch(members).await,
+        while let Some(message) = reader.next().await? {
+            match message {
+                AgentMessage::Batch(members) if self.takes_batches() => self.take_batch(members).await,
                 single => self.take_one(single),
             }
             self.delayed = None;

@@ -8,7 +8,7 @@ use futures_util::future::FutureExt;
 
 use super::made_tasks::{MadeTask, Narrowed, NotAList};
 use super::{Rare, Session};
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
@@ -161,8 +161,8 @@ impl Session {
     }
 
     /// The agent says how far it is with a request.
-    pub(super) fn progressed(&mut self, line: &Bytes, params: Option<&Bytes>) {
-        let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
+    pub(super) fn progressed(&mut self, line: &Bytes, token: Option<Bytes>) {
+        let Some(token) = token else { return };
         if let Some(Open { back, progress_token: Some(own), .. }) = self.questions.open.get_mut(&token)
             && line.len() <= MAX_ASIDE
         {
@@ -175,9 +175,8 @@ impl Session {
     }
 
     /// The agent says how a task is, which its server hears and no other.
-    pub(super) fn status_told(&mut self, line: &Bytes, params: Option<&Bytes>) {
-        let id = params.and_then(|params| members(params, ["taskId"]).ok()).and_then(|[id]| text(&id?));
-        match id.and_then(|id| self.made_tasks.asker_of(&id)) {
+    pub(super) fn status_told(&mut self, line: &Bytes, id: Option<&Bytes>) {
+        match id.and_then(text).and_then(|id| self.made_tasks.asker_of(&id)) {
             Some(asker) if line.len() <= MAX_ASIDE => asker.tell(splice(line, &mut [])),
             Some(_) => {}
             None => self.setup.facts.stray_notifications.add_one(),

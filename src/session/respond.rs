@@ -3,11 +3,10 @@
 use bytes::Bytes;
 
 use super::Session;
+use super::agent_message::{AgentMessage, Request};
 use crate::era;
-use crate::jsonrpc::Message;
 use crate::jsonrpc::batch::MOST;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
-use crate::transport::Incoming;
 
 impl Session {
     /// Whether the agent may send batches.
@@ -21,14 +20,14 @@ impl Session {
     }
 
     /// Handles each member as if it had come alone.
-    pub(super) async fn take_batch(&mut self, members: Vec<Incoming>) {
+    pub(super) async fn take_batch(&mut self, members: Vec<AgentMessage>) {
         if members.is_empty() {
             return self.refuse(None, INVALID_REQUEST, "a batch without a member");
         }
         self.batches.begin();
         for member in members {
             let asked = match &member {
-                Incoming::Message { message: Message::Request { id, .. }, .. } => Some(id.clone()),
+                AgentMessage::Request(Request { id, .. }) => Some(id.clone()),
                 _ => None,
             };
             let asked = asked.filter(|id| !self.is_unanswered(id));

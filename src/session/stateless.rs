@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::methods::{LONGEST_CLIENT, Read};
+use super::agent_message::Routed;
+use super::methods::LONGEST_CLIENT;
 use super::{Introduction, Session};
 use crate::calls::Caller;
 use crate::catalog::Keep;
@@ -26,10 +27,10 @@ impl Session {
         id: Bytes,
         method: &Bytes,
         params: Option<&Bytes>,
-        (stated, read): (Stated, Read),
+        (stated, routed): (Stated, Routed),
     ) {
         self.meet(params, method[..] == *b"server/discover");
-        match (&method[..], read) {
+        match (&method[..], routed) {
             _ if !era::has(era::MODERN, method) => self.unknown_method(&id, method),
             (b"server/discover", _) => self.discover(&id),
             (b"subscriptions/listen", _) => self.listen(&id, params, stated),

@@ -5,12 +5,14 @@
 //! of its own, [`http`].
 
 pub mod http;
+mod incoming;
+mod line_timeout;
 mod outbox;
-mod patience;
 mod reader;
 
+pub use self::incoming::Incoming;
 pub use self::outbox::Outbox;
-pub use self::reader::{Incoming, MessageReader};
+pub use self::reader::MessageReader;
 
 /// What comes from a server, whatever the way.
 #[derive(Debug)]

@@ -6,82 +6,71 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, yield_now};
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 
-use super::patience::Patience;
+use super::incoming::{INLINE, Incoming};
+use super::line_timeout::LineTimeout;
 use crate::jsonrpc::codec::{Line, NdJson, Oversized};
-use crate::jsonrpc::{Malformed, Message, batch, oversize, parse};
+use crate::jsonrpc::oversize;
 
-/// Larger lines are parsed on another thread, so that one peer's large message does not hold up everybody's small ones.
-/// A line of this size takes 0.2 to 2 ms, by what is in it; the hop to the other thread and back costs as much.
-pub(super) const INLINE: usize = 2 << 20;
 /// Least and most room made for one read.
-const READ: (usize, usize) = (8 << 10, 256 << 10);
-/// What a peer may have taken in before all others get their turn, in bytes: with a peer that never pauses, the runtime
-/// would otherwise look at nobody else for a hundred reads.
-const TURN: usize = 256 << 10;
+const READ: (usize, usize) = (8 << 10, 64 << 10);
+/// Work done for one peer before all others get their turn, in bytes read and bytes parsed: with a peer that never pauses,
+/// the runtime would otherwise look at nobody else for a hundred reads.
+const TURN: usize = 64 << 10;
 /// What a message counts in that beside its bytes.
-const MESSAGE: usize = 4 << 10;
+const MESSAGE: usize = 1 << 10;
 /// A larger buffer is given back when its message was taken, so that one large message does not cost its size for ever.
 const KEPT_BUFFER: usize = 256 << 10;
 
-/// Reads messages from `R`, one at a time and in order.
+/// Reads messages from `R`, one at a time and in order, as `T`: what the owner needs beyond the envelope is parsed by
+/// `T::from`, on the same thread as the envelope.
 #[derive(Debug)]
-pub struct MessageReader<R> {
+pub struct MessageReader<R, T = Incoming> {
     stream: R,
     codec: NdJson,
     buffer: BytesMut,
-    parsing: Option<JoinHandle<Incoming>>,
-    /// Taken in this turn.
+    parsing: Option<Parsing<T>>,
+    /// Work done in this turn.
     taken: usize,
-    patience: Patience,
+    line_timeout: LineTimeout,
 }
 
-/// What a peer sent.
+/// A line that another thread parses.
 #[derive(Debug)]
-pub enum Incoming {
-    /// A message, and the line it is made of.
-    Message {
-        /// Without its newline; the message's parts are slices of it.
-        line: Bytes,
-        /// The parsed envelope.
-        message: Message,
-    },
-    /// The members of a batch; none of them is a batch.
-    Batch(Vec<Incoming>),
-    /// A line that is no message.
-    Malformed(Malformed),
-    /// A line over the cap, skipped.
-    TooLarge {
-        /// Its id, if that could be read.
-        id: Option<Bytes>,
-        /// It is a response to the request of that id.
-        is_response: bool,
-    },
+struct Parsing<T> {
+    bytes: usize,
+    parsed: JoinHandle<T>,
 }
 
-impl<R: AsyncRead + Unpin> MessageReader<R> {
+impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, T> {
     /// A reader of messages of at most `max` bytes.
     pub fn new(stream: R, max: usize) -> Self {
-        let (codec, patience) = (NdJson::new(max), Patience::default());
-        Self { stream, codec, buffer: BytesMut::new(), parsing: None, taken: 0, patience }
+        Self {
+            stream,
+            codec: NdJson::new(max),
+            buffer: BytesMut::new(),
+            parsing: None,
+            taken: 0,
+            line_timeout: LineTimeout::default(),
+        }
     }
 
-    /// The same, for a peer that may be silent amid a line for `limit` at most: then reading fails.
+    /// The same, for a peer that may pause within a line for `limit` at most: then reading fails.
     #[must_use]
     pub fn line_timeout(self, limit: Duration) -> Self {
-        Self { patience: Patience::of(limit), ..self }
+        Self { line_timeout: LineTimeout::new(limit), ..self }
     }
 
     /// The next message, or `None` at the end of the stream. May be cancelled without loss.
     ///
     /// # Errors
     /// Those of the stream.
-    pub async fn next(&mut self) -> io::Result<Option<Incoming>> {
+    pub async fn next(&mut self) -> io::Result<Option<T>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
@@ -89,7 +78,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     ///
     /// # Errors
     /// Those of the stream.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Incoming>>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<T>>> {
         loop {
             if self.taken >= TURN {
                 self.taken = 0;
@@ -98,7 +87,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
                 return Poll::Pending;
             }
             if let Some(parsing) = &mut self.parsing {
-                let parsed = ready!(Pin::new(parsing).poll(cx));
+                let parsed = ready!(Pin::new(&mut parsing.parsed).poll(cx));
                 self.parsing = None;
                 return Poll::Ready(parsed.map(Some).map_err(io::Error::other));
             }
@@ -111,9 +100,9 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// The next message if it has been read already.
-    pub fn buffered(&mut self) -> Option<Incoming> {
-        if self.parsing.is_some() || self.buffer.is_empty() {
+    /// The next message if it has been read already and the turn is not over.
+    pub fn buffered(&mut self) -> Option<T> {
+        if self.parsing.is_some() || self.buffer.is_empty() || self.taken >= TURN {
             return None;
         }
         // Decoding has no errors of its own.
@@ -121,11 +110,17 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self.taken += MESSAGE;
         match line {
             Line::Oversized(Oversized { head, tail }) => {
-                Some(Incoming::TooLarge { id: oversize::id(&head, &tail), is_response: oversize::is_response(&head) })
+                let (id, is_response) = (oversize::id(&head, &tail), oversize::is_response(&head));
+                Some(Incoming::TooLarge { id, is_response }.into())
             }
-            Line::Whole(line) if line.len() <= INLINE => Some(Incoming::of(line)),
+            Line::Whole(line) if line.len() <= INLINE => {
+                self.taken += line.len();
+                Some(Incoming::of(line).into())
+            }
             Line::Whole(line) => {
-                self.parsing = Some(tokio::task::spawn_blocking(|| Incoming::of(line)));
+                let bytes = line.len();
+                let parsed = tokio::task::spawn_blocking(|| Incoming::of(line).into());
+                self.parsing = Some(Parsing { bytes, parsed });
                 None
             }
         }
@@ -139,16 +134,16 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let is_amid_line = !self.buffer.is_empty() || self.codec.is_discarding();
         let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer);
         if is_amid_line {
-            ready!(self.patience.poll(cx, read.is_ready()))?;
+            ready!(self.line_timeout.poll(cx, read.is_ready()))?;
         }
         let read = ready!(read)?;
         self.taken += read;
         Poll::Ready(Ok(read))
     }
 
-    /// Bytes that were read and are no whole message yet, or were not taken.
+    /// Bytes that were read and not returned as messages.
     pub fn unfinished(&self) -> usize {
-        self.buffer.len()
+        self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
     }
 
     /// The stream itself.
@@ -162,44 +157,15 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 }
 
-impl Incoming {
-    /// The same as [`Incoming::of`] for what `line` makes of a text, all of it on another thread if the text is so large that others
-    /// would have to wait.
-    pub async fn of_any_size(text: Bytes, line: impl FnOnce(Bytes) -> Bytes + Send + 'static) -> Self {
-        if text.len() <= INLINE {
-            return Self::of(line(text));
-        }
-        let parsing = tokio::task::spawn_blocking(|| Self::of(line(text)));
-        parsing.await.unwrap_or(Self::Malformed(Malformed::NotAMessage { id: None }))
-    }
-
-    /// What a line says, without its newline.
-    #[must_use]
-    pub fn of(line: Bytes) -> Self {
-        match parse(&line) {
-            Ok(message) => Self::Message { line, message },
-            Err(Malformed::Batch) => match batch::split(&line) {
-                Some(members) => Self::Batch(members.into_iter().map(classify_member).collect()),
-                None => Self::Malformed(Malformed::Batch),
-            },
-            Err(malformed) => Self::Malformed(malformed),
-        }
-    }
-}
-
-fn classify_member(member: Bytes) -> Incoming {
-    match parse(&member) {
-        Ok(message) => Incoming::Message { line: member, message },
-        Err(Malformed::Batch) => Incoming::Malformed(Malformed::NotAMessage { id: None }),
-        Err(malformed) => Incoming::Malformed(malformed),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::thread::{self, ThreadId};
+
+    use bytes::Bytes;
 
     use super::*;
+    use crate::jsonrpc::Message;
 
     /// How often others have their turn while `stream`, which never pauses, is read to its end.
     async fn turns(stream: &[u8]) -> usize {
@@ -210,7 +176,7 @@ mod tests {
                 yield_now().await;
             }
         };
-        let mut reader = MessageReader::new(stream, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(stream, 1 << 20);
         let reading = async { while let Some(_message) = reader.next().await.expect("it cannot fail") {} };
         tokio::select! {
             biased;
@@ -228,16 +194,59 @@ mod tests {
         assert_eq!(turns(b"{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n").await, 0, "one message is no reason to wait");
     }
 
+    fn dense(size: usize) -> String {
+        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"dense\",\"params\":[{}1]}}\n", "1,".repeat(size / 2))
+    }
+
     #[tokio::test(flavor = "current_thread")]
-    async fn nothing_is_done_with_a_large_text_where_others_wait() {
-        let here = std::thread::current().id();
-        for (size, is_aside) in [(10, false), (INLINE + 1, true)] {
-            let made = move |text| {
-                assert_eq!(std::thread::current().id() != here, is_aside, "{size} bytes");
-                text
-            };
-            let incoming = Incoming::of_any_size(vec![b' '; size].into(), made).await;
-            assert!(matches!(incoming, Incoming::Malformed(_)));
+    async fn messages_parsed_in_one_turn_have_together_a_bounded_size() {
+        let burst = dense(INLINE - 100).repeat(8);
+        let mut reader: MessageReader<_> = MessageReader::new(burst.as_bytes(), 1 << 20);
+        let mut most = 0;
+        while let Some(_message) = reader.next().await.expect("it cannot fail") {
+            most = most.max(1 + std::iter::from_fn(|| reader.buffered()).count());
         }
+        assert!(most <= TURN / INLINE, "{most} messages");
+    }
+
+    /// The method of a message, and the thread that parsed it.
+    #[derive(Debug, PartialEq)]
+    struct Parsed(Bytes, ThreadId);
+
+    impl From<Incoming> for Parsed {
+        fn from(incoming: Incoming) -> Self {
+            let Incoming::Message { message: Message::Notification { method, .. }, .. } = incoming else {
+                panic!("{incoming:?}")
+            };
+            Self(method, thread::current().id())
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn large_messages_are_parsed_on_another_thread_and_stay_in_order() {
+        let large = dense(INLINE);
+        let small = "{\"jsonrpc\":\"2.0\",\"method\":\"small\"}\n";
+        let stream = [small, &large, small, &large, &large, small].concat();
+        let mut reader = MessageReader::new(stream.as_bytes(), 1 << 20);
+        let mut methods = Vec::new();
+        while let Some(Parsed(method, parser)) = reader.next().await.expect("it cannot fail") {
+            assert_eq!(parser != thread::current().id(), method == "dense", "{method:?}");
+            methods.push(method);
+        }
+        assert_eq!(methods, ["small", "dense", "small", "dense", "dense", "small"]);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_message_that_is_being_parsed_is_unfinished() {
+        let large = dense(INLINE);
+        let mut reader: MessageReader<_> = MessageReader::new(large.as_bytes(), 1 << 20);
+        let mut most = 0;
+        let message = poll_fn(|cx| {
+            let polled = reader.poll_next(cx);
+            most = most.max(if reader.parsing.is_some() { reader.unfinished() } else { 0 });
+            polled
+        });
+        assert!(message.await.expect("it cannot fail").is_some());
+        assert_eq!((most, reader.unfinished()), (large.len() - 1, 0));
     }
 }

@@ -136,6 +136,31 @@ fn an_agent_that_does_not_finish_its_line_is_cut_off_and_one_that_is_slow_or_sil
     arguments(&silent.call("a__echo", &json!({})));
 }
 
+/// Case C9.
+#[test]
+fn large_call_is_overtaken_neither_by_its_cancellation_nor_by_a_small_call() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let call = |id, tool, arguments| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+    let ones = vec![1; 500_000];
+    let messages = [
+        call("cancelled", "a__sleep", json!({"ms": 600_000, "ones": ones})),
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "cancelled"}}),
+        call("large", "a__echo", json!({"size": "large", "ones": ones})),
+        call("small", "a__echo", json!({"size": "small"})),
+    ];
+    agent.send_raw(messages.map(|message| format!("{message}\n")).concat());
+    assert_eq!(arguments(&agent.answer(&json!("small"))), &json!({"size": "small"}));
+    assert_eq!(arguments(&agent.answer(&json!("large")))["size"], "large");
+    let journal = daemon.journal("a");
+    let place = |text: &str| journal.iter().position(|line| line.contains(text));
+    assert!(place("large").expect("it was called") < place("small").expect("it was called"));
+    // A cancellation that comes before its call does nothing, and the call would run.
+    agent.expect_quiet();
+    daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
+    assert!(place("600000") <= place("notifications/cancelled"), "a call that was sent is cancelled behind it");
+}
+
 /// Case C10.
 #[test]
 fn agents_that_come_and_go_leave_nothing_in_the_daemon() {

@@ -43,6 +43,7 @@ const PURE: &[&str] = &[
     "server/subscriptions",
     "server/tasks",
     "server/unasked",
+    "session/agent_message",
     "session/asked",
     "session/batches",
     "session/made_tasks",

@@ -25,7 +25,7 @@ use crate::jsonrpc::{Malformed, Message, reply};
 use crate::net::body::{Unusable, whole};
 use crate::net::client::Answer;
 use crate::transport::Incoming;
-use crate::transport::reader::INLINE;
+use crate::transport::incoming::INLINE;
 
 /// How long a stream may stay open behind its response, which should be the end of it.
 const LINGER: Duration = Duration::from_secs(1);

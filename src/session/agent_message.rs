@@ -1,0 +1,151 @@
+//! Messages of an agent, parsed as far as a session needs them. Pure.
+//!
+//! The reader of a session parses them together with their envelopes. So large params are parsed where that delays nobody.
+
+use bytes::Bytes;
+
+use super::asked::{Asked, Method};
+use crate::era::stated::{Meta, Stated, Unreadable};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::{Malformed, Message};
+use crate::moment::Moment;
+use crate::transport::Incoming;
+
+/// What an agent sent.
+#[derive(Debug)]
+pub(super) enum AgentMessage {
+    Request(Request),
+    Notification(Notification),
+    /// The members of a batch; none of them is a batch.
+    Batch(Vec<Self>),
+    Response {
+        /// Without its newline.
+        line: Bytes,
+        /// Raw JSON.
+        id: Bytes,
+        /// Raw JSON; `None` for an error.
+        result: Option<Bytes>,
+    },
+    Malformed(Malformed),
+    /// Over the cap.
+    TooLarge {
+        /// If it could be read.
+        id: Option<Bytes>,
+        is_response: bool,
+    },
+}
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Raw JSON.
+    pub(super) id: Bytes,
+    pub(super) method: Bytes,
+    /// Raw JSON.
+    pub(super) params: Option<Bytes>,
+    pub(super) routed: Routed,
+    /// What it states of itself, if it is of the modern era.
+    pub(super) stated: Result<Option<Stated>, Unreadable>,
+}
+
+/// A request that leads to a server; `None` for any other.
+pub(super) type Routed = Option<Result<Asked, Unreadable>>;
+
+/// A notification.
+#[derive(Debug)]
+pub(super) struct Notification {
+    /// Without its newline.
+    pub(super) line: Bytes,
+    pub(super) method: Bytes,
+    /// The id or token of what it is about, raw, for methods that have one.
+    pub(super) subject: Option<Bytes>,
+}
+
+impl From<Incoming> for AgentMessage {
+    fn from(incoming: Incoming) -> Self {
+        match incoming {
+            Incoming::Message { line, message: Message::Request { id, method, params } } => {
+                Self::Request(Request::parse(line, id, method, params))
+            }
+            Incoming::Message { line, message: Message::Notification { method, params } } => {
+                let subject = subject(&method, params.as_ref());
+                Self::Notification(Notification { line, method, subject })
+            }
+            Incoming::Message { line, message: Message::Response { id, outcome } } => {
+                Self::Response { line, id, result: outcome.ok() }
+            }
+            Incoming::Batch(members) => Self::Batch(members.into_iter().map(Self::from).collect()),
+            Incoming::Malformed(malformed) => Self::Malformed(malformed),
+            Incoming::TooLarge { id, is_response } => Self::TooLarge { id, is_response },
+        }
+    }
+}
+
+impl Request {
+    fn parse(line: Bytes, id: Bytes, method: Bytes, params: Option<Bytes>) -> Self {
+        let routed = Method::named(&method).map(|named| Asked::read(named, line, &id, params.as_ref(), Moment::now()));
+        let stated = match &routed {
+            Some(Ok(asked)) => Ok(asked.stated),
+            // It belongs to the era that it states, even if it is malformed.
+            Some(Err(_)) | None => Meta::of(params.as_ref()).map(|meta| meta.stated),
+        };
+        Self { id, method, params, routed, stated }
+    }
+}
+
+fn subject(method: &[u8], params: Option<&Bytes>) -> Option<Bytes> {
+    let member = match method {
+        b"notifications/cancelled" => "requestId",
+        b"notifications/progress" => "progressToken",
+        b"notifications/tasks/status" => "taskId",
+        _ => return None,
+    };
+    members(params?, [member]).ok().and_then(|[raw]| raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &'static str) -> AgentMessage {
+        Incoming::of(Bytes::from_static(line.as_bytes())).into()
+    }
+
+    #[test]
+    fn params_are_parsed_with_the_envelope() {
+        let call = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
+        let AgentMessage::Request(Request { routed: Some(Ok(asked)), stated: Ok(None), .. }) = call else {
+            panic!("{call:?}")
+        };
+        assert_eq!(&asked.key[..], b"a");
+        let ping = parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        assert!(matches!(ping, AgentMessage::Request(Request { routed: None, stated: Ok(None), .. })), "{ping:?}");
+        let malformed = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}"#);
+        assert!(matches!(malformed, AgentMessage::Request(Request { routed: Some(Err(_)), .. })), "{malformed:?}");
+    }
+
+    #[test]
+    fn notifications_have_the_subject_of_their_method() {
+        for (line, expected) in [
+            (r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7"}}"#, Some("\"7\"")),
+            (r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}"#, Some("7")),
+            (r#"{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t"}}"#, Some("\"t\"")),
+            (r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"requestId":7}}"#, None),
+            (r#"{"jsonrpc":"2.0","method":"notifications/progress","params":[7]}"#, None),
+            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, None),
+        ] {
+            let AgentMessage::Notification(notification) = parse(line) else { panic!("{line}") };
+            assert_eq!(notification.subject.as_deref(), expected.map(str::as_bytes), "{line}");
+        }
+    }
+
+    #[test]
+    fn members_of_a_batch_are_parsed_alike() {
+        let batch = parse(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},7]"#);
+        let AgentMessage::Batch(members) = batch else { panic!("{batch:?}") };
+        assert!(matches!(
+            members[..],
+            [AgentMessage::Request(_), AgentMessage::Notification(_), AgentMessage::Malformed(_)]
+        ));
+    }
+}

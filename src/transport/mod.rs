@@ -9,6 +9,7 @@ mod incoming;
 mod line_timeout;
 mod outbox;
 mod reader;
+mod throttle;
 
 pub use self::incoming::Incoming;
 pub use self::outbox::Outbox;

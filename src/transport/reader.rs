@@ -9,11 +9,13 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, yield_now};
+use tokio::time::{Sleep, sleep};
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 
 use super::incoming::{INLINE, Incoming};
 use super::line_timeout::LineTimeout;
+use super::throttle::Throttle;
 use crate::jsonrpc::codec::{Line, NdJson, Oversized};
 use crate::jsonrpc::oversize;
 
@@ -38,6 +40,9 @@ pub struct MessageReader<R, T = Incoming> {
     /// Work done in this turn.
     taken: usize,
     line_timeout: LineTimeout,
+    throttle: Throttle,
+    /// Nothing is read until it ends.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 /// A line that another thread parses.
@@ -57,6 +62,8 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             parsing: None,
             taken: 0,
             line_timeout: LineTimeout::default(),
+            throttle: Throttle::default(),
+            pause: None,
         }
     }
 
@@ -115,10 +122,12 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             }
             Line::Whole(line) if line.len() <= INLINE => {
                 self.taken += line.len();
+                self.throttle.end_line(line.len());
                 Some(Incoming::of(line).into())
             }
             Line::Whole(line) => {
                 let bytes = line.len();
+                self.throttle.end_line(bytes);
                 let parsed = tokio::task::spawn_blocking(|| Incoming::of(line).into());
                 self.parsing = Some(Parsing { bytes, parsed });
                 None
@@ -127,6 +136,10 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+        }
         if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
             self.buffer = BytesMut::new();
         }
@@ -138,6 +151,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         }
         let read = ready!(read)?;
         self.taken += read;
+        self.pause = self.throttle.pause_after(read).map(|pause| Box::pin(sleep(pause)));
         Poll::Ready(Ok(read))
     }
 
@@ -163,6 +177,7 @@ mod tests {
     use std::thread::{self, ThreadId};
 
     use bytes::Bytes;
+    use tokio::io::ReadBuf;
 
     use super::*;
     use crate::jsonrpc::Message;
@@ -248,5 +263,26 @@ mod tests {
         });
         assert!(message.await.expect("it cannot fail").is_some());
         assert_eq!((most, reader.unfinished()), (large.len() - 1, 0));
+    }
+
+    /// A stream of single bytes, each of which can be read at once.
+    struct SingleBytes<'a> {
+        reads: &'a Cell<usize>,
+    }
+
+    impl AsyncRead for SingleBytes<'_> {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            self.reads.set(self.reads.get() + 1);
+            buffer.put_slice(b"x");
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn reads_of_single_bytes_soon_pause() {
+        let reads = Cell::new(0);
+        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, 1 << 20);
+        let polled = poll_fn(|cx| Poll::Ready(reader.poll_next(cx))).await;
+        assert!(polled.is_pending() && reads.get() < 100, "{} reads at once", reads.get());
     }
 }

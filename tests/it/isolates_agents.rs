@@ -1,6 +1,10 @@
 //! Whatever one agent does, no other is given its messages or waits for it.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -134,6 +138,41 @@ fn an_agent_that_does_not_finish_its_line_is_cut_off_and_one_that_is_slow_or_sil
     half.expect_end();
     endless.expect_end();
     arguments(&silent.call("a__echo", &json!({})));
+}
+
+/// Case C7.
+#[test]
+fn single_bytes_of_two_agents_are_taken_slowly_and_their_calls_arrive_whole() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("good")).start();
+    let mut other = Agent::ready(&daemon);
+    let begin = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","arguments":{"text":""#;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let start = Instant::now();
+    let senders = [(); 2].map(|()| {
+        let (mut agent, is_over) = (Agent::ready(&daemon), Arc::clone(&is_over));
+        agent.send_raw(begin);
+        thread::spawn(move || {
+            let mut sent = 0;
+            while !is_over.load(Ordering::Relaxed) && agent.try_send_raw(b"x") {
+                sent += 1;
+            }
+            (agent, sent)
+        })
+    });
+    for _ in 0..10 {
+        arguments(&other.call("good__sleep", &json!({"ms": 200})));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for sender in senders {
+        let (mut agent, sent) = sender.join().expect("it does not panic");
+        // A socket buffer has room for some 300 single bytes, and is emptied once in 32 ms. A slow machine sends fewer.
+        let (most, elapsed) = (8_192 + start.elapsed().as_millis() * 32, start.elapsed());
+        assert!(sent as u128 <= most, "{sent} bytes in {elapsed:?}");
+        agent.send_raw("\"}}}\n");
+        let answer = agent.answer(&json!(1));
+        let text = arguments(&answer)["text"].as_str().expect("text");
+        assert!(text.len() == sent && text.bytes().all(|byte| byte == b'x'), "{} of {sent}", text.len());
+    }
 }
 
 /// Case C9.

@@ -62,6 +62,7 @@ const PURE: &[&str] = &[
     "tokens",
     "transport/http/modern",
     "transport/http/status",
+    "transport/throttle",
 ];
 
 /// The one file of a pure room that frames bytes for tokio.

@@ -21,6 +21,7 @@ pub(super) use self::profile::{ProfileDraft, ScopedDraft};
 pub(crate) use self::remote::url_complaint;
 pub(super) use self::remote::{OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope};
 pub(super) use self::settings::{CallTimeouts, SettingsDraft};
+use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;
 use super::sourced::{Sourced, or_unset, values};
@@ -178,6 +179,9 @@ impl ServerDraft {
                 program.pass_env.extend(values(&defaults.pass_env));
                 program.pass_env.sort_unstable();
                 program.pass_env.dedup();
+                let passed = passed(sources.variables("").into_iter(), &program.pass_env);
+                hide_proxy_passwords(passed.iter().chain(&program.env), &mut program.secrets);
+                program.passed = Some(passed);
             }
             let is_lost = launch.wants_agent_cwd() && !settings.sharing.is_by_agent();
             if is_lost { Err(Undefined::AgentCwd) } else { Ok(launch) }

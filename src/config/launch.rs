@@ -29,6 +29,9 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
     /// Names passed on from the daemon's own environment, beyond the allow-listed ones.
     pub pass_env: Vec<String>,
+    /// What it receives of mcpd's environment: the allow-listed variables and those of `pass_env`. `None`: what they are in this
+    /// process when the server is started.
+    pub passed: Option<BTreeMap<String, String>>,
     /// Working directory; if not given, the agent's where an instance is for that, else the user's home directory.
     pub cwd: Option<PathBuf>,
     /// What an instance that is not one agent's own is told when it asks for roots: whole paths and `file://` URIs.
@@ -113,6 +116,7 @@ impl Launch {
                 args: fill_all(&program.args),
                 env: fill_each(&program.env),
                 pass_env: program.pass_env.clone(),
+                passed: program.passed.clone(),
                 cwd: Some(program.cwd.as_deref().map_or_else(|| agent_cwd.into(), fill_path)),
                 roots: fill_all(&program.roots),
                 secrets: program.secrets.clone(),

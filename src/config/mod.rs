@@ -17,6 +17,7 @@ pub mod diagnostic;
 mod draft;
 pub(crate) mod edit;
 mod encoding;
+pub(crate) mod environment;
 pub(crate) mod import;
 mod in_url;
 pub mod interpolate;

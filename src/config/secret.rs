@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use percent_encoding::percent_decode_str;
+
 /// Words that make a secret of what they end the name of.
 const SECRET_WORDS: [&str; 13] = [
     "apikey",
@@ -148,10 +150,24 @@ fn is_placeholder(value: &str) -> bool {
 
 /// `scheme://user:password@host`
 fn has_password(value: &str) -> bool {
-    let Some((_, rest)) = value.split_once("://") else { return false };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let password = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
+    let password = value.split_once("://").and_then(|(_, rest)| user_and_password(rest)).map(|(_, password)| password);
     password.is_some_and(|password| !password.is_empty() && !is_placeholder(password))
+}
+
+/// In what follows the scheme of a URL.
+fn user_and_password(rest: &str) -> Option<(&str, &str)> {
+    rest.split(['/', '?', '#']).next()?.rsplit_once('@')?.0.split_once(':')
+}
+
+/// The secret parts of a URL that may lack its scheme: user and password, and the password alone as it is written and as
+/// it is meant. Empty if it has no password.
+pub(super) fn url_passwords(url: &str) -> Vec<String> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let Some((user, password)) = user_and_password(rest).filter(|(_, password)| !password.is_empty()) else {
+        return Vec::new();
+    };
+    let decoded = percent_decode_str(password).decode_utf8_lossy();
+    vec![format!("{user}:{password}"), password.to_owned(), decoded.into_owned()]
 }
 
 /// `scheme://host/path?name=secret#name=secret`

@@ -8,7 +8,6 @@ pub(crate) mod cgroup;
 mod grouped;
 mod guarded;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ use self::guarded::Guarded;
 use super::exit::Exit;
 use super::guard::Definition;
 use super::{Guard, Inherited, Stop, StopOrder};
-use crate::config::{Limits, Program, ServerConfig};
+use crate::config::{Limits, Program, ServerConfig, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 const EOF_GRACE: Duration = Duration::from_secs(3);
@@ -233,19 +232,14 @@ impl Process {
     }
 }
 
-/// Variables every server gets if mcpd has them; those of the locale, `LC_*`, too.
-const PASSED_ENV: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
-
-/// What the server is started with: the configured program with its whole environment, chosen from `own`, which is mcpd's.
+/// What the server is started with: the configured program with its whole environment, chosen from `own`, which is this
+/// process's, unless the configuration has chosen already.
 pub(super) fn definition(
     program: &Program,
     inherited: Inherited,
     own: impl Iterator<Item = (String, String)>,
 ) -> Definition {
-    let is_passed = |name: &str| {
-        PASSED_ENV.contains(&name) || name.starts_with("LC_") || program.pass_env.iter().any(|passed| passed == name)
-    };
-    let mut env: BTreeMap<String, String> = own.filter(|(name, _)| is_passed(name)).collect();
+    let mut env = program.passed.clone().unwrap_or_else(|| environment::passed(own, &program.pass_env));
     env.extend(program.env.clone());
     let home = env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     Definition {
@@ -260,21 +254,25 @@ pub(super) fn definition(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
-    fn a_server_gets_the_allow_listed_variables_and_its_own_only() {
-        let program = Program {
-            command: "x".to_owned(),
-            env: BTreeMap::from([("TERM".to_owned(), "dumb".to_owned()), ("TOKEN".to_owned(), "t".to_owned())]),
-            pass_env: vec!["HTTPS_PROXY".to_owned(), "UNSET".to_owned()],
-            ..Program::default()
+    fn what_the_configuration_chose_of_the_environment_replaces_that_of_this_process() {
+        let variables = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
+            all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
-        let own = ["HOME", "LC_TIME", "TERM", "HTTPS_PROXY", "SECRET", "NOTIFY_SOCKET", "XDG_RUNTIME_DIR"];
-        let own = own.into_iter().map(|name| (name.to_owned(), format!("/own/{name}")));
-        let definition = definition(&program, Inherited::default(), own);
-        assert_eq!(definition.env.keys().collect::<Vec<_>>(), ["HOME", "HTTPS_PROXY", "LC_TIME", "TERM", "TOKEN"]);
-        assert_eq!((&*definition.env["TERM"], &*definition.env["HTTPS_PROXY"]), ("dumb", "/own/HTTPS_PROXY"));
-        assert_eq!(definition.cwd, PathBuf::from("/own/HOME"));
+        let mut program = Program { env: variables(&[("TERM", "dumb"), ("TOKEN", "t")]), ..Program::default() };
+        let own = [("HOME", "/own"), ("TERM", "xterm"), ("SECRET", "s")];
+        let env = |program: &Program| {
+            let own = variables(&own).into_iter();
+            let definition = definition(program, Inherited::default(), own);
+            assert_eq!(definition.cwd, PathBuf::from(&definition.env["HOME"]));
+            definition.env
+        };
+        assert_eq!(env(&program), variables(&[("HOME", "/own"), ("TERM", "dumb"), ("TOKEN", "t")]));
+        program.passed = Some(variables(&[("HOME", "/other"), ("TERM", "vt100")]));
+        assert_eq!(env(&program), variables(&[("HOME", "/other"), ("TERM", "dumb"), ("TOKEN", "t")]));
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, field, quoted, result};
+use crate::support::{Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, field, quoted, result, until};
 
 /// What an introspecting tool of the server `a` tells.
 fn told(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
@@ -48,6 +48,47 @@ fn the_environment_is_a_short_list_and_what_the_config_gives() {
     assert_eq!(names, expected);
     assert_eq!(env["OWN"], format!("{}/x", daemon.place().path("home").display()));
     assert_eq!(env["PASSED"], "yes");
+}
+
+#[test]
+fn proxies_authorities_and_version_managers_of_the_user_reach_every_server() {
+    let names = [
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+        "all_proxy",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NODE_EXTRA_CA_CERTS",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "PIP_CERT",
+        "NVM_DIR",
+        "VOLTA_HOME",
+    ];
+    let setup = Setup::with(Server::named("a"));
+    let daemon = names.iter().fold(setup, |setup, name| setup.variable(name, &format!("/of/{name}"))).start();
+    let env = told(&daemon, "env", &json!({}));
+    for name in names {
+        assert_eq!(env[name], format!("/of/{name}"), "{name}");
+    }
+}
+
+#[test]
+fn password_of_a_proxy_is_masked_where_a_server_cannot_be_started() {
+    let server = Server::run_by("a", "/no/such/${HTTPS_PROXY}");
+    let daemon = Setup::with(server).variable("HTTPS_PROXY", "http://me:hunter2-word@proxy:3128").start();
+    let place = daemon.place();
+    let status = until("its failure is reported", || {
+        let shown = place.client(&["status"]).stdout;
+        shown.contains("/no/such/").then_some(shown)
+    });
+    let told = [status, place.client(&["status", "--json"]).stdout, daemon.log()].concat();
+    assert!(told.contains("…@proxy:3128") && !told.contains("hunter2-word"), "{told}");
 }
 
 /// Cases D7 and H8.

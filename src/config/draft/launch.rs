@@ -54,6 +54,7 @@ impl ProgramDraft {
             args: filling.texts(&self.args)?,
             env: filling.named(&self.env)?,
             pass_env: values(&self.pass_env),
+            passed: None,
             cwd: cwd.map(PathBuf::from),
             roots: filling.roots(&self.roots)?,
             secrets: filling.secrets,

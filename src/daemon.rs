@@ -42,6 +42,7 @@ use self::reload::{Refused, Reload};
 use self::status::Connected;
 use crate::admin;
 use crate::calls;
+use crate::config::interpolate::Environment;
 use crate::config::{Config, DaemonConfig, Stamp};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
@@ -162,7 +163,18 @@ pub async fn run(
         config.daemon.watch.then(|| files::run(read.subscribe(), files.named.is_empty(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
     let (files, held) = (files.named, files.read);
-    let reload = Reload { files, held, read, daemon: config.daemon, manager: manager.clone(), doors, refused, stamps };
+    let environment = Environment::default();
+    let reload = Reload {
+        environment,
+        files,
+        held,
+        read,
+        daemon: config.daemon,
+        manager: manager.clone(),
+        doors,
+        refused,
+        stamps,
+    };
     let logs = Logs { calls, reader, log };
     let stopping = (signals.stopper, signals.stop.clone());
     let (daemon, asked) = Daemon::new(sockets, manager, (limits, seal), logs, (last_read, stopping));

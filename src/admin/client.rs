@@ -13,7 +13,8 @@ use super::channel::{Channel, channel};
 use super::report::{ReloadReport, Report, ServerTold, ToolsTold};
 use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
 use super::{
-    CallsTold, CallsWanted, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response, Told, ToolsWanted,
+    CallsTold, CallsWanted, EnvironmentChanges, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response,
+    Told, ToolsWanted,
 };
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
@@ -110,6 +111,14 @@ pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold
 /// See [`AskError`]; [`AskError::Refused`] if the configuration does not hold.
 pub async fn reload(path: &Path) -> Result<ReloadReport, AskError> {
     Asked::ask(path, RELOAD, Params::default()).await?.late_response().await
+}
+
+/// As [`reload`], with these variables changed in the environment that the configuration refers to.
+///
+/// # Errors
+/// As [`reload`].
+pub(crate) async fn reload_environment(path: &Path, changes: EnvironmentChanges) -> Result<ReloadReport, AskError> {
+    Asked::ask(path, RELOAD, Params { environment: Some(changes), ..Params::default() }).await?.late_response().await
 }
 
 /// The calls that `wanted` describes, one after another.

@@ -15,11 +15,12 @@
 //! | `enable` | `server`, `tool`, if it is about one | as above |
 //! | `disable` | the same; `stop`, if its process is to end | as above |
 //! | `health` | `server`, `vouched` | as above |
-//! | `reload` | | a notification `waiting`, then [`report::ReloadReport`] |
+//! | `reload` | `environment`, if variables are to be changed | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod channel;
 mod check;
 mod client;
+mod environment;
 mod feed;
 mod lines;
 mod logs;
@@ -30,8 +31,10 @@ mod tools;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::client::reload_environment;
 pub use self::client::{AskError, Feed, Next, Order, calls, check, log_level, logs, order, reload, status, tools};
-pub(crate) use self::orders::ReloadAsked;
+pub(crate) use self::environment::EnvironmentChanges;
+pub(crate) use self::orders::{ReloadAnswer, ReloadAsked};
 pub(crate) use self::serve::{Access, LASTING, Query, Waiting, serve};
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
@@ -63,6 +66,9 @@ struct Params {
     /// With `tools`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tools: Option<ToolsWanted>,
+    /// With `reload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    environment: Option<EnvironmentChanges>,
     /// With what is about one server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,

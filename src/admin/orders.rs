@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::report::{ReloadReport, ServerTold};
 use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
-use super::{Answer, DISABLE, ENABLE, HEALTH, Params, Told};
+use super::{Answer, DISABLE, ENABLE, EnvironmentChanges, HEALTH, Params, Told};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::manager::{ManagerError, Settled, Toggle};
 
@@ -21,7 +21,14 @@ const STILL: Duration = Duration::from_secs(10);
 
 /// The answer to an operator's wish that the configuration is read again: what has become of the servers, or why nothing has
 /// changed.
-pub(crate) type ReloadAsked = oneshot::Sender<Result<ReloadReport, String>>;
+pub(crate) type ReloadAnswer = oneshot::Sender<Result<ReloadReport, String>>;
+
+/// An operator's wish that the configuration is read again.
+pub(crate) struct ReloadAsked {
+    /// Variables that it is to be read with from now on.
+    pub(crate) environment: Option<EnvironmentChanges>,
+    pub(crate) answer: ReloadAnswer,
+}
 
 /// Does what the question `id` wants of one server. Returns early when the operator leaves; what it wanted is done all the same.
 pub(super) async fn answer(
@@ -68,9 +75,14 @@ fn toggle(order: &str, Params { tool, stop, .. }: &Params) -> Toggle {
 }
 
 /// Has the configuration read again, for the question `id`.
-pub(super) async fn reload(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
+pub(super) async fn reload(
+    operator: &mut Operator,
+    id: u64,
+    environment: Option<EnvironmentChanges>,
+    access: &Access,
+) -> io::Result<()> {
     let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
-    let error = match while_told(operator, timeout(RELOAD, ask(&access.reloads))).await? {
+    let error = match while_told(operator, timeout(RELOAD, ask(&access.reloads, environment))).await? {
         Ok(Some(Ok(report))) => return respond(operator, Some(id), Answer::Reload(report)).await,
         Ok(Some(Err(reason))) => {
             ErrorObject::new(INVALID_PARAMS, format!("not reloaded, nothing has changed:\n{reason}"))
@@ -81,9 +93,12 @@ pub(super) async fn reload(operator: &mut Operator, id: u64, access: &Access) ->
     refuse(operator, Some(id), error).await
 }
 
-async fn ask(reloads: &mpsc::Sender<ReloadAsked>) -> Option<Result<ReloadReport, String>> {
-    let (sender, receiver) = oneshot::channel();
-    reloads.send(sender).await.ok()?;
+async fn ask(
+    reloads: &mpsc::Sender<ReloadAsked>,
+    environment: Option<EnvironmentChanges>,
+) -> Option<Result<ReloadReport, String>> {
+    let (answer, receiver) = oneshot::channel();
+    reloads.send(ReloadAsked { environment, answer }).await.ok()?;
     receiver.await.ok()
 }
 

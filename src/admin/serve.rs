@@ -123,7 +123,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         CALLS => return feed::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,
-        RELOAD => return orders::reload(operator, request.id, access).await,
+        RELOAD => return orders::reload(operator, request.id, request.params.environment, access).await,
         order @ (RESTART | ENABLE | DISABLE | HEALTH) => {
             return orders::answer(operator, (request.id, order), &request.params, access).await;
         }

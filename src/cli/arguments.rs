@@ -97,6 +97,10 @@ pub(super) enum Command {
     /// What is new or changed is started beside what runs, which goes on if that fails. Exits with 1 if a server failed, with 2
     /// if the configuration does not hold: then nothing has changed.
     Reload {
+        /// Take the variables that servers need from the login environment first, into the file of the unit; servers with other
+        /// values are replaced
+        #[arg(long)]
+        environment: bool,
         /// Print it as JSON
         #[arg(long)]
         json: bool,

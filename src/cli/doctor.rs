@@ -88,7 +88,7 @@ async fn examine(wanted: &Wanted, options: Vec<String>, directory: Option<Runtim
     let (runtime, daemon, unit, programs, told) = tokio::join!(
         runtime::look(&world, config),
         daemon::look(&world, elsewhere.as_ref()),
-        unit::look(&world),
+        unit::look(&world, loaded.as_ref().ok()),
         programs::look(&world, all),
         told(&world, &loaded, all, may_start),
     );

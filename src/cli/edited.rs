@@ -63,7 +63,7 @@ pub(super) fn check(
 pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool, as_json: bool) -> ExitCode {
     let running = directory.filter(RuntimeDir::is_served);
     match running {
-        Some(directory) if wanted => block_on(reload::run(&directory, as_json)),
+        Some(directory) if wanted => block_on(reload::run(&directory, false, as_json)),
         Some(_) => {
             tell!("mcpd: the running daemon takes it over with `mcpd reload`");
             ExitCode::SUCCESS

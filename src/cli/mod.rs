@@ -18,6 +18,7 @@ mod connect_print;
 mod demo;
 mod doctor;
 mod edited;
+mod environment;
 mod health;
 mod help;
 mod import;
@@ -98,7 +99,9 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Add(add) => add::run(&add, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
-        Command::Reload { json } => with(directory, |directory| block_on(reload::run(&directory, json))),
+        Command::Reload { environment, json } => {
+            with(directory, |directory| block_on(reload::run(&directory, environment, json)))
+        }
         Command::LogLevel { filter, json } => {
             with(directory, |directory| block_on(log_level::run(&directory, filter.as_deref(), json)))
         }

@@ -1,8 +1,11 @@
 //! `mcpd reload`.
 
+mod refresh;
+
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+use self::refresh::Refresh;
 use super::text::{one_line, without_path};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, json, refused, say};
@@ -12,11 +15,30 @@ use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
-pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json: bool) -> ExitCode {
+    let refresh = match with_environment {
+        false => None,
+        true => match Refresh::begin(directory).await {
+            Ok(refresh) => Some(refresh),
+            Err((code, why)) => return fail(code, why),
+        },
+    };
     let what = || "reading the configuration again, and starting what it changes".to_owned();
-    let report = match waiting(what, admin::reload(&directory.socket(ADMIN_SOCKET))).await {
+    let socket = directory.socket(ADMIN_SOCKET);
+    let reload = async {
+        match &refresh {
+            Some(refresh) => admin::reload_environment(&socket, refresh.changes()).await,
+            None => admin::reload(&socket).await,
+        }
+    };
+    let report = match waiting(what, reload).await {
         Ok(report) => report,
-        Err(error @ AskError::Refused(_)) => return fail(USAGE, error),
+        Err(error @ AskError::Refused(_)) => {
+            if let Some(refresh) = refresh {
+                refresh.undo();
+            }
+            return fail(USAGE, error);
+        }
         Err(error @ AskError::NotRunning(_)) => {
             return match launch::start_failed(directory).await {
                 None => refused(&error),
@@ -27,6 +49,9 @@ pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
         Err(error) => return refused(&error),
     };
     report.warnings.iter().for_each(|warning| tell!("{warning}"));
+    if let Some(refresh) = refresh.filter(|_| !as_json) {
+        let _ = say(refresh.summary());
+    }
     let said = if as_json { json::page(&report).map_or_else(|code| code, say) } else { say(shown(&report)) };
     if report.failed.is_empty() { said } else { ExitCode::from(FAILED) }
 }

@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub(super) use self::manager::{shown, variable};
+pub(super) use self::path::lasting;
 use super::{USAGE, block_on, fail};
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -29,7 +31,8 @@ pub(super) struct Arguments {
 enum What {
     /// Write the units for this user, start mcpd by them now and at each login, and say what was done
     ///
-    /// To be run again after an upgrade or when the PATH of the login shell has changed; what does not differ is left alone. A unit
+    /// To be run again after an upgrade or when the PATH of the login shell has changed. Variables that servers need are
+    /// found in the login environment and kept in a file of mode 0600; only their names are shown; what does not differ is left alone. A unit
     /// that a person has changed is kept beside the new one, as NAME.old.
     Install(Install),
     /// Stop mcpd and remove the units that were written; the configuration stays

@@ -70,7 +70,7 @@ fn is_common(name: &str) -> bool {
 
 /// Whether `name` is one of those that the user sets up once for all programs: proxies, certificate authorities and
 /// version managers.
-fn is_setup(name: &str) -> bool {
+pub(crate) fn is_setup(name: &str) -> bool {
     PROXIES.contains(&name) || AUTHORITIES.contains(&name) || LAUNCHERS.contains(&name)
 }
 

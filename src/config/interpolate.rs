@@ -14,6 +14,7 @@
 //!
 //! Nothing nests, and what is filled in is never looked at again: a value that holds `${` stays as it is.
 
+mod environment;
 mod sources;
 #[cfg(test)]
 pub(crate) mod table;
@@ -23,6 +24,7 @@ mod undefined;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::environment::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 pub use self::undefined::Undefined;
 use super::secret::is_secret_name;
@@ -103,6 +105,14 @@ impl Template {
     pub(super) fn is_variable(&self) -> bool {
         matches!(self.pieces.as_slice(), [Piece::Literal(before), Piece::Variable { .. }, Piece::Literal(after)]
             if before.is_empty() && after.is_empty())
+    }
+
+    /// The variables of the environment that it refers to.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Variable { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
     }
 
     /// As it is written.

@@ -28,6 +28,7 @@ pub(crate) mod notes;
 mod oauth;
 mod profile;
 mod read;
+mod references;
 pub(crate) mod secret;
 mod settings;
 mod show;

@@ -5,6 +5,7 @@
 //! Configurations are read one after another, and waited for together: while servers start that one has brought, the next may
 //! come.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use super::doors::DoorsWanted;
-use crate::admin::ReloadAsked;
 use crate::admin::report::{ReloadFailed, ReloadReport};
-use crate::config::interpolate::Process;
-use crate::config::{self, DaemonConfig, Loaded, Profile, Stamp};
+use crate::admin::{ReloadAnswer, ReloadAsked};
+use crate::config::interpolate::{Environment, Sources};
+use crate::config::{self, DaemonConfig, Launch, Loaded, Profile, ServerConfig, Stamp};
 use crate::manager::{Changes, Exposed, Failed, Manager, ManagerError, Wanted};
 use crate::moment::Moment;
 
@@ -41,6 +42,8 @@ pub(super) struct Reload {
     pub(super) held: Vec<PathBuf>,
     /// The same, and what was tried since.
     pub(super) read: watch::Sender<Vec<PathBuf>>,
+    /// What the configuration that runs was read with.
+    pub(super) environment: Environment,
     /// As it was at start.
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
@@ -64,7 +67,7 @@ impl Reload {
     pub(super) async fn on(mut self, signals: Arc<Notify>, mut asked: mpsc::Receiver<ReloadAsked>) {
         let mut ordered = FuturesUnordered::new();
         loop {
-            let mut waiting = Vec::new();
+            let mut waiting: Vec<ReloadAsked> = Vec::new();
             let has_room = ordered.len() < MOST;
             tokio::select! {
                 Some(()) = ordered.next() => continue,
@@ -72,25 +75,33 @@ impl Reload {
                 Some(first) = asked.recv(), if has_room => waiting.push(first),
             }
             waiting.extend(std::iter::from_fn(|| asked.try_recv().ok()));
-            match self.read().await {
+            let mut changes = BTreeMap::new();
+            let mut answers = Vec::new();
+            for ReloadAsked { environment, answer } in waiting {
+                changes.extend(environment.unwrap_or_default().0);
+                answers.push(answer);
+            }
+            match self.read(changes).await {
                 Ok(order) => {
                     self.refused.send_replace(None);
-                    ordered.push(in_force(order, waiting));
+                    ordered.push(in_force(order, answers));
                 }
                 Err(reason) => {
                     tracing::error!("not reloaded, nothing has changed: {reason}");
                     self.refused.send_replace(Some(Refused { at: Moment::now(), reason: reason.clone() }));
-                    answer(waiting, &Err(reason));
+                    answer(answers, &Err(reason));
                 }
             }
         }
     }
 
     /// Reads the configuration and has the manager take it over, unless it does not hold.
-    async fn read(&mut self) -> Result<Ordered, String> {
+    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Ordered, String> {
         let files = self.files.clone();
+        let environment = if changes.is_empty() { self.environment.clone() } else { self.environment.with(changes) };
+        let sources = environment.clone();
         // A file may be on a disk that has gone away.
-        let loaded = spawn_blocking(move || config::load(&files, &Process)).await.map_err(|error| error.to_string())?;
+        let loaded = spawn_blocking(move || config::load(&files, &sources)).await.map_err(|error| error.to_string())?;
         let Loaded { config, warnings, files, stamps, .. } = loaded.map_err(|error| {
             // What makes it hold may be written to any of them.
             self.watch(self.held.iter().chain(error.tried()).cloned().collect());
@@ -105,11 +116,18 @@ impl Reload {
                 "what has changed in [daemon] beside the naming holds when mcpd is started the next time".to_owned(),
             );
         }
+        let has_remote = |server: &ServerConfig| matches!(server.launch, Ok(Launch::Remote(_)));
+        let own: Vec<_> = used_at_start(&self.environment, &environment).collect();
+        if !own.is_empty() && config.servers.iter().any(has_remote) {
+            let names = own.join(", ");
+            warnings.push(format!("for servers at a URL, {names} hold when mcpd is started the next time"));
+        }
         prepare(&self.doors, &config.profiles).await?;
         let exposed = Some(Exposed { naming, profiles: config.profiles });
         let wanted = Wanted { servers: config.servers, exposed };
         let done = self.manager.want(wanted).await.map_err(|error| error.to_string())?;
         self.stamps.send_replace(stamps);
+        self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(Ordered { warnings, done, doors: self.doors.clone() })
     }
@@ -123,6 +141,12 @@ impl Reload {
     }
 }
 
+/// Names of variables that differ, and that mcpd reads for its own connections when it starts.
+fn used_at_start(former: &Environment, new: &Environment) -> impl Iterator<Item = &'static str> {
+    let names = crate::net::client::VARIABLES.into_iter();
+    names.filter(|name| former.var(name) != new.var(name))
+}
+
 /// Has there be a socket for each of these profiles, and those that are wanted no more be gone.
 async fn prepare(doors: &mpsc::Sender<DoorsWanted>, profiles: &[Arc<Profile>]) -> Result<(), String> {
     let (answer, made) = oneshot::channel();
@@ -133,7 +157,7 @@ async fn prepare(doors: &mpsc::Sender<DoorsWanted>, profiles: &[Arc<Profile>]) -
 }
 
 /// Says to everybody what has become of a set, when that is known.
-async fn in_force(Ordered { warnings, done, doors }: Ordered, waiting: Vec<ReloadAsked>) {
+async fn in_force(Ordered { warnings, done, doors }: Ordered, waiting: Vec<ReloadAnswer>) {
     // A manager that is gone has been stopped.
     let done = done.await.unwrap_or(Err(ManagerError::Closed));
     // Whoever is told of it finds the sockets as they are to be, unless all are gone.
@@ -152,7 +176,7 @@ async fn in_force(Ordered { warnings, done, doors }: Ordered, waiting: Vec<Reloa
     }
 }
 
-fn answer(waiting: Vec<ReloadAsked>, reloaded: &Result<ReloadReport, String>) {
+fn answer(waiting: Vec<ReloadAnswer>, reloaded: &Result<ReloadReport, String>) {
     for one in waiting {
         // Whoever asked may have gone.
         let _ = one.send(reloaded.clone());

@@ -37,6 +37,20 @@ pub use self::sender::{Failure, Sender};
 use self::trust::{Roots, Tls};
 use crate::config::Remote;
 
+/// Variables of the environment that are read once, for all clients.
+pub(crate) const VARIABLES: [&str; 10] = [
+    "ALL_PROXY",
+    "all_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
 /// Where the clients of all servers come from, with what they have in common. Cheap to clone.
 #[derive(Clone)]
 pub struct Clients {

@@ -25,6 +25,13 @@ fn service(manager: &UserManager, args: &[&str]) -> Ran {
     manager.mcpd(&[&["service"], args].concat())
 }
 
+/// The `PATH` that the daemon of the unit was started with.
+fn path_of_unit(manager: &UserManager) -> String {
+    let pid = manager.property("MainPID");
+    let environment = manager.shell(&format!("tr '\\0' '\\n' </proc/{pid}/environ")).expect_code(0).stdout;
+    environment.lines().find_map(|line| line.strip_prefix("PATH=")).unwrap_or_default().to_owned()
+}
+
 /// The files below the directory of units, and the links that enable them.
 fn files(manager: &UserManager) -> Vec<String> {
     let mut found = Vec::new();
@@ -54,8 +61,7 @@ fn install_on_a_fresh_home_serves_at_once_and_uninstall_leaves_nothing() {
     manager.mcpd(&["call", "plain__echo"]).expect_code(0);
     let states = ["mcpd.service", "mcpd.socket"].map(|unit| manager.systemctl(&["is-enabled", unit]).stdout);
     assert_eq!(states, ["enabled\n", "enabled\n"]);
-    let environment = manager.property("Environment");
-    assert!(environment.starts_with("PATH=/opt/tools/bin:"), "{environment}");
+    assert!(path_of_unit(&manager).starts_with("/opt/tools/bin:"));
     let unit = fs::read_to_string(manager.place().path(UNITS).join("mcpd.service")).expect("it was written");
     assert!(unit.contains(&format!("ExecStart={MCPD} serve")), "{unit}");
     manager.systemctl(&["reload", "mcpd"]).expect_code(0);
@@ -104,11 +110,15 @@ fn install_again_changes_only_what_is_out_of_date() {
     let ran = service(&manager, &["status"]).expect_code(1);
     assert!(ran.stdout.contains("it has now /opt/two"), "{ran}");
     let ran = service(&manager, &["install", "--hardened", "--dry-run"]).expect_code(0);
-    assert!(ran.stdout.contains("+Environment=\"PATH=/opt/two") && ran.stdout.contains("NoNewPrivileges"), "{ran}");
+    assert!(
+        ran.stdout.contains("service.env, mode 0600\n# sets MCPD_TEST_TAG, PATH\n")
+            && ran.stdout.contains("NoNewPrivileges"),
+        "{ran}"
+    );
     assert_eq!(manager.property("MainPID"), first);
     let ran = service(&manager, &["install"]).expect_code(0);
     assert!(ran.stdout.contains("renewed") && ran.stdout.contains("restart"), "{ran}");
-    assert!(manager.property("Environment").starts_with("PATH=/opt/two:"));
+    assert!(path_of_unit(&manager).starts_with("/opt/two:"));
     assert_ne!(manager.property("MainPID"), first);
     service(&manager, &["status"]).expect_code(0);
 }
@@ -119,7 +129,7 @@ fn install_after_one_that_was_broken_off_has_the_daemon_run_by_what_was_written(
     service(&manager, &["install"]).expect_code(0);
     let first = manager.property("MainPID");
     // Written, and broken off before systemd was told.
-    let drop_in = manager.place().path(UNITS).join("mcpd.service.d/10-path.conf");
+    let drop_in = manager.place().path(UNITS).join("mcpd.service.d/10-environment.conf");
     let text = fs::read_to_string(&drop_in).expect("it was written");
     fs::write(&drop_in, text).expect("the test's own directory is writable");
     assert_eq!(manager.property("NeedDaemonReload"), "yes");

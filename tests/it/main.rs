@@ -49,6 +49,7 @@ mod keeps_logins_off_this_machine;
 mod keeps_remotes;
 mod keeps_secrets;
 mod keeps_to_versions;
+mod knows_the_login_environment;
 mod layers_files;
 mod library;
 mod limits_servers;

@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::finding::{Finding, Group};
 use super::world::World;
 use crate::cli::RESTART;
+use crate::cli::environment::references;
+use crate::cli::service::lasting;
+use crate::config::Loaded;
 use crate::config::interpolate::Sources;
 use crate::login;
 use crate::sockets::RuntimeDir;
@@ -19,20 +22,22 @@ const PROPERTIES: &str =
     "LoadState,UnitFileState,ActiveState,Result,StatusText,MainPID,NRestarts,NeedDaemonReload,WatchdogUSec";
 /// Restarts of the daemon that are no accident.
 const OFTEN: u32 = 3;
+/// What takes over the login environment.
+const RELOAD: &str = "`mcpd reload --environment`";
 /// Directories that are named.
 const NAMED: usize = 5;
 
-pub(super) async fn look(world: &World) -> Group {
+pub(super) async fn look(world: &World, loaded: Option<&Loaded>) -> Group {
     let session = world.directory.as_ref().and_then(RuntimeDir::session);
     let findings = match session {
         // A directory of its own is no unit's.
         None => Vec::new(),
-        Some(session) => of_session(session, world).await,
+        Some(session) => of_session(session, world, loaded).await,
     };
     Group { title: "service", findings }
 }
 
-async fn of_session(session: &Path, world: &World) -> Vec<Finding> {
+async fn of_session(session: &Path, world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
     let manager = Systemctl::new(session);
     let without = "`mcpd connect` starts a daemon where an agent needs one";
     let (service, socket) =
@@ -50,7 +55,7 @@ async fn of_session(session: &Path, world: &World) -> Vec<Finding> {
     findings.extend(enabled(&service, &socket));
     findings.extend(unsteady(&service));
     if service.main_process().is_some() {
-        findings.extend(path(world).await);
+        findings.extend(environment(world, loaded).await);
     } else if let Some(report) = world.report() {
         let found = format!("has not started the daemon that serves, process {}", report.pid);
         findings.push(Finding::warning(SERVICE, found, RESTART));
@@ -119,21 +124,30 @@ fn unsteady(service: &Unit) -> Vec<Finding> {
     findings
 }
 
-/// What a login shell finds, and the daemon does not.
-async fn path(world: &World) -> Option<Finding> {
-    let daemons = world.sources.var("PATH").filter(|_| world.sources.is_daemons())?;
+/// What the login environment has, and the daemon lacks: directories on its `PATH`, and variables that the configuration refers to.
+async fn environment(world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let daemons = world.sources.var("PATH").filter(|_| world.sources.is_daemons());
     let login = login::environment(std::env::vars_os()).await;
-    let shells = login.variables.get(OsStr::new("PATH")).filter(|_| login.trouble.is_none())?;
+    let (Some(daemons), None) = (daemons, &login.trouble) else { return findings };
+    let path = login.variables.get(OsStr::new("PATH")).map(|path| lasting(&path.to_string_lossy())).unwrap_or_default();
     let known: Vec<_> = std::env::split_paths(&daemons).collect();
-    let news = std::env::split_paths(shells).filter(|entry| entry.is_dir() && !known.contains(entry));
+    let news = std::env::split_paths(&path).filter(|entry| entry.is_dir() && !known.contains(entry));
     let news: Vec<_> = news.map(|entry| entry.display().to_string()).collect();
-    (!news.is_empty()).then(|| {
+    if !news.is_empty() {
         let more = if news.len() > NAMED { ", …" } else { "" };
         let named = news[..news.len().min(NAMED)].join(", ");
-        Finding::warning(
-            "PATH",
-            format!("a login shell also looks in {named}{more}, and the daemon does not"),
-            format!("`systemctl --user edit {SERVICE}`: `Environment=PATH=…` under [Service]; then restart it"),
-        )
-    })
+        let found = format!("a login shell also looks in {named}{more}, and the daemon does not");
+        findings.push(Finding::warning("PATH", found, RELOAD));
+    }
+    let has = |name: &String| login.variables.get(OsStr::new(name)).is_some_and(|value| !value.is_empty());
+    let lacks = |name: &String| world.sources.var(name).is_none_or(|value| value.is_empty());
+    let names = loaded.map(references).unwrap_or_default();
+    let names: Vec<_> = names.into_iter().filter(|name| name != "PATH" && has(name) && lacks(name)).collect();
+    if !names.is_empty() {
+        let found =
+            format!("the login environment has {}, which servers need, and the daemon does not", names.join(", "));
+        findings.push(Finding::warning("environment", found, RELOAD));
+    }
+    findings
 }

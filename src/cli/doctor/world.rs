@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
@@ -13,8 +12,9 @@ use super::process::Seen;
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
 use crate::cli::arguments::{Arguments, Command};
+use crate::cli::environment;
 use crate::clients::shell_word;
-use crate::config::interpolate::{FileText, Permissions, Process, Sources};
+use crate::config::interpolate::Environment;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -61,10 +61,7 @@ impl World {
             None => (Daemon::Absent, None),
         };
         let process = daemon.process();
-        let sources = Environment {
-            variables: process.and_then(|process| process.environment.clone()),
-            directory: process.and_then(|process| process.directory.clone()),
-        };
+        let sources = process.map(environment_of).unwrap_or_default();
         let files = if named.is_empty() { process.map(served).unwrap_or_default() } else { named.to_vec() };
         let named = named.iter().map(|file| format!("--config {}", shell_word(&file.to_string_lossy()))).collect();
         Self { directory, daemon, holder, sources, files, options, named }
@@ -140,6 +137,16 @@ impl Daemon {
     }
 }
 
+/// What a daemon was started with. What `mcpd reload --environment` has changed since is in the file of its unit.
+fn environment_of(process: &Seen) -> Environment {
+    let sources = Environment::new(process.environment.clone(), process.directory.clone());
+    let is_unit = sources.is_daemons() && process.unit.as_deref() == Some(SERVICE);
+    match environment::file().filter(|_| is_unit) {
+        Some(file) => sources.with(environment::changes(&BTreeMap::new(), &environment::read(&file))),
+        None => sources,
+    }
+}
+
 /// The command line of a daemon, for a shell.
 fn command_line(arguments: &[OsString]) -> String {
     let words = arguments.iter().skip(1).filter(|word| !word.is_empty());
@@ -154,73 +161,4 @@ fn served(process: &Seen) -> Vec<PathBuf> {
     };
     let directory = process.directory.clone().unwrap_or_default();
     serve.config.into_iter().map(|file| directory.join(file)).collect()
-}
-
-/// The environment that a daemon was started with, and everything else as this program sees it. The default is this
-/// program's own.
-#[derive(Default)]
-pub(in crate::cli) struct Environment {
-    /// `None`: those of this program.
-    variables: Option<BTreeMap<String, String>>,
-    /// Its working directory.
-    directory: Option<PathBuf>,
-}
-
-impl Environment {
-    /// Whether it is another than this program's own.
-    pub(super) fn is_daemons(&self) -> bool {
-        self.variables.is_some()
-    }
-}
-
-impl Sources for Environment {
-    fn var(&self, name: &str) -> Option<String> {
-        match &self.variables {
-            Some(variables) => variables.get(name).cloned(),
-            None => Process.var(name),
-        }
-    }
-
-    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
-        let Some(variables) = &self.variables else { return Process.variables(prefix) };
-        let wanted = variables.iter().filter(|(name, _)| name.starts_with(prefix));
-        wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
-    }
-
-    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
-        Process.file(path, limit)
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        Process.list(directory)
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        Process.exists(path)
-    }
-
-    fn is_program(&self, path: &Path) -> bool {
-        Process.is_program(path)
-    }
-
-    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
-        Process.permissions(path)
-    }
-
-    fn home(&self) -> Option<PathBuf> {
-        let own = self.variables.as_ref().and_then(|variables| variables.get("HOME")).map(PathBuf::from);
-        own.filter(|home| home.is_absolute()).or_else(|| Process.home())
-    }
-
-    fn current_dir(&self) -> Option<PathBuf> {
-        self.directory.clone().or_else(|| Process.current_dir())
-    }
-
-    fn user(&self) -> u32 {
-        Process.user()
-    }
-
-    fn system_config(&self) -> PathBuf {
-        Process.system_config()
-    }
 }

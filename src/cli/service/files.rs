@@ -2,9 +2,11 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::units::{Author, Unit, author};
+use crate::cli::environment::write_private;
 
 /// One file, and what is to become of it.
 pub(super) struct Change {
@@ -12,6 +14,8 @@ pub(super) struct Change {
     /// `None`: it is removed.
     pub(super) text: Option<String>,
     pub(super) kind: Kind,
+    /// Only the user may read it, and it is not shown.
+    pub(super) is_private: bool,
 }
 
 /// A change that was made, and can be undone.
@@ -49,7 +53,21 @@ impl Change {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Kind::New,
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
         };
-        Ok(Self { path, text: Some(unit.text), kind })
+        Ok(Self { path, text: Some(unit.text), kind, is_private: false })
+    }
+
+    /// What has to happen for a file of mcpd's own to be there, which only the user may read.
+    ///
+    /// # Errors
+    /// If what is there cannot be read.
+    pub(super) fn private(path: PathBuf, text: String) -> io::Result<Self> {
+        let kind = match fs::read_to_string(&path) {
+            Ok(found) if found == text && is_owners_alone(&path)? => Kind::Same,
+            Ok(_) => Kind::Renewed,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kind::New,
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+        };
+        Ok(Self { path, text: Some(text), kind, is_private: true })
     }
 
     /// The removal of the file `name` below `directory`; `None` if it is not there.
@@ -57,7 +75,7 @@ impl Change {
         let path = directory.join(name);
         let found = fs::read_to_string(&path).ok()?;
         let kind = if author(&found) == Author::Ours { Kind::Renewed } else { Kind::Foreign };
-        Some(Self { path, text: None, kind })
+        Some(Self { path, text: None, kind, is_private: false })
     }
 
     /// Whether there is anything to do.
@@ -80,11 +98,14 @@ impl Change {
     }
 
     fn write(&self, text: &str) -> io::Result<()> {
+        if self.is_private {
+            return write_private(&self.path, text);
+        }
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         DirBuilder::new().recursive(true).create(directory)?;
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(text.as_bytes())?;
-        fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644))?;
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
     }
@@ -112,6 +133,10 @@ impl Applied {
             None => fs::remove_file(self.path),
         }
     }
+}
+
+fn is_owners_alone(path: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(path)?.permissions().mode() & 0o077 == 0)
 }
 
 /// Gives the file a second name, `NAME.old` or the next that is free; systemd reads neither.

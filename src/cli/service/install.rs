@@ -5,16 +5,19 @@ use std::process::ExitCode;
 
 use super::files::{Applied, Change, Kind};
 use super::manager::{Manager, shown};
-use super::path::{self, FoundPath};
+use super::path;
 use super::probe;
 use super::rollback::Former;
-use super::units::{HARDENED_DROP_IN, Unit, hardened_drop_in, path_drop_in, units};
+use super::units::{FORMER_PATH_DROP_IN, HARDENED_DROP_IN, Unit, environment_drop_in, hardened_drop_in, units};
 use super::{Install, linger};
 use crate::admin::{self, report::Report};
 use crate::cli::connect_print::this_program;
+use crate::cli::environment::{self, LoginEnvironment};
 use crate::cli::import::diff::unified;
 use crate::cli::waiting::waiting;
 use crate::cli::{FAILED, RESTART, fail, say};
+use crate::config;
+use crate::config::interpolate::Process;
 use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
@@ -45,7 +48,7 @@ struct Plan<'a> {
     changes: Vec<Change>,
     /// The confinement, which a person has changed and does not ask for.
     left: Option<PathBuf>,
-    path: FoundPath,
+    login: LoginEnvironment,
     /// The unit that came with a package, if that is the one to run.
     packaged: Option<PathBuf>,
     /// The daemon that serves now.
@@ -76,11 +79,15 @@ impl State {
 impl<'a> Plan<'a> {
     async fn make(directory: &'a RuntimeDir, manager: Manager<'a>, wanted: &Install) -> Result<Self, String> {
         let program = this_program().ok_or("the path of this executable is no text")?;
-        let path = waiting(|| "the login shell".to_owned(), path::of_login()).await;
+        // A configuration that does not hold is reported when the daemon refuses it.
+        let loaded = config::load(&[], &Process).ok();
+        let login = waiting(|| "the login shell".to_owned(), environment::of_login(loaded.as_ref())).await;
+        let variables =
+            environment::file().ok_or("HOME is not set, so there is no place for the variables of the unit")?;
         let place = manager.directory();
         let packaged = manager.packaged(SERVICE).filter(|_| !place.join(SERVICE).exists());
         let mut texts: Vec<Unit> = if packaged.is_some() { Vec::new() } else { units(&program).into() };
-        texts.push(path_drop_in(&path.path));
+        texts.push(environment_drop_in(variables.to_str().ok_or("the path of the state directory is no text")?));
         let mut left = None;
         if !wanted.no_hardened && (wanted.hardened || place.join(HARDENED_DROP_IN).exists()) {
             let is_ours = Change::plan(&place, hardened_drop_in()).is_ok_and(|change| change.kind != Kind::Foreign);
@@ -92,12 +99,18 @@ impl<'a> Plan<'a> {
         }
         let changes = texts.into_iter().map(|unit| Change::plan(&place, unit)).collect::<Result<Vec<_>, _>>();
         let mut changes = changes.map_err(|error| error.to_string())?;
+        // A shell that does not answer must not replace what it has answered before.
+        if login.trouble.is_none() || !variables.exists() {
+            let text = environment::text(&login.variables);
+            changes.push(Change::private(variables, text).map_err(|error| error.to_string())?);
+        }
+        changes.extend(Change::removal(&place, FORMER_PATH_DROP_IN));
         if wanted.no_hardened {
             changes.extend(Change::removal(&place, HARDENED_DROP_IN));
         }
         let running = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
         let state = State::of(&manager).await;
-        Ok(Self { directory, manager, program, changes, left, path, packaged, running, state })
+        Ok(Self { directory, manager, program, changes, left, login, packaged, running, state })
     }
 
     /// The commands that start what is not started, and whether that begins a running daemon anew.
@@ -133,6 +146,10 @@ impl<'a> Plan<'a> {
     }
 
     fn difference(&self, change: &Change) -> String {
+        if change.is_private {
+            let lines = self.login.summary().into_iter().map(|(what, names)| format!("# {what} {names}\n"));
+            return format!("# {}, mode 0600\n{}", shown(&change.path), lines.collect::<String>());
+        }
         let old = std::fs::read_to_string(&change.path).unwrap_or_default();
         unified(&old, change.text.as_deref().unwrap_or_default(), &change.path, false)
     }
@@ -155,7 +172,7 @@ impl<'a> Plan<'a> {
         if let Some(left) = &self.left {
             line("left", &format!("{}, which somebody has changed; `--hardened` renews it", shown(left)));
         }
-        self.tell_path();
+        self.tell_environment();
         let started = self.run_jobs().await;
         if let (Err(why), true) = (&started, self.hardens()) {
             let why = self.explain(why).await;
@@ -206,12 +223,14 @@ impl<'a> Plan<'a> {
         format!("mcpd does not start with --hardened: {failure}{setting}")
     }
 
-    fn tell_path(&self) {
-        if let Some(trouble) = &self.path.trouble {
-            line("PATH", &format!("this one's, since {trouble}"));
+    fn tell_environment(&self) {
+        if let Some(trouble) = &self.login.trouble {
+            line("", &format!("this program's environment, since {trouble}"));
         }
-        line("PATH", &self.path.path);
-        path::launchers(&self.path.path).iter().for_each(|found| line("", found));
+        self.login.summary().iter().for_each(|(what, names)| line(what, names));
+        let path = self.login.variables.get("PATH").map_or("", String::as_str);
+        line("PATH", path);
+        path::launchers(path).iter().for_each(|found| line("", found));
     }
 
     async fn tell_linger(&self, wanted: &Install) {

@@ -83,12 +83,12 @@ fn how_to_reach() -> String {
 }
 
 /// A path that the environment has.
-pub(super) fn variable(name: &str) -> Option<PathBuf> {
+pub(in crate::cli) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
 }
 
 /// As a person would write it.
-pub(super) fn shown(path: &Path) -> String {
+pub(in crate::cli) fn shown(path: &Path) -> String {
     let below = variable("HOME").and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned()));
     below.map_or_else(|| path.display().to_string(), |rest| format!("~/{}", rest.display()))
 }

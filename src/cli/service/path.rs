@@ -1,31 +1,15 @@
 //! The `PATH` that servers are found on: the login shell's, without what is there for one session only.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::manager::variable;
 use crate::config::interpolate::{Process, Sources};
-use crate::login;
 
 /// What is most often needed to run servers.
 const LAUNCHERS: [&str; 3] = ["npx", "uvx", "node"];
 
-/// A `PATH` and where it is from.
-pub(super) struct FoundPath {
-    pub(super) path: String,
-    /// Why it is this process's own.
-    pub(super) trouble: Option<String>,
-}
-
-/// Asks the login shell.
-pub(super) async fn of_login() -> FoundPath {
-    let login = login::environment(std::env::vars_os()).await;
-    let path = login.variables.get(OsStr::new("PATH")).cloned().unwrap_or_default();
-    FoundPath { path: lasting(&path.to_string_lossy()), trouble: login.trouble }
-}
-
 /// Each directory once, and none that ends with a session: version managers put links there to where a version is.
-fn lasting(path: &str) -> String {
+pub(in crate::cli) fn lasting(path: &str) -> String {
     let passing: Vec<_> =
         ["XDG_RUNTIME_DIR", "TMPDIR"].into_iter().filter_map(variable).chain(["/tmp".into()]).collect();
     let home = variable("HOME");

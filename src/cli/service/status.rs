@@ -1,18 +1,21 @@
 //! `mcpd service status`: whether mcpd runs as a unit, and what of that is out of date.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::files::{Change, ours};
+use super::linger;
 use super::manager::{Manager, shown};
-use super::units::{PATH_DROP_IN, author, hardened_drop_in, path_of, units};
-use super::{linger, path};
+use super::units::{author, hardened_drop_in, units};
 use crate::admin;
 use crate::cli::connect_print::this_program;
 use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, NOT_RUNNING, RESTART, fail, json, say};
+use crate::cli::{FAILED, NOT_RUNNING, RESTART, environment, fail, json, say};
+use crate::config;
+use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
@@ -39,7 +42,7 @@ struct Report {
     /// The version of the daemon that serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// The `PATH` that the drop-in gives.
+    /// The `PATH` that its file of variables gives.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     /// What should be done, in words.
@@ -69,7 +72,7 @@ impl Report {
         let socket = manager.show(SOCKET, "UnitFileState").await;
         let get = |name: &str| service.get(name).cloned().unwrap_or_default();
         let daemon = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
-        let drop_in = fs::read_to_string(manager.directory().join(PATH_DROP_IN)).ok();
+        let variables = environment::file().map(|file| environment::read(&file)).unwrap_or_default();
         let mut report = Self {
             unit: Some(get("FragmentPath")).filter(|path| !path.is_empty()),
             enabled: get("UnitFileState"),
@@ -81,10 +84,13 @@ impl Report {
             restarts: get("NRestarts").parse().unwrap_or(0),
             lingers: linger::is_on().await,
             version: daemon.as_ref().map(|daemon| daemon.version.clone()),
-            path: drop_in.as_deref().and_then(path_of),
+            path: variables.get("PATH").cloned(),
             hints: Vec::new(),
         };
         report.hints = hints(&report, manager, daemon.map(|daemon| daemon.pid), &get("NeedDaemonReload")).await;
+        if report.unit.is_some() {
+            report.hints.splice(0..0, outdated(&variables).await);
+        }
         report
     }
 
@@ -119,18 +125,37 @@ impl Report {
     }
 }
 
+/// What the login environment has otherwise.
+async fn outdated(variables: &BTreeMap<String, String>) -> Vec<String> {
+    let loaded = config::load(&[], &Process).ok();
+    let login = waiting(|| "the login shell".to_owned(), environment::of_login(loaded.as_ref())).await;
+    let reload = "run `mcpd reload --environment`";
+    let mut hints = Vec::new();
+    // Without an installation of this version there is no file, and another hint says so.
+    if login.trouble.is_some() || variables.is_empty() {
+        return hints;
+    }
+    let [old, new] = [variables, &login.variables].map(|all| all.get("PATH").map_or("", String::as_str));
+    if old != new {
+        let news: Vec<_> = new.split(':').filter(|entry| !old.split(':').any(|known| known == *entry)).collect();
+        let what = if news.is_empty() { new.to_owned() } else { format!("it has now {}", news.join(", ")) };
+        hints.push(format!("the PATH of the login shell is another: {what}: {reload}"));
+    }
+    let names: BTreeSet<_> = variables.keys().chain(login.variables.keys()).collect();
+    let is_other = |name: &&&String| variables.get(**name) != login.variables.get(**name) && **name != "PATH";
+    let others: Vec<_> = names.iter().filter(is_other).map(|name| name.as_str()).collect();
+    if !others.is_empty() {
+        hints.push(format!("the login environment has other values of {}: {reload}", others.join(", ")));
+    }
+    hints
+}
+
 async fn hints(report: &Report, manager: &Manager<'_>, daemon: Option<u32>, reload: &str) -> Vec<String> {
     let install = "run `mcpd service install`";
     if report.unit.is_none() {
         return vec![format!("mcpd is no unit of this user's: {install}")];
     }
     let mut hints = Vec::new();
-    let of_login = waiting(|| "the login shell".to_owned(), path::of_login()).await;
-    if let Some(path) = report.path.as_ref().filter(|path| **path != of_login.path && of_login.trouble.is_none()) {
-        let news: Vec<_> = of_login.path.split(':').filter(|entry| !path.split(':').any(|old| old == *entry)).collect();
-        let what = if news.is_empty() { of_login.path.clone() } else { format!("it has now {}", news.join(", ")) };
-        hints.push(format!("the PATH of the login shell is another: {what}: {install}"));
-    }
     let place = manager.directory();
     let current = this_program().map(|program| units(&program)).into_iter().flatten().chain([hardened_drop_in()]);
     let written: Vec<_> = ours(&place).into_iter().map(|(path, _)| path).collect();

@@ -7,7 +7,7 @@ use super::files::ours;
 use super::install::line;
 use super::manager::{Manager, shown};
 use super::units::{Author, author};
-use crate::cli::{FAILED, fail};
+use crate::cli::{FAILED, environment, fail};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{SERVICE, SOCKET};
 
@@ -53,6 +53,12 @@ async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
             fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         said("removed", "would remove", &shown(path));
+    }
+    if let Some(variables) = environment::file().filter(|file| file.exists()) {
+        if !dry_run {
+            fs::remove_file(&variables).map_err(|error| format!("{}: {error}", variables.display()))?;
+        }
+        said("removed", "would remove", &shown(&variables));
     }
     for (path, _) in &edited {
         said("left", "would leave", &format!("{}, which somebody has changed", shown(path)));

@@ -24,12 +24,15 @@ pub(super) struct Unit {
     pub(super) text: String,
 }
 
-/// The drop-in that gives servers the `PATH` of the user's login.
-pub(super) const PATH_DROP_IN: &str = "mcpd.service.d/10-path.conf";
+/// The drop-in that names the file of variables.
+pub(super) const ENVIRONMENT_DROP_IN: &str = "mcpd.service.d/10-environment.conf";
+/// What had the `PATH` before there was that file.
+pub(super) const FORMER_PATH_DROP_IN: &str = "mcpd.service.d/10-path.conf";
 /// The drop-in that confines mcpd and its servers.
 pub(super) const HARDENED_DROP_IN: &str = "mcpd.service.d/20-hardened.conf";
 /// The files that may be written.
-pub(super) const NAMES: [&str; 5] = ["mcpd.service", "mcpd.socket", "mcpd@.socket", PATH_DROP_IN, HARDENED_DROP_IN];
+pub(super) const NAMES: [&str; 6] =
+    ["mcpd.service", "mcpd.socket", "mcpd@.socket", ENVIRONMENT_DROP_IN, FORMER_PATH_DROP_IN, HARDENED_DROP_IN];
 
 /// The units themselves, for this program.
 pub(super) fn units(program: &str) -> [Unit; 3] {
@@ -38,13 +41,17 @@ pub(super) fn units(program: &str) -> [Unit; 3] {
     texts.map(|(name, text)| Unit { name, text: signed(text) })
 }
 
-/// See [`PATH_DROP_IN`].
-pub(super) fn path_drop_in(path: &str) -> Unit {
+/// See [`ENVIRONMENT_DROP_IN`]. Source: systemd.exec(5), `EnvironmentFile=`: the path is not quoted, and is a pattern of glob(7).
+pub(super) fn environment_drop_in(file: &str) -> Unit {
+    let pattern = file.chars().fold(String::new(), |pattern, c| match c {
+        '%' => pattern + "%%",
+        '*' | '?' | '[' | '\\' => pattern + "\\" + c.encode_utf8(&mut [0; 4]),
+        c => pattern + c.encode_utf8(&mut [0; 4]),
+    });
     let text = format!(
-        "# As the login shell has it; `mcpd service install` asks it again.\n[Service]\nEnvironment={}\n",
-        quoted(&format!("PATH={path}"))
+        "# Variables of the login environment; `mcpd reload --environment` writes them anew.\n[Service]\nEnvironmentFile=-{pattern}\n"
     );
-    Unit { name: PATH_DROP_IN, text: signed(&text) }
+    Unit { name: ENVIRONMENT_DROP_IN, text: signed(&text) }
 }
 
 /// See [`HARDENED_DROP_IN`].
@@ -55,12 +62,6 @@ pub(super) fn hardened_drop_in() -> Unit {
 /// The settings of [`hardened_drop_in`], a line each.
 pub(super) fn hardening() -> impl Iterator<Item = &'static str> {
     HARDENED.lines().filter(|line| !line.starts_with(['#', '[']) && line.contains('='))
-}
-
-/// The `PATH` that a drop-in of ours gives.
-pub(super) fn path_of(text: &str) -> Option<String> {
-    let value = text.lines().find_map(|line| line.strip_prefix("Environment=\"PATH=")?.strip_suffix('"'))?;
-    Some(value.replace("%%", "%").replace("\\\"", "\"").replace("\\\\", "\\"))
 }
 
 /// What is known of a file by its text.
@@ -116,7 +117,9 @@ mod tests {
 
     #[test]
     fn a_file_of_ours_is_known_until_it_is_edited() {
-        for unit in units("/usr/bin/mcpd").into_iter().chain([path_drop_in("/bin"), hardened_drop_in()]) {
+        for unit in
+            units("/usr/bin/mcpd").into_iter().chain([environment_drop_in("/x/service.env"), hardened_drop_in()])
+        {
             assert_eq!(author(&unit.text), Author::Ours, "{}", unit.text);
             assert_eq!(author(&format!("{}\n", unit.text)), Author::Edited);
             assert_eq!(author(unit.text.split_once('\n').expect("lines").1), Author::Another);
@@ -140,10 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn the_path_that_is_given_is_the_one_that_is_read() {
-        for path in ["/usr/bin:/bin", "/home/a b/bin", "/odd\\\"%h/bin:/bin"] {
-            assert_eq!(path_of(&path_drop_in(path).text).as_deref(), Some(path));
-        }
-        assert_eq!(path_of("[Service]\n"), None);
+    fn path_of_the_environment_file_is_taken_literally() {
+        let unit = environment_drop_in("/home/a b/100%/[x]*/service.env");
+        let expected = "\nEnvironmentFile=-/home/a b/100%%/\\[x]\\*/service.env\n";
+        assert!(unit.text.contains(expected), "{}", unit.text);
     }
 }

@@ -1,0 +1,85 @@
+//! `mcpd reload --environment`: the file of the unit's variables, written anew from the login environment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::admin::{self, EnvironmentChanges};
+use crate::cli::doctor::world::World;
+use crate::cli::environment::{self, LoginEnvironment};
+use crate::cli::service::shown;
+use crate::cli::waiting::waiting;
+use crate::cli::{FAILED, RESTART, USAGE};
+use crate::config;
+use crate::config::interpolate::Process;
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::systemctl::{SERVICE, Systemctl};
+
+/// Time limit for the service manager.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A file that was written.
+pub(super) struct Refresh {
+    file: PathBuf,
+    former: BTreeMap<String, String>,
+    login: LoginEnvironment,
+}
+
+impl Refresh {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// The exit code, and why that is impossible, or would be of no use to the daemon that runs; then the file is as it was.
+    pub(super) async fn begin(directory: &RuntimeDir) -> Result<Self, (u8, String)> {
+        let file = find(directory).await.map_err(|why| (FAILED, why))?;
+        let world = World::look(Some(directory.clone()), Vec::new(), &[]).await;
+        let loaded = config::load(&world.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
+        let login = waiting(|| "the login shell".to_owned(), environment::of_login(Some(&loaded))).await;
+        if let Some(trouble) = &login.trouble {
+            return Err((FAILED, format!("{trouble}\n  {} is as it was", shown(&file))));
+        }
+        let former = environment::read(&file);
+        let written = environment::write_private(&file, &environment::text(&login.variables));
+        written.map_err(|error| (FAILED, format!("{}: {error}", file.display())))?;
+        Ok(Self { file, former, login })
+    }
+
+    pub(super) fn changes(&self) -> EnvironmentChanges {
+        EnvironmentChanges(environment::changes(&self.former, &self.login.variables))
+    }
+
+    /// Puts the former variables back, for a daemon that has not taken these.
+    pub(super) fn undo(self) {
+        if let Err(error) = environment::write_private(&self.file, &environment::text(&self.former)) {
+            tell!("mcpd: {}: {error}", self.file.display());
+        }
+    }
+
+    /// What was written, by name.
+    pub(super) fn summary(&self) -> String {
+        let lines = self.login.summary().into_iter().map(|(what, names)| format!("{what:9}{names}\n"));
+        format!("{:9}{}\n{}", "wrote", shown(&self.file), lines.collect::<String>())
+    }
+}
+
+/// The file, if the unit reads it, and no daemon runs but that of the unit.
+async fn find(directory: &RuntimeDir) -> Result<PathBuf, String> {
+    let file = environment::file().ok_or("HOME is not set, so there is no file of variables")?;
+    let running = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok().map(|report| report.pid);
+    let unit = match directory.session() {
+        Some(session) => {
+            Systemctl::new(session).show(SERVICE, "EnvironmentFiles,MainPID", QUERY_TIMEOUT).await.unwrap_or_default()
+        }
+        None => BTreeMap::new(),
+    };
+    let get = |name: &str| unit.get(name).map_or("", String::as_str);
+    let by_unit = get("MainPID").parse().ok().filter(|pid| *pid > 0);
+    if let Some(pid) = running.filter(|pid| by_unit != Some(*pid)) {
+        let why = "was not started by its unit, and has the environment that it was started with";
+        return Err(format!("the daemon, pid {pid}, {why}: {RESTART}"));
+    }
+    if !get("EnvironmentFiles").contains(&*file.to_string_lossy()) {
+        return Err(format!("{SERVICE} does not read {}: run `mcpd service install`", shown(&file)));
+    }
+    Ok(file)
+}

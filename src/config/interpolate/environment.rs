@@ -1,0 +1,91 @@
+//! Another environment than that of this process, with the same files.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{FileText, Permissions, Process, Sources};
+
+/// The environment of a daemon, and everything else as this program sees it. The default is this program's own.
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    /// `None`: those of this program.
+    variables: Option<BTreeMap<String, String>>,
+    /// Its working directory.
+    directory: Option<PathBuf>,
+}
+
+impl Environment {
+    pub(crate) fn new(variables: Option<BTreeMap<String, String>>, directory: Option<PathBuf>) -> Self {
+        Self { variables, directory }
+    }
+
+    /// Whether it is another than this program's own.
+    pub(crate) fn is_daemons(&self) -> bool {
+        self.variables.is_some()
+    }
+
+    /// The same with some variables set, or unset where there is no value.
+    pub(crate) fn with(&self, changes: BTreeMap<String, Option<String>>) -> Self {
+        let mut variables: BTreeMap<_, _> = self.variables("").into_iter().collect();
+        for (name, value) in changes {
+            match value {
+                Some(value) => drop(variables.insert(name, value)),
+                None => drop(variables.remove(&name)),
+            }
+        }
+        Self { variables: Some(variables), directory: self.directory.clone() }
+    }
+}
+
+impl Sources for Environment {
+    fn var(&self, name: &str) -> Option<String> {
+        match &self.variables {
+            Some(variables) => variables.get(name).cloned(),
+            None => Process.var(name),
+        }
+    }
+
+    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        let Some(variables) = &self.variables else { return Process.variables(prefix) };
+        let wanted = variables.iter().filter(|(name, _)| name.starts_with(prefix));
+        wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
+        Process.file(path, limit)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        Process.list(directory)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        Process.exists(path)
+    }
+
+    fn is_program(&self, path: &Path) -> bool {
+        Process.is_program(path)
+    }
+
+    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
+        Process.permissions(path)
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        let own = self.variables.as_ref().and_then(|variables| variables.get("HOME")).map(PathBuf::from);
+        own.filter(|home| home.is_absolute()).or_else(|| Process.home())
+    }
+
+    fn current_dir(&self) -> Option<PathBuf> {
+        self.directory.clone().or_else(|| Process.current_dir())
+    }
+
+    fn user(&self) -> u32 {
+        Process.user()
+    }
+
+    fn system_config(&self) -> PathBuf {
+        Process.system_config()
+    }
+}

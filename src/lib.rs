@@ -14,6 +14,7 @@ pub mod config;
 pub mod daemon;
 pub mod demo_server;
 mod disk;
+mod duration;
 pub mod era;
 mod instructions;
 pub mod jsonrpc;

@@ -16,6 +16,7 @@ use tokio::process::{Child, ChildStdout};
 use tokio::time::timeout;
 
 use crate::apart;
+use crate::duration;
 
 /// For the shell to answer: its files may ask the network, or a person.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -118,7 +119,7 @@ async fn ask(shell: &Path, session: &Variables) -> Result<Variables, String> {
             if let Some(leader) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
                 let _ = kill_process_group(leader, Signal::KILL);
             }
-            Err(format!("it took longer than {} s", PATIENCE.as_secs()))
+            Err(format!("it took longer than {}", duration::shown(PATIENCE)))
         }
     }
 }

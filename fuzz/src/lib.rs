@@ -9,6 +9,7 @@
 #[path = "../../src"]
 mod mcpd {
     pub mod catalog;
+    pub mod duration;
     pub mod era;
     pub mod jsonrpc;
     pub mod kind;
@@ -141,6 +142,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, config, era, jsonrpc, kind, level, moment, naming, net, peer, policy, printable, progress, server,
-    session, tokens, transport,
+    calls, catalog, config, duration, era, jsonrpc, kind, level, moment, naming, net, peer, policy, printable,
+    progress, server, session, tokens, transport,
 };

@@ -32,6 +32,7 @@ use super::text::lines;
 use super::tools::{self, Tool};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, fail};
+use crate::duration;
 use crate::likeness::hint;
 use crate::sockets::RuntimeDir;
 
@@ -60,8 +61,8 @@ pub(super) struct Call {
     /// Save images, sounds and blobs in this file, several in numbered ones; with a directory (`DIR/`), there
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Give up after so long, however the daemon is, and have the server told
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Give up after so long, such as 30s, however the daemon is, and have the server told
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     timeout: Option<Duration>,
 }
 
@@ -172,17 +173,12 @@ async fn passed(deadline: Option<Instant>) {
 }
 
 fn unanswered(call: &Call) -> String {
-    format!("no answer within {}", humantime::format_duration(call.timeout.unwrap_or_default()))
+    format!("no answer within {}", duration::shown(call.timeout.unwrap_or_default()))
 }
 
 fn unknown(name: &str, listed: &[Tool]) -> ExitCode {
     let hint = hint(name, listed.iter().map(|tool| &*tool.name));
     fail(FAILED, format!("Unknown tool: {}{hint}", lines(name)))
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "write seconds, such as 30 or 0.5".to_owned())
 }
 
 /// What this process can read.

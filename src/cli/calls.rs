@@ -65,7 +65,7 @@ pub(super) fn took(milliseconds: f64) -> String {
     match whole.as_millis() {
         0..10 => format!("{milliseconds:.1}ms"),
         10..10_000 => format!("{milliseconds:.0}ms"),
-        _ => humantime::format_duration(Duration::from_secs(whole.as_secs())).to_string(),
+        _ => crate::duration::shown(Duration::from_secs(whole.as_secs())),
     }
 }
 

@@ -23,6 +23,7 @@ use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, connect_print, fail, put, say};
 use crate::config::interpolate::Sources;
 use crate::config::{self, Config, Launch, OAuth, Remote};
+use crate::duration;
 use crate::likeness::hint;
 use crate::net::client::Clients;
 use crate::oauth::{self, Attempt, Browser, Good, Login, Logins, Loopback, NoCode, Standing, Way};
@@ -40,7 +41,7 @@ pub(super) struct Wanted {
     #[arg(long)]
     no_browser: bool,
     /// For how long to wait until somebody has agreed
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
     timeout: Duration,
     #[command(flatten)]
     files: Files,
@@ -132,7 +133,7 @@ async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wan
         }
     });
     brought.await.map_err(|_| {
-        let limit = humantime::format_duration(wanted.timeout);
+        let limit = duration::shown(wanted.timeout);
         format!("nobody has agreed within {limit}; `mcpd login {name}` asks again")
     })
 }

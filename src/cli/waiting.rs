@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::look::{Look, Tone};
 use super::text::{one_line, shortened};
+use crate::duration::shown;
 
 /// What takes less is over before a person could read the line.
 const GRACE: Duration = Duration::from_millis(300);
@@ -70,7 +71,7 @@ fn write(text: &str) {
 
 /// It never fills the last column: the cursor would be on the next line, where nothing can be erased.
 fn line(picture: &str, what: &str, elapsed: Duration, width: usize) -> String {
-    let seconds = format!(" · {} s", elapsed.as_secs());
+    let seconds = format!(" · {}", shown(Duration::from_secs(elapsed.as_secs())));
     let room = width.saturating_sub(1 + picture.width() + 1 + seconds.width());
     if room == 0 { String::new() } else { format!("{picture} {}{seconds}", shortened(&one_line(what), room)) }
 }
@@ -82,15 +83,16 @@ mod tests {
     #[test]
     fn the_line_never_reaches_the_last_column() {
         for (width, expected) in [
-            (80, "⠋ waiting for files\\nto be ready · 12 s"),
-            (23, "⠋ waitin… ready · 12 s"),
-            (11, "⠋ … · 12 s"),
-            (10, ""),
+            (80, "⠋ waiting for files\\nto be ready · 12s"),
+            (23, "⠋ waitin…e ready · 12s"),
+            (11, "⠋ …y · 12s"),
+            (10, "⠋ … · 12s"),
+            (9, ""),
             (0, ""),
         ] {
             let drawn = line("⠋", "waiting for files\nto be ready", Duration::from_millis(12_900), width);
             assert_eq!(drawn, expected, "{width}");
         }
-        assert_eq!(line("⠋", "日本語のサーバー", Duration::ZERO, 15), "⠋ 日…ー · 0 s");
+        assert_eq!(line("⠋", "日本語のサーバー", Duration::ZERO, 15), "⠋ 日…バー · 0s");
     }
 }

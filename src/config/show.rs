@@ -99,7 +99,7 @@ fn spelt_size(bytes: &usize) -> String {
 }
 
 fn spelt_duration(duration: &Duration) -> String {
-    quoted(&humantime::format_duration(*duration).to_string())
+    quoted(&crate::duration::shown(*duration))
 }
 
 /// The text that selects `choice`.

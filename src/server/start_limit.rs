@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::duration::shown;
+
 /// Longest start of a server that shows signs of life, unless its own limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
 /// Looks for signs of life within one limit.
@@ -37,11 +39,11 @@ impl StartLimit {
 
     /// Why a start has taken too long whose opening is `method`, on one line.
     pub(super) fn reason(&self, method: &str, now: Instant) -> String {
-        let seconds = now.duration_since(self.started).as_secs();
+        let took = shown(Duration::from_secs(now.duration_since(self.started).as_secs()));
         match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
-            (true, _) => format!("did not answer `{method}` within {}", humantime::format_duration(self.limit)),
-            (false, true) => format!("was still starting after {seconds} s"),
-            (false, false) => format!("did not answer `{method}` within {seconds} s, and has stopped to start"),
+            (true, _) => format!("did not answer `{method}` within {}", shown(self.limit)),
+            (false, true) => format!("was still starting after {took}"),
+            (false, false) => format!("did not answer `{method}` within {took}, and has stopped to start"),
         }
     }
 }
@@ -76,13 +78,13 @@ mod tests {
     fn start_that_falls_silent_ends_one_limit_later() {
         let (lasted, reason) = lasts(LIMIT, Duration::from_secs(90));
         assert_eq!(lasted, Duration::from_secs(120));
-        assert_eq!(reason, "did not answer `initialize` within 120 s, and has stopped to start");
+        assert_eq!(reason, "did not answer `initialize` within 2m, and has stopped to start");
     }
 
     #[test]
     fn start_that_never_falls_silent_ends_after_five_minutes() {
         let (lasted, reason) = lasts(LIMIT, Duration::MAX);
-        assert_eq!((lasted, &*reason), (MAX_START, "was still starting after 300 s"));
+        assert_eq!((lasted, &*reason), (MAX_START, "was still starting after 5m"));
         assert_eq!(lasts(2 * MAX_START, Duration::MAX).0, 2 * MAX_START);
     }
 

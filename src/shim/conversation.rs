@@ -153,7 +153,7 @@ impl Conversation {
     pub(super) fn expire(&mut self, now: Instant, why: Option<&str>) {
         let message = match why {
             Some(why) => format!("mcpd is not running: {why}"),
-            None => "mcpd did not come back within 10 s".to_owned(),
+            None => "mcpd did not come back within 10s".to_owned(),
         };
         for asking in self.held.overdue(now) {
             self.refuse(&asking, &unavailable(&message));

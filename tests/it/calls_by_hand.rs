@@ -72,7 +72,8 @@ fn what_a_tool_does_not_take_is_said_before_anything_is_sent() {
         (&["path=x", "head=many"], "`head` is of type integer, not `many`"),
         (&["path=@gone"], "gone: No such file"),
         (&[r#"{"path": "x", "more": 1}"#], "it takes no argument `more`"),
-        (&["path=x", "--timeout", "0"], "write seconds, such as 30 or 0.5"),
+        (&["path=x", "--timeout", "0s"], "it must be longer than nothing"),
+        (&["path=x", "--timeout", "30"], "it has no unit; write a number with a unit, such as `500ms`, `30s` or `5m`"),
     ] {
         let ran = daemon.client(&[&["call", "a__echo"], words].concat()).expect_code(2);
         assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{words:?}: {ran}");
@@ -145,7 +146,7 @@ fn whatever_can_be_read_goes_to_stdout_and_what_a_tool_complains_of_to_stderr() 
 #[test]
 fn a_call_that_is_given_up_is_cancelled_at_the_server() {
     let daemon = daemon();
-    let late = daemon.client(&["call", "a__sleep", "ms:=60000", "--timeout", "0.3"]).expect_code(1);
+    let late = daemon.client(&["call", "a__sleep", "ms:=60000", "--timeout", "300ms"]).expect_code(1);
     assert!(late.stderr.contains("no answer within 300ms: the call is cancelled"), "{late}");
     daemon.wait_journal("a", "it took too long");
     for (given, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {

@@ -19,7 +19,7 @@ fn stop(daemon: &Daemon) {
 
 /// A short call. It has an end only if `--timeout` holds.
 fn call(place: &Place) -> Ran {
-    place.client(&["call", "a__echo", "--timeout", "0.3"])
+    place.client(&["call", "a__echo", "--timeout", "300ms"])
 }
 
 #[track_caller]
@@ -41,7 +41,7 @@ fn timeout_holds_while_the_daemon_is_suspended() {
     stop(&daemon);
     expect_not_sent(call(daemon.place()));
     signal(daemon.pid(), Signal::CONT);
-    daemon.client(&["call", "a__echo", "--timeout", "60"]).expect_code(0);
+    daemon.client(&["call", "a__echo", "--timeout", "60s"]).expect_code(0);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn timeout_holds_when_the_daemon_is_suspended_amid_the_call() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut command = daemon.place().command(MCPD);
     command
-        .args(["call", "a__sleep", "ms:=60000", "--timeout", "5", "--runtime-dir"])
+        .args(["call", "a__sleep", "ms:=60000", "--timeout", "5s", "--runtime-dir"])
         .arg(daemon.place().runtime_dir());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is there");
     daemon.wait_journal("a", "60000");

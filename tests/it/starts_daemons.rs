@@ -172,7 +172,7 @@ fn the_daemon_has_the_environment_of_a_login_and_nothing_of_the_agents() {
 
 #[test]
 fn a_login_shell_that_does_not_answer_is_done_without_and_that_is_said() {
-    for (profile, why) in [("exit 7\n", "status: 7"), ("sleep 60\n", "longer than 5 s")] {
+    for (profile, why) in [("exit 7\n", "status: 7"), ("sleep 60\n", "longer than 5s")] {
         let home = Home::new(&Setup::with(Server::named("a")), profile);
         let ran = home.ask();
         assert!(ran.stdout.contains("\"result\""), "{ran}");

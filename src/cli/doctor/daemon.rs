@@ -118,7 +118,7 @@ fn silent(process: Option<&Seen>, reason: &str, world: &World) -> Finding {
 }
 
 fn version(report: &Report, process: Option<&Seen>, world: &World) -> Finding {
-    let up = humantime::format_duration(Duration::from_secs(report.uptime_ms / 1000));
+    let up = crate::duration::shown(Duration::from_secs(report.uptime_ms / 1000));
     let unit = process.and_then(|process| process.unit.as_deref());
     let by = unit.map_or_else(|| "started by hand".to_owned(), |unit| format!("in {unit}"));
     let found = format!("version {}, process {}, up {up}, {by}", report.version, report.pid);

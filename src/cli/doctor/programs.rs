@@ -151,7 +151,7 @@ async fn told(path: &Path, words: &[&str], search: &str) -> Result<String, Strin
     let Ok(output) = timeout(TELLING, child.wait_with_output()).await else {
         // With what it has started itself; it is this program's own child, and was not waited for.
         let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-        return Err(format!("nothing within {}", humantime::format_duration(TELLING)));
+        return Err(format!("nothing within {}", crate::duration::shown(TELLING)));
     };
     let output = output.map_err(|error| error.to_string())?;
     let first =

@@ -132,7 +132,7 @@ fn file(name: &str, path: &Path, is_shared: bool, world: &World) -> Option<Findi
         return Some(Finding::problem(name, found, "`mcpd serve --runtime-dir DIR` with a shorter one"));
     }
     let Ok(found) = fs::symlink_metadata(path) else {
-        let restart = "wait 2 s, in which a daemon puts it there again; else restart it";
+        let restart = "wait 2s, in which a daemon puts it there again; else restart it";
         let serves = matches!(world.daemon, Daemon::Answers { .. });
         return serves.then(|| Finding::problem(name, "is not there, though a daemon runs", restart));
     };
@@ -174,7 +174,7 @@ async fn use_of(name: &str, path: &Path, world: &World) -> Option<Finding> {
         // What is wrong is said of the daemon.
         Daemon::Silent { .. } => None,
         Daemon::Answers { .. } => Some(match timeout(ANSWER, ping(path)).await {
-            Ok(Ok(took)) => Finding::fine(name, format!("answers within {took} ms")),
+            Ok(Ok(took)) => Finding::fine(name, format!("answers within {took}ms")),
             Ok(Err(error)) => Finding::problem(name, format!("cannot be used: {error}"), world.restart()),
             Err(_) => Finding::problem(name, "is accepted from, and not answered", world.restart()),
         }),

@@ -162,7 +162,7 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, found, format!("{look}; {then}")));
     }
     if report.silent_starts > 0 {
-        let found = "does not answer `server/discover`, which costs its first start 2 s";
+        let found = "does not answer `server/discover`, which costs its first start 2s";
         findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in [servers.{name}]")));
     }
     if let Some(reason) = &report.change_failed {
@@ -233,5 +233,5 @@ fn neglected(world: &World, report: &ServerReport) -> Vec<Finding> {
 fn shown(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let rounded = if ms < 1000 { ms } else { ms / 100 * 100 };
-    humantime::format_duration(Duration::from_millis(rounded)).to_string()
+    crate::duration::shown(Duration::from_millis(rounded))
 }

@@ -122,7 +122,7 @@ impl Daemon {
                 Self::Silent { process: process(holder), reason }
             }
             Err(_) => {
-                let reason = format!("nothing within {}", humantime::format_duration(ANSWER));
+                let reason = format!("nothing within {}", crate::duration::shown(ANSWER));
                 Self::Silent { process: process(holder), reason }
             }
         };

@@ -23,6 +23,7 @@ use super::sender::Purpose;
 use super::stream::Stream;
 use super::trust::Tls;
 use super::tunnel;
+use crate::duration;
 
 /// For a connection to stand, with its TLS and its proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -133,7 +134,7 @@ impl Service<Uri> for Connector {
         let through = self.proxies.of(&place).map(|proxy| format!(" through {proxy}")).unwrap_or_default();
         let (connecting, purpose) = (timeout(CONNECT_TIMEOUT, self.clone().connect(place)), self.purpose);
         Box::pin(async move {
-            let too_late = |_| format!("no connection{through} within {} s", CONNECT_TIMEOUT.as_secs());
+            let too_late = |_| format!("no connection{through} within {}", duration::shown(CONNECT_TIMEOUT));
             let stream = connecting.await.map_err(too_late)??;
             let is_lent = purpose == Purpose::OneAnswer && !stream.connected().is_negotiated_h2();
             Ok(TokioIo::new(if is_lent { Stream::Lent(Lent::new(stream)) } else { stream }))

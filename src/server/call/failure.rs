@@ -99,7 +99,7 @@ impl CallError {
         let (code, message) = match &self.failure {
             Failure::Died { how } => (-31001, format!("server `{server}` {how}")),
             Failure::TimedOut { after } => {
-                (-31002, format!("server `{server}` did not answer within {}", humantime::format_duration(*after)))
+                (-31002, format!("server `{server}` did not answer within {}", crate::duration::shown(*after)))
             }
             Failure::Overloaded { what } => (-31003, format!("server `{server}` is overloaded: {what}")),
             Failure::Unavailable { reason, .. } => (-31004, format!("server `{server}` is not available: {reason}")),

@@ -126,7 +126,7 @@ fn a_server_that_does_not_support_the_configured_era_is_a_problem() {
 #[test]
 fn a_server_that_does_not_answer_discover_is_a_warning() {
     let daemon = Setup::with(bare("silent").flags("--probe silent").line("sharing = \"pool\"")).start();
-    let finding = expect(doctor(&daemon), "warning", "silent", "costs its first start 2 s");
+    let finding = expect(doctor(&daemon), "warning", "silent", "costs its first start 2s");
     assert_eq!(finding.get("advice"), "set `era = \"legacy\"` in [servers.silent]");
 }
 

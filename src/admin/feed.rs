@@ -7,15 +7,16 @@ use tokio::sync::mpsc;
 
 use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
 use super::{Answer, CallsTold, CallsWanted, Told};
-use crate::calls::Followed;
+use crate::calls::{Filter, Followed};
 
 /// Entries that are written in one go.
 const BURST: usize = 64;
 
 /// Answers the question `id` for calls. With `follow` it returns when the operator says anything more, or leaves.
 pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted, access: &Access) -> io::Result<()> {
-    let CallsWanted { last, server, follow } = wanted;
-    let Some(told) = access.calls.ask(last, server.clone(), follow).await else {
+    let CallsWanted { last, server, tool, follow } = wanted;
+    let filter = Filter { server: server.clone(), tool };
+    let Some(told) = access.calls.ask(last, filter, follow).await else {
         return refuse(operator, Some(id), stopping()).await;
     };
     if follow && told.following.is_none() {

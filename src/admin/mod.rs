@@ -36,6 +36,7 @@ pub use self::client::{AskError, Feed, Next, Order, calls, check, log_level, log
 pub(crate) use self::environment::EnvironmentChanges;
 pub(crate) use self::orders::{ReloadAnswer, ReloadAsked};
 pub(crate) use self::serve::{Access, LASTING, Query, Waiting, serve};
+use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::server::Vouched;
@@ -92,6 +93,9 @@ pub struct CallsWanted {
     /// Only those of this server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// Only those of this tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolFilter>,
     /// Those that end from now on as well, until the connection ends.
     pub follow: bool,
 }
@@ -127,7 +131,8 @@ pub struct ToolsWanted {
     /// As agents of this profile see them, or do not; absent: of the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Only the one that they see by this name, with its whole definition.
+    /// Only the tools that this name stands for, with their whole definitions: the exposed name, or `SERVER/TOOL`. If agents see
+    /// no tool by the name, those that are hidden and would have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -153,7 +153,7 @@ pub struct HiddenReport {
 }
 
 /// That the tools are told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolsTold {
     /// The profile whose agents they are shown to, or not.
     pub profile: String,

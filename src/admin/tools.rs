@@ -13,13 +13,54 @@ use super::{Answer, Told, ToolsWanted};
 use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
+use crate::kind::Kind;
 use crate::manager::{Offered, Served, Unseen, View, shelves};
+use crate::naming::Naming;
 use crate::tokens;
 
 /// Tools that are looked at in one turn.
 const SLICE: usize = 32;
 /// Characters told of a description.
 const MOST_TEXT: usize = 500;
+
+/// The tools that an operator asks for.
+enum Selection<'a> {
+    All,
+    /// By `SERVER/TOOL`, or by an exposed name, which is looked up.
+    One {
+        server: &'a str,
+        tool: &'a str,
+    },
+    /// No agent sees a tool by this name: those that may be exposed under it.
+    Hidden {
+        name: &'a str,
+        namings: Vec<&'a Naming>,
+    },
+}
+
+impl<'a> Selection<'a> {
+    fn of(name: Option<&'a str>, seen: &'a View, namings: Vec<&'a Naming>) -> Self {
+        let Some(name) = name else { return Self::All };
+        // No exposed name has a slash.
+        if let Some((server, tool)) = name.split_once('/') {
+            return Self::One { server, tool };
+        }
+        match seen.catalog.route(Kind::Tools, name.as_bytes()) {
+            Some(route) => Self::One { server: &seen.servers[route.server].config.name, tool: &route.name },
+            None => Self::Hidden { name, namings },
+        }
+    }
+
+    fn has(&self, server: &str, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::One { server: of, tool: own } => *of == server && *own == tool,
+            Self::Hidden { name, namings } => namings.iter().any(|naming| {
+                naming.may_be_of(server, name.as_bytes()) && naming.candidates(server, tool).any(|one| one == *name)
+            }),
+        }
+    }
+}
 
 /// Answers the question `id` for tools.
 pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: ToolsWanted, access: &Access) -> io::Result<()> {
@@ -32,11 +73,18 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: ToolsWanted
     };
     let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
     let (whole, seen) = (Arc::clone(&access.view.borrow()), Arc::clone(&seen.borrow()));
-    let servers = tell(operator, &whole, &seen, &wanted).await?;
+    let namings = profiles.iter().map(|one| &one.profile.naming).collect();
+    let selection = Selection::of(wanted.name.as_deref(), &seen, namings);
+    let servers = tell(operator, &whole, &seen, &selection).await?;
     respond(operator, Some(id), Answer::Tools(ToolsTold { profile: profile.to_owned(), servers })).await
 }
 
-async fn tell(operator: &mut Operator, whole: &View, seen: &View, wanted: &ToolsWanted) -> io::Result<Vec<ToolServer>> {
+async fn tell(
+    operator: &mut Operator,
+    whole: &View,
+    seen: &View,
+    selection: &Selection<'_>,
+) -> io::Result<Vec<ToolServer>> {
     let mut servers = Vec::new();
     for (shelf, member) in shelves(whole, seen).zip(&whole.servers) {
         for (index, offered) in shelf.tools().enumerate() {
@@ -44,10 +92,11 @@ async fn tell(operator: &mut Operator, whole: &View, seen: &View, wanted: &Tools
             if index % SLICE == SLICE - 1 {
                 yield_now().await;
             }
-            if wanted.name.as_deref().is_some_and(|name| offered.shown != Ok(name)) {
+            if !selection.has(shelf.server(), offered.tool) {
                 continue;
             }
-            let definition = wanted.name.as_ref().map(|_| String::from_utf8_lossy(offered.definition).into_owned());
+            let has_definition = !matches!(selection, Selection::All);
+            let definition = has_definition.then(|| String::from_utf8_lossy(offered.definition).into_owned());
             let report = report(shelf.server(), &offered, definition);
             timeout(PATIENCE, operator.feed(event(Told::Tool(Box::new(report))))).await??;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Entry, Record};
+use super::{Entry, Filter};
 
 /// Entries that wait for a follower. One that has fallen behind further loses the next ones.
 pub(super) const FOLLOWED_PLACES: usize = 1024;
@@ -21,8 +21,8 @@ pub enum Followed {
 
 /// Whoever wants to hear of the calls that come.
 pub(super) struct Follower {
-    /// Only of those of this server.
-    server: Option<String>,
+    /// Which of them.
+    filter: Filter,
     to: mpsc::Sender<Followed>,
     /// Entries it has lost and was not told of.
     missed: u64,
@@ -30,9 +30,9 @@ pub(super) struct Follower {
 
 impl Follower {
     /// One that has lost nothing, and what it hears.
-    pub(super) fn new(server: Option<String>) -> (Self, mpsc::Receiver<Followed>) {
+    pub(super) fn new(filter: Filter) -> (Self, mpsc::Receiver<Followed>) {
         let (to, following) = mpsc::channel(FOLLOWED_PLACES);
-        (Self { server, to, missed: 0 }, following)
+        (Self { filter, to, missed: 0 }, following)
     }
 
     pub(super) fn has_gone(&self) -> bool {
@@ -46,7 +46,7 @@ impl Follower {
 
     /// Passes an entry on if it is wanted; `false` once nobody follows any more.
     pub(super) fn tell(&mut self, entry: &Arc<Entry>) -> bool {
-        if !is_wanted(&entry.record, self.server.as_deref()) {
+        if !self.filter.admits(&entry.record) {
             return !self.has_gone();
         }
         if !self.tell_missed() {
@@ -68,9 +68,4 @@ impl Follower {
         }
         self.missed == 0
     }
-}
-
-/// Whether it is one of `server`, if that is named.
-pub(super) fn is_wanted(record: &Record, server: Option<&str>) -> bool {
-    server.is_none() || record.server.as_deref() == server
 }

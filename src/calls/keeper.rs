@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::file::{self, FileWriter};
-use super::follower::{Followed, Follower, is_wanted};
+use super::follower::{Followed, Follower};
 use super::ring::NEVER;
 use super::{Entry, Log, QUESTION_PLACES, Question, Reader};
 use crate::alarm::Alarm;
@@ -146,13 +146,13 @@ impl Keeper {
     fn tell(&mut self, question: Question) {
         // A call that ended before the question was asked belongs to what is told.
         self.take_all();
-        let Question { last, server, follow, answer } = question;
-        let wanted = self.history.iter().rev().filter(|entry| is_wanted(&entry.record, server.as_deref()));
+        let Question { last, filter, follow, answer } = question;
+        let wanted = self.history.iter().rev().filter(|entry| filter.admits(&entry.record));
         let mut entries: Vec<_> = wanted.take(last).cloned().collect();
         entries.reverse();
         self.followers.retain(|follower| !follower.has_gone());
         let following = (follow && self.followers.len() < MAX_FOLLOWERS).then(|| {
-            let (follower, following) = Follower::new(server);
+            let (follower, following) = Follower::new(filter);
             self.followers.push(follower);
             following
         });
@@ -165,7 +165,7 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::super::follower::FOLLOWED_PLACES;
-    use super::super::{Caller, Moment, Outcome, Record};
+    use super::super::{Caller, Filter, Moment, Outcome, Record};
     use super::*;
 
     fn record(server: &str) -> Record {
@@ -191,10 +191,10 @@ mod tests {
     async fn what_is_forgotten_was_to_be_forgotten() {
         let (log, reader, keeping) = start_with(1500);
         (0..5000).for_each(|_| log.push(record("a")));
-        let told = reader.ask(usize::MAX, None, false).await.expect("it runs");
+        let told = reader.ask(usize::MAX, Filter::default(), false).await.expect("it runs");
         assert_eq!((told.entries.len(), told.unwritten), (1500, 0));
         keeping.finish().await;
-        assert!(reader.ask(1, None, false).await.is_none());
+        assert!(reader.ask(1, Filter::default(), false).await.is_none());
     }
 
     /// How many entries a follower was told, and how many it was told that it lost.
@@ -208,13 +208,16 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn a_follower_is_told_how_much_it_missed() {
         let (log, reader, _keeping) = start_with(10);
-        let mut following =
-            reader.ask(0, Some("a".into()), true).await.and_then(|told| told.following).expect("a place");
+        let mut following = reader
+            .ask(0, Filter { server: Some("a".into()), tool: None }, true)
+            .await
+            .and_then(|told| told.following)
+            .expect("a place");
         // It does not read, and has places for so many.
         for _ in 0..2 {
             (0..FOLLOWED_PLACES / 2 + 3).for_each(|_| log.push(record("a")));
             log.push(record("b"));
-            reader.ask(0, None, false).await.expect("it runs");
+            reader.ask(0, Filter::default(), false).await.expect("it runs");
         }
         assert_eq!(told(&mut following), (FOLLOWED_PLACES as u64, 0));
         // More at once than the ring holds.
@@ -237,9 +240,9 @@ mod tests {
         let (_log, reader, _keeping) = start_with(10);
         let mut places = Vec::new();
         for _ in 0..MAX_FOLLOWERS {
-            places.push(reader.ask(0, None, true).await.and_then(|told| told.following).expect("a place"));
+            places.push(reader.ask(0, Filter::default(), true).await.and_then(|told| told.following).expect("a place"));
         }
-        let ask = || async { reader.ask(0, None, true).await.expect("it runs").following };
+        let ask = || async { reader.ask(0, Filter::default(), true).await.expect("it runs").following };
         assert!(ask().await.is_none());
         places.pop();
         assert!(ask().await.is_some());
@@ -248,7 +251,8 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn who_follows_need_not_ask_for_what_comes() {
         let (log, reader, _keeping) = start_with(10);
-        let mut following = reader.ask(0, None, true).await.and_then(|told| told.following).expect("a place");
+        let mut following =
+            reader.ask(0, Filter::default(), true).await.and_then(|told| told.following).expect("a place");
         // The first at once, those of its rest after that, and the first of the next burst at once again.
         for burst in [1, 700, 1] {
             (0..burst).for_each(|_| log.push(record("a")));

@@ -13,6 +13,7 @@
 //! batches.
 
 mod file;
+mod filter;
 mod follower;
 mod keeper;
 mod outcome;
@@ -27,6 +28,7 @@ use std::time::SystemTime;
 
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::filter::{Filter, ToolFilter};
 pub use self::follower::Followed;
 pub use self::keeper::{Keeping, Told, start};
 pub use self::outcome::Outcome;
@@ -90,17 +92,17 @@ pub struct Reader(mpsc::Sender<Question>);
 #[derive(Debug)]
 struct Question {
     last: usize,
-    server: Option<String>,
+    filter: Filter,
     follow: bool,
     answer: oneshot::Sender<Told>,
 }
 
 impl Reader {
-    /// The last entries, oldest first, at most `last` and only those of `server` if one is named; with `follow` also
-    /// the way to those that come after them. `None` if the daemon is being stopped.
-    pub async fn ask(&self, last: usize, server: Option<String>, follow: bool) -> Option<Told> {
+    /// The last entries that `filter` admits, oldest first, at most `last`; with `follow` also the way to those that come
+    /// after them. `None` if the daemon is being stopped.
+    pub async fn ask(&self, last: usize, filter: Filter, follow: bool) -> Option<Told> {
         let (answer, told) = oneshot::channel();
-        self.0.send(Question { last, server, follow, answer }).await.ok()?;
+        self.0.send(Question { last, filter, follow, answer }).await.ok()?;
         told.await.ok()
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 
 use super::completions::{self, Shell};
 use super::profile::Door;
@@ -62,6 +62,9 @@ pub(super) enum Command {
         /// Show only the calls of this server
         #[arg(long, value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
         server: Option<String>,
+        /// Show only the calls of this tool: its exposed name, or SERVER/TOOL
+        #[arg(long, value_name = "TOOL", add = ArgValueCompleter::new(completions::tools))]
+        tool: Option<String>,
         /// Print each call as a line of JSON
         #[arg(long)]
         json: bool,

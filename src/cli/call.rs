@@ -7,6 +7,7 @@ mod media;
 mod progress;
 mod result;
 
+use std::collections::HashMap;
 use std::io::{IsTerminal, Read, stderr, stdin};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use clap_complete::ArgValueCompleter;
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -31,9 +32,8 @@ use super::schema::Schema;
 use super::text::lines;
 use super::tools::{self, Tool};
 use super::waiting::waiting;
-use super::{FAILED, USAGE, completions, fail};
+use super::{FAILED, USAGE, completions, fail, tool_names};
 use crate::duration;
-use crate::likeness::hint;
 use crate::sockets::RuntimeDir;
 
 /// What the call's progress is told under.
@@ -48,8 +48,8 @@ const SIGNALLED: i32 = 128;
 pub(super) struct Call {
     #[command(flatten)]
     door: Door,
-    /// Its exposed name, as `mcpd tools` prints it; `mcpd tools TOOL` tells what it takes
-    #[arg(add = ArgValueCandidates::new(completions::tools))]
+    /// Its exposed name, as `mcpd tools` prints it, or SERVER/TOOL; `mcpd tools TOOL` tells what it takes
+    #[arg(add = ArgValueCompleter::new(completions::tools))]
     tool: String,
     /// Its arguments: `key=value` (of the type that the tool wants), `key:=JSON`, `key=@FILE` (`@@` for a text that begins with @),
     /// one JSON object, or `-` for one on stdin
@@ -136,9 +136,27 @@ async fn found(directory: &RuntimeDir, call: &Call) -> Result<(Agent, Tool), Exi
     let mut agent = Agent::of(directory, &call.door, "mcpd call").await?;
     let listed = waiting(|| "waiting for the list of tools".to_owned(), tools::seen(&mut agent)).await;
     let mut listed = listed.map_err(|error| fail(FAILED, error))?;
-    match listed.iter().position(|tool| tool.name == call.tool) {
+    let exposed = exposed(directory, call).await?;
+    match listed.iter().position(|tool| exposed.as_ref() == Some(&tool.name)) {
         Some(index) => Ok((agent, listed.swap_remove(index))),
-        None => Err(unknown(&call.tool, &listed)),
+        None => Err(unknown(directory, call, &listed).await),
+    }
+}
+
+/// The name by which agents of the profile see the tool; `None` if they see none in `SERVER/TOOL` form.
+async fn exposed(directory: &RuntimeDir, call: &Call) -> Result<Option<String>, ExitCode> {
+    if !call.tool.contains('/') {
+        return Ok(Some(call.tool.clone()));
+    }
+    match tool_names::find(directory, Some(call.door.name()), &call.tool).await {
+        Ok((found, _)) => Ok(found.into_iter().find_map(|tool| tool.name)),
+        Err(error) => {
+            let name = lines(&call.tool);
+            Err(fail(
+                FAILED,
+                format!("cannot look up `{name}`: {error}\nthe name that `mcpd tools` prints needs no look-up"),
+            ))
+        }
     }
 }
 
@@ -176,9 +194,15 @@ fn unanswered(call: &Call) -> String {
     format!("no answer within {}", duration::shown(call.timeout.unwrap_or_default()))
 }
 
-fn unknown(name: &str, listed: &[Tool]) -> ExitCode {
-    let hint = hint(name, listed.iter().map(|tool| &*tool.name));
-    fail(FAILED, format!("Unknown tool: {}{hint}", lines(name)))
+/// A denied tool is answered like one that does not exist: only what agents see is suggested.
+async fn unknown(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCode {
+    let name = &call.tool;
+    let own = match name.contains('/') {
+        true => tools::own_forms(directory, call.door.name()).await,
+        false => HashMap::new(),
+    };
+    let known = listed.iter().map(|tool| (&*tool.name, own.get(&tool.name).cloned()));
+    fail(FAILED, format!("Unknown tool: {}{}", lines(name), tool_names::suggestion(name, known)))
 }
 
 /// What this process can read.

@@ -8,15 +8,70 @@ use std::time::Duration;
 
 use self::columns::Columns;
 use super::look::Look;
-use super::{NOT_RUNNING, fail, json, put, refused};
-use crate::admin::{self, CallsTold, CallsWanted, Next, Told};
+use super::{FAILED, NOT_RUNNING, fail, json, put, refused, tool_names, tools};
+use crate::admin::{self, CallsTold, CallsWanted, Next, Told, ToolsWanted};
+use crate::calls::ToolFilter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) async fn run(directory: &RuntimeDir, wanted: CallsWanted, as_json: bool) -> ExitCode {
+/// Shows the calls that `wanted` describes; only those of the tool `name`, if that is given.
+pub(super) async fn run(
+    directory: &RuntimeDir,
+    mut wanted: CallsWanted,
+    name: Option<String>,
+    as_json: bool,
+) -> ExitCode {
+    if let Some(name) = name {
+        wanted.tool = match filter(directory, name).await {
+            Ok(filter) => Some(filter),
+            Err(code) => return code,
+        };
+    }
     match show(&directory.socket(ADMIN_SOCKET), wanted, as_json).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
     }
+}
+
+/// What `name` stands for. A tool that is gone may still have calls.
+async fn filter(directory: &RuntimeDir, name: String) -> Result<ToolFilter, ExitCode> {
+    if let Some((server, tool)) = name.split_once('/') {
+        let routes = vec![(server.to_owned(), tool.to_owned())];
+        if !has_calls(directory, ToolFilter { name: name.clone(), routes: routes.clone() }).await?
+            && tool_names::find(directory, None, &name).await.map_err(|error| refused(&error))?.0.is_empty()
+        {
+            return Err(unknown(directory, &name).await);
+        }
+        return Ok(ToolFilter { name, routes });
+    }
+    let (found, _) = tool_names::find(directory, None, &name).await.map_err(|error| refused(&error))?;
+    let routes: Vec<_> = found.into_iter().map(|tool| (tool.server, tool.tool)).collect();
+    let filter = ToolFilter { name, routes };
+    if filter.routes.is_empty() && !has_calls(directory, filter.clone()).await? {
+        return Err(unknown(directory, &filter.name).await);
+    }
+    Ok(filter)
+}
+
+/// Whether any call is kept that `filter` admits.
+async fn has_calls(directory: &RuntimeDir, filter: ToolFilter) -> Result<bool, ExitCode> {
+    let wanted = CallsWanted { last: 1, tool: Some(filter), ..CallsWanted::default() };
+    let mut calls = admin::calls(&directory.socket(ADMIN_SOCKET), wanted).await.map_err(|error| refused(&error))?;
+    let first = calls.next().await.map_err(|error| refused(&error))?;
+    Ok(matches!(first, Some(Next::Told(Told::Call(_)))))
+}
+
+/// The operator may know every tool, so hidden ones are suggested as well.
+async fn unknown(directory: &RuntimeDir, name: &str) -> ExitCode {
+    let known = match tools::ask(directory, ToolsWanted::default()).await {
+        Ok((known, _)) => known,
+        Err(error) => return refused(&error),
+    };
+    let forms = known.iter().map(|tool| {
+        let own = tool_names::own_form(&tool.server, &tool.tool);
+        (tool.name.as_deref().unwrap_or_default(), Some(own))
+    });
+    let suggestion = tool_names::suggestion(name, forms);
+    fail(FAILED, format!("there is no tool `{}`{suggestion}", name.escape_debug()))
 }
 
 async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), ExitCode> {

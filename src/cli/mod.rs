@@ -44,6 +44,7 @@ mod start;
 mod status;
 mod stop;
 mod text;
+mod tool_names;
 mod tools;
 mod top;
 mod waiting;
@@ -87,9 +88,9 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Tools(tools) => with(directory, |directory| block_on(tools::run(&directory, &tools))),
         Command::Call(call) => with(directory, |directory| block_on(call::run(&directory, &call))),
         Command::Top(top) => with(directory, |directory| block_on(top::run(&directory, &top))),
-        Command::Calls { follow, server, json, last } => {
-            let wanted = CallsWanted { last, server, follow };
-            with(directory, |directory| block_on(calls::run(&directory, wanted, json)))
+        Command::Calls { follow, server, tool, json, last } => {
+            let wanted = CallsWanted { last, server, follow, tool: None };
+            with(directory, |directory| block_on(calls::run(&directory, wanted, tool, json)))
         }
         Command::Logs { server, follow, json, last } => {
             let wanted = LogsWanted { last, server, follow };

@@ -10,7 +10,7 @@ use super::completions;
 use super::health::Health;
 use super::text::{marked, one_line};
 use super::waiting::waiting;
-use super::{FAILED, USAGE, fail, json, refused, say};
+use super::{FAILED, USAGE, fail, json, refused, say, tool_names};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
 use crate::manager::Toggle;
@@ -30,7 +30,7 @@ pub(super) enum Wanted {
     },
     /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
     Disable {
-        /// The server, as `mcpd status` prints it, or one of its tools
+        /// The server, as `mcpd status` prints it, or one of its tools: SERVER/TOOL, or the exposed name
         #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
         what: String,
         /// Stop the server, too
@@ -42,7 +42,7 @@ pub(super) enum Wanted {
     },
     /// Show again what was disabled; a server that was stopped is started and waited for
     Enable {
-        /// The server, as `mcpd status` prints it, or one of its tools
+        /// The server, as `mcpd status` prints it, or one of its tools: SERVER/TOOL, or the exposed name
         #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
         what: String,
         /// Print what came of it as JSON
@@ -64,17 +64,20 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// The order, of which server, and whether its end is told as JSON.
-    fn parts(&self) -> (Order, &str, bool) {
+    /// The order, of which server, and whether its end is told as JSON. `named` is the `SERVER/TOOL` of an exposed name.
+    fn parts<'w>(&'w self, named: Option<&'w str>) -> (Order, &'w str, bool) {
         let (order, server, json) = match self {
             Self::Restart { server, json } => (Order::Restart, &**server, json),
             Self::Disable { what, stop, json } => {
-                let (order, server) =
-                    switch(what, if *stop { Toggle::Stop } else { Toggle::Disable }, Toggle::DisableTool);
+                let (order, server) = switch(
+                    named.unwrap_or(what),
+                    if *stop { Toggle::Stop } else { Toggle::Disable },
+                    Toggle::DisableTool,
+                );
                 (order, server, json)
             }
             Self::Enable { what, json } => {
-                let (order, server) = switch(what, Toggle::Enable, Toggle::EnableTool);
+                let (order, server) = switch(named.unwrap_or(what), Toggle::Enable, Toggle::EnableTool);
                 (order, server, json)
             }
             Self::Health { server, health, json } => (Order::Vouch((*health).into()), &**server, json),
@@ -91,6 +94,24 @@ fn switch(what: &str, of_server: Toggle, of_tool: fn(String) -> Toggle) -> (Orde
     }
 }
 
+/// `SERVER/TOOL`, if `what` is the exposed name of a tool; what is a server, or nothing, is the daemon's matter.
+async fn own_form(directory: &RuntimeDir, what: &str) -> Result<Option<String>, ExitCode> {
+    if what.contains('/') {
+        return Ok(None);
+    }
+    let Ok((found, told)) = tool_names::find(directory, None, what).await else { return Ok(None) };
+    if told.servers.iter().any(|server| server.name == what) {
+        return Ok(None);
+    }
+    let mut forms: Vec<_> = found.iter().map(|tool| tool_names::own_form(&tool.server, &tool.tool)).collect();
+    forms.dedup();
+    match &mut forms[..] {
+        [] => Ok(None),
+        [form] => Ok(Some(std::mem::take(form))),
+        several => Err(fail(USAGE, format!("several tools may be exposed as `{what}`: {}", several.join(", ")))),
+    }
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Shape<'a> {
@@ -102,10 +123,17 @@ struct Shape<'a> {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, wanted: &Wanted) -> ExitCode {
-    if matches!(wanted, Wanted::Disable { what, stop: true, .. } if what.contains('/')) {
+    let named = match wanted {
+        Wanted::Enable { what, .. } | Wanted::Disable { what, .. } => match own_form(directory, what).await {
+            Ok(named) => named,
+            Err(code) => return code,
+        },
+        Wanted::Restart { .. } | Wanted::Health { .. } => None,
+    };
+    if matches!(wanted, Wanted::Disable { what, stop: true, .. } if named.is_some() || what.contains('/')) {
         return fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own");
     }
-    let (order, server, as_json) = wanted.parts();
+    let (order, server, as_json) = wanted.parts(named.as_deref());
     let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
     let what = match &order {
         Order::Restart => format!("restarting {server}"),

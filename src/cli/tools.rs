@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use super::agent::Agent;
 use super::look::Look;
 use super::outcome::say_json;
 use super::profile::Door;
+use super::tool_names::own_form;
 use super::waiting::waiting;
 use super::{FAILED, completions, fail, say};
 use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
@@ -40,8 +41,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Tools {
     #[command(flatten)]
     door: Door,
-    /// Only those of this server, or that match this pattern, in which `*` is anything; of one tool, all that it takes
-    #[arg(value_name = "SERVER|TOOL|PATTERN", add = ArgValueCandidates::new(completions::servers_and_tools))]
+    /// Only those of this server, or that match this pattern, in which `*` is anything; of one tool, named as it is exposed or as
+    /// SERVER/TOOL, all that it takes
+    #[arg(value_name = "SERVER|TOOL|PATTERN", add = ArgValueCompleter::new(completions::servers_and_tools))]
     which: Option<String>,
     /// Also those that agents do not see, and why; asks the operator's socket
     #[arg(long)]
@@ -99,36 +101,49 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
     }
 }
 
+/// Where an exposed name leads.
+struct Origin {
+    server: String,
+    /// `SERVER/TOOL`.
+    own_form: String,
+}
+
 /// What the operator's socket says beside the list.
 #[derive(Default)]
 struct Known {
-    /// The server of each tool that is listed, by the tool's name there.
-    of: HashMap<String, String>,
+    /// The route of each tool that is listed, by its exposed name.
+    of: HashMap<String, Origin>,
     /// All that are configured.
     servers: Vec<ToolServer>,
 }
 
 fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) -> ExitCode {
-    let servers = &known.of;
-    if let Some(tool) = listed.iter().find(|tool| tools.which.as_deref() == Some(&tool.name))
+    let of = |tool: &Tool| known.of.get(&tool.name);
+    let forms = |tool: &Tool| [Some(tool.name.clone()), of(tool).map(|origin| origin.own_form.clone())];
+    if let Some(tool) = listed.iter().find(|tool| tools.which.is_some() && forms(tool).contains(&tools.which))
         && !tools.json
     {
         return say(details::render(tool));
     }
-    let has = |tool: &Tool| wanted.has(servers.get(&tool.name).map(String::as_str), &[&tool.name]);
+    let has = |tool: &Tool| {
+        let names: Vec<_> = forms(tool).into_iter().flatten().collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        wanted.has(of(tool).map(|origin| &*origin.server), &names)
+    };
     if !listed.iter().any(has) && tools.which.is_some() {
         if let Some(server) = known.servers.iter().find(|one| Some(&*one.name) == tools.which.as_deref()) {
             return fail(FAILED, unseen(server, tools));
         }
-        let names = listed.iter().map(|tool| &*tool.name);
-        return wanted.unknown("agents see no server or tool", servers.values().map(String::as_str).chain(names));
+        let servers = known.of.values().map(|origin| (&*origin.server, None));
+        let names = listed.iter().map(|tool| (&*tool.name, of(tool).map(|origin| origin.own_form.clone())));
+        return wanted.unknown("agents see no server or tool", servers.chain(names));
     }
     let chosen: Vec<_> = listed.into_iter().filter(|tool| has(tool)).collect();
     if tools.json {
         let raw: Vec<_> = chosen.iter().map(|tool| tool.raw.get()).collect();
         return say_json(format!("{{\"tools\":[{}]}}", raw.join(",")).as_bytes());
     }
-    let server = |tool: &Tool| servers.get(&tool.name);
+    let server = |tool: &Tool| of(tool).map(|origin| &origin.server);
     let group = |tools: &[Tool]| Group {
         server: tools.first().and_then(server).cloned(),
         note: None,
@@ -188,7 +203,18 @@ fn unseen(ToolServer { name, state, .. }: &ToolServer, tools: &Tools) -> String 
 async fn known(directory: &RuntimeDir, tools: &Tools) -> Known {
     let asked = ask(directory, ToolsWanted { profile: Some(tools.door.name().to_owned()), name: None });
     let Ok(Ok((tools, ToolsTold { servers, .. }))) = timeout(PATIENCE, asked).await else { return Known::default() };
-    Known { of: tools.into_iter().filter_map(|tool| Some((tool.name?, tool.server))).collect(), servers }
+    let origin = |tool: ToolReport| {
+        let own_form = own_form(&tool.server, &tool.tool);
+        Some((tool.name?, Origin { server: tool.server, own_form }))
+    };
+    Known { of: tools.into_iter().filter_map(origin).collect(), servers }
+}
+
+/// `SERVER/TOOL` of each tool that agents of `profile` see, by its exposed name; none if the daemon does not say.
+pub(super) async fn own_forms(directory: &RuntimeDir, profile: &str) -> HashMap<String, String> {
+    let wanted = ToolsWanted { profile: Some(profile.to_owned()), name: None };
+    let (tools, _) = ask(directory, wanted).await.unwrap_or_default();
+    tools.into_iter().filter_map(|tool| Some((tool.name?, own_form(&tool.server, &tool.tool)))).collect()
 }
 
 /// All that the operator's socket has to tell.

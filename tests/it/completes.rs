@@ -85,6 +85,12 @@ fn tools_and_what_they_take_are_those_that_agents_of_the_profile_see() {
     assert_eq!(offered(&["call", "--profile", "reader", "files__w"]), [""; 0]);
     assert_eq!(offered(&["call", "files__s"]), [""; 0], "what is denied is not there");
     assert_eq!(offered(&["tools", "files"])[..2], ["files", "files__read"]);
+    for command in [&["call"][..], &["tools"], &["calls", "--tool"]] {
+        assert_eq!(offered(&[command, &["files/"]].concat()), ["files/read", "files/write"], "{command:?}");
+        assert_eq!(offered(&[command, &["files__r"]].concat()), ["files__read"], "{command:?}");
+    }
+    assert_eq!(offered(&["disable", "files__r"]), ["files__read"]);
+    assert_eq!(offered(&["call", "files/read", "lev"]), ["level="]);
     assert_eq!(
         offered(&["disable", "files/"]),
         ["files/read", "files/write", "files/secret"],

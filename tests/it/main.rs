@@ -62,6 +62,7 @@ mod logs_floods;
 mod logs_in;
 mod logs_in_by_itself;
 mod logs_itself;
+mod names_tools;
 mod negotiates;
 mod obeys_operators;
 mod overrules_health;

@@ -86,14 +86,22 @@ fn a_server_a_pattern_and_a_profile_narrow_what_is_listed() {
     assert_eq!(json["tools"].as_array().expect("a list").len(), 1);
     assert_eq!(json["tools"][0]["name"], "files__write");
     let unknown = daemon.client(&["tools", "fils"]).expect_code(2);
-    assert_eq!(unknown.stderr, "mcpd: agents see no server or tool `fils`: did you mean `files`?\n");
+    assert_eq!(
+        unknown.stderr,
+        "mcpd: agents see no server or tool `fils`: did you mean `files`?\n\
+        name a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
+    );
     let down = daemon.client(&["tools", "web"]).expect_code(1);
     assert!(down.stderr.starts_with("mcpd: agents see no tools of `web` ("), "{down}");
     assert!(down.stderr.contains("`mcpd doctor web`"), "{down}");
     let hidden = daemon.client(&["tools", "git", "--profile", "narrow"]).expect_code(1);
     assert!(hidden.stderr.ends_with(": `mcpd tools git --profile narrow --all` says why\n"), "{hidden}");
     let all = daemon.client(&["tools", "gitt", "--all"]).expect_code(2);
-    assert_eq!(all.stderr, "mcpd: there is no server or tool `gitt`: did you mean `git`?\n");
+    assert_eq!(
+        all.stderr,
+        "mcpd: there is no server or tool `gitt`: did you mean `git`?\n\
+        name a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
+    );
     let denied = daemon.client(&["tools", "git__push"]).expect_code(2);
     assert!(!denied.stderr.contains("push`?"), "what is denied is not suggested: {denied}");
 }

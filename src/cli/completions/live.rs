@@ -13,6 +13,7 @@ use crate::admin::{self, AskError, ToolsWanted};
 use crate::cli;
 use crate::cli::schema::{Kind, Schema};
 use crate::cli::text::one_line;
+use crate::cli::tool_names::own_form;
 use crate::clients::CLIENTS;
 use crate::config::interpolate::Process;
 use crate::config::{self, Config, Profile};
@@ -46,23 +47,32 @@ pub(in crate::cli) fn profiles() -> Vec<CompletionCandidate> {
     running().unwrap_or_else(configured)
 }
 
-/// The tools that agents of the profile see that is typed.
-pub(in crate::cli) fn tools() -> Vec<CompletionCandidate> {
-    seen().into_iter().flatten().filter_map(|tool| Some(candidate(&tool.name?, tool.description.as_deref()))).collect()
+/// The tools that agents of the typed profile see: by exposed name, or as `SERVER/TOOL` if a slash is typed.
+pub(in crate::cli) fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
+    let has_slash = current.as_encoded_bytes().contains(&b'/');
+    let visible = seen().into_iter().flatten().filter_map(|tool| {
+        let name = tool.name?;
+        let word = if has_slash { own_form(&tool.server, &tool.tool) } else { name };
+        is_plain(&word).then(|| candidate(&word, tool.description.as_deref()))
+    });
+    visible.filter(|one| starts_with(one, current)).collect()
 }
 
 /// The servers, and after them those.
-pub(in crate::cli) fn servers_and_tools() -> Vec<CompletionCandidate> {
-    servers().into_iter().chain(tools()).collect()
+pub(in crate::cli) fn servers_and_tools(current: &OsStr) -> Vec<CompletionCandidate> {
+    let servers = servers().into_iter().filter(|one| starts_with(one, current));
+    servers.chain(tools(current)).collect()
 }
 
-/// The servers, or, if one of them is typed with a slash behind it, its tools by their own names, whoever sees them.
+/// The servers; tools by exposed names, if no server begins so; or, behind a server and a slash, its tools by their own names,
+/// whoever sees them.
 pub(in crate::cli) fn servers_or_their_tools(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some((server, _)) = current.to_str().and_then(|current| current.split_once('/')) else {
-        return servers().into_iter().filter(|one| starts_with(one, current)).collect();
+        let servers: Vec<_> = servers().into_iter().filter(|one| starts_with(one, current)).collect();
+        return if servers.is_empty() { tools(current) } else { servers };
     };
     let own = seen().into_iter().flatten().filter(|tool| tool.server == server && is_plain(&tool.tool));
-    let own = own.map(|tool| candidate(&format!("{server}/{}", tool.tool), tool.description.as_deref()));
+    let own = own.map(|tool| candidate(&own_form(server, &tool.tool), tool.description.as_deref()));
     own.filter(|one| starts_with(one, current)).collect()
 }
 
@@ -72,7 +82,8 @@ pub(in crate::cli) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
         let typed = Typed::now()?;
         let wanted = ToolsWanted { profile: typed.profile(), name: Some(typed.tool()?) };
         let (tools, _) = ask(async |directory| cli::tools::ask(&directory, wanted).await)?;
-        let said: Value = serde_json::from_str(tools.first()?.definition.as_ref()?).ok()?;
+        let visible = tools.iter().find(|tool| tool.name.is_some())?;
+        let said: Value = serde_json::from_str(visible.definition.as_ref()?).ok()?;
         Some(Schema::of(&said["inputSchema"]))
     };
     let Some(schema) = schema() else { return Vec::new() };

@@ -10,6 +10,7 @@ use crate::admin::ToolsWanted;
 use crate::admin::report::{HiddenReport, NEEDS_LOGIN, ToolReport, ToolServer, ToolsTold};
 use crate::cli::look::Look;
 use crate::cli::text::one_line;
+use crate::cli::tool_names::{self, own_form};
 use crate::cli::{json, refused, say};
 use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
@@ -27,10 +28,22 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
         Ok(told) => told,
         Err(error) => return refused(&error),
     };
-    let chosen: Vec<_> = told.iter().filter(|tool| has(wanted, tool)).collect();
+    let mut chosen: Vec<_> = told.iter().filter(|tool| has(wanted, tool)).collect();
+    if chosen.is_empty()
+        && let Some(word) = &tools.which
+    {
+        // The exposed name of a tool that is hidden.
+        let (named, _) = tool_names::find(directory, Some(tools.door.name()), word).await.unwrap_or_default();
+        let is_named =
+            |tool: &&ToolReport| named.iter().any(|one| (&one.server, &one.tool) == (&tool.server, &tool.tool));
+        chosen = told.iter().filter(is_named).collect();
+    }
     if chosen.is_empty() && tools.which.is_some() && !servers.iter().any(|one| wanted.has(Some(&one.name), &[])) {
-        let names = told.iter().map(|tool| tool.name.as_deref().unwrap_or(&tool.tool));
-        return wanted.unknown("there is no server or tool", servers.iter().map(|one| &*one.name).chain(names));
+        let names = told
+            .iter()
+            .map(|tool| (tool.name.as_deref().unwrap_or(&tool.tool), Some(own_form(&tool.server, &tool.tool))));
+        let servers = servers.iter().map(|one| (&*one.name, None));
+        return wanted.unknown("there is no server or tool", servers.chain(names));
     }
     if tools.json {
         let shape = Shape { profile: &profile, servers: &servers, tools: chosen };
@@ -46,7 +59,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
 }
 
 fn has(wanted: &Wanted<'_>, tool: &ToolReport) -> bool {
-    let whole = format!("{}/{}", tool.server, tool.tool);
+    let whole = own_form(&tool.server, &tool.tool);
     wanted.has(Some(&tool.server), &[tool.name.as_deref().unwrap_or(&tool.tool), &tool.tool, &whole])
 }
 

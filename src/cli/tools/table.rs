@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::look::{Look, Tone};
 use crate::cli::text::{beginning, count, one_line};
+use crate::cli::tool_names::suggestion;
 use crate::cli::{USAGE, fail};
-use crate::likeness::hint;
 use crate::policy::pattern;
 
 /// Characters of a text that are shown on however narrow a terminal.
@@ -67,10 +67,10 @@ impl<'w> Wanted<'w> {
         server.is_some_and(is_it) || names.iter().any(|name| Some(*name) == self.word || is_it(name))
     }
 
-    /// Says that there is nothing of the kind, in these words.
-    pub(super) fn unknown<'k>(&self, words: &str, known: impl Iterator<Item = &'k str>) -> ExitCode {
+    /// Says that there is nothing of the kind, in these words. `known` has what there is, and for tools the form `SERVER/TOOL`.
+    pub(super) fn unknown<'k>(&self, words: &str, known: impl Iterator<Item = (&'k str, Option<String>)>) -> ExitCode {
         let word = self.word.unwrap_or_default();
-        fail(USAGE, format!("{words} `{}`{}", word.escape_debug(), hint(word, known)))
+        fail(USAGE, format!("{words} `{}`{}", word.escape_debug(), suggestion(word, known)))
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn calls(socket: PathBuf) -> mpsc::Receiver<Heard> {
 }
 
 async fn listen(socket: &Path, sender: &mpsc::Sender<Heard>) -> Result<(), AskError> {
-    let mut feed = admin::calls(socket, CallsWanted { last: PAST, server: None, follow: true }).await?;
+    let mut feed = admin::calls(socket, CallsWanted { last: PAST, follow: true, ..CallsWanted::default() }).await?;
     let mut told = 0;
     let mut heard = Heard::Anew;
     loop {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::look::Look;
 use super::outcome::aside_styled;
-use super::text::{count, listed};
+use super::text::{count, listed, searched_paths, without_path};
 use super::{FAILED, USAGE, json, put};
 use crate::advice;
 use crate::catalog::Lists;
@@ -139,7 +139,13 @@ impl<'a> Findings<'a> {
         let colour = Look::of_stderr().has_colour();
         match self.refusal {
             Some(error) => aside_styled(&(error.render(colour) + "\n\n")),
-            None => self.diagnostics.iter().for_each(|warning| aside_styled(&(warning.render(colour) + "\n\n"))),
+            None => self.diagnostics.iter().for_each(|warning| {
+                let message = without_path(&warning.message).0.to_owned();
+                aside_styled(&(Diagnostic { message, ..warning.clone() }.render(colour) + "\n\n"));
+            }),
+        }
+        for path in searched_paths(self.diagnostics.iter().map(|warning| &*warning.message)) {
+            tell!("{path}\n");
         }
         if let Some(hint) = self.hint {
             tell!("{hint}");

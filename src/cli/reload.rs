@@ -2,11 +2,10 @@
 
 mod refresh;
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use self::refresh::Refresh;
-use super::text::{one_line, without_path};
+use super::text::{one_line, searched_paths, without_path};
 use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, json, refused, say};
 use crate::admin::report::{ReloadFailed, ReloadReport};
@@ -61,15 +60,13 @@ fn shown(ReloadReport { kept, added, changed, removed, failed, still_down, .. }:
     let mut said: String = (lines.iter().filter(|(_, names)| !names.is_empty()))
         .map(|(what, names)| format!("{what:9}{}\n", names.join(", ")))
         .collect();
-    let mut paths = BTreeSet::new();
     for ReloadFailed { name, reason, runs_on, stderr } in failed {
         let then = if *runs_on { "; it goes on as it was" } else { "" };
-        let (reason, path) = without_path(reason);
-        paths.extend(path);
-        said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(reason));
+        said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(without_path(reason).0));
         stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));
     }
-    paths.iter().for_each(|path| said += &format!("    PATH searched: {}\n", one_line(path)));
+    let paths = searched_paths(failed.iter().map(|failed| &*failed.reason));
+    paths.iter().for_each(|path| said += &format!("    {path}\n"));
     if !still_down.is_empty() {
         said += &format!("{:9}{}; `mcpd status` shows why\n", "down", still_down.join(", "));
     }

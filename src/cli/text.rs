@@ -1,5 +1,7 @@
 //! Text laid out for a terminal: made safe by [`crate::printable`], and fitted to a width.
 
+use std::collections::BTreeSet;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(super) use crate::printable::{lines, one_line};
@@ -92,6 +94,12 @@ pub(super) fn without_path(reason: &str) -> (&str, Option<&str>) {
         Some((reason, path)) => (reason, Some(path)),
         None => (reason, None),
     }
+}
+
+/// Lines with the PATHs that were searched by `reasons`: each once, however many there are.
+pub(super) fn searched_paths<'r>(reasons: impl Iterator<Item = &'r str>) -> Vec<String> {
+    let paths: BTreeSet<_> = reasons.filter_map(|reason| without_path(reason).1).collect();
+    paths.into_iter().map(|path| one_line(&format!("PATH searched: {path}"))).collect()
 }
 
 /// So many of a thing.

@@ -86,6 +86,26 @@ fn warnings_fail_only_those_who_ask_for_it() {
 }
 
 #[test]
+fn a_searched_path_is_printed_once_however_many_commands_are_not_found() {
+    let place = Place::new();
+    let lost = |name: &str| format!("[servers.{name}]\ncommand = 'no-such-{name}'\n");
+    let text = witness(&place) + &["a", "b", "c"].map(lost).concat();
+    let ran = check_text(&place, &[], &text).expect_code(0);
+    assert_eq!(ran.stderr.matches("is not found").count(), 3, "{ran}");
+    assert_eq!(ran.stderr.matches("PATH searched: ").count(), 1, "{ran}");
+    let all = check_text(&place, &["--json"], &text).expect_code(0).json();
+    let diagnostics = all["diagnostics"].as_array().expect("a list");
+    assert!(
+        diagnostics.iter().all(|one| one["message"].as_str().is_some_and(|text| text.contains("; PATH searched: ")))
+    );
+    let config = place.write("lost.toml", &text);
+    let config = config.to_str().expect("text");
+    let doctor = place.mcpd(&["doctor", "--no-start", "--config", config]).expect_code(1);
+    assert_eq!(doctor.stdout.matches("is not found").count(), 3, "{doctor}");
+    assert_eq!(doctor.stdout.matches("PATH searched: ").count(), 1, "{doctor}");
+}
+
+#[test]
 fn programs_get_the_same_as_json() {
     let place = Place::new();
     let ran = check_text(&place, &["--json"], &format!("{}[servers.lost]\ncommand = '/none'\n", witness(&place)));

@@ -1,5 +1,6 @@
 //! The findings, for a person and for programs.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -9,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::finding::{Finding, Group, Verdict, count};
 use crate::cli::json;
 use crate::cli::look::{Look, Tone};
-use crate::cli::text::{self, one_line, wrapped};
+use crate::cli::text::{self, one_line, searched_paths, without_path, wrapped};
 
 /// Widest column of what was looked at, in characters; what is longer pushes its own line only.
 const WIDEST: usize = 24;
@@ -47,7 +48,8 @@ impl Signs {
 /// The whole, as a person reads it.
 pub(super) fn render(groups: &[Group], signs: Signs, look: Look) -> String {
     let groups_with_any = groups.iter().filter(|group| !group.findings.is_empty());
-    let mut text: String = groups_with_any.map(|group| part(group, signs, look) + "\n").collect();
+    let mut shown = HashSet::new();
+    let mut text: String = groups_with_any.map(|group| part(group, &mut shown, signs, look) + "\n").collect();
     let (warnings, problems) = count(groups);
     let tone = match (problems, warnings) {
         (1.., _) => Tone::Bad,
@@ -58,11 +60,18 @@ pub(super) fn render(groups: &[Group], signs: Signs, look: Look) -> String {
     text + "\n"
 }
 
-fn part(group: &Group, signs: Signs, look: Look) -> String {
+/// `shown` are the lines about a PATH that stand above.
+fn part(group: &Group, shown: &mut HashSet<String>, signs: Signs, look: Look) -> String {
     let length = |finding: &Finding| one_line(&finding.about).chars().count();
     let width = group.findings.iter().map(length).filter(|length| *length <= WIDEST).max().unwrap_or_default();
     let mut text = look.paint(Tone::Head, group.title) + "\n";
     group.findings.iter().for_each(|finding| text += &line(finding, width, signs, look));
+    let indent = 2 + signs.width() + 1;
+    for path in searched_paths(group.findings.iter().map(|finding| &*finding.found)) {
+        if shown.insert(path.clone()) {
+            text += &format!("{}{}\n", " ".repeat(indent), wrapped(&path, indent, indent, look.width()));
+        }
+    }
     text
 }
 
@@ -76,7 +85,7 @@ fn line(finding: &Finding, width: usize, signs: Signs, look: Look) -> String {
     let inner = 2 + signs.width() + 1;
     let indent = " ".repeat(inner);
     let about = format!("{:width$}", one_line(&finding.about));
-    let found = one_line(&finding.found);
+    let found = one_line(without_path(&finding.found).0);
     let first = inner + about.width() + 2;
     let is_apart = |width| first + found.split(' ').next().unwrap_or_default().width() > width;
     // A path that has no room there stands in a line of its own: one in pieces cannot be copied.

@@ -1,13 +1,12 @@
 //! What has gone wrong, before anything else: sentences, each with the command that tells more.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::is_down;
 use super::tables::INSTANCES;
 use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
 use crate::cli::look::{Look, Tone};
-use crate::cli::text::{beginning, listed, one_line, shortened, span, without_path, wrapped};
+use crate::cli::text::{beginning, listed, one_line, searched_paths, shortened, span, without_path, wrapped};
 use crate::clients::shell_word;
 
 /// Servers of which it is told; the table has the others.
@@ -76,12 +75,11 @@ pub(super) fn brief(servers: &[ServerReport], look: Look) -> String {
 /// Where commands were looked for that are not there: once, however many there are.
 fn searched(servers: &[&ServerReport], look: Look) -> String {
     let reasons = servers.iter().flat_map(|server| server.reason.iter().chain(&server.last_error));
-    let paths: BTreeSet<_> = reasons.filter_map(|reason| without_path(reason).1).collect();
-    let line = |path: &&str| {
-        let said = wrapped(&one_line(&format!("PATH searched: {path}")), INDENT, INDENT, look.width());
+    let line = |path: &String| {
+        let said = wrapped(path, INDENT, INDENT, look.width());
         format!("{}{}\n", " ".repeat(INDENT), look.paint(Tone::Faint, &said))
     };
-    paths.iter().map(line).collect()
+    searched_paths(reasons.map(String::as_str)).iter().map(line).collect()
 }
 
 /// Servers that are down, or not as they are wanted.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::local_time::{self, Style};
 use super::text::one_line;
 use super::{NOT_RUNNING, fail, json, put, refused};
 use crate::admin::report::LineReport;
@@ -64,5 +65,6 @@ async fn is_remote(socket: &Path, server: &str) -> bool {
 fn shown(LineReport { time, server, pid, purpose, text }: &LineReport) -> String {
     let purpose = purpose.as_deref().map(|purpose| format!(" ({})", one_line(purpose))).unwrap_or_default();
     let text = one_line(&text.replace('\t', "    "));
+    let time = local_time::shown(time, Style::Zoned);
     format!("{time} {server}{purpose}[{pid}]: {text}\n")
 }

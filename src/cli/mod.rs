@@ -23,6 +23,7 @@ mod health;
 mod help;
 mod import;
 mod json;
+mod local_time;
 mod log_level;
 mod login;
 mod logout;

@@ -97,6 +97,7 @@ mod shares_instances;
 mod shares_places;
 mod shows_lines;
 mod shows_live_views;
+mod shows_local_times;
 mod shows_tools;
 mod shows_trouble;
 mod spares_strangers;

@@ -4,6 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::took;
 use crate::calls::report::CallReport;
+use crate::cli::local_time::{Style, shown};
 use crate::cli::text::{one_line, shortened};
 
 /// One column: its heading and its width.
@@ -11,7 +12,7 @@ type Column = (&'static str, usize);
 
 /// Fixed widths: those who follow see one line at a time.
 const ALL: [Column; 11] = [
-    ("TIME", 24),
+    ("TIME", 23),
     ("AGENT", 20),
     ("PID", 8),
     ("UID", 6),
@@ -26,7 +27,9 @@ const ALL: [Column; 11] = [
 /// Those that a terminal too narrow for all goes without, the first first.
 const DISPENSABLE: [&str; 5] = ["UID", "PID", "REQUEST", "REPLY", "PROFILE"];
 /// What has room in 80 places.
-const NARROW: [Column; 6] = [("TIME", 9), ("AGENT", 12), ("SERVER", 10), ("TOOL", 20), ("OUTCOME", 12), ("TOOK", 7)];
+const NARROW: [Column; 6] = [("TIME", 8), ("AGENT", 13), ("SERVER", 10), ("TOOL", 20), ("OUTCOME", 12), ("TOOK", 7)];
+/// Width of a time with its zone.
+const ZONED: usize = 29;
 /// Blanks between two columns.
 const GAP: usize = 2;
 
@@ -39,10 +42,13 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those for a terminal of `width` places, or for a pipe.
+    /// Those for a terminal of `width` places, or for a pipe, where times have their zone.
     pub(super) fn of(width: Option<usize>) -> Self {
         let mut shown = ALL.to_vec();
-        let Some(width) = width else { return Self { shown, is_cut: false } };
+        let Some(width) = width else {
+            shown[0].1 = ZONED;
+            return Self { shown, is_cut: false };
+        };
         for name in DISPENSABLE {
             if places(&shown) > width {
                 shown.retain(|(heading, _)| *heading != name);
@@ -61,7 +67,16 @@ impl Columns {
     /// A call, and below it its arguments, if they are kept.
     pub(super) fn row(&self, call: &CallReport) -> String {
         let arguments = call.arguments.as_deref().map(|raw| format!("    {}\n", one_line(raw))).unwrap_or_default();
-        self.line(|heading, width| cell(call, heading, width)) + &arguments
+        let time = |width| match (self.is_cut, width < ALL[0].1) {
+            (false, _) => Style::Zoned,
+            (true, false) => Style::Full,
+            (true, true) => Style::Clock,
+        };
+        let cell = |heading: &str, width| match heading {
+            "TIME" => shown(&call.time, time(width)),
+            _ => cell(call, heading),
+        };
+        self.line(cell) + &arguments
     }
 
     fn line(&self, cell: impl Fn(&str, usize) -> String) -> String {
@@ -79,11 +94,9 @@ fn places(columns: &[Column]) -> usize {
     columns.iter().map(|(_, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-fn cell(call: &CallReport, heading: &str, width: usize) -> String {
+fn cell(call: &CallReport, heading: &str) -> String {
     let dash = || "–".to_owned();
     match heading {
-        "TIME" if call.time.len() > width => clock(&call.time),
-        "TIME" => call.time.clone(),
         "AGENT" => call.client.as_deref().map_or_else(dash, one_line),
         "PID" => call.pid.map_or_else(dash, |pid| pid.to_string()),
         "UID" => call.uid.to_string(),
@@ -95,11 +108,6 @@ fn cell(call: &CallReport, heading: &str, width: usize) -> String {
         "REQUEST" => call.request_bytes.to_string(),
         _ => call.reply_bytes.to_string(),
     }
-}
-
-/// Hours, minutes and seconds of an RFC 3339 time, in UTC as it is.
-fn clock(time: &str) -> String {
-    time.get(11..19).map_or_else(|| time.to_owned(), |clock| format!("{clock}Z"))
 }
 
 #[cfg(test)]
@@ -121,7 +129,8 @@ mod tests {
     fn a_pipe_has_all_of_it() {
         let [header, row] = lines(None);
         assert!(ALL.iter().all(|(heading, _)| header.contains(heading)), "{header}");
-        assert!(row.starts_with("2026-01-01T10:20:30.456Z  claude-code 2.1.0     4242 "), "{row}");
+        let time = shown("2026-01-01T10:20:30.456Z", Style::Zoned);
+        assert!(row.starts_with(&format!("{time}  claude-code 2.1.0     4242 ")), "{row}");
         assert!(row.contains("list_directory_with_sizes  error -32602"), "{row}");
     }
 
@@ -131,9 +140,10 @@ mod tests {
             let told = lines(Some(width));
             assert!(told.iter().all(|line| line.trim_end().width() <= width), "{told:?}");
         }
+        let clock = shown("2026-01-01T10:20:30.456Z", Style::Clock);
         let expected = [
-            "TIME       AGENT         SERVER      TOOL                  OUTCOME       TOOK\n",
-            "10:20:30Z  claud… 2.1.0  files       list_dire…with_sizes  error -32602  12ms\n",
+            "TIME      AGENT          SERVER      TOOL                  OUTCOME       TOOK\n".to_owned(),
+            format!("{clock}  claude… 2.1.0  files       list_dire…with_sizes  error -32602  12ms\n"),
         ];
         assert_eq!(lines(Some(80)), expected);
         assert!(lines(Some(120))[0].contains("PROFILE") && !lines(Some(120))[0].contains("UID"));

@@ -13,6 +13,7 @@ use super::process::{Files, Seen};
 use super::world::{ANSWER, Daemon, World};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
+use crate::cli::local_time::{self, Style};
 use crate::clients::shell_word;
 use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -136,6 +137,7 @@ fn upgraded(process: &Seen, world: &World) -> Option<Finding> {
 
 fn reload(ReloadRefused { time, reason }: &ReloadRefused, world: &World) -> Finding {
     let advice = format!("repair it, until `mcpd check` says that it is fine; then {}", world.mcpd("reload"));
+    let time = local_time::shown(time, Style::Sentence);
     let found = format!("read again at {time}, does not hold; the one before is in force");
     Finding::warning("configuration", found, advice).with_lines(reason.lines().map(str::to_owned))
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::is_down;
 use super::tables::INSTANCES;
 use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
+use crate::cli::local_time::{self, Style};
 use crate::cli::look::{Look, Tone};
 use crate::cli::text::{beginning, listed, one_line, searched_paths, shortened, span, without_path, wrapped};
 use crate::clients::shell_word;
@@ -25,6 +26,7 @@ const INDENT: usize = 4;
 /// A configuration that was refused.
 pub(super) fn of_the_configuration(report: &Report, look: Look) -> String {
     let Some(ReloadRefused { time, reason }) = &report.reload_refused else { return changed(report, look) };
+    let time = local_time::shown(time, Style::Sentence);
     let said = format!("the configuration was read again at {time} and does not hold, so nothing has changed:");
     let mut text = sentence((Tone::Bad, "✗"), &said, look);
     details(reason.lines(), look, &mut text);

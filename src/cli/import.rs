@@ -130,8 +130,9 @@ fn take<'f>(found: &'f Found, plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'
         let mut servers = Vec::new();
         for server in file.servers() {
             let outcome = plan.add(server, rename);
-            tell!("  {}", one_line(&line(&server.title, &outcome)));
-            servers.push(Taken::new(&server.title, outcome));
+            let project = server.project.as_ref().map(|project| format!(" (project {project})")).unwrap_or_default();
+            tell!("  {}", one_line(&(line(&server.title, &outcome) + &project)));
+            servers.push(Taken::new(server, outcome));
         }
         sources.push(Source { file: &file.path, client: file.title, servers });
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::{json, put};
-use crate::config::import::{Outcome, SecretFile};
+use crate::config::import::{ForeignServer, Outcome, SecretFile};
 
 /// The whole.
 #[derive(Serialize)]
@@ -30,6 +30,8 @@ pub(super) struct Source<'a> {
 #[derive(Serialize)]
 pub(super) struct Taken {
     title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project: Option<String>,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -64,13 +66,13 @@ impl Source<'_> {
 }
 
 impl Taken {
-    pub(super) fn new(title: &str, outcome: Outcome) -> Self {
+    pub(super) fn new(server: &ForeignServer, outcome: Outcome) -> Self {
         let (outcome, name, reason) = match outcome {
             Outcome::Added(name) => ("added", Some(name), None),
             Outcome::Known(name) => ("known", Some(name), None),
             Outcome::Differs { name, .. } => ("differs", Some(name), None),
             Outcome::Impossible(reason) => ("impossible", None, Some(reason)),
         };
-        Self { title: title.to_owned(), outcome, name, reason }
+        Self { title: server.title.clone(), project: server.project.clone(), outcome, name, reason }
     }
 }

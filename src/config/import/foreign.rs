@@ -53,6 +53,8 @@ pub(crate) struct ForeignServer {
     pub(crate) name: String,
     /// What the file calls it.
     pub(crate) title: String,
+    /// The directory of the project that the file has it for, if it is not for all.
+    pub(crate) project: Option<String>,
     /// Texts are in our words; an `${input:ID}` stands there as `$${input:ID}`.
     pub(super) settings: Settings,
     /// Why it cannot be written down.
@@ -64,7 +66,14 @@ pub(crate) struct ForeignServer {
 impl ForeignServer {
     /// One that a person has described, in our words.
     pub(super) fn new(name: &str, settings: Settings) -> Self {
-        Self { name: name.to_owned(), title: name.to_owned(), settings, impossible: None, prompts: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            project: None,
+            settings,
+            impossible: None,
+            prompts: Vec::new(),
+        }
     }
 }
 
@@ -117,7 +126,8 @@ fn described(server: &Translated, root: &Node) -> ForeignServer {
             other => impossible = impossible.or_else(|| Some(other.clone())),
         }
     }
-    ForeignServer { name: server.entry.key.clone(), title: server.title.clone(), settings, impossible, prompts }
+    let (name, title, project) = (server.entry.key.clone(), server.title.clone(), server.project.clone());
+    ForeignServer { name, title, project, settings, impossible, prompts }
 }
 
 /// How `node` is written in our format; what no key of a server takes is not.

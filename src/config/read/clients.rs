@@ -57,6 +57,8 @@ enum Dialect {
 pub(in crate::config) struct Translated {
     /// What the file calls it.
     pub(in crate::config) title: String,
+    /// The directory of the project that the file has it for, if it is not for all.
+    pub(in crate::config) project: Option<String>,
     /// Its name here, with a table of keys that are ours.
     pub(in crate::config) entry: Entry,
     /// What of it has no words here, so that it cannot be run as the table reads.
@@ -160,7 +162,8 @@ impl Reader<'_> {
         let (table, missing) = build.finish();
         let node = Node { span: entry.node.span.clone(), value: Value::Table(table) };
         let ours = Entry { key: name.to_string(), key_span: entry.key_span.clone(), node };
-        Some(Translated { title: entry.key.clone(), entry: ours, missing })
+        let project = section.project.map(str::to_owned);
+        Some(Translated { title: entry.key.clone(), project, entry: ours, missing })
     }
 
     /// Servers that their client does not run, and mcpd itself, which would have itself as a server.

@@ -14,6 +14,8 @@ pub(super) struct Section<'t> {
     pub(super) dialect: Dialect,
     /// Where relative paths begin.
     pub(super) base: Option<PathBuf>,
+    /// The directory of the project that they are for, if they are not for all.
+    pub(super) project: Option<&'t str>,
     /// Servers that are not to run.
     pub(super) excluded: HashSet<String>,
 }
@@ -42,32 +44,32 @@ impl Reader<'_> {
         let base = base(&self.path);
         let dialect = self.dialect();
         let mut found = Vec::new();
-        let mut add = |reader: &mut Self, entry: Option<&'t Entry>, dialect, base: Option<PathBuf>| {
+        let mut add = |reader: &mut Self, entry: Option<&'t Entry>, dialect, base: Option<PathBuf>, project| {
             let Some(entry) = entry else { return };
             let servers = reader.table(&entry.node, &format!("`{}`", entry.key), EXAMPLE);
-            found.push(Section { servers, dialect, base, excluded: excluded(root, servers) });
+            found.push(Section { servers, dialect, base, project, excluded: excluded(root, servers) });
         };
         if dialect == Dialect::OpenCode {
             // Version 2 has servers in `mcp.servers`, version 1 in `mcp` itself.
             let mcp = root.get("mcp");
             let nested =
                 mcp.and_then(|mcp| mcp.node.get("servers")).filter(|servers| servers.node.get("type").is_none());
-            add(self, nested.or(mcp), dialect, base);
+            add(self, nested.or(mcp), dialect, base, None);
             return found;
         }
         let key = if dialect == Dialect::Codex { "mcp_servers" } else { "mcpServers" };
-        add(self, root.get(key), dialect, base.clone());
+        add(self, root.get(key), dialect, base.clone(), None);
         if dialect != Dialect::Codex {
             let in_settings = root.get("mcp").and_then(|mcp| mcp.node.get("servers"));
             for servers in [root.get("servers"), in_settings, root.get("mcp.servers")] {
-                add(self, servers, dialect, base.clone());
+                add(self, servers, dialect, base.clone(), None);
             }
-            add(self, root.get("context_servers"), Dialect::Zed, base);
+            add(self, root.get("context_servers"), Dialect::Zed, base, None);
         }
         let projects = root.get("projects").filter(|_| dialect == Dialect::Json);
         for project in projects.map_or(&[][..], |projects| projects.node.entries()) {
             let directory = Some(PathBuf::from(&project.key)).filter(|directory| directory.is_absolute());
-            add(self, project.node.get("mcpServers"), dialect, directory);
+            add(self, project.node.get("mcpServers"), dialect, directory, Some(project.key.as_str()));
         }
         if found.is_empty() && projects.is_none() {
             self.no_servers(root);

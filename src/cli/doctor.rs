@@ -19,6 +19,7 @@ mod trial;
 mod unit;
 pub(super) mod world;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -75,8 +76,10 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
 /// # Errors
 /// If there is no server of a name that is wanted.
 async fn examine(wanted: &Wanted, options: Vec<String>, directory: Option<RuntimeDir>) -> Result<Vec<Group>, String> {
-    let world = World::look(directory, options, &wanted.config).await;
+    let mut world = World::look(directory, options, &wanted.config).await;
     let loaded = config::load(&world.files, &world.sources);
+    world.definitions = definitions(&loaded);
+    let world = world;
     let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
     known(wanted, config.map(|config| &config.servers[..]), world.report())?;
     let is_wanted = |name: &str| wanted.servers.is_empty() || wanted.servers.iter().any(|wanted| wanted == name);
@@ -101,6 +104,19 @@ async fn examine(wanted: &Wanted, options: Vec<String>, directory: Option<Runtim
     };
     let configuration = configuration::look(&world, &loaded);
     Ok(vec![program::look(), runtime, daemon, unit, configuration, programs, servers, agents::look(&world, config)])
+}
+
+/// Where each server is configured, by its name.
+fn definitions(loaded: &Result<Loaded, config::ConfigError>) -> HashMap<String, config::Definition> {
+    let loaded = loaded.iter();
+    let named = loaded.flat_map(|loaded| {
+        loaded
+            .config
+            .servers
+            .iter()
+            .filter_map(|server| Some((server.name.to_string(), loaded.definition(&server.name)?)))
+    });
+    named.collect()
 }
 
 /// How servers are: by the daemon, or by starting them.

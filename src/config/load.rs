@@ -1,5 +1,6 @@
 //! From files to a [`Config`]: which files, in which format, and how one layers over the other.
 
+mod definition;
 mod error;
 mod files;
 mod merge;
@@ -12,6 +13,7 @@ mod variables;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::definition::Definition;
 pub use self::error::ConfigError;
 use self::files::Loading;
 pub(super) use self::files::{located, parse};

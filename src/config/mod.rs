@@ -45,6 +45,7 @@ use std::time::Duration;
 pub(crate) use self::draft::url_complaint;
 pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
+pub(crate) use self::load::Definition;
 pub use self::load::{ConfigError, Loaded, Stamp, changed, default_path, load};
 pub use self::oauth::{OAuth, OAuthGrant, OAuthSettings};
 pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};

@@ -98,8 +98,12 @@ fn a_person_sees_the_same_on_a_line_each_with_what_to_do_below() {
     let at =
         lines.iter().position(|line| line.starts_with("  problem bad  backoff: exited with code 3")).expect("a line");
     assert_eq!(lines[at + 1], "            | cannot start: exit code 3");
-    let below = lines[at + 1..].iter().find(|line| !line.starts_with("            | ")).expect("a line");
-    assert!(below.starts_with("          → its last lines say why"), "{ran}");
+    let mut below = lines[at + 1..].iter().skip_while(|line| line.starts_with("            | "));
+    assert!(
+        below.next().is_some_and(|line| line.starts_with("          at /") && line.contains("config.toml:")),
+        "{ran}"
+    );
+    assert!(below.next().is_some_and(|line| line.starts_with("          → its last lines say why")), "{ran}");
     assert_eq!(*lines.last().expect("a line"), "1 problem");
 }
 

@@ -25,8 +25,8 @@ pub(super) fn cure(world: &World, report: &ServerReport, why: &str, has_ended: b
         }
         _ if ERA.iter().any(|part| why.contains(part)) => {
             format!(
-                "set `era = \"auto\"` in [servers.{}]; then {}",
-                report.name,
+                "set `era = \"auto\"` in {}; then {}",
+                world.definition(&report.name),
                 reloaded(world, &again(world, report))
             )
         }
@@ -47,13 +47,13 @@ fn of_program(world: &World, report: &ServerReport, (why, has_ended): (&str, boo
             }
         }
         _ if why.contains("is a command line: ") => {
-            format!("move its arguments to `args` in [servers.{name}]; then {}", reloaded(world, &again))
+            format!("move its arguments to `args` in {}; then {}", world.definition(name), reloaded(world, &again))
         }
         _ if why.contains("did not answer `initialize`") => {
             format!("raise its `handshake_timeout`, or look at what it waits for; then {again}")
         }
         "failed" if !has_ended => {
-            format!("set what is missing, or change [servers.{name}]; then {}", reloaded(world, &again))
+            format!("set what is missing, or change {}; then {}", world.definition(name), reloaded(world, &again))
         }
         _ if report.stderr.is_empty() => format!("run its command by hand: it says nothing; then {again}"),
         _ => format!("its last lines say why; repair that, then {again}"),

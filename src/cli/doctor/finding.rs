@@ -1,5 +1,7 @@
 //! What was looked at, and what was found. Pure data: `page` shows it.
 
+use crate::config::Definition;
+
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
@@ -10,6 +12,8 @@ pub(super) struct Finding {
     pub(super) verdict: Verdict,
     /// What belongs to it word for word, such as the last lines of a server.
     pub(super) lines: Vec<String>,
+    /// Where the server is configured that it is about.
+    pub(super) definition: Option<Definition>,
 }
 
 /// Whether it is as it should be.
@@ -37,7 +41,7 @@ pub(super) struct Group {
 
 impl Finding {
     pub(super) fn fine(about: impl Into<String>, found: impl Into<String>) -> Self {
-        Self { about: about.into(), found: found.into(), verdict: Verdict::Fine, lines: Vec::new() }
+        Self { about: about.into(), found: found.into(), verdict: Verdict::Fine, lines: Vec::new(), definition: None }
     }
 
     pub(super) fn warning(about: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
@@ -46,6 +50,11 @@ impl Finding {
 
     pub(super) fn problem(about: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { verdict: Verdict::Problem { advice: advice.into() }, ..Self::fine(about, found) }
+    }
+
+    /// The same about the server that is defined there.
+    pub(super) fn defined(self, definition: Option<&Definition>) -> Self {
+        Self { definition: definition.cloned(), ..self }
     }
 
     pub(super) fn with_lines(self, lines: impl IntoIterator<Item = String>) -> Self {

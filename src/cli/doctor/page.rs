@@ -11,6 +11,7 @@ use super::finding::{Finding, Group, Verdict, count};
 use crate::cli::json;
 use crate::cli::look::{Look, Tone};
 use crate::cli::text::{self, one_line, searched_paths, without_path, wrapped};
+use crate::config::Definition;
 
 /// Widest column of what was looked at, in characters; what is longer pushes its own line only.
 const WIDEST: usize = 24;
@@ -100,9 +101,18 @@ fn line(finding: &Finding, width: usize, signs: Signs, look: Look) -> String {
         text += "\n";
     }
     if let Some(advice) = finding.verdict.advice() {
+        if let Some(place) = place(finding) {
+            text += &format!("{indent}at {}\n", wrapped(&one_line(&place), inner + 3, inner + 3, look.width()));
+        }
         text += &format!("{indent}→ {}\n", wrapped(&one_line(advice), inner + 2, inner + 2, look.width()));
     }
     text
+}
+
+/// Where the server is configured, and the name that it has there if mcpd had to change it.
+fn place(finding: &Finding) -> Option<String> {
+    let Definition { title, place, .. } = finding.definition.as_ref()?;
+    Some(if *title == finding.about { place.clone() } else { format!("{place}, where it is called `{title}`") })
 }
 
 fn summary(warnings: usize, problems: usize) -> String {
@@ -132,11 +142,16 @@ struct Shown<'a> {
     advice: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     lines: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
 }
 
 fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
-    let Finding { about, found, verdict, lines } = finding;
-    Shown { group, level: verdict.word(), about, found, advice: verdict.advice(), lines }
+    let Finding { about, found, verdict, lines, definition } = finding;
+    let (place, title) = definition.as_ref().map(|one| (&*one.place, &*one.title)).unzip();
+    Shown { group, level: verdict.word(), about, found, advice: verdict.advice(), lines, place, title }
 }
 
 /// The whole, for programs.

@@ -83,7 +83,7 @@ fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, world: 
 
 fn unfound(server: &ServerConfig, program: &Program, (complaint, help): (String, String), world: &World) -> Finding {
     let command = advice::shown(program);
-    let found = format!("the command of `{}` {complaint}", server.name);
+    let found = format!("command `{command}` {complaint}");
     let here = Process.var("PATH").and_then(|path| Process.on_path(&program.command, &path));
     let advice = match here.filter(|_| world.sources.is_daemons() && !program.command.contains('/')) {
         Some(here) => format!(
@@ -93,7 +93,7 @@ fn unfound(server: &ServerConfig, program: &Program, (complaint, help): (String,
         ),
         None => help,
     };
-    Finding::problem(command, found, advice)
+    Finding::problem(&*server.name, found, advice).defined(world.definitions.get(&*server.name))
 }
 
 async fn program(used: &Used<'_>) -> Vec<Finding> {

@@ -40,7 +40,11 @@ pub(super) fn look(world: &World, told: &[Told], configured: Option<&[&ServerCon
         let found = "is configured, and the daemon does not know it yet";
         Finding::warning(&*server.name, found, world.mcpd("reload"))
     }));
-    Group { title: "servers", findings }
+    let defined = |finding: Finding| {
+        let definition = world.definitions.get(&finding.about);
+        finding.defined(definition)
+    };
+    Group { title: "servers", findings: findings.into_iter().map(defined).collect() }
 }
 
 fn server(world: &World, Told { report, trial }: &Told) -> Vec<Finding> {
@@ -59,7 +63,7 @@ fn server(world: &World, Told { report, trial }: &Told) -> Vec<Finding> {
     }
     let mut findings = vec![up(report, *trial)];
     findings.extend(unsteady(world, report));
-    findings.extend(hidden(report));
+    findings.extend(hidden(world, report));
     findings.extend(neglected(world, report));
     findings
 }
@@ -163,7 +167,7 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
     }
     if report.silent_starts > 0 {
         let found = "does not answer `server/discover`, which costs its first start 2s";
-        findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in [servers.{name}]")));
+        findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in {}", world.definition(name))));
     }
     if let Some(reason) = &report.change_failed {
         let found = format!("goes on as it was before it was changed, for that failed: {reason}");
@@ -179,20 +183,24 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
 }
 
 /// What agents see nothing of.
-fn hidden(report: &ServerReport) -> Vec<Finding> {
+fn hidden(world: &World, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     let offers = report.tools_exposed + report.prompts_exposed + report.resources_exposed;
     let denied = report.tools_denied + report.prompts_denied + report.resources_denied;
     if offers == 0 && denied > 0 {
         let found = format!("all that it offers is hidden by policy: {denied} things");
-        findings.push(Finding::warning(name, found, format!("loosen `allow`, `deny` or `expose` of [servers.{name}]")));
+        findings.push(Finding::warning(
+            name,
+            found,
+            format!("loosen `allow`, `deny` or `expose` of {}", world.definition(name)),
+        ));
     } else if offers == 0 && report.state == "ready" {
         let advice = "look whether it needs an argument, a login or a licence to offer anything";
         findings.push(Finding::warning(name, "offers neither tools nor prompts nor resources", advice));
     } else if report.tools_exposed == 0 && report.tools_denied > 0 {
         let found = format!("all its {} tools are hidden by policy", report.tools_denied);
-        findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of [servers.{name}]")));
+        findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of {}", world.definition(name))));
     }
     if report.names_unfit > 0 {
         let found = format!("{} of its names cannot be shown, and are not listed", report.names_unfit);

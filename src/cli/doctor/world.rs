@@ -1,6 +1,6 @@
 //! What all checks look at: the daemon, if there is one, and the world as it sees that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::admin::{self, AskError};
 use crate::cli::arguments::{Arguments, Command};
 use crate::cli::environment;
 use crate::clients::shell_word;
+use crate::config::Definition;
 use crate::config::interpolate::Environment;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
@@ -36,6 +37,8 @@ pub(in crate::cli) struct World {
     options: Vec<String>,
     /// What one needs for the same configuration, where a person has named it.
     named: Vec<String>,
+    /// Where servers are configured, by their names, as far as that is known.
+    pub(super) definitions: HashMap<String, Definition>,
 }
 
 /// Whether there is a daemon.
@@ -64,7 +67,7 @@ impl World {
         let sources = process.map(environment_of).unwrap_or_default();
         let files = if named.is_empty() { process.map(served).unwrap_or_default() } else { named.to_vec() };
         let named = named.iter().map(|file| format!("--config {}", shell_word(&file.to_string_lossy()))).collect();
-        Self { directory, daemon, holder, sources, files, options, named }
+        Self { directory, daemon, holder, sources, files, options, named, definitions: HashMap::new() }
     }
 
     /// Whether a person has said where the daemon is.
@@ -96,6 +99,14 @@ impl World {
         });
         let start = by_hand.map_or_else(|| self.start(), |process| format!("`{}`", command_line(&process.arguments)));
         format!("{}, then {start}", self.mcpd("stop"))
+    }
+
+    /// What to edit to change the definition of the server `name`.
+    pub(super) fn definition(&self, name: &str) -> String {
+        match self.definitions.get(name) {
+            Some(Definition { title, place, is_native: false }) => format!("`{title}` at {place}"),
+            _ => format!("[servers.{name}]"),
+        }
     }
 
     /// What is known of the servers of a daemon that answers.

@@ -180,6 +180,25 @@ fn what_a_person_has_said_of_a_server_is_taken_back_by_the_command_that_is_given
 }
 
 #[test]
+fn servers_are_named_as_their_files_name_them_with_the_line() {
+    let place = Place::new();
+    let ours = place.write("ours.toml", "\n[servers.lost]\ncommand = 'no-such-program'\n");
+    let servers = json!({ "mcpServers": { "My Web": { "command": "sh", "env": { "A": "${NO_SUCH_VARIABLE}" } } } });
+    let theirs = place.write("claude.json", serde_json::to_string_pretty(&servers).expect("JSON"));
+    let [ours, theirs] = [&ours, &theirs].map(|path| path.to_str().expect("text"));
+    let doctor = |args: &[&str]| place.client(&[&["doctor", "--config", ours, "--config", theirs], args].concat());
+    let finding = expect(doctor(&["--json"]), "problem", "lost", "command `no-such-program` is not found");
+    assert_eq!((finding.get("place"), finding.get("title")), (&*format!("{ours}:2"), "lost"), "{finding:?}");
+    let finding = expect(doctor(&["--json"]), "problem", "My-Web", "`NO_SUCH_VARIABLE` is not set");
+    assert_eq!((finding.get("place"), finding.get("title")), (&*format!("{theirs}:3"), "My Web"), "{finding:?}");
+    assert!(finding.get("advice").contains(&format!("change `My Web` at {theirs}:3;")), "{finding:?}");
+    let text = doctor(&[]).stdout;
+    for line in [format!("at {ours}:2\n"), format!("at {theirs}:3, where it is called `My Web`\n")] {
+        assert!(text.contains(&line), "{text}");
+    }
+}
+
+#[test]
 fn a_command_that_only_this_shell_has_is_told_from_one_that_nobody_has() {
     let place = Place::new();
     script(&place, "wrapped-server", "#!/bin/sh\n");
@@ -189,10 +208,15 @@ fn a_command_that_only_this_shell_has_is_told_from_one_that_nobody_has() {
     let mut command = place.command(crate::support::MCPD);
     let path = format!("{}:{}", place.path("tools").display(), std::env::var("PATH").expect("PATH is set"));
     command.args(["doctor", "--json", "--runtime-dir"]).arg(place.runtime_dir()).env("PATH", path);
-    let finding = expect(crate::support::run(&mut command), "problem", "wrapped-server", "is not found; PATH searched");
+    let finding = expect(
+        crate::support::run(&mut command),
+        "problem",
+        "here",
+        "command `wrapped-server` is not found; PATH searched",
+    );
     let whole = format!("command = {}", quoted(place.path("tools/wrapped-server")));
     assert!(finding.get("advice").contains(&whole), "{finding:?}");
-    let finding = expect(doctor(&daemon), "problem", "no-such-program", "the command of `none` is not found");
+    let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` is not found");
     assert!(finding.get("advice").starts_with("write its whole path"), "{finding:?}");
     let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` not found");
     let advice = finding.get("advice");

@@ -1,0 +1,30 @@
+//! Where a server is configured, and what it is called there.
+
+use super::super::read::Format;
+use super::{Loaded, parse};
+
+/// The place in a file that defines a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Definition {
+    /// What the file calls the server; another client may give it a name that mcpd has to change.
+    pub(crate) title: String,
+    /// `FILE:LINE`.
+    pub(crate) place: String,
+    /// Whether the file has mcpd's own format, with tables such as `[servers.files]`.
+    pub(crate) is_native: bool,
+}
+
+impl Loaded {
+    /// The definition of `server`; `None` if there is no such server.
+    pub(crate) fn definition(&self, server: &str) -> Option<Definition> {
+        let draft = self.layers.servers.iter().find(|draft| *draft.name.value == *server)?;
+        let place = &draft.name.place;
+        let written = place.file.text.get(place.span.clone()).unwrap_or_default();
+        let title = match serde_json::from_str(written) {
+            Ok(title) => title,
+            Err(_) => written.trim_matches(['"', '\'']).to_owned(),
+        };
+        let is_native = parse(&place.file.path, &place.file.text).0 == Format::Ours;
+        Some(Definition { title, place: place.line(), is_native })
+    }
+}

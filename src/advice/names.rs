@@ -79,11 +79,15 @@ fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerCo
     }
     let shadowed: usize = catalog.exposure()[index].iter().map(|(_, exposure)| exposure.shadowed).sum();
     if !prefixed.is_empty() {
-        let message = format!("servers before `{}` have the names of some of its tools or prompts", server.name);
+        let message = format!("some tools or prompts of `{}` have a name that an earlier server has", server.name);
         return Some((message, format!("agents see {}: that is no error", some(prefixed.iter().copied()))));
     }
     (shadowed > 0).then(|| {
-        let message = format!("servers before `{}` have {shadowed} of its resources", server.name);
-        (message, "agents read them there: hide them at one of the two with `deny` under `resources`".to_owned())
+        let message =
+            format!("resources of `{}` that an earlier server has too, by their URIs: {shadowed}", server.name);
+        (
+            message,
+            "agents read that of the earlier server: hide one of the two with `deny` under `resources`".to_owned(),
+        )
     })
 }

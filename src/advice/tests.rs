@@ -239,9 +239,9 @@ fn names_that_agents_see_changed_are_told() {
     check(
         &two("naming = '{tool}'"),
         same,
-        &["5:10 servers before `b` have the names of some… | agents see `b__echo`: …"],
+        &["5:10 some tools or prompts of `b` have a name that an earlier server has | agents see `b__echo`: …"],
     );
-    check(&two(""), same, &["5:10 servers before `b` have 1 of its resources | …"]);
+    check(&two(""), same, &["5:10 resources of `b` that an earlier server has too, by their URIs: 1 | …"]);
     let long = "x".repeat(60);
     let odd: &[&str] = &[&long, "a.b", "fine"];
     check(

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup, arguments, run, signal, until, wait_exit};
+use crate::support::{Agent, Daemon, SCRIPTED, Server, Setup, arguments, run, signal, until, wait_exit};
 
 fn setup() -> Setup {
     Setup::with(Server::named("a"))
@@ -56,8 +56,7 @@ fn as_nobody(daemon: &Daemon, args: &[&str]) -> crate::support::Ran {
         fs::set_permissions(run_dir.join(socket), fs::Permissions::from_mode(0o666)).expect("one's own socket");
     }
     // A copy, because the build directory may be closed to others.
-    let copy = daemon.place().path("mcpd");
-    fs::copy(MCPD, &copy).expect("a copy of the binary");
+    let copy = daemon.place().copy_of_mcpd();
     let mut command = daemon.place().command("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy).args(args);
     run(command.arg("--runtime-dir").arg(run_dir))

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 use std::thread;
 
-use crate::support::{MCPD, Place, Ran, run};
+use crate::support::{Place, Ran, run};
 
 /// The commands of a user, each with the socket it asks on.
 const COMMANDS: [(&[&str], &str); 3] =
@@ -47,7 +47,7 @@ fn a_socket_that_may_not_be_used_is_not_said_to_be_absent() {
     };
     ["", "run"].iter().for_each(|dir| set_mode(dir, 0o755));
     // A copy, because the build directory may be closed to others.
-    fs::copy(MCPD, place.path("mcpd")).expect("a copy of the binary");
+    place.copy_of_mcpd();
     for (args, socket) in COMMANDS {
         set_mode(&format!("run/{socket}"), 0o000);
         // No mode stops root.

@@ -106,7 +106,7 @@ fn beside(client: &Client, servers: &[(PathBuf, Option<String>)], is_pointed_her
     names.dedup();
     let more = if names.len() > NAMED { ", …" } else { "" };
     let names = names[..names.len().min(NAMED)].join(", ");
-    let found = format!("starts by itself what mcpd has, too, another copy for each agent: {names}{more}");
+    let found = format!("starts its own copy of servers that mcpd has: {names}{more}");
     let advice = match is_pointed_here {
         true => format!("take them out of {}", path.display()),
         false => format!("put in their place in {} what {point} prints", path.display()),

@@ -91,7 +91,7 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
         Some(Trial { took, .. }) if took > DaemonConfig::default().first_list_wait => {
             let install =
                 if report.remote.is_none() { "install what `npx` or `uvx` fetches at each start, or " } else { "" };
-            let advice = format!("agents are first listed its tools later; {install}set `start = \"lazy\"`");
+            let advice = format!("agents get its tools late; {install}set `start = \"lazy\"`");
             Finding::warning(&*report.name, found, advice)
         }
         _ => Finding::fine(&*report.name, found),
@@ -215,8 +215,8 @@ fn hidden(world: &World, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, found, "tell its author: its list does not end"));
     }
     if report.resources_shadowed > 0 {
-        let found = format!("{} of its resources are those of a server before it", report.resources_shadowed);
-        findings.push(Finding::warning(name, found, "take one of the two out, or deny its resources"));
+        let found = format!("{} of its resources have the URI of one of an earlier server", report.resources_shadowed);
+        findings.push(Finding::warning(name, found, "hide one of the two with `deny` under `resources`"));
     }
     findings
 }

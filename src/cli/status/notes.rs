@@ -52,7 +52,7 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     if let shadowed @ 1.. = server.resources_shadowed {
         let are = if shadowed == 1 { "is" } else { "are" };
         let what = count(shadowed, "resource");
-        all.push(format!("{name}: {what} {are} read from a server before it, which has the same URI or template"));
+        all.push(format!("{name}: {what} {are} read from an earlier server, which has the same URI or template"));
     }
     all
 }

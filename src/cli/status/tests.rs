@@ -145,7 +145,8 @@ fn readme_shows_what_is_printed() {
     ];
     let agent = json!({"session": 1, "profile": "default", "pid": 4242, "uid": 1000, "client": "claude-code 2.1.0",
                        "protocol": "2025-11-25", "connected_ms": 61_000, "calls": 589});
-    let report = Report { version: "0.1.0".to_owned(), uptime_ms: 7_380_000, ..report(servers, vec![agent]) };
+    let mut report = Report { version: "0.1.0".to_owned(), uptime_ms: 7_380_000, ..report(servers, vec![agent]) };
+    (report.profiles[0].tools, report.profiles[0].agents) = (20, 1);
     let drawn = render(&report, Look::of_width(80));
     let readme = include_str!("../../../README.md");
     assert!(readme.contains(&format!("```text\n{drawn}```\n")), "README.md does not have\n{drawn}");

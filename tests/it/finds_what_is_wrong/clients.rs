@@ -44,13 +44,13 @@ fn a_client_that_comes_to_mcpd_is_well() {
 fn what_a_client_starts_beside_mcpd_is_named() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mine": copied(&daemon), "other": {"command": "cat"}, "mcpd": pointed(&daemon)}));
-    let finding = expect(doctor(&daemon), "warning", "Cursor", "starts by itself what mcpd has, too");
+    let finding = expect(doctor(&daemon), "warning", "Cursor", "starts its own copy of servers that mcpd has");
     assert!(
         finding.get("found").ends_with(": one") && finding.get("advice").starts_with("take them out of "),
         "{finding:?}"
     );
     cursor(&daemon, &json!({"mine": copied(&daemon)}));
-    let finding = expect(doctor(&daemon), "warning", "Cursor", "starts by itself what mcpd has, too");
+    let finding = expect(doctor(&daemon), "warning", "Cursor", "starts its own copy of servers that mcpd has");
     assert!(finding.get("advice").contains("`mcpd connect --print cursor`"), "{finding:?}");
     cursor(&daemon, &json!({"other": {"command": "cat"}}));
     expect_healthy(doctor(&daemon));

@@ -58,8 +58,7 @@ fn a_daemon_of_another_version_is_said_to_be_one() {
 #[test]
 fn a_daemon_whose_program_was_replaced_is_to_be_started_again() {
     let place = Place::new();
-    let (program, config) = (place.path("mcpd"), server().write(&place));
-    fs::copy(MCPD, &program).expect("a copy of the binary");
+    let (program, config) = (place.copy_of_mcpd(), server().write(&place));
     let mut command = place.command(&program);
     command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(place.runtime_dir());
     let mut daemon = command.stderr(Stdio::null()).spawn().expect("mcpd starts");

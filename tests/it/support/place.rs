@@ -74,6 +74,14 @@ impl Place {
         command
     }
 
+    /// A copy of the binary. Another program writes it: a descriptor of ours could be inherited by a process that another test
+    /// starts at that moment, and a file that is open for writing cannot be run.
+    pub(crate) fn copy_of_mcpd(&self) -> PathBuf {
+        let copy = self.path("mcpd");
+        run(self.command("cp").arg(MCPD).arg(&copy)).expect_code(0);
+        copy
+    }
+
     /// Runs `mcpd` with these arguments, and no others, to its end.
     pub(crate) fn mcpd(&self, args: &[&str]) -> Ran {
         run(self.command(MCPD).args(args))

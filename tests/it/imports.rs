@@ -95,19 +95,19 @@ fn servers_of_one_project_are_named_with_their_project() {
     let place = Place::new();
     let server = |command: &str| json!({ "command": command });
     let projects = json!({
-        "/work/shop": { "mcpServers": { "db": server("shop-db") } },
-        "/work/blog": { "mcpServers": { "db": server("blog-db") } },
+        "/projects/shop": { "mcpServers": { "db": server("shop-db") } },
+        "/projects/blog": { "mcpServers": { "db": server("blog-db") } },
     });
     let claude = json!({ "mcpServers": { "everywhere": server("web") }, "projects": projects });
     place.write("home/.claude.json", claude.to_string());
     let preview = place.mcpd(&["import", "--dry-run", "--rename"]).expect_code(0);
-    for line in ["+ everywhere\n", "+ db (project /work/blog)\n", "+ db, as `db-2` (project /work/shop)\n"] {
+    for line in ["+ everywhere\n", "+ db (project /projects/blog)\n", "+ db, as `db-2` (project /projects/shop)\n"] {
         assert!(preview.stderr.contains(line), "{line}: {preview}");
     }
     let done = place.mcpd(&["import", "--yes", "--rename", "--json"]).expect_code(0).json();
     let servers = done["sources"][0]["servers"].as_array().expect("a list");
     let of = |project: &str| servers.iter().filter(|one| one["project"] == project && one["title"] == "db").count();
-    assert_eq!((of("/work/shop"), of("/work/blog")), (1, 1), "{done}");
+    assert_eq!((of("/projects/shop"), of("/projects/blog")), (1, 1), "{done}");
     assert!(servers.iter().any(|one| one["title"] == "everywhere" && one.get("project").is_none()), "{done}");
 }
 

@@ -3,6 +3,8 @@
 //! It gets few of the threads that there are for work that blocks, so that a large message always finds one. Whoever waits for such
 //! work gives up after a time; the thread goes on for as long as the disk takes.
 
+use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -32,6 +34,19 @@ struct Disk {
 /// If it takes longer than 5 s, or panics.
 pub(crate) async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, DiskTimeout> {
     DISK.run(work).await
+}
+
+/// Writes a file that only its owner may read, as a whole or not at all: after a power cut it is the former one or this.
+///
+/// # Errors
+/// If that is impossible.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // It is made with mode 0600.
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 impl Disk {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Look;
+use crate::config::command_line::is_url;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::notes::Use;
 use crate::config::secret::is_secret_value;
@@ -33,5 +34,5 @@ fn bridged(program: &Program) -> Option<&str> {
     let is_it = |word: &str| word.strip_prefix(BRIDGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));
     let words = name.into_iter().chain(program.args.iter().map(String::as_str));
     let mut after = words.skip_while(|word| !is_it(word)).skip(1);
-    after.find(|word| word.starts_with("https://") || word.starts_with("http://"))
+    after.find(|word| is_url(word))
 }

@@ -60,7 +60,7 @@ fn something_else(
     spelling: Spelling,
     sources: &dyn Sources,
 ) -> Option<(String, String)> {
-    if written.starts_with("https://") || written.starts_with("http://") {
+    if command_line::is_url(written) {
         let [url] = &command_line::without_secrets(&[written])[..] else { return None };
         let help = format!("write {}", spelling.assignment("url", &text_in_quotes(url)));
         return Some(("is a URL, and mcpd reaches URLs by itself".to_owned(), help));

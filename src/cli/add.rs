@@ -11,7 +11,7 @@ use super::import::write;
 use super::{FAILED, USAGE, fail, json, put};
 use crate::advice;
 use crate::config;
-use crate::config::command_line::{Spelling, command_line};
+use crate::config::command_line::{Spelling, command_line, is_url};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Setting};
 use crate::config::import::Plan;
@@ -136,7 +136,6 @@ enum Launch {
 }
 
 fn launch(add: &Add) -> Result<Launch, String> {
-    let is_url = |word: &str| word.starts_with("https://") || word.starts_with("http://");
     match (&add.url, &add.command[..]) {
         (Some(url), _) => Ok(Launch::Url(url.clone())),
         (None, [url]) if is_url(url) => Ok(Launch::Url(url.clone())),
@@ -165,12 +164,17 @@ fn settings(add: &Add) -> Result<Vec<(String, Setting)>, String> {
     Ok(settings.into_iter().map(|(key, setting)| (key.to_owned(), setting)).collect())
 }
 
-fn run_by(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Setting)>, String> {
-    for (option, is_given) in [("--header", !add.header.is_empty()), ("--ca-file", add.ca_file.is_some())] {
-        if is_given {
-            return Err(format!("`{option}` cannot be used with a command: it is for a server at a URL"));
-        }
+/// Options that are given and cannot be used.
+fn refuse(options: [(&str, bool); 2], why: &str) -> Result<(), String> {
+    match options.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(format!("`{option}` cannot be used {why}")),
+        None => Ok(()),
     }
+}
+
+fn run_by(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Setting)>, String> {
+    let unused = [("--header", !add.header.is_empty()), ("--ca-file", add.ca_file.is_some())];
+    refuse(unused, "with a command: it is for a server at a URL")?;
     let Some((command, args)) = words.split_first() else { return Err("a command is missing".to_owned()) };
     let command = if command.contains('/') { whole(command) } else { command.clone() };
     let env = pairs("--env", &add.env, '=', "NAME=VALUE")?;
@@ -184,11 +188,8 @@ fn run_by(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Setting)>, S
 }
 
 fn reached(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {
-    for (option, is_given) in [("--env", !add.env.is_empty()), ("--cwd", add.cwd.is_some())] {
-        if is_given {
-            return Err(format!("`{option}` cannot be used with a URL: it is for a server that mcpd runs"));
-        }
-    }
+    let unused = [("--env", !add.env.is_empty()), ("--cwd", add.cwd.is_some())];
+    refuse(unused, "with a URL: it is for a server that mcpd runs")?;
     // Where it goes to a file of its own, the configuration alone would not say so.
     if let Some(complaint) = config::url_complaint(url).filter(|_| !url.contains("${")) {
         return Err(format!("the URL {complaint}"));

@@ -34,19 +34,14 @@ pub(super) async fn run(
 
 /// What `name` stands for. A tool that is gone may still have calls.
 async fn filter(directory: &RuntimeDir, name: String) -> Result<ToolFilter, ExitCode> {
-    if let Some((server, tool)) = name.split_once('/') {
-        let routes = vec![(server.to_owned(), tool.to_owned())];
-        if !has_calls(directory, ToolFilter { name: name.clone(), routes: routes.clone() }).await?
-            && tool_names::find(directory, None, &name).await.map_err(|error| refused(&error))?.0.is_empty()
-        {
-            return Err(unknown(directory, &name).await);
-        }
-        return Ok(ToolFilter { name, routes });
-    }
     let (found, _) = tool_names::find(directory, None, &name).await.map_err(|error| refused(&error))?;
-    let routes: Vec<_> = found.into_iter().map(|tool| (tool.server, tool.tool)).collect();
+    let is_known = !found.is_empty();
+    let routes = match name.split_once('/') {
+        Some((server, tool)) => vec![(server.to_owned(), tool.to_owned())],
+        None => found.into_iter().map(|tool| (tool.server, tool.tool)).collect(),
+    };
     let filter = ToolFilter { name, routes };
-    if filter.routes.is_empty() && !has_calls(directory, filter.clone()).await? {
+    if !is_known && !has_calls(directory, filter.clone()).await? {
         return Err(unknown(directory, &filter.name).await);
     }
     Ok(filter)

@@ -7,13 +7,14 @@ mod syntax;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use self::syntax::{assignment, can_hold, parse};
 use super::service::{lasting, variable};
 use crate::config::{Loaded, environment};
+use crate::disk::replace_private;
 use crate::login;
 
 /// Variables of one login session, or of the user, which systemd has or gets from the session. A file would make them outlive it.
@@ -105,12 +106,7 @@ pub(super) fn text(variables: &BTreeMap<String, String>) -> String {
 pub(super) fn write_private(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // It is made with mode 0600.
-    let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
-    temporary.write_all(text.as_bytes())?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(file).map_err(|error| error.error)?;
-    Ok(())
+    replace_private(file, text.as_bytes())
 }
 
 /// What to set and unset in a daemon that has the variables of `former`.

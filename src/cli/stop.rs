@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::waiting::waiting;
 use super::{FAILED, NOT_RUNNING, fail, say};
+use crate::clients::shell_word;
 use crate::launch::{self, StopError, Stopped};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
@@ -19,6 +20,11 @@ pub(super) struct Stop {
     /// How long to wait until no process is left
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = humantime::parse_duration)]
     timeout: Duration,
+}
+
+/// The command that stops the daemon in `directory`.
+pub(super) fn command(directory: &str) -> String {
+    format!("mcpd stop --runtime-dir {}", shell_word(directory))
 }
 
 pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> ExitCode {

@@ -35,6 +35,11 @@ impl Spelling {
     }
 }
 
+/// Whether a word is the URL of a server.
+pub(crate) fn is_url(word: &str) -> bool {
+    word.starts_with("https://") || word.starts_with("http://")
+}
+
 /// The words of `text`, if it is a command line of several: the program, then its arguments. A shell is the program if
 /// the text needs one.
 pub(crate) fn command_line(text: &str) -> Option<Vec<String>> {

@@ -5,7 +5,7 @@
 //! that find a token spent renew it once, and none writes what another has made useless by renewing.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 use super::record::Record;
-use crate::disk::on_disk;
+use crate::disk::{on_disk, replace_private};
 
 /// Largest file that is read, in bytes: tokens have a few KiB.
 const MAX_FILE: u64 = 1 << 20;
@@ -105,8 +105,8 @@ impl Change {
     /// # Errors
     /// If it cannot be written; then there is what was there.
     pub(super) async fn write(&self, record: Record) -> Result<(), String> {
-        let (directory, path) = (self.store.directory.clone(), self.store.file());
-        let written = aside(move || write(&directory, &path, record)).await;
+        let path = self.store.file();
+        let written = aside(move || write(&path, record)).await;
         written.map_err(|error| format!("its login cannot be kept: {}: {error}", self.store.file().display()))
     }
 
@@ -152,15 +152,9 @@ fn read(path: &Path) -> io::Result<Option<Record>> {
     }
 }
 
-fn write(directory: &Path, path: &Path, record: Record) -> io::Result<()> {
-    let text = serde_json::to_vec_pretty(&Kept { version: VERSION, record })?;
-    // It is for nobody but its owner from the first instant.
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(&text)?;
-    // A token that was given in the place of another must not be lost with the machine's power.
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+/// A token that was given in the place of another must not be lost with the machine's power.
+fn write(path: &Path, record: Record) -> io::Result<()> {
+    replace_private(path, &serde_json::to_vec_pretty(&Kept { version: VERSION, record })?)
 }
 
 fn open_lock(directory: &Path, name: &str) -> io::Result<File> {

@@ -5,18 +5,14 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::json;
 
-use crate::support::{Ran, Server, Setup, TAG, UserManager, wait_exit};
+use crate::support::{Ran, Server, Setup, UserManager, wait_exit};
 
 /// The beginning of the error, and its place.
 const REASON: [&str; 2] = ["unknown key `deamon`", "config.toml:1:2"];
 
 /// One that is installed, with its socket or without.
 fn installed() -> Option<UserManager> {
-    let manager = UserManager::bare(&Setup::with(Server::named("plain")))?;
-    let tag = manager.place().tag();
-    manager.place().write("home/.bash_profile", format!("export {TAG}={tag}\n"));
-    manager.mcpd(&["service", "install", "--no-linger"]).expect_code(0);
-    Some(manager)
+    UserManager::installed(&Setup::with(Server::named("plain")))
 }
 
 /// Breaks the configuration; returns what it was.

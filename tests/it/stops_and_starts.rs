@@ -23,11 +23,7 @@ fn stubborn() -> Setup {
 }
 
 fn installed() -> Option<UserManager> {
-    let manager = UserManager::bare(&Setup::with(Server::named("plain")))?;
-    let tag = manager.place().tag();
-    manager.place().write("home/.bash_profile", format!("export {TAG}={tag}\n"));
-    manager.mcpd(&["service", "install", "--no-linger"]).expect_code(0);
-    Some(manager)
+    UserManager::installed(&Setup::with(Server::named("plain")))
 }
 
 #[test]

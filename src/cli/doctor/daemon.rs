@@ -14,7 +14,7 @@ use super::world::{ANSWER, Daemon, World};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
 use crate::cli::local_time::{self, Style};
-use crate::clients::shell_word;
+use crate::cli::stop;
 use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -49,7 +49,7 @@ pub(super) fn elsewhere(world: &World) -> Option<RuntimeDir> {
 /// Beside the daemon that answers.
 fn second(elsewhere: &RuntimeDir) -> Finding {
     let path = elsewhere.path().display();
-    let stop = format!("`mcpd stop --runtime-dir {}`", shell_word(&path.to_string()));
+    let stop = format!("`{}`", stop::command(&path.to_string()));
     Finding::problem("second daemon", format!("another one of yours serves in {path}, with servers of its own"), stop)
 }
 
@@ -65,10 +65,7 @@ fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
         world.directory.as_ref().map_or_else(String::new, |directory| directory.path().display().to_string());
     let advice = match elsewhere.path().strip_prefix("/run/user") {
         Ok(_) => format!("`export XDG_RUNTIME_DIR=/run/user/{}`", geteuid().as_raw()),
-        Err(_) => format!(
-            "`mcpd stop --runtime-dir {}` ends it, then `mcpd start` starts one here",
-            shell_word(&path.to_string())
-        ),
+        Err(_) => format!("`{}` ends it, then `mcpd start` starts one here", stop::command(&path.to_string())),
     };
     Finding::problem("daemon", format!("one runs in {path}, and from here it is looked for in {looked_in}"), advice)
 }

@@ -7,8 +7,8 @@ use super::tables::INSTANCES;
 use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
 use crate::cli::local_time::{self, Style};
 use crate::cli::look::{Look, Tone};
+use crate::cli::stop;
 use crate::cli::text::{beginning, listed, one_line, searched_paths, shortened, span, without_path, wrapped};
-use crate::clients::shell_word;
 
 /// Servers of which it is told; the table has the others.
 const SERVERS: usize = 10;
@@ -48,8 +48,7 @@ fn changed(report: &Report, look: Look) -> String {
 pub(super) fn other_daemons(report: &Report, look: Look) -> String {
     let one = |directory: &String| {
         let said = format!("another daemon of yours serves in {directory}, with servers of its own");
-        let stop = format!("mcpd stop --runtime-dir {}", shell_word(directory));
-        sentence((Tone::Doubtful, "!"), &said, look) + &more(&stop, look)
+        sentence((Tone::Doubtful, "!"), &said, look) + &more(&stop::command(directory), look)
     };
     report.other_daemons.iter().map(one).collect()
 }

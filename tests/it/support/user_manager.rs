@@ -14,7 +14,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::config::Setup;
-use super::place::{MCPD, Place};
+use super::place::{MCPD, Place, TAG};
 use super::processes::Process;
 use super::run::{Ran, run, wait_exit};
 use super::say::{say, skipped};
@@ -41,6 +41,16 @@ impl UserManager {
     /// Starts one that does not know mcpd.
     pub(crate) fn bare(setup: &Setup) -> Option<Self> {
         Self::start_with(setup, &[])
+    }
+
+    /// Starts one, and installs mcpd as its user does.
+    pub(crate) fn installed(setup: &Setup) -> Option<Self> {
+        let manager = Self::bare(setup)?;
+        let tag = manager.place.tag();
+        // Whatever the shell's files start is the test's, too.
+        manager.place.write("home/.bash_profile", format!("export {TAG}={tag}\n"));
+        manager.mcpd(&["service", "install", "--no-linger"]).expect_code(0);
+        Some(manager)
     }
 
     fn start_with(setup: &Setup, units: &[&str]) -> Option<Self> {

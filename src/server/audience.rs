@@ -45,7 +45,7 @@ impl ServerTask {
     /// Takes up what the instance before had been asked for.
     pub(super) fn renew(&mut self, instance: &mut Instance) {
         self.agents.followers.clear();
-        instance.want_level(self.agents.level());
+        instance.logging.set_level(&mut instance.wire, self.agents.level());
         for (uri, raw) in self.agents.subscriptions.iter() {
             instance.renew(uri, raw);
         }
@@ -68,7 +68,7 @@ impl ServerTask {
     /// An agent is there, or wants something else than before.
     pub(super) fn join(&mut self, agent: Agent, instance: &mut Instance) {
         self.agents.attach(agent);
-        instance.want_level(self.agents.level());
+        instance.logging.set_level(&mut instance.wire, self.agents.level());
     }
 
     /// An agent has gone: what only it had subscribed to is given up, and its tasks are cancelled.
@@ -80,7 +80,7 @@ impl ServerTask {
             instance.follow(Following { id, begins: false });
         }
         instance.drop_tasks(session);
-        instance.want_level(self.agents.level());
+        instance.logging.set_level(&mut instance.wire, self.agents.level());
     }
 
     pub(super) fn subscribed(&mut self, Accepted { uri, raw, agents }: Accepted) {

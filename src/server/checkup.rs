@@ -21,11 +21,11 @@ impl ServerTask {
     /// Checks how the instance is; the reason to end it if it is to be replaced.
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<End> {
         let vouched = self.orders.vouched();
-        let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.take_timed_out() };
+        let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
         // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
         match health.check(Instant::now(), calls, vouched != Vouched::Auto) {
             Act::Wait => return None,
-            Act::Ping => instance.ping(),
+            Act::Ping => instance.health.ping(&mut instance.wire),
             Act::Well => {
                 self.publisher.checked(Silence::default());
                 if vouched == Vouched::Auto {

@@ -73,13 +73,13 @@ impl ServerTask {
             _ => Failure::Unavailable { reason: how.clone(), retry_after: None },
         };
         // The next instance gets what this one has not seen.
-        if let (Link::Pipes { .. }, Event::Ended { .. }) = (&instance.link, &event) {
+        if instance.wire.is_stdio() && matches!(event, Event::Ended { .. }) {
             instance.take_unsent(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { how }, &unsent);
         self.kill(process).await;
         // One that can be talked to no more may still have a session.
-        if let (Link::Http(http), true) = (instance.link, is_broken) {
+        if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
             self.holding(http.close()).await;
         }
         event
@@ -98,7 +98,7 @@ impl ServerTask {
     /// it writes, or ends its session.
     async fn end_politely(&mut self, instance: Instance, process: Option<Process>) {
         let mut stop = self.orders.stop.clone();
-        let _reading = match instance.link {
+        let _reading = match instance.wire.into_link() {
             Link::Pipes { stdin, stdout } => {
                 drop(stdin);
                 let mut rest = stdout.into_inner();
@@ -126,7 +126,7 @@ impl ServerTask {
     /// Delivers what a dead server wrote before it died. A descendant may hold its stdout open, so there is a limit.
     async fn last_words(&mut self, instance: &mut Instance) {
         let _ = timeout(LAST_WORDS, async {
-            while let Ok(arrival) = poll_fn(|cx| instance.link.poll_next(cx)).await {
+            while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
                 let effect = instance.arrive(arrival);
                 self.effect(effect);
             }

@@ -19,11 +19,10 @@ pub(super) use self::info::{ServerInfo, Tells};
 use self::negotiation::Negotiation;
 pub(super) use self::opening::{EraPreference, Opening};
 use super::era_cache::EraSupport;
-use super::instance::{Instance, Owner};
+use super::instance::{Instance, PendingRequest};
 use super::link::Closed;
-use crate::era::{self, Era};
-use crate::jsonrpc::pending::Taken;
-use crate::jsonrpc::{Malformed, Message, reply};
+use crate::era;
+use crate::jsonrpc::{Malformed, Message};
 use crate::printable::excerpt;
 use crate::transport::{Arrival, Incoming};
 
@@ -82,21 +81,11 @@ pub(super) async fn handshake(instance: &mut Instance, opening: Opening) -> Resu
 
 /// Speaks in this version from now on.
 fn settle(instance: &mut Instance, protocol: &'static str) {
-    instance.protocol = Some(protocol);
-    if instance.era() == Era::Legacy {
-        let initialized = instance.send(reply::notification("notifications/initialized"));
-        instance.link.introduce(protocol, initialized);
-    } else {
-        instance.link.discovered();
-    }
-    // Whichever of both it answers later is of no interest.
-    for (id, _) in instance.pending.remove_where(|owner| matches!(owner, Owner::Initialize | Owner::Discover)) {
-        instance.link.give_up(id);
-    }
+    instance.wire.negotiated(protocol);
 }
 
 fn discover(instance: &mut Instance) {
-    instance.ask("server/discover", era::own_params(), Owner::Discover);
+    instance.wire.own_request("server/discover", era::own_params(), PendingRequest::Discover);
 }
 
 fn introduce(instance: &mut Instance) {
@@ -105,30 +94,30 @@ fn introduce(instance: &mut Instance) {
         capabilities: instance.capabilities(),
         client_info: ClientInfo { name: "mcpd", version: env!("CARGO_PKG_VERSION") },
     };
-    instance.request("initialize", &params, Owner::Initialize);
+    instance.wire.request("initialize", &params, PendingRequest::Initialize);
 }
 
 /// One step of input and output; an answer to what was asked once it is there.
 async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeError> {
     let arrival = poll_fn(|cx| {
-        while !instance.outbox.is_empty() {
-            match instance.poll_write(cx) {
+        while instance.wire.has_unwritten() {
+            match instance.wire.poll_write(cx) {
                 Poll::Ready(written) => written.map_err(HandshakeError::Closed)?,
                 Poll::Pending => break,
             }
         }
-        instance.link.poll_next(cx).map_err(HandshakeError::Closed)
+        instance.wire.poll_next(cx).map_err(HandshakeError::Closed)
     });
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
         Arrival::Lost { request, lost } if instance.is_introducing(request) => {
             let why = HandshakeError::Closed(Closed::Parted(lost.parting()));
-            return match instance.pending.take(request.to_string().as_bytes()) {
-                Taken::Owner(Owner::Discover) if lost.is_refusal() => Ok(Some(Received::Discovered(Err(why)))),
-                Taken::Owner(Owner::Discover) if lost.may_be_legacy() => Ok(Some(Received::DiscoverLost(why))),
-                Taken::Owner(Owner::Initialize) if lost.is_refusal() => Ok(Some(Received::Initialized(Err(why)))),
-                Taken::Owner(Owner::Initialize) => Ok(Some(Received::InitializeLost(why))),
-                Taken::Owner(_) | Taken::Stray => Err(why),
+            return match instance.wire.take(request.to_string().as_bytes()) {
+                Some(PendingRequest::Discover) if lost.is_refusal() => Ok(Some(Received::Discovered(Err(why)))),
+                Some(PendingRequest::Discover) if lost.may_be_legacy() => Ok(Some(Received::DiscoverLost(why))),
+                Some(PendingRequest::Initialize) if lost.is_refusal() => Ok(Some(Received::Initialized(Err(why)))),
+                Some(PendingRequest::Initialize) => Ok(Some(Received::InitializeLost(why))),
+                Some(_) | None => Err(why),
             };
         }
         other => {
@@ -137,20 +126,20 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
         }
     };
     match incoming {
-        Incoming::Message { message: Message::Response { id, outcome }, .. } => Ok(match instance.pending.take(&id) {
-            Taken::Owner(Owner::Initialize) => Some(Received::Initialized(Ok(outcome))),
-            Taken::Owner(Owner::Discover) => Some(Received::Discovered(Ok(outcome))),
-            Taken::Owner(_) | Taken::Stray => {
+        Incoming::Message { message: Message::Response { id, outcome }, .. } => Ok(match instance.wire.take(&id) {
+            Some(PendingRequest::Initialize) => Some(Received::Initialized(Ok(outcome))),
+            Some(PendingRequest::Discover) => Some(Received::Discovered(Ok(outcome))),
+            Some(_) | None => {
                 instance.stats.stray_responses.add_one();
                 None
             }
         }),
         Incoming::Malformed(Malformed::BadResponse { id }) => {
             let invalid = |method| HandshakeError::Refused(format!("its answer to `{method}` is no valid response"));
-            Ok(match instance.pending.take(&id) {
-                Taken::Owner(Owner::Initialize) => Some(Received::Initialized(Err(invalid("initialize")))),
-                Taken::Owner(Owner::Discover) => Some(Received::Discovered(Err(invalid("server/discover")))),
-                Taken::Owner(_) | Taken::Stray => None,
+            Ok(match instance.wire.take(&id) {
+                Some(PendingRequest::Initialize) => Some(Received::Initialized(Err(invalid("initialize")))),
+                Some(PendingRequest::Discover) => Some(Received::Discovered(Err(invalid("server/discover")))),
+                Some(_) | None => None,
             })
         }
         other => {

@@ -160,7 +160,7 @@ impl ServerTask {
 
     pub(super) fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
         let Some(access) = &call.access else { return Readiness::Release };
-        if Kind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.is_first_listing(kind)) {
+        if Kind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
             return Readiness::Wait;
         }
         match access.exposure(&self.config.name, &self.publisher.snapshot().lists) {

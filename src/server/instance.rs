@@ -16,17 +16,18 @@ mod elicitations;
 mod expiry;
 mod following;
 mod heads;
+mod health_checks;
 pub(super) mod held;
 mod kept;
 mod listening;
 mod listens;
 mod lists;
+mod logging;
 mod logs;
 mod lost;
 mod notices;
-mod owner;
 mod ownership;
-mod pings;
+mod pending_request;
 mod places;
 mod polls;
 mod questions;
@@ -41,66 +42,57 @@ mod task_questions;
 mod task_tools;
 mod tasks;
 mod unsent;
+mod wire;
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde::Serialize;
-use serde_json::Value;
 
 use self::always_tasks::AlwaysTasks;
 pub(super) use self::asks::Accepted;
 use self::asks::Ask;
 pub(super) use self::effect::Effect;
+use self::health_checks::HealthChecks;
 use self::listening::Listening;
 pub(super) use self::listening::Topic;
-use self::lists::Following;
-use self::logs::Asking;
+use self::lists::{Fetch, ServerLists};
+use self::logging::Logging;
 pub(super) use self::logs::level_of;
-pub(super) use self::owner::Owner;
 use self::ownership::GivenUp;
-use self::pings::Askers;
+pub(super) use self::pending_request::PendingRequest;
 pub(super) use self::questions::Heard;
 use self::questions::Questions;
 use self::stated::StatedTasks;
 use self::task_tools::TaskTools;
 use self::tasks::Tasks;
+use self::wire::Wire;
 use super::call::Failure;
-use super::link::{Closed, Link};
+use super::link::Link;
 use super::role::Role;
 use super::stats::Stats;
 use super::tasks::TaskSupport;
+use crate::catalog::List;
 use crate::config::ServerConfig;
-use crate::era::{self, Era};
-use crate::jsonrpc::pending::{Pending, Taken, minted};
-use crate::jsonrpc::reply;
+use crate::era::Era;
+use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Malformed, Message};
-use crate::kind::PerKind;
-use crate::transport::{Arrival, Incoming, Outbox};
+use crate::kind::Kind;
+use crate::transport::{Arrival, Incoming};
 
 /// A running instance of a server.
 pub(super) struct Instance {
-    pub(super) link: Link,
-    pub(super) outbox: Outbox,
-    pub(super) pending: Pending<Owner>,
+    pub(super) wire: Wire,
     pub(super) stats: Arc<Stats>,
     config: Arc<ServerConfig>,
-    max_message: usize,
-    /// Negotiated; none before that.
-    pub(super) protocol: Option<&'static str>,
     /// Calls among the pending requests.
     calls: usize,
-    /// The lists that it offers.
-    following: PerKind<Option<Following>>,
-    /// No pending request expires earlier.
-    pub(super) next_deadline: Option<Instant>,
-    askers: Askers,
+    pub(super) lists: ServerLists,
+    pub(super) health: HealthChecks,
     /// Subscriptions that it has not answered.
     asks: Vec<Ask>,
-    pub(super) level: Asking,
+    pub(super) logging: Logging,
     pub(super) listening: Listening,
     given_up: GivenUp,
     pub(super) questions: Questions,
@@ -120,8 +112,6 @@ pub(super) struct Instance {
     late_until: Option<Instant>,
     /// Until when it wants to be left alone.
     left_alone_until: Option<Instant>,
-    /// When the latest call was sent of those that have timed out since the last health check.
-    timed_out: Option<Instant>,
 }
 
 impl Instance {
@@ -132,20 +122,16 @@ impl Instance {
         max_message: usize,
     ) -> Self {
         let given_up = GivenUp::new(link.remote().is_none());
+        let timeout = config.settings.handshake_timeout;
         Self {
-            link,
-            outbox: Outbox::default(),
-            pending: Pending::default(),
+            wire: Wire::new(link, max_message),
             stats,
             config,
-            max_message,
-            protocol: None,
             calls: 0,
-            following: PerKind::default(),
-            next_deadline: None,
-            askers: Askers::default(),
+            lists: ServerLists::new(timeout),
+            health: HealthChecks::default(),
             asks: Vec::new(),
-            level: Asking::default(),
+            logging: Logging::new(timeout),
             listening: Listening::default(),
             given_up,
             questions: Questions::default(),
@@ -159,7 +145,6 @@ impl Instance {
             mark: 0,
             late_until: None,
             left_alone_until: None,
-            timed_out: None,
         }
     }
 
@@ -172,42 +157,6 @@ impl Instance {
     /// Calls that were taken and have not ended.
     pub(super) fn calls(&self) -> usize {
         self.calls
-    }
-
-    /// Queues a line that is no request, and tells its number.
-    pub(super) fn send(&mut self, line: Bytes) -> u64 {
-        self.outbox.push(line)
-    }
-
-    /// Writes what the server takes now. Pending if it takes nothing, ready if there is nothing to write, too.
-    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
-        self.link.poll_write(cx, &mut self.outbox)
-    }
-
-    /// In which era it is spoken to.
-    pub(super) fn era(&self) -> Era {
-        self.protocol.map_or(Era::Legacy, era::of)
-    }
-
-    /// Queues a request of our own, with what its era wants every request to say.
-    pub(super) fn ask(&mut self, method: &str, mut params: Value, owner: Owner) {
-        if self.era() == Era::Modern {
-            params["_meta"] = era::own_params()["_meta"].take();
-        }
-        self.request(method, &params, owner);
-    }
-
-    /// Queues a request of our own as it is, and tells its id.
-    pub(super) fn request(&mut self, method: &str, params: &impl Serialize, owner: Owner) -> u64 {
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
-        self.pending.register(|id| {
-            link.announce(outbox.push(reply::request(id, method, params)), id);
-            owner
-        })
-    }
-
-    fn expire_by(&mut self, deadline: Instant) {
-        self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
     }
 
     /// Takes in what has come.
@@ -231,7 +180,7 @@ impl Instance {
                 self.response(&line, &id, outcome)
             }
             // Such a server asks nothing, and is answered nothing (MCP 2026-07-28, `basic/transports/stdio`).
-            Incoming::Message { message: Message::Request { .. }, .. } if self.era() == Era::Modern => {
+            Incoming::Message { message: Message::Request { .. }, .. } if self.wire.era() == Era::Modern => {
                 self.stats.skipped_lines.add_one();
                 Effect::Nothing
             }
@@ -253,49 +202,80 @@ impl Instance {
         }
     }
 
+    /// What has become of a fetched list.
+    fn fetched(&mut self, fetch: Fetch) -> Effect {
+        match fetch {
+            Fetch::Continues => Effect::Nothing,
+            Fetch::Done(kind, list) => {
+                let list = self.prepared(kind, list);
+                Effect::Listed { kind, list, settled: self.lists.are_settled() }
+            }
+            Fetch::Failed { reason, partial } => {
+                let partial = partial.map(|(kind, list)| (kind, self.prepared(kind, list)));
+                Effect::NotListed { reason, partial, settled: self.lists.are_settled() }
+            }
+        }
+    }
+
+    /// The list as it is published.
+    fn prepared(&mut self, kind: Kind, list: List) -> List {
+        if kind != Kind::Tools {
+            return list;
+        }
+        let mut list = self.without_unfit(list);
+        list.makes_tasks = self.wire.era() == Era::Modern && self.task_support.declared;
+        self.note_task_tools(&list);
+        list
+    }
+
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
         let taken = self.take_asked(id);
-        if matches!(taken, Taken::Owner(_)) {
+        if taken.is_some() {
             self.given_up.heard(id);
         }
         match taken {
-            Taken::Owner(Owner::Call(mut call)) => {
+            Some(PendingRequest::Call(mut call)) => {
                 if let Some(crossing) = call.crossing.take() {
                     return self.end_crossing(call, *crossing, (id, line), outcome.as_ref());
                 }
                 let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
                 self.end_call(call, id, answer, outcome.as_ref())
             }
-            Taken::Owner(Owner::Page { listing, .. }) => self.page(listing, outcome),
-            Taken::Owner(Owner::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
-            Taken::Owner(Owner::Ping | Owner::Renewal { .. } | Owner::Aside { .. }) => Effect::Nothing,
-            Taken::Owner(Owner::CancellationCheck) => {
+            Some(PendingRequest::Page { listing, .. }) => {
+                let fetch = self.lists.page(&mut self.wire, listing, outcome);
+                self.fetched(fetch)
+            }
+            Some(PendingRequest::Renewal { uri, .. }) if outcome.is_err() => Effect::Lapsed(uri),
+            Some(PendingRequest::Ping | PendingRequest::Renewal { .. } | PendingRequest::Ignored { .. }) => {
+                Effect::Nothing
+            }
+            Some(PendingRequest::CancellationCheck) => {
                 self.check_cancellations();
                 Effect::Nothing
             }
-            Taken::Owner(Owner::Listen { .. }) => {
+            Some(PendingRequest::Listen { .. }) => {
                 minted(id).map_or(Effect::Nothing, |id| self.listen_ended(id, Some(outcome.as_ref())))
             }
-            Taken::Owner(Owner::Check) => self.checked(),
-            Taken::Owner(Owner::Level { .. }) => {
-                self.level_answered();
+            Some(PendingRequest::Check) => Effect::Checked(self.health.checked()),
+            Some(PendingRequest::LogLevel { .. }) => {
+                self.logging.answered(&mut self.wire);
                 Effect::Nothing
             }
-            Taken::Owner(Owner::Disowned { task, .. }) => {
+            Some(PendingRequest::CancelTask { task, .. }) => {
                 self.disowned_answered(task, outcome.as_ref());
                 Effect::Nothing
             }
-            Taken::Owner(Owner::Update { task, .. }) => {
+            Some(PendingRequest::UpdateTask { task, .. }) => {
                 if outcome.is_err() {
                     self.update_failed(task);
                 }
                 Effect::Nothing
             }
-            Taken::Owner(Owner::TaskEnd { task }) => {
+            Some(PendingRequest::TaskResult { task }) => {
                 self.task_end_answered(&task, outcome.is_ok());
                 Effect::Nothing
             }
-            Taken::Owner(Owner::Initialize | Owner::Discover) | Taken::Stray => {
+            Some(PendingRequest::Initialize | PendingRequest::Discover) | None => {
                 self.given_up.answered(id);
                 self.late_answer(id, outcome.as_ref());
                 self.stats.stray_responses.add_one();

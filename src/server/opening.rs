@@ -37,15 +37,15 @@ impl ServerTask {
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
             Some(Ok(_)) if self.needs_both_eras() => {
-                if let Link::Http(http) = instance.link {
+                if let Link::Http(http) = instance.wire.into_link() {
                     self.holding(http.close()).await;
                 }
                 return ended("has both eras");
             }
             Some(Ok(Opened { info, .. })) => {
-                self.up(&info, instance.link.remote());
+                self.up(&info, instance.wire.remote());
                 self.is_to_reopen = self.needs_legacy_opening(&instance);
-                instance.level.declared = info.logs;
+                instance.logging.declare(info.logs);
                 instance.listening.declare(info.tells);
                 instance.task_support = info.tasks;
                 self.serve(&mut instance, info.offers, &mut process).await
@@ -90,7 +90,7 @@ impl ServerTask {
     /// a legacy agent called.
     fn needs_legacy_opening(&self, instance: &Instance) -> bool {
         self.has_legacy_calls
-            && instance.era() == Era::Modern
+            && instance.wire.era() == Era::Modern
             && self.orders.wanted().era == EraPreference::Shared
             && has_instance_for_each_era(&self.config)
             && self.publisher.eras.of(&self.config).legacy == Support::Unknown
@@ -123,7 +123,7 @@ impl ServerTask {
                 self.died_opening = Some(opening.first);
             }
             Some(Err(End::Broken(_) | End::Parted(_))) => {
-                let failed = if instance.link.is_known_modern() { Era::Legacy } else { opening.first };
+                let failed = if instance.wire.is_known_modern() { Era::Legacy } else { opening.first };
                 self.publisher.eras.forget(&self.config, failed);
             }
             Some(Err(End::Ended(_) | End::Stop)) | None => {}

@@ -63,7 +63,7 @@ impl ServerTask {
         self.renew(instance);
         // Before the lists, so that no change of them is missed.
         instance.relisten();
-        let offers_any = instance.start_listing(offers);
+        let offers_any = instance.lists.start(&mut instance.wire, offers);
         self.publisher.update(|published| {
             for kind in Kind::ALL.into_iter().filter(|kind| !offers[*kind]) {
                 published.lists[kind] = Arc::default();
@@ -110,8 +110,8 @@ impl ServerTask {
             if relay.has_backlog {
                 instance.revoke_hidden(&self.publisher.snapshot().lists);
             }
-            let written = instance.poll_write(cx)?;
-            relay.has_backlog = !instance.outbox.is_empty();
+            let written = instance.wire.poll_write(cx)?;
+            relay.has_backlog = instance.wire.has_unwritten();
             if std::mem::take(&mut relay.has_changed) {
                 if self.reopens_now(instance) {
                     return Poll::Ready(Ok(End::Stop));
@@ -130,13 +130,13 @@ impl ServerTask {
                 }
             } else if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
                 self.take_in(command, instance, relay.drained_by.is_some());
-            } else if let Poll::Ready(arrival) = instance.link.poll_next(cx)? {
+            } else if let Poll::Ready(arrival) = instance.wire.poll_next(cx)? {
                 let is_sign_of_life = arrival.is_sign_of_life();
                 self.take_all(arrival, instance);
                 if is_sign_of_life {
                     self.received(relay.health.as_mut(), instance);
                 }
-            } else if written.is_pending() || instance.outbox.is_empty() {
+            } else if written.is_pending() || !instance.wire.has_unwritten() {
                 return Poll::Pending;
             } else {
                 continue;
@@ -160,11 +160,11 @@ impl ServerTask {
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
-        let (relist_at, relisten_at) = (instance.relist(), instance.relisten());
+        let (relist_at, relisten_at) = (instance.lists.refresh(&mut instance.wire), instance.relisten());
         let look_at = relay.health.as_ref().map(Health::due);
         let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
         let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();
-        let times = [instance.next_deadline, relist_at, relisten_at, idle_at, look_at, drained_by, waiting_at];
+        let times = [instance.wire.next_deadline(), relist_at, relisten_at, idle_at, look_at, drained_by, waiting_at];
         relay.alarm.set(times.into_iter().flatten().min());
         false
     }
@@ -227,7 +227,7 @@ impl ServerTask {
     fn take_all(&mut self, first: Arrival, instance: &mut Instance) {
         self.take_arrival(first, instance);
         for _ in 1..BURST {
-            let Some(incoming) = instance.link.buffered() else { return };
+            let Some(incoming) = instance.wire.buffered() else { return };
             self.take_arrival(Arrival::Incoming { incoming, within: None }, instance);
         }
     }
@@ -236,7 +236,7 @@ impl ServerTask {
     fn take_arrival(&mut self, arrival: Arrival, instance: &mut Instance) {
         match arrival {
             Arrival::Incoming { incoming: Incoming::Batch(members), within }
-                if instance.protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES)) =>
+                if instance.wire.protocol().is_some_and(|protocol| era::has(protocol, era::BATCHES)) =>
             {
                 for incoming in members {
                     self.effect(instance.arrive(Arrival::Incoming { incoming, within }));
@@ -258,8 +258,8 @@ impl ServerTask {
         match command {
             Command::Cancel { key, .. } if self.drop_parked(key) => {}
             Command::Cancel { key, words } => instance.cancel(key, words.as_deref()),
-            Command::Check(asker) => instance.check(asker),
-            Command::Relist => instance.note_changes(),
+            Command::Check(caller) => instance.health.check(&mut instance.wire, caller),
+            Command::Relist => instance.lists.have_changed(),
             Command::DropTask { session, id } => instance.drop_task(session, &id),
             Command::Attach { agent, .. } => self.join(*agent, instance),
             Command::Detach { session } => self.leave(session, instance),
@@ -285,9 +285,9 @@ impl ServerTask {
                 self.publisher.listed(kind, list, settled);
                 self.keep_lists_if(settled);
             }
-            Effect::Checked(askers) => {
+            Effect::Checked(callers) => {
                 self.publisher.checked(Silence::default());
-                askers.tell();
+                callers.notify();
             }
             Effect::Subscribed(accepted) => self.subscribed(*accepted),
             Effect::Acknowledged { accepted, refused } => {

@@ -35,7 +35,7 @@ impl Instance {
     /// A server that asks hears at once that nobody will answer, or that an agent does, whatever becomes of that agent.
     pub(super) fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
         if method[..] == *b"ping" {
-            self.say(reply::result(id, b"{}"));
+            self.wire.try_notify(reply::result(id, b"{}"));
             return;
         }
         let passed_on = match Wish::read(method, params) {
@@ -56,7 +56,7 @@ impl Instance {
             Some(wish) => wish.and_then(|wish| self.pass_on(line, id, (method, params), wish)),
         };
         if let Err(error) = passed_on {
-            self.say(reply::error(Some(id), &error));
+            self.wire.try_notify(reply::error(Some(id), &error));
         }
     }
 
@@ -114,7 +114,7 @@ impl Instance {
     ) -> Result<(), ErrorObject> {
         let not_asked = |code, why| not_asked(code, why, &self.config.name);
         let bytes = self.questions.bytes();
-        let is_full = bytes > 0 && bytes + line.len() > self.max_message;
+        let is_full = bytes > 0 && bytes + line.len() > self.wire.max_message();
         if is_full || self.questions.len() >= MOST {
             return Err(not_asked(-31003, "too many requests for agents are unanswered"));
         }
@@ -133,7 +133,7 @@ impl Instance {
             self.questions.elicitations.add(&elicitation, session, &to);
         }
         let deadline = Instant::now() + self.config.settings.call_timeout_max;
-        self.expire_by(deadline);
+        self.wire.expire_by(deadline);
         let number = self.questions.next();
         let is_for_call = self.put_off_calls(session);
         self.questions.add(Open { number, id: own_id, session, bytes, purpose, is_for_call, deadline, withdraw });
@@ -143,7 +143,7 @@ impl Instance {
 
     /// The agent that a request now is certainly for, or why there is none.
     fn whom_to_ask(&self) -> Result<Whom, &'static str> {
-        if self.protocol.is_none() {
+        if self.wire.protocol().is_none() {
             return Err("the handshake is not over");
         }
         let session = match (self.whose_request(), &self.role) {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Effect, Instance, Owner, Topic};
+use super::{Effect, Instance, PendingRequest, Topic};
 use crate::calls::Outcome;
 use crate::era::Era;
 use crate::jsonrpc::members::text;
@@ -41,7 +41,7 @@ impl Instance {
     /// Asks for the resource that `call` subscribes to, unless it is being asked for: then the call waits.
     pub(in crate::server) fn subscribe(&mut self, call: Call) {
         let Matter::Subscription(wanted) = &call.matter else { return };
-        if self.era() == Era::Modern {
+        if self.wire.era() == Era::Modern {
             return self.listen_for(call);
         }
         if let Some(ask) = self.asks.iter_mut().find(|ask| ask.uri == wanted.uri) {
@@ -151,7 +151,7 @@ impl Instance {
 
     /// Has the server forget what an agent gives up that no other has.
     pub(in crate::server) fn end_subscription(&mut self, call: Box<Call>) {
-        if self.era() == Era::Legacy {
+        if self.wire.era() == Era::Legacy {
             self.call(call);
         } else {
             call.subscription()
@@ -163,31 +163,31 @@ impl Instance {
 
     /// Has the server forget a resource that nobody wants to hear of any more.
     pub(in crate::server) fn unsubscribe(&mut self, raw: &Bytes) {
-        if self.era() == Era::Modern {
+        if self.wire.era() == Era::Modern {
             return text(raw).into_iter().for_each(|uri| self.listening.forget(&Topic::Resource(uri)));
         }
         let deadline = self.aside_deadline();
-        self.ask_about("resources/unsubscribe", raw, Owner::Aside { deadline });
+        self.ask_about("resources/unsubscribe", raw, PendingRequest::Ignored { deadline });
     }
 
     /// Asks for a resource without a call that waits for it, such as one that the instance before was asked for.
     pub(in crate::server) fn renew(&mut self, uri: &Bytes, raw: &Bytes) {
-        if self.era() == Era::Modern {
+        if self.wire.era() == Era::Modern {
             return self.listening.want(Topic::Resource(uri.clone()), raw);
         }
         let deadline = self.aside_deadline();
-        self.ask_about("resources/subscribe", raw, Owner::Renewal { uri: uri.clone(), deadline });
+        self.ask_about("resources/subscribe", raw, PendingRequest::Renewal { uri: uri.clone(), deadline });
     }
 
-    fn ask_about(&mut self, method: &str, raw: &Bytes, owner: Owner) {
+    fn ask_about(&mut self, method: &str, raw: &Bytes, owner: PendingRequest) {
         let uri: Option<&RawValue> = serde_json::from_slice(raw).ok();
-        self.ask(method, json!({ "uri": uri }), owner);
+        self.wire.own_request(method, json!({ "uri": uri }), owner);
     }
 
     /// Until when a request of nobody's is remembered.
     pub(super) fn aside_deadline(&mut self) -> Instant {
         let deadline = Instant::now() + self.config.settings.handshake_timeout;
-        self.expire_by(deadline);
+        self.wire.expire_by(deadline);
         deadline
     }
 

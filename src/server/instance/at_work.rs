@@ -106,7 +106,7 @@ impl Instance {
     /// What the answer to a call says of a task of the modern era: to be asked for it, the instance has to be found again.
     pub(super) fn stated_news(&mut self, call: &Unanswered, response: Result<&Bytes, &Bytes>) -> News {
         let may_tell = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
-        if self.era() == Era::Modern && (may_tell || response.is_err()) {
+        if self.wire.era() == Era::Modern && (may_tell || response.is_err()) {
             self.note_work(call, response);
         }
         may_tell.then(|| Box::new(TaskNews::Stated { maker: self.mark }))
@@ -121,7 +121,7 @@ impl Instance {
         };
         let Some(state) = read(told) else { return };
         let until = self.stated.at_work.hear(&state, call.reply.key, call.reply.ticket(), Instant::now());
-        until.into_iter().for_each(|until| self.expire_by(until));
+        until.into_iter().for_each(|until| self.wire.expire_by(until));
     }
 }
 

@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::crossing::Crossing;
 use super::ownership::{GRACE, Until};
 use super::stated::StatedTasks;
 use super::task_calls::News;
 use super::tasks::Tasks;
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance, PendingRequest};
 use crate::calls::Outcome;
 use crate::catalog::Lists;
 use crate::era::Era;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Access, Call, CallKey, Exposure, Failure, Matter, Origin, Reply, WeakTicket};
+use crate::server::call::{Access, Call, CallKey, Exposure, Failure, Matter, Origin, Reply, WeakTicket, numbered};
 use crate::server::cancellation::Cancellation;
 use crate::server::deadline::Deadline;
 use crate::server::{MAX_IN_FLIGHT, share};
@@ -64,7 +65,7 @@ impl Instance {
             call.refuse(failure);
             return false;
         }
-        let (changes, crossing) = if call.origin.era() == self.era() {
+        let (changes, crossing) = if call.origin.era() == self.wire.era() {
             (Vec::new(), None)
         } else {
             let Ok((crossing, mut changes)) =
@@ -88,28 +89,16 @@ impl Instance {
         }
         // Before the call, so that the server logs so by then.
         if let (Origin::Modern { level: Some(level), .. }, Some(_)) = (&call.origin, &crossing) {
-            self.log_for_call(*level);
+            self.logging.call_started(&mut self.wire, *level);
         }
         let bytes = call.line.len();
         let deadline = Deadline::new(call.limit, Instant::now());
-        self.expire_by(deadline.at());
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
-        self.pending.register(|id| {
-            let line = outbox.push(call.line_as(id, &changes));
-            link.announce(line, id);
-            let Call { reply, matter, progress_token, origin, access, .. } = *call;
-            Owner::Call(Unanswered {
-                reply,
-                matter,
-                progress_token: progress_token.map(|token| Bytes::copy_from_slice(&token)),
-                deadline,
-                line,
-                bytes,
-                origin,
-                access,
-                crossing,
-            })
-        });
+        self.wire.expire_by(deadline.at());
+        let Call { line, id: own, rename, progress_token: token, reply, matter, origin, access, .. } = *call;
+        let progress_token = token.as_deref().map(Bytes::copy_from_slice);
+        let call = Unanswered { reply, matter, progress_token, deadline, line: 0, bytes, origin, access, crossing };
+        let numbered = |id| numbered(&line, (&own, rename.as_ref(), token.as_ref()), id, &changes);
+        self.wire.send_call(call, |_, id| numbered(id));
         self.count_calls(self.calls + 1);
         true
     }
@@ -120,28 +109,20 @@ impl Instance {
         if matches!(call.matter, Matter::NewTask) && !self.tasks.have_room() {
             return Some("it has too many tasks that have not ended");
         }
-        let unread = |call: &Unanswered| if self.outbox.has_begun(call.line) { 0 } else { call.bytes };
+        let unread = |call: &Unanswered| if self.wire.has_begun(call.line) { 0 } else { call.bytes };
         let unread = || self.unanswered().map(|call| (call.reply.key.session, unread(call)));
-        let is_full = !self.outbox.is_empty() && self.outbox.bytes() + bytes > self.max_message;
-        let is_unread =
-            self.outbox.lines() >= MAX_LINES || is_full && !share::is_due(self.max_message, session, bytes, unread());
+        let is_unread = self.wire.unwritten_lines() >= MAX_LINES
+            || self.wire.is_full_with(bytes) && !share::is_due(self.wire.max_message(), session, bytes, unread());
         is_unread.then_some("it does not read its input")
     }
 
     /// Whose call a request of this id is.
     pub(super) fn session_of(&mut self, request: u64) -> Option<u64> {
-        let mut digits = itoa::Buffer::new();
-        match self.pending.get_mut(digits.format(request).as_bytes()) {
-            Some(Owner::Call(call)) => Some(call.reply.key.session),
-            _ => None,
-        }
+        self.wire.call_mut(request).map(|call| call.reply.key.session)
     }
 
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Unanswered> {
-        self.pending.iter().filter_map(|owner| match owner {
-            Owner::Call(call) => Some(call),
-            _ => None,
-        })
+        self.wire.calls().map(|(_, call)| call)
     }
 
     /// Calls that somebody waits for.
@@ -151,10 +132,7 @@ impl Instance {
 
     /// The calls of one connection, with the ids that the server knows them by.
     pub(super) fn calls_of(&self, session: u64) -> impl Iterator<Item = (u64, &Unanswered)> {
-        self.pending.with_ids().filter_map(move |(id, owner)| match owner {
-            Owner::Call(call) if call.reply.key.session == session => Some((id, call)),
-            _ => None,
-        })
+        self.wire.calls().filter(move |(_, call)| call.reply.key.session == session)
     }
 
     pub(super) fn refuse(&self, call: Call, what: &'static str) {
@@ -165,14 +143,12 @@ impl Instance {
     pub(super) fn count_calls(&mut self, calls: usize) {
         let before = std::mem::replace(&mut self.calls, calls);
         self.stats.in_flight.change(before as u64, calls as u64);
-        self.log_for_calls_that_are_left();
+        self.logging.call_ended(&mut self.wire);
     }
 
     /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
-        let cancelled =
-            self.pending.remove_where(|owner| matches!(owner, Owner::Call(call) if call.reply.key == key)).pop();
-        let Some((id, Owner::Call(mut call))) = cancelled else {
+        let Some((id, mut call)) = self.wire.remove_calls_where(|call, _| call.reply.key == key).pop() else {
             self.cancel_waiting(key);
             self.drop_stated_of(key);
             return self.drop_task_of(key);
@@ -184,7 +160,7 @@ impl Instance {
         call.reply.forgive();
         self.count_calls(self.calls - 1);
         self.withdraw_inputs(id);
-        let sent = !is_parked && !self.outbox.retract(call.line);
+        let sent = !is_parked && !self.wire.retract(call.line);
         if sent {
             let line = match words.filter(|words| words.line.len() <= MAX_WORDS) {
                 Some(Cancellation { line, request }) => {
@@ -211,22 +187,30 @@ impl Instance {
         cancellation: Bytes,
     ) {
         self.give_up(id, key, makes_task, ticket);
-        self.send(cancellation);
+        self.wire.notify(cancellation);
         self.check_cancellations();
+    }
+
+    /// Sends a ping behind a cancellation, unless one is unanswered: its answer shows that the server has read the cancellation.
+    pub(super) fn check_cancellations(&mut self) {
+        let is_sent = self.wire.has_pending(|entry| matches!(entry, PendingRequest::CancellationCheck));
+        if !is_sent && self.given_up.has_unread() {
+            self.wire.own_request(self.wire.era().greeting(), json!({}), PendingRequest::CancellationCheck);
+        }
     }
 
     /// The server goes on with a call of which nobody waits for the answer, perhaps.
     pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool, ticket: Option<WeakTicket>) {
         // One of the modern era says nothing more about it than what is on its way (MCP 2026-07-28, `basic/patterns/cancellation`).
-        if self.era() == Era::Legacy {
+        if self.wire.era() == Era::Legacy {
             let now = Instant::now();
             let at = now + GRACE.min(self.config.settings.call_timeout);
-            let until = Until { at, answered: self.pending.next() };
+            let until = Until { at, answered: self.wire.next_id() };
             self.given_up.add((id, key.session), Some(until), ticket, now);
         } else {
             self.late_until = Some(Instant::now() + LATE);
         }
-        self.link.give_up(id);
+        self.wire.give_up(id);
         if makes_task {
             self.tasks.give_up(id, key);
         }
@@ -270,7 +254,7 @@ impl Instance {
 
     /// Answers for the server, which gets a call that it has not begun to read no more; whether it may have read it.
     pub(super) fn fail_call(&mut self, call: Unanswered, failure: Failure) -> bool {
-        let sent = !self.outbox.retract(call.line);
+        let sent = !self.wire.retract(call.line);
         self.fail_sent(call, failure, sent);
         sent
     }
@@ -289,18 +273,15 @@ impl Instance {
 
     /// Takes back calls that wait for a server that does not read, and that their listener hides by now.
     pub(in crate::server) fn revoke_hidden(&mut self, lists: &Lists) {
-        let (outbox, server) = (&self.outbox, &self.config.name);
-        let is_hidden = |owner: &Owner| match owner {
-            Owner::Call(call) if !call.is_parked() && !outbox.has_begun(call.line) => {
-                call.access.as_ref().is_some_and(|access| access.exposure(server, lists) == Exposure::Hidden)
-            }
-            _ => false,
+        let server = &self.config.name;
+        let is_hidden = |call: &Unanswered, has_begun: bool| {
+            !has_begun
+                && !call.is_parked()
+                && call.access.as_ref().is_some_and(|access| access.exposure(server, lists) == Exposure::Hidden)
         };
-        for (_, owner) in self.pending.remove_where(is_hidden) {
-            if let Owner::Call(call) = owner {
-                self.outbox.retract(call.line);
-                self.end_hidden(call);
-            }
+        for (_, call) in self.wire.remove_calls_where(is_hidden) {
+            self.wire.retract(call.line);
+            self.end_hidden(call);
         }
     }
 
@@ -320,7 +301,9 @@ impl Instance {
     /// Passes progress to the call whose token it carries, and puts its deadline off.
     pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let Some(Owner::Call(call)) = self.pending.get_mut(&token) else { return self.task_progress(line, &token) };
+        let Some(PendingRequest::Call(call)) = self.wire.get_mut(&token) else {
+            return self.task_progress(line, &token);
+        };
         let Some(own) = &call.progress_token else { return };
         call.deadline.put_off(Instant::now());
         let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
@@ -333,9 +316,9 @@ impl Instance {
         self.stated = StatedTasks::default();
         self.fail_asks(unwritten);
         self.questions.withdraw_all();
-        for (_, owner) in self.pending.remove_where(|_| true) {
-            if let Owner::Call(call) = owner {
-                let was_written = self.outbox.has_begun(call.line) || call.was_sent_before();
+        for (_, owner) in self.wire.remove_where(|_| true) {
+            if let PendingRequest::Call(call) = owner {
+                let was_written = self.wire.has_begun(call.line) || call.was_sent_before();
                 let failure = if was_written { written } else { unwritten };
                 self.fail_call(call, failure.clone());
             }

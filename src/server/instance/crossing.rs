@@ -17,7 +17,7 @@ use super::polls::Step;
 use super::rounds::Round;
 use super::stated_asks::Phase;
 use super::unsent::Parts;
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance};
 use crate::era;
 use crate::era::error::{self, ErrorToModern};
 use crate::era::request;
@@ -235,18 +235,15 @@ impl Instance {
     }
 
     /// Sends a call again that the server has ended, or that it was not sent as.
-    pub(super) fn send_again(&mut self, mut call: Unanswered, changes: &[Change]) {
+    pub(super) fn send_again(&mut self, call: Unanswered, changes: &[Change]) {
         if call.is_hidden(&self.config.name) {
             return self.end_hidden(call);
         }
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
-        self.pending.register(|id| {
-            if let Some(crossing) = &call.crossing {
-                call.line = outbox.push(crossing.asked.line_as(id, changes));
-                link.announce(call.line, id);
-            }
-            Owner::Call(call)
-        });
+        let line = |call: &Unanswered, id| {
+            let crossing = call.crossing.as_ref();
+            crossing.map_or_else(Bytes::new, |crossing| crossing.asked.line_as(id, changes))
+        };
+        self.wire.send_call(call, line);
     }
 
     pub(super) fn end_changed(

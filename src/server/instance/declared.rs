@@ -26,7 +26,7 @@ impl Instance {
     pub(in crate::server) fn roots_changed(&mut self, session: u64, line: &Bytes) {
         let has_them = |agent: &Agent| agent.session == session && agent.abilities.include(Ability::Roots);
         if matches!(&self.role, Role::Of(agent) if has_them(agent)) {
-            self.say(splice(line, &mut []));
+            self.wire.try_notify(splice(line, &mut []));
         }
     }
 
@@ -44,6 +44,6 @@ impl Instance {
             }
             roots => reply::result(id, &roots_result(roots)),
         };
-        self.say(line);
+        self.wire.try_notify(line);
     }
 }

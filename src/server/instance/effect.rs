@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::Accepted;
+use super::health_checks::Callers;
 use super::listening::Topic;
-use super::pings::Askers;
 use crate::catalog::List;
 use crate::kind::Kind;
 use crate::server::call::ReplySender;
@@ -26,8 +26,8 @@ pub(in crate::server) enum Effect {
         partial: Option<(Kind, List)>,
         settled: bool,
     },
-    /// It has answered whoever wanted to know how it is.
-    Checked(Askers),
+    /// It has answered a health check that these wait for.
+    Checked(Callers),
     /// It has accepted a subscription.
     Subscribed(Box<Accepted>),
     /// It has accepted some subscriptions, and not others, or not any more.

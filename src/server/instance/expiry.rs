@@ -4,19 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::calls::Unanswered;
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance, PendingRequest};
 use crate::jsonrpc::reply;
 use crate::server::call::Failure;
 
 impl Instance {
     /// Ends what has waited too long.
     pub(in crate::server) fn expire(&mut self, now: Instant) -> Effect {
-        for owner in self.pending.iter_mut() {
-            if let Owner::Call(call) = owner {
-                call.look(now);
-            }
-        }
-        let expired = self.pending.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
+        self.wire.calls_mut().for_each(|call| call.look(now));
+        let expired = self.wire.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
         self.tasks.expire(now);
         self.stated.at_work.expire(now);
         self.expire_questions(now);
@@ -24,7 +20,7 @@ impl Instance {
         let unanswered = self.stated.expire(now);
         self.refuse_questions(&unanswered);
         self.expire_waiting(now);
-        let polls = self.unanswered().filter_map(Unanswered::polls_at);
+        let polls: Vec<_> = self.unanswered().filter_map(Unanswered::polls_at).collect();
         let ends = [
             self.tasks.next_end(),
             self.stated.next_end(),
@@ -33,29 +29,32 @@ impl Instance {
             self.listening.next_end(),
         ];
         let ends = ends.into_iter().flatten().chain(polls);
-        self.next_deadline = self.pending.iter().filter_map(Owner::deadline).chain(ends).min();
+        self.wire.reset_deadline(ends);
         let mut effect = Effect::Nothing;
         for (id, owner) in expired {
             match owner {
-                Owner::Call(call) => self.expire_call(id, call),
-                Owner::Page { listing, .. } => effect = self.not_listed(listing, "did not come in time"),
-                Owner::Listen { .. } => {
-                    self.link.give_up(id);
-                    self.send(reply::cancelled(id, "it was not acknowledged in time"));
+                PendingRequest::Call(call) => self.expire_call(id, call),
+                PendingRequest::Page { listing, .. } => {
+                    let fetch = self.lists.failed(listing, "did not come in time");
+                    effect = self.fetched(fetch);
+                }
+                PendingRequest::Listen { .. } => {
+                    self.wire.give_up(id);
+                    self.wire.notify(reply::cancelled(id, "it was not acknowledged in time"));
                     self.listen_ended(id, None);
                 }
-                Owner::Level { .. } => self.level_answered(),
-                Owner::Update { task, .. } => self.update_failed(task),
+                PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
+                PendingRequest::UpdateTask { task, .. } => self.update_failed(task),
                 // A server that cancels nothing may be at the task as before.
-                Owner::Disowned { .. }
-                | Owner::Initialize
-                | Owner::Discover
-                | Owner::Ping
-                | Owner::CancellationCheck
-                | Owner::Check
-                | Owner::Renewal { .. }
-                | Owner::TaskEnd { .. }
-                | Owner::Aside { .. } => {}
+                PendingRequest::CancelTask { .. }
+                | PendingRequest::Initialize
+                | PendingRequest::Discover
+                | PendingRequest::Ping
+                | PendingRequest::CancellationCheck
+                | PendingRequest::Check
+                | PendingRequest::Renewal { .. }
+                | PendingRequest::TaskResult { .. }
+                | PendingRequest::Ignored { .. } => {}
             }
         }
         effect
@@ -67,7 +66,10 @@ impl Instance {
         let is_away = call.reply.to().is_none();
         self.give_up_held(&mut call);
         self.withdraw_inputs(id);
-        self.note_timeout(&call);
+        // A call that waits for its agent tells nothing about the server.
+        if !call.is_parked() {
+            self.health.call_timed_out(call.deadline.begun());
+        }
         if call.is_parked() {
             self.fail_sent(call, Failure::TimedOut { after }, true);
         } else if self.fail_call(call, Failure::TimedOut { after }) {
@@ -75,17 +77,5 @@ impl Instance {
             self.abandon((id, key), makes_task, ticket, reply::cancelled(id, why));
         }
         self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
-    }
-
-    /// Remembers a call that has timed out for the next health check. One that waits for its agent says nothing of the server.
-    fn note_timeout(&mut self, call: &Unanswered) {
-        if !call.is_parked() {
-            self.timed_out = self.timed_out.max(Some(call.deadline.begun()));
-        }
-    }
-
-    /// When the latest call was sent of those that have timed out since this was last called.
-    pub(in crate::server) fn take_timed_out(&mut self) -> Option<Instant> {
-        self.timed_out.take()
     }
 }

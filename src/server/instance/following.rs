@@ -18,7 +18,7 @@ use crate::server::followers::Following;
 impl Instance {
     /// The first agent follows a task, or the last one does so no more.
     pub(in crate::server) fn follow(&mut self, Following { id, begins }: Following) {
-        if self.era() == Era::Legacy {
+        if self.wire.era() == Era::Legacy {
             return;
         }
         let raw = json!(String::from_utf8_lossy(&id)).to_string();

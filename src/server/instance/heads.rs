@@ -22,7 +22,7 @@ impl Instance {
     ///
     /// Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Schema Extension".
     pub(in crate::server) fn without_unfit(&mut self, mut list: List) -> List {
-        if !self.link.has_heads() {
+        if !self.wire.has_headers() {
             return list;
         }
         let (mut mirrors, mut left_out, server) = (Mirrors::default(), 0, &self.config.name);
@@ -38,7 +38,7 @@ impl Instance {
         if left_out > NAMED {
             tracing::warn!(%server, "{} more tools are not offered for such reasons", left_out - NAMED);
         }
-        self.link.mirror(mirrors);
+        self.wire.set_mirrored(mirrors);
         list
     }
 
@@ -47,10 +47,10 @@ impl Instance {
     ///
     /// Source: as above, "Client Behavior".
     pub(super) fn refused_for_headers(&mut self, error: &Bytes) -> Option<Failure> {
-        if !self.link.has_heads() || Outcome::of(Err(error)).code() != Some(HEADER_MISMATCH.into()) {
+        if !self.wire.has_headers() || Outcome::of(Err(error)).code() != Some(HEADER_MISMATCH.into()) {
             return None;
         }
-        self.note_change(Kind::Tools.change().as_bytes());
+        self.lists.has_changed(Kind::Tools);
         let said = members(error, ["message"]).ok().and_then(|[raw]| text(&raw?)).unwrap_or_default();
         let said = excerpt(&String::from_utf8_lossy(&said), LONGEST);
         let reason =

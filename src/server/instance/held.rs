@@ -16,7 +16,7 @@ use serde_json::json;
 pub(super) use self::call::Held;
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance};
 use crate::era::input::{self, Given};
 use crate::era::{Era, request};
 use crate::jsonrpc::members::{NotAnObject, members};
@@ -58,7 +58,7 @@ pub(in crate::server) fn marked(call: &Call) -> Option<u64> {
 impl Instance {
     /// Whether a call goes on with one that this instance has suspended.
     pub(in crate::server) fn is_resumed_by(&self, call: &Call) -> bool {
-        self.era() == Era::Legacy && marked(call) == Some(self.mark)
+        self.wire.era() == Era::Legacy && marked(call) == Some(self.mark)
     }
 
     /// Has the agent of the call `request` told what the server asks with its request `id`.
@@ -71,11 +71,11 @@ impl Instance {
     ) -> Result<(), ErrorObject> {
         let server = self.config.name.clone();
         let not_asked = |why| not_asked(-31004, why, &server);
-        let (bytes, max_message) = (params.map_or(0, Bytes::len), self.max_message);
+        let (bytes, max_message) = (params.map_or(0, Bytes::len), self.wire.max_message());
         if self.held_bytes() + bytes > MOST_MESSAGES * max_message {
             return Err(not_asked("too many calls wait for their agents to come back"));
         }
-        let Some(Owner::Call(call)) = self.pending.get_mut(request.to_string().as_bytes()) else {
+        let Some(call) = self.wire.call_mut(request) else {
             return Err(not_asked("no agent has a call at this server, so mcpd cannot know whom this is for"));
         };
         let Some((abilities, held)) = call.held() else {
@@ -91,7 +91,7 @@ impl Instance {
         call.deadline.put_off(Instant::now());
         call.tell_what_is_asked(self.mark);
         let look_at = call.look_at();
-        look_at.into_iter().for_each(|at| self.expire_by(at));
+        look_at.into_iter().for_each(|at| self.wire.expire_by(at));
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Instance {
     /// Keeps the server's answer to a call for which nobody waits just now until its agent comes back. One that is too large with
     /// all that is held is lost.
     pub(super) fn keep_answer(&mut self, mut call: Unanswered, mut crossing: Crossing, line: &Bytes) -> Effect {
-        let has_room = self.held_bytes() + line.len() <= MOST_MESSAGES * self.max_message;
+        let has_room = self.held_bytes() + line.len() <= MOST_MESSAGES * self.wire.max_message();
         let Way::Down { held, .. } = &mut crossing.way else { return Effect::Nothing };
         if !has_room {
             return self.end_failed(call, Failure::AnswerTooLarge);
@@ -116,14 +116,14 @@ impl Instance {
         held.asked.clear();
         held.answer = Some(Bytes::copy_from_slice(line));
         call.crossing = Some(Box::new(crossing));
-        self.pending.register(|_| Owner::Call(call));
+        self.wire.park(call);
         Effect::Nothing
     }
 
     /// Answers the call that has come back under this key, if its answer was kept.
     fn give_kept(&mut self, key: CallKey) {
-        let is_it = |owner: &Owner| matches!(owner, Owner::Call(call) if call.reply.key == key && call.is_parked());
-        let Some((_, Owner::Call(mut call))) = self.pending.remove_where(is_it).pop() else { return };
+        let is_it = |call: &Unanswered, _| call.reply.key == key && call.is_parked();
+        let Some((_, mut call)) = self.wire.remove_calls_where(is_it).pop() else { return };
         let Some(mut crossing) = call.crossing.take() else { return };
         let Way::Down { held, .. } = &mut crossing.way else { return };
         let Some(line) = held.answer.take() else { return };
@@ -151,10 +151,7 @@ impl Instance {
             }
         };
         let Some(Given { responses, state }) = given else { return Some((call, crossing)) };
-        let known = self.pending.iter_mut().find_map(|owner| match owner {
-            Owner::Call(held) if held.is_held_as(&state, profile) => Some(held),
-            _ => None,
-        });
+        let known = self.wire.calls_mut().find(|held| held.is_held_as(&state, profile));
         let Crossing { asked, way: Way::Down { abilities, .. } } = crossing else { return None };
         let is_the_same = |held: &Unanswered| {
             held.crossing.as_ref().is_some_and(|crossing| {
@@ -179,7 +176,7 @@ impl Instance {
         }
         held.tell_what_is_asked(self.mark);
         let (key, look_at) = (held.reply.key, held.look_at());
-        look_at.into_iter().for_each(|at| self.expire_by(at));
+        look_at.into_iter().for_each(|at| self.wire.expire_by(at));
         self.give_kept(key);
         self.say_answers(answered);
         None
@@ -188,9 +185,9 @@ impl Instance {
     /// Answers the server's requests of these ids with these lines.
     pub(super) fn say_answers(&mut self, answered: Vec<(Bytes, Bytes)>) {
         for (id, line) in answered {
-            if !self.say(line) {
+            if !self.wire.try_notify(line) {
                 let why = "the answer found no room, because the server does not read";
-                self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
+                self.wire.try_notify(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
             }
         }
     }
@@ -198,12 +195,8 @@ impl Instance {
     /// The server does not want to know any more what it has asked with this request.
     pub(super) fn withdraw_held(&mut self, id: &Bytes) {
         self.stated.withdraw(id);
-        for owner in self.pending.iter_mut() {
-            if let Owner::Call(call) = owner
-                && let Some((_, held)) = call.held()
-            {
-                held.asked.retain(|asked| asked.id != id);
-            }
+        for (_, held) in self.wire.calls_mut().filter_map(Unanswered::held) {
+            held.asked.retain(|asked| asked.id != id);
         }
     }
 
@@ -213,7 +206,7 @@ impl Instance {
         let Some((_, held)) = call.held() else { return };
         for asked in std::mem::take(&mut held.asked) {
             let error = failed(-31001, "the call that this was for has ended", &server);
-            self.say(reply::error(Some(&asked.id), &error));
+            self.wire.try_notify(reply::error(Some(&asked.id), &error));
         }
     }
 }

@@ -73,8 +73,8 @@ impl Instance {
         let made = chance::fresh().ok().and_then(|name| Kept::new(&name, result, ttl, times).ok());
         let made = made.and_then(|kept| Some((TaskState::read(&kept.state)?, kept, minted(id)?)));
         let Some((state, kept, request)) = made else { return self.end_failed(call, Failure::AnswerMalformed) };
-        self.tasks.make_room_to_keep(session, kept.bytes(), self.max_message);
-        self.expire_by(kept.until);
+        self.tasks.make_room_to_keep(session, kept.bytes(), self.wire.max_message());
+        self.wire.expire_by(kept.until);
         let answer = [&br#"{"task":"#[..], &kept.state[..], b"}"].concat();
         let mut task = Task::new(&state, call.reply.key, call.reply.to().cloned(), None, None);
         task.kept = Some(Box::new(kept));

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::listening::{Begun, Due, Topic, topics};
-use super::{Accepted, Effect, Instance, Owner};
+use super::{Accepted, Effect, Instance, PendingRequest};
 use crate::calls::Outcome;
 use crate::era::notification::{subscription, without_subscription};
 use crate::era::subscription::Filter;
@@ -18,14 +18,13 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::splice::applied;
-use crate::kind::Kind;
 use crate::server::call::{Call, Failure};
 use crate::server::{MAX_IN_FLIGHT, share};
 
 impl Instance {
     /// Asks for what is wanted by now; when to look again.
     pub(in crate::server) fn relisten(&mut self) -> Option<Instant> {
-        if self.era() == Era::Legacy {
+        if self.wire.era() == Era::Legacy {
             return None;
         }
         match self.listening.due(Instant::now()) {
@@ -50,7 +49,7 @@ impl Instance {
         // All of it is JSON: what was taken in as such, and what is said here.
         let Ok(params) = RawValue::from_string(filter.listen(members)) else { return };
         let acknowledge_by = Some(self.aside_deadline());
-        let id = self.request("subscriptions/listen", &params, Owner::Listen { acknowledge_by });
+        let id = self.wire.request("subscriptions/listen", &params, PendingRequest::Listen { acknowledge_by });
         self.listening.asked(id, filter);
     }
 
@@ -69,7 +68,7 @@ impl Instance {
             return call.refuse(Failure::Overloaded { what: "it has too many unanswered calls" });
         }
         let until = self.listening.wait(call, Instant::now());
-        self.expire_by(until);
+        self.wire.expire_by(until);
     }
 
     /// Ends the calls that have waited too long for a subscription to begin.
@@ -86,7 +85,7 @@ impl Instance {
         let Some((id, begun)) = id.and_then(|id| Some((id, self.listening.acknowledged(id, Instant::now())?))) else {
             return Effect::Nothing;
         };
-        if let Some(Owner::Listen { acknowledge_by }) = self.pending.get_mut(id.to_string().as_bytes()) {
+        if let Some(PendingRequest::Listen { acknowledge_by }) = self.wire.get_mut(id.to_string().as_bytes()) {
             *acknowledge_by = None;
         }
         let Begun { filter, before, has_missed } = begun;
@@ -94,7 +93,7 @@ impl Instance {
             self.end_listen(before);
         }
         if has_missed {
-            Kind::ALL.into_iter().for_each(|kind| self.note_change(kind.change().as_bytes()));
+            self.lists.have_changed();
         }
         // One that cannot be read, for what all agents want may be more than one may ask for, takes nothing back.
         let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
@@ -180,8 +179,8 @@ impl Instance {
     pub(super) fn withdrawn_by_server(&mut self, params: Option<&Bytes>) {
         let Some(Ok([Some(request)])) = params.map(|params| members(params, ["requestId"])) else { return };
         if let Some(id) = minted(&request).filter(|id| self.listening.is_of(*id)) {
-            self.pending.take(&request);
-            self.link.give_up(id);
+            self.wire.take(&request);
+            self.wire.give_up(id);
             self.listen_ended(id, None);
         }
     }
@@ -190,16 +189,16 @@ impl Instance {
     pub(super) fn end_listen(&mut self, id: u64) {
         let deadline = self.aside_deadline();
         // A server that answers it nevertheless does no harm.
-        if let Some(owner) = self.pending.get_mut(id.to_string().as_bytes()) {
-            *owner = Owner::Aside { deadline };
+        if let Some(owner) = self.wire.get_mut(id.to_string().as_bytes()) {
+            *owner = PendingRequest::Ignored { deadline };
         }
-        self.link.give_up(id);
-        self.send(reply::cancelled(id, "another subscription has taken its place, or none is wanted"));
+        self.wire.give_up(id);
+        self.wire.notify(reply::cancelled(id, "another subscription has taken its place, or none is wanted"));
     }
 
     /// It says that a resource has changed: as in the legacy era, for nobody in particular.
     pub(super) fn updated(&self, line: Bytes, params: Option<Bytes>) -> Effect {
-        match self.era() {
+        match self.wire.era() {
             Era::Legacy => Effect::Updated { line, params },
             Era::Modern if !self.is_heard(params.as_ref()) => Effect::Nothing,
             Era::Modern => {
@@ -212,7 +211,7 @@ impl Instance {
     /// Whether what a server says is for a subscription that is open, or for none.
     pub(super) fn is_heard(&self, params: Option<&Bytes>) -> bool {
         let id = || subscription(params);
-        self.era() == Era::Legacy || id().is_none_or(|raw| minted(&raw).is_some_and(|id| self.listening.hears(id)))
+        self.wire.era() == Era::Legacy || id().is_none_or(|raw| minted(&raw).is_some_and(|id| self.listening.hears(id)))
     }
 }
 

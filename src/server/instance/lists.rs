@@ -1,4 +1,4 @@
-//! The lists of an instance: asked for one after another, followed page by page, asked for again when they change.
+//! The lists that a server offers: fetched page by page, and fetched again when they change.
 
 use std::time::{Duration, Instant};
 
@@ -6,52 +6,77 @@ use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Effect, Instance, Owner};
+use super::pending_request::PendingRequest;
+use super::wire::Wire;
 use crate::calls::Outcome;
 use crate::catalog::List;
-use crate::era::Era;
 use crate::jsonrpc::reply::METHOD_NOT_FOUND;
 use crate::kind::{Kind, PerKind};
 use crate::server::listing::{Listing, Next, Pace};
 
-/// Until a list that failed is asked for once more.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Until a list that failed is fetched once more.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// The lists of one instance.
+#[derive(Debug)]
+pub(in crate::server) struct ServerLists {
+    /// `None` for kinds that the server does not offer.
+    states: PerKind<Option<ListState>>,
+    /// Time limit for each page.
+    timeout: Duration,
+}
 
 /// One list that the server offers.
 #[derive(Debug, Default)]
-pub(super) struct Following {
-    /// It is being followed.
-    now: bool,
-    /// A change of it was announced and not followed yet.
-    changed: bool,
+struct ListState {
+    is_fetching: bool,
+    /// A change was announced since the list was requested last.
+    has_changed: bool,
     pace: Pace,
-    /// The last one failed, and is to be asked for once more.
-    again_at: Option<Instant>,
-    /// It has been followed to its end, or that has failed.
+    /// The last fetch failed, and is to be repeated.
+    retry_at: Option<Instant>,
+    /// A fetch has ended, in success or not.
     attempted: bool,
 }
 
-impl Instance {
-    /// Asks for the lists that the server offers. `false` if it offers none.
-    pub(in crate::server) fn start_listing(&mut self, offered: PerKind<bool>) -> bool {
-        self.following = PerKind::from_fn(|kind| offered[kind].then(Following::default));
+/// What has become of a fetch.
+pub(super) enum Fetch {
+    /// The next page was requested.
+    Continues,
+    Done(Kind, List),
+    Failed {
+        /// For a person.
+        reason: String,
+        /// The pages before the failure, if the list was never fetched before.
+        partial: Option<(Kind, List)>,
+    },
+}
+
+impl ServerLists {
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self { states: PerKind::default(), timeout }
+    }
+
+    /// Fetches the lists that the server offers. `false` if it offers none.
+    pub(in crate::server) fn start(&mut self, wire: &mut Wire, offered: PerKind<bool>) -> bool {
+        self.states = PerKind::from_fn(|kind| offered[kind].then(ListState::default));
         for kind in Kind::ALL {
-            self.list(kind);
+            self.fetch(wire, kind);
         }
-        self.following.iter().any(|(_, following)| following.is_some())
+        self.states.iter().any(|(_, state)| state.is_some())
     }
 
-    /// Whether the server has not listed this kind for the first time yet.
-    pub(in crate::server) fn is_first_listing(&self, kind: Kind) -> bool {
-        self.following[kind].as_ref().is_some_and(|following| !following.attempted)
+    /// Whether no fetch of this list has ended yet.
+    pub(in crate::server) fn is_first_fetch(&self, kind: Kind) -> bool {
+        self.states[kind].as_ref().is_some_and(|state| !state.attempted)
     }
 
-    /// Asks for those that have changed and may be asked for now; when for the others.
-    pub(in crate::server) fn relist(&mut self) -> Option<Instant> {
+    /// Fetches lists that have changed and may be fetched now. Returns when the next of the others is due.
+    pub(in crate::server) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {
         let mut next = None;
         for kind in Kind::ALL {
-            match self.following[kind].as_ref().and_then(Following::wanted_at) {
-                Some(at) if at <= Instant::now() => self.list(kind),
+            match self.states[kind].as_ref().and_then(ListState::due_at) {
+                Some(at) if at <= Instant::now() => self.fetch(wire, kind),
                 Some(at) => next = Some(next.map_or(at, |next: Instant| next.min(at))),
                 None => {}
             }
@@ -59,101 +84,86 @@ impl Instance {
         next
     }
 
-    /// Takes note that the server says that a list has changed.
-    pub(super) fn note_change(&mut self, method: &[u8]) {
-        for kind in Kind::ALL {
-            if kind.change().as_bytes() == method
-                && let Some(following) = &mut self.following[kind]
-            {
-                following.changed = true;
-            }
+    /// The server has sent this notification, which may say that a list has changed.
+    pub(super) fn notified(&mut self, method: &[u8]) {
+        Kind::ALL.into_iter().filter(|kind| kind.change().as_bytes() == method).for_each(|kind| self.has_changed(kind));
+    }
+
+    /// This list has changed.
+    pub(super) fn has_changed(&mut self, kind: Kind) {
+        if let Some(state) = &mut self.states[kind] {
+            state.has_changed = true;
         }
     }
 
-    /// Takes note that another instance of the server has found other lists.
-    pub(in crate::server) fn note_changes(&mut self) {
-        for kind in Kind::ALL {
-            if let Some(following) = &mut self.following[kind] {
-                following.changed = true;
-            }
-        }
+    /// All lists may have changed.
+    pub(in crate::server) fn have_changed(&mut self) {
+        Kind::ALL.into_iter().for_each(|kind| self.has_changed(kind));
     }
 
-    fn list(&mut self, kind: Kind) {
-        let Some(following) = &mut self.following[kind] else { return };
-        (following.changed, following.again_at, following.now) = (false, None, true);
-        following.pace.begin(Instant::now());
-        self.ask_for_page(Listing::of(kind), None);
+    fn fetch(&mut self, wire: &mut Wire, kind: Kind) {
+        let Some(state) = &mut self.states[kind] else { return };
+        (state.has_changed, state.retry_at, state.is_fetching) = (false, None, true);
+        state.pace.begin(Instant::now());
+        self.request_page(wire, Listing::of(kind), None);
     }
 
-    fn ask_for_page(&mut self, listing: Listing, cursor: Option<&Bytes>) {
+    fn request_page(&self, wire: &mut Wire, listing: Listing, cursor: Option<&Bytes>) {
         let cursor: Option<&RawValue> = cursor.and_then(|raw| serde_json::from_slice(raw).ok());
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let deadline = Instant::now() + self.config.settings.handshake_timeout;
-        self.expire_by(deadline);
-        self.ask(listing.kind().method(), params, Owner::Page { listing, deadline });
+        let deadline = Instant::now() + self.timeout;
+        wire.own_request(listing.kind().method(), params, PendingRequest::Page { listing, deadline });
     }
 
-    pub(super) fn page(&mut self, listing: Listing, outcome: Result<Bytes, Bytes>) -> Effect {
+    /// The server has answered a request for a page.
+    pub(super) fn page(&mut self, wire: &mut Wire, listing: Listing, outcome: Result<Bytes, Bytes>) -> Fetch {
         let kind = listing.kind();
         let result = match outcome {
             Ok(result) => result,
             // They have no capability of their own: a server of resources need not know of them.
             Err(error) if kind == Kind::Templates && is_unknown_method(&error) => {
-                return self.listed(kind, List::default());
+                return self.done(kind, List::default());
             }
-            Err(_) => return self.not_listed(listing, "is an error"),
+            Err(_) => return self.failed(listing, "is an error"),
         };
         match listing.page(&result) {
             Ok(Next::Page(listing, cursor)) => {
-                self.ask_for_page(listing, Some(&cursor));
-                Effect::Nothing
+                self.request_page(wire, listing, Some(&cursor));
+                Fetch::Continues
             }
-            Ok(Next::Done(list)) => self.listed(kind, list),
-            Err(listing) => self.not_listed(listing, "is malformed"),
+            Ok(Next::Done(list)) => self.done(kind, list),
+            Err(listing) => self.failed(listing, "is malformed"),
         }
     }
 
-    fn listed(&mut self, kind: Kind, list: List) -> Effect {
-        let list = self.prepared(kind, list);
-        if let Some(following) = &mut self.following[kind] {
-            (following.now, following.attempted) = (false, true);
+    fn done(&mut self, kind: Kind, list: List) -> Fetch {
+        if let Some(state) = &mut self.states[kind] {
+            (state.is_fetching, state.attempted) = (false, true);
         }
-        Effect::Listed { kind, list, settled: self.lists_are_settled() }
+        Fetch::Done(kind, list)
     }
 
-    /// The list as it is published.
-    fn prepared(&mut self, kind: Kind, list: List) -> List {
-        if kind != Kind::Tools {
-            return list;
-        }
-        let mut list = self.without_unfit(list);
-        list.makes_tasks = self.era() == Era::Modern && self.task_support.declared;
-        self.note_task_tools(&list);
-        list
-    }
-
-    /// The list failed; `what` says of the answer why. The pages that came before are used until the whole list is there.
-    pub(super) fn not_listed(&mut self, listing: Listing, what: &str) -> Effect {
+    /// The fetch has failed; `what` says of the response why.
+    pub(super) fn failed(&mut self, listing: Listing, what: &str) -> Fetch {
         let kind = listing.kind();
         let mut is_first = false;
-        if let Some(following) = &mut self.following[kind] {
-            is_first = !std::mem::replace(&mut following.attempted, true);
-            following.now = false;
-            following.again_at = Some(Instant::now() + AGAIN);
+        if let Some(state) = &mut self.states[kind] {
+            is_first = !std::mem::replace(&mut state.attempted, true);
+            state.is_fetching = false;
+            state.retry_at = Some(Instant::now() + RETRY);
         }
-        let partial = listing.partial().filter(|_| is_first).map(|list| (kind, self.prepared(kind, list)));
-        let kept = partial.as_ref().map(|(_, list)| format!("; the {} items before it are used", list.items.len()));
-        let reason = format!("its answer to `{}` {what}{}", kind.method(), kept.unwrap_or_default());
-        Effect::NotListed { reason, partial, settled: self.lists_are_settled() }
+        let partial = listing.partial().filter(|_| is_first);
+        let used = partial.as_ref().map(|list| format!("; the {} items before it are used", list.items.len()));
+        let reason = format!("its answer to `{}` {what}{}", kind.method(), used.unwrap_or_default());
+        Fetch::Failed { reason, partial: partial.map(|list| (kind, list)) }
     }
 
-    /// Whether every list was attempted, and none is out of date already and about to be asked for again. One that a
-    /// server announces as changed again and again is taken as it is.
-    fn lists_are_settled(&self) -> bool {
-        self.following.iter().filter_map(|(_, following)| following.as_ref()).all(|following| {
-            let soon = following.pace.allowed_at().is_none_or(|at| at <= Instant::now());
-            following.attempted && !(following.changed && soon)
+    /// Whether every list was fetched, or tried, and none is out of date and due soon. One that the server announces as
+    /// changed again and again counts as it is.
+    pub(super) fn are_settled(&self) -> bool {
+        self.states.iter().filter_map(|(_, state)| state.as_ref()).all(|state| {
+            let soon = state.pace.allowed_at().is_none_or(|at| at <= Instant::now());
+            state.attempted && !(state.has_changed && soon)
         })
     }
 }
@@ -162,13 +172,13 @@ fn is_unknown_method(error: &Bytes) -> bool {
     Outcome::of(Err(error)).code() == Some(METHOD_NOT_FOUND.into())
 }
 
-impl Following {
-    /// When it is to be asked for again, if at all.
-    fn wanted_at(&self) -> Option<Instant> {
-        if self.now || !(self.changed || self.again_at.is_some()) {
+impl ListState {
+    /// When it is to be fetched again, if at all.
+    fn due_at(&self) -> Option<Instant> {
+        if self.is_fetching || !(self.has_changed || self.retry_at.is_some()) {
             return None;
         }
-        let again_at = self.again_at.filter(|_| !self.changed);
-        Some(again_at.max(self.pace.allowed_at()).unwrap_or_else(Instant::now))
+        let retry_at = self.retry_at.filter(|_| !self.has_changed);
+        Some(retry_at.max(self.pace.allowed_at()).unwrap_or_else(Instant::now))
     }
 }

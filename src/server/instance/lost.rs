@@ -8,9 +8,9 @@ use bytes::Bytes;
 use super::calls::Unanswered;
 use super::crossing::Way;
 use super::polls::Step;
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance, PendingRequest};
 use crate::era::Era;
-use crate::jsonrpc::pending::{Taken, minted};
+use crate::jsonrpc::pending::minted;
 use crate::server::call::{Failure, Matter};
 use crate::server::lifecycle::LONGEST_RETRY_AFTER;
 use crate::server::tasks::TaskAct;
@@ -24,11 +24,11 @@ impl Instance {
     pub(super) fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats.skipped_lines.add_one();
         match self.take_asked(id) {
-            Taken::Owner(Owner::Call(call)) => {
+            Some(PendingRequest::Call(call)) => {
                 self.fail_call(call, failure);
             }
-            Taken::Stray => self.given_up.answered(id),
-            Taken::Owner(owner) => return self.own_request_failed(id, owner),
+            None => self.given_up.answered(id),
+            Some(owner) => return self.own_request_failed(id, owner),
         }
         Effect::Nothing
     }
@@ -41,8 +41,8 @@ impl Instance {
             self.left_alone_until = Some(Instant::now() + (*after).min(LONGEST_RETRY_AFTER));
         }
         let id = request.to_string();
-        match self.pending.take(id.as_bytes()) {
-            Taken::Owner(Owner::Call(call)) => {
+        match self.wire.take(id.as_bytes()) {
+            Some(PendingRequest::Call(call)) => {
                 let given_back = match pause(&lost) {
                     Some(pause) => self.look_later(call, pause),
                     None => Some(call),
@@ -53,8 +53,8 @@ impl Instance {
                 }
                 Effect::Nothing
             }
-            Taken::Owner(owner) => self.own_request_failed(id.as_bytes(), owner),
-            Taken::Stray => {
+            Some(owner) => self.own_request_failed(id.as_bytes(), owner),
+            None => {
                 self.given_up.answered(id.as_bytes());
                 Effect::Nothing
             }
@@ -69,41 +69,47 @@ impl Instance {
             (Matter::Task(ask), Some(Way::About { step, .. })) if ask.act == TaskAct::Result => *step = Step::Wait(at),
             _ => return Some(call),
         }
-        self.expire_by(at);
-        self.pending.register(|_| Owner::Call(call));
+        self.wire.expire_by(at);
+        self.wire.park(call);
         None
     }
 
     /// Whether the request of this id is the one that introduces mcpd.
     pub(in crate::server) fn is_introducing(&mut self, request: u64) -> bool {
-        matches!(self.pending.get_mut(request.to_string().as_bytes()), Some(Owner::Initialize | Owner::Discover))
+        matches!(
+            self.wire.get_mut(request.to_string().as_bytes()),
+            Some(PendingRequest::Initialize | PendingRequest::Discover)
+        )
     }
 
     /// Whether it has not answered the request that opens a connection of this era.
     pub(in crate::server) fn awaits_opening(&self, era: Era) -> bool {
-        self.pending.iter().any(|owner| match era {
-            Era::Legacy => matches!(owner, Owner::Initialize),
-            Era::Modern => matches!(owner, Owner::Discover),
+        self.wire.has_pending(|entry| match era {
+            Era::Legacy => matches!(entry, PendingRequest::Initialize),
+            Era::Modern => matches!(entry, PendingRequest::Discover),
         })
     }
 
     /// What is not an agent's has no usable answer.
-    pub(super) fn own_request_failed(&mut self, id: &[u8], owner: Owner) -> Effect {
+    pub(super) fn own_request_failed(&mut self, id: &[u8], owner: PendingRequest) -> Effect {
         match owner {
-            Owner::Page { listing, .. } => return self.not_listed(listing, "is unusable"),
-            Owner::Check => return self.checked(),
-            Owner::Level { .. } => self.level_answered(),
-            Owner::Renewal { uri, .. } => return Effect::Lapsed(uri),
-            Owner::Listen { .. } => minted(id).into_iter().for_each(|id| drop(self.listen_ended(id, None))),
-            Owner::Update { task, .. } => self.update_failed(task),
-            Owner::TaskEnd { task } => self.task_end_answered(&task, false),
-            Owner::Call(_)
-            | Owner::Initialize
-            | Owner::Discover
-            | Owner::Ping
-            | Owner::CancellationCheck
-            | Owner::Disowned { .. }
-            | Owner::Aside { .. } => {}
+            PendingRequest::Page { listing, .. } => {
+                let fetch = self.lists.failed(listing, "is unusable");
+                return self.fetched(fetch);
+            }
+            PendingRequest::Check => return Effect::Checked(self.health.checked()),
+            PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
+            PendingRequest::Renewal { uri, .. } => return Effect::Lapsed(uri),
+            PendingRequest::Listen { .. } => minted(id).into_iter().for_each(|id| drop(self.listen_ended(id, None))),
+            PendingRequest::UpdateTask { task, .. } => self.update_failed(task),
+            PendingRequest::TaskResult { task } => self.task_end_answered(&task, false),
+            PendingRequest::Call(_)
+            | PendingRequest::Initialize
+            | PendingRequest::Discover
+            | PendingRequest::Ping
+            | PendingRequest::CancellationCheck
+            | PendingRequest::CancelTask { .. }
+            | PendingRequest::Ignored { .. } => {}
         }
         Effect::Nothing
     }

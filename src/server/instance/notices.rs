@@ -14,10 +14,10 @@ impl Instance {
             b"notifications/subscriptions/acknowledged" => return self.acknowledged(params.as_ref()),
             b"notifications/tasks" => return self.task_told(&line, params.as_ref()),
             b"notifications/resources/updated" => return self.updated(line, params),
-            b"notifications/cancelled" if self.era() == Era::Modern => self.withdrawn_by_server(params.as_ref()),
+            b"notifications/cancelled" if self.wire.era() == Era::Modern => self.withdrawn_by_server(params.as_ref()),
             b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),
             b"notifications/elicitation/complete" => self.completed(&line, params.as_ref()),
-            _ if self.is_heard(params.as_ref()) => self.note_change(method),
+            _ if self.is_heard(params.as_ref()) => self.lists.notified(method),
             _ => {}
         }
         Effect::Nothing

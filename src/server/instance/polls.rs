@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Request, Way};
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance};
 use crate::calls::Outcome;
 use crate::era::error;
 use crate::era::result::{self, ToLegacy};
@@ -191,21 +191,19 @@ impl Instance {
         // It is to have its full time from when the server is asked again.
         call.deadline.put_off(at);
         call.crossing = Some(Box::new(crossing));
-        self.expire_by(at);
-        self.pending.register(|_| Owner::Call(call));
+        self.wire.expire_by(at);
+        self.wire.park(call);
         self.put_off_result(&task);
     }
 
     /// Asks again how those tasks are whose results are waited for, as far as it is time `now`.
     pub(super) fn poll_tasks(&mut self, now: Instant) {
-        let is_due = |owner: &Owner| matches!(owner, Owner::Call(call) if call.polls_at().is_some_and(|at| at <= now));
-        if !self.pending.iter().any(is_due) {
+        let is_due = |call: &Unanswered| call.polls_at().is_some_and(|at| at <= now);
+        if !self.unanswered().any(is_due) {
             return;
         }
-        for (_, owner) in self.pending.remove_where(is_due) {
-            if let Owner::Call(mut call) = owner
-                && let Some(crossing) = call.crossing.take()
-            {
+        for (_, mut call) in self.wire.remove_calls_where(|call, _| is_due(call)) {
+            if let Some(crossing) = call.crossing.take() {
                 self.look_again(call, *crossing);
             }
         }
@@ -219,12 +217,7 @@ impl Instance {
         let params = about(&raw_id, speaker);
         call.crossing = Some(Box::new(crossing));
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
-        self.pending.register(|id| {
-            call.line = outbox.push(reply::request(id, STATE, &params));
-            link.announce(call.line, id);
-            Owner::Call(call)
-        });
+        self.wire.send_call(call, |_, id| reply::request(id, STATE, &params));
     }
 }
 

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::{mpsc, oneshot};
 
-use super::calls::{MAX_LINES, MAX_WORDS};
+use super::Instance;
+use super::calls::MAX_WORDS;
 use super::elicitations::Elicitations;
 use super::rounds::{Place, given};
 use super::task_inputs::TaskInput;
-use super::{Instance, Owner};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::splice;
@@ -147,27 +147,12 @@ impl Questions {
 }
 
 impl Instance {
-    /// One that does not read loses what it is told rather than filling our memory; what is small has places of its own, for
-    /// it may be that others have sent too much. Whether it is told.
-    pub(super) fn say(&mut self, line: Bytes) -> bool {
-        let has_place = line.len() <= MAX_WORDS && self.outbox.lines() < MAX_LINES;
-        let is_told = has_place || self.outbox.bytes() <= self.max_message;
-        if is_told {
-            self.send(line);
-        }
-        is_told
-    }
-
     /// Gives the calls of an agent their full time again: a person may be typing. Whether there are any.
     pub(super) fn put_off_calls(&mut self, session: u64) -> bool {
         let (now, mut any) = (Instant::now(), false);
-        for owner in self.pending.iter_mut() {
-            if let Owner::Call(call) = owner
-                && call.reply.key.session == session
-            {
-                call.deadline.put_off(now);
-                any = true;
-            }
+        for call in self.wire.calls_mut().filter(|call| call.reply.key.session == session) {
+            call.deadline.put_off(now);
+            any = true;
         }
         any
     }
@@ -177,7 +162,7 @@ impl Instance {
         match heard {
             Heard::Said(number, what, way) => self.heard_of_question(number, what, way),
             Heard::OfTask(Some(line), way) => {
-                self.say(line);
+                self.wire.try_notify(line);
                 self.questions.waits.push(of_task(way).boxed());
             }
             // There is always one sender, which is here.
@@ -191,7 +176,7 @@ impl Instance {
         match what {
             Some(Said::Progress(line)) => {
                 if self.questions.open[index].purpose == For::Server {
-                    self.say(line);
+                    self.wire.try_notify(line);
                 }
                 self.questions.waits.push(said(number, way).boxed());
             }
@@ -200,10 +185,10 @@ impl Instance {
                 match purpose {
                     For::Call(place) => self.input_given(place, given(&line)),
                     For::Task(place) => self.task_input_given(place, given(&line)),
-                    For::Server if self.say(line) => {}
+                    For::Server if self.wire.try_notify(line) => {}
                     For::Server => {
                         let why = "the answer found no room, because the server does not read";
-                        self.say(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
+                        self.wire.try_notify(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
                     }
                 }
             }
@@ -245,7 +230,7 @@ impl Instance {
             let _ = withdraw.send(Withdrawal::Reason(why));
             match purpose {
                 For::Server => {
-                    self.say(reply::error(Some(&id), &failed(code, why, &self.config.name)));
+                    self.wire.try_notify(reply::error(Some(&id), &failed(code, why, &self.config.name)));
                 }
                 For::Call(place) => self.fail_round(place.call, format!("wanted to know more, but {why}")),
                 For::Task(place) => self.task_input_given(place, Err(format!("wanted to know more, but {why}"))),

@@ -11,11 +11,10 @@ use bytes::Bytes;
 use super::calls::Unanswered;
 use super::crossing::{Crossing, TaskUse, Way};
 use super::questions::For;
-use super::{Instance, Owner};
+use super::{Instance, PendingRequest};
 use crate::era::input::{Input, Required};
 use crate::era::request;
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::pending::Taken;
 use crate::printable::one_line;
 use crate::server::call::{Failure, ReplySender};
 use crate::server::question::Wish;
@@ -74,7 +73,7 @@ impl Instance {
         let session = call.reply.key.session;
         call.crossing = Some(Box::new(crossing));
         let to = call.reply.to().cloned();
-        let parked = self.pending.register(|_| Owner::Call(call));
+        let parked = self.wire.park(call);
         if !self.has_room_for(parked) {
             return self.fail_round(parked, TOO_MUCH.to_owned());
         }
@@ -143,27 +142,23 @@ impl Instance {
     }
 
     fn has_room_for(&self, parked: u64) -> bool {
-        let of = |owner: &Owner| if let Owner::Call(call) = owner { call.parked_bytes() } else { 0 };
-        let own = self.pending.with_ids().find(|(id, _)| *id == parked).map_or(0, |(_, owner)| of(owner));
-        let all: usize = self.pending.iter().map(of).sum();
-        own <= self.max_message && all <= MOST_MESSAGES * self.max_message
+        let own = self.wire.calls().find(|(id, _)| *id == parked).map_or(0, |(_, call)| call.parked_bytes());
+        let all: usize = self.unanswered().map(Unanswered::parked_bytes).sum();
+        own <= self.wire.max_message() && all <= MOST_MESSAGES * self.wire.max_message()
     }
 
     /// Who waits for the answer with this raw id: nobody for that of a call that waits here, which the server cannot know.
-    pub(super) fn take_asked(&mut self, id: &[u8]) -> Taken<Owner> {
-        match self.pending.get_mut(id) {
-            Some(Owner::Call(call)) if call.is_parked() => Taken::Stray,
-            _ => self.pending.take(id),
+    pub(super) fn take_asked(&mut self, id: &[u8]) -> Option<PendingRequest> {
+        match self.wire.get_mut(id) {
+            Some(PendingRequest::Call(call)) if call.is_parked() => None,
+            _ => self.wire.take(id),
         }
     }
 
     fn round_of(&mut self, parked: u64) -> Option<&mut Round> {
-        match self.pending.get_mut(parked.to_string().as_bytes()) {
-            Some(Owner::Call(call)) => match &mut call.crossing.as_mut()?.way {
-                Way::Up { round, .. } => round.as_mut(),
-                Way::Down { .. } | Way::About { .. } | Way::Stated { .. } => None,
-            },
-            _ => None,
+        match &mut self.wire.call_mut(parked)?.crossing.as_mut()?.way {
+            Way::Up { round, .. } => round.as_mut(),
+            Way::Down { .. } | Way::About { .. } | Way::Stated { .. } => None,
         }
     }
 
@@ -173,7 +168,7 @@ impl Instance {
         if !self.round_of(parked).is_some_and(is_complete) {
             return;
         }
-        let Taken::Owner(Owner::Call(mut call)) = self.pending.take(parked.to_string().as_bytes()) else { return };
+        let Some(mut call) = self.wire.take_call(parked) else { return };
         let Some(crossing) = &mut call.crossing else { return };
         let Way::Up { speaker, task, round, .. } = &mut crossing.way else { return };
         let Some(Round { answers, state }) = round.take() else { return };
@@ -188,7 +183,7 @@ impl Instance {
     /// The call cannot be sent again; `why` says of the server what it wanted.
     pub(super) fn fail_round(&mut self, parked: u64, why: String) {
         self.withdraw_inputs(parked);
-        if let Taken::Owner(Owner::Call(call)) = self.pending.take(parked.to_string().as_bytes()) {
+        if let Some(call) = self.wire.take_call(parked) {
             self.fail_sent(call, Failure::NotAnswered { why }, true);
         }
     }

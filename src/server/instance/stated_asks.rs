@@ -11,7 +11,7 @@ use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
 use super::stated_tasks::about;
 use super::task_calls::is_unknown;
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance, PendingRequest};
 use crate::era::error::{self, ErrorToModern};
 use crate::era::input;
 use crate::era::result::{self, Cached};
@@ -149,19 +149,18 @@ impl Instance {
         call.deadline.put_off(Instant::now());
         call.crossing = Some(Box::new(crossing));
         let params = about(raw_id);
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
-        self.pending.register(|id| {
-            call.line = outbox.push(reply::request(id, "tasks/result", &params));
-            link.announce(call.line, id);
-            Owner::Call(call)
-        });
+        self.wire.send_call(call, |_, id| reply::request(id, "tasks/result", &params));
     }
 
     /// Has the server ask what it wants to know for a task, which it does while somebody waits for the result.
     fn have_asked(&mut self, seen: &TaskState) {
         if let Some(task) = self.stated.find(&seen.id).filter(|task| !task.asks) {
             task.asks = true;
-            self.request("tasks/result", &about(&seen.raw_id), Owner::TaskEnd { task: seen.id.clone() });
+            self.wire.request(
+                "tasks/result",
+                &about(&seen.raw_id),
+                PendingRequest::TaskResult { task: seen.id.clone() },
+            );
         }
     }
 

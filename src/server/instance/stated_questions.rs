@@ -27,7 +27,7 @@ impl Instance {
         (method, params): (&Bytes, Option<&Bytes>),
         wish: &Wish,
     ) -> Result<(), ErrorObject> {
-        let (server, max_message) = (self.config.name.clone(), self.max_message);
+        let (server, max_message) = (self.config.name.clone(), self.wire.max_message());
         let not_asked = |why| not_asked(-31004, why, &server);
         if self.stated.has_question(id) {
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
@@ -52,7 +52,7 @@ impl Instance {
     pub(super) fn refuse_questions(&mut self, unanswered: &[Bytes]) {
         for id in unanswered {
             let error = failed(-31001, "the task that this was for has ended", &self.config.name);
-            self.say(reply::error(Some(id), &error));
+            self.wire.try_notify(reply::error(Some(id), &error));
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
 use super::stated::StatedTask;
-use super::{Effect, Instance, Owner};
+use super::{Effect, Instance, PendingRequest};
 use crate::era::request;
 use crate::era::result::{self, Cached};
 use crate::era::stated::Meta;
@@ -90,7 +90,7 @@ impl Instance {
         state.ended |= has_ended;
         let of = (request, call.reply.key);
         let mut task = StatedTask::new(&state, of, profile, abilities.bare(), call.reply.ticket().cloned());
-        task.hear(&state, Instant::now(), None).into_iter().for_each(|until| self.expire_by(until));
+        task.hear(&state, Instant::now(), None).into_iter().for_each(|until| self.wire.expire_by(until));
         let is_others = self.tasks.find(&state.id).is_some_and(|(_, task)| task.open.is_some());
         if is_others || !self.stated.add(state.id, task) {
             return self.end_failed(call, Failure::TaskIdTaken);
@@ -102,7 +102,7 @@ impl Instance {
     pub(super) fn note_stated(&mut self, seen: &TaskState, ticket: Option<Ticket>) -> bool {
         let Some(task) = self.stated.find(&seen.id) else { return false };
         match task.hear(seen, Instant::now(), ticket) {
-            Some(until) => self.expire_by(until),
+            Some(until) => self.wire.expire_by(until),
             None => {
                 let unanswered = self.stated.end(&seen.id);
                 self.refuse_questions(&unanswered);
@@ -119,7 +119,7 @@ impl Instance {
         self.refuse_questions(&unanswered);
         if let Some(raw_id) = raw_id.filter(|_| self.task_support.cancels) {
             let deadline = self.aside_deadline();
-            self.request("tasks/cancel", &about(&raw_id), Owner::Aside { deadline });
+            self.wire.request("tasks/cancel", &about(&raw_id), PendingRequest::Ignored { deadline });
         }
     }
 }

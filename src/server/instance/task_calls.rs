@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::calls::Unanswered;
 use super::stated_tasks::about;
 use super::tasks::{Early, Open, Task};
-use super::{Instance, Owner};
+use super::{Instance, PendingRequest};
 use crate::calls::Outcome;
 use crate::era::task::{Told, made_to_legacy, told_id};
 use crate::era::{self, Era};
@@ -96,7 +96,7 @@ impl Instance {
     /// When a task is over in any case that is kept for so long.
     pub(super) fn ends_at(&mut self, ttl: Option<Duration>) -> Option<Instant> {
         let at = Instant::now().checked_add(ttl?)?;
-        self.expire_by(at);
+        self.wire.expire_by(at);
         Some(at)
     }
 
@@ -142,13 +142,7 @@ impl Instance {
 
     pub(super) fn put_off_result(&mut self, id: &[u8]) {
         let now = Instant::now();
-        for owner in self.pending.iter_mut() {
-            if let Owner::Call(call) = owner
-                && call.awaits(id)
-            {
-                call.deadline.put_off(now);
-            }
-        }
+        self.wire.calls_mut().filter(|call| call.awaits(id)).for_each(|call| call.deadline.put_off(now));
     }
 
     /// Tells the agent whose task it is that it has another status.
@@ -206,7 +200,7 @@ impl Instance {
 
     /// The task that such an answer, as the server has sent it, says that it has made.
     fn late_task(&self, result: &Bytes) -> Option<TaskState> {
-        if self.era() == Era::Legacy {
+        if self.wire.era() == Era::Legacy {
             return TaskState::made(result);
         }
         told_id(result, Told::Made)?;
@@ -241,11 +235,11 @@ impl Instance {
         self.withdraw_task_inputs(request);
         let Some(raw_id) = self.tasks.disown(request).filter(|_| self.task_support.cancels) else { return };
         let mut params = about(&raw_id);
-        if self.era() == Era::Modern {
+        if self.wire.era() == Era::Modern {
             params["_meta"] = era::own_task_params()["_meta"].take();
         }
         let deadline = self.aside_deadline();
-        self.request("tasks/cancel", &params, Owner::Disowned { task: request, deadline });
+        self.wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task: request, deadline });
     }
 
     /// The server has answered that it is to cancel a task of nobody's. One that refuses may be at it as before.

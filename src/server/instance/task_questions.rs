@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::polls::about;
 use super::questions::For;
 use super::task_inputs::TaskInput;
-use super::{Instance, Owner};
+use super::{Instance, PendingRequest};
 use crate::era::input::{Input, inputs};
 use crate::era::request::again;
 use crate::era::speaker::Speaker;
@@ -67,7 +67,7 @@ impl Instance {
     /// The agent has answered one of the questions: with this raw result, or so that nobody can go on.
     pub(super) fn task_input_given(&mut self, place: TaskInput, given: Result<Bytes, String>) {
         let given = given.and_then(|result| {
-            let is_too_much = self.tasks.answer_bytes() + result.len() > self.max_message;
+            let is_too_much = self.tasks.answer_bytes() + result.len() > self.wire.max_message();
             if is_too_much { Err(TOO_MUCH.to_owned()) } else { Ok(result) }
         });
         match given {
@@ -99,7 +99,7 @@ impl Instance {
         let params = update(&task.raw_id, &answers, &speaker);
         let deadline = self.aside_deadline();
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
-        self.request("tasks/update", &params, Owner::Update { task: request, deadline });
+        self.wire.request("tasks/update", &params, PendingRequest::UpdateTask { task: request, deadline });
     }
 
     /// The server did not take what it wanted to know.
@@ -113,8 +113,8 @@ impl Instance {
     /// Nobody can wait for the result of the task any more; `why` says of the server what it wanted.
     fn fail_awaiting(&mut self, request: u64, why: &str) {
         let Some(id) = self.tasks.get_mut(request).map(|task| task.id().clone()) else { return };
-        for (request, owner) in self.pending.remove_where(|owner| owner.awaits(&id)) {
-            if let Owner::Call(call) = owner {
+        for (request, owner) in self.wire.remove_where(|owner| owner.awaits(&id)) {
+            if let PendingRequest::Call(call) = owner {
                 let (key, failure) = (call.reply.key, Failure::NotAnswered { why: why.to_owned() });
                 if call.is_parked() {
                     self.fail_sent(call, failure, true);

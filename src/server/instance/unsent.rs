@@ -4,9 +4,9 @@
 
 use bytes::Bytes;
 
+use super::Instance;
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
-use super::{Instance, Owner};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::call::{Call, Failure, Matter};
@@ -64,12 +64,10 @@ impl Instance {
     ///
     /// One that cannot be read again ends with `failure`.
     pub(in crate::server) fn take_unsent(&mut self, failure: &Failure) -> Vec<Call> {
-        let outbox = &self.outbox;
-        let is_unsent = |owner: &Owner| matches!(owner, Owner::Call(call) if call.fits_any_instance() && !outbox.has_begun(call.line));
+        let is_unsent = |call: &Unanswered, has_begun: bool| !has_begun && call.fits_any_instance();
         let mut unsent = Vec::new();
-        for (_, owner) in self.pending.remove_where(is_unsent) {
-            let Owner::Call(call) = owner else { continue };
-            let line = self.outbox.take(call.line).unwrap_or_default();
+        for (_, call) in self.wire.remove_calls_where(is_unsent) {
+            let line = self.wire.retracted(call.line).unwrap_or_default();
             self.count_calls(self.calls - 1);
             match call.into_call(&line.slice(..line.len().saturating_sub(1))) {
                 Ok(call) => unsent.push(call),

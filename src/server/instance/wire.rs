@@ -1,0 +1,316 @@
+//! The connection to one server process or URL: lines queued for it, requests that it has not answered, and when the next of them
+//! expires.
+//!
+//! Components of an instance receive it as `&mut Wire`; none holds another component. What a response means is decided by
+//! whoever takes its [`PendingRequest`].
+
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::calls::{MAX_LINES, MAX_WORDS, Unanswered};
+use super::pending_request::PendingRequest;
+use crate::era::{self, Era};
+use crate::jsonrpc::pending::{Pending, Taken};
+use crate::jsonrpc::reply;
+use crate::server::link::{Closed, Link};
+use crate::server::publish::RemoteTransport;
+use crate::transport::http::Mirrors;
+use crate::transport::{Arrival, Incoming, Outbox};
+
+/// One connection.
+pub(in crate::server) struct Wire {
+    link: Link,
+    outbox: Outbox,
+    pending: Pending<PendingRequest>,
+    /// No pending request expires earlier.
+    next_deadline: Option<Instant>,
+    /// `None` until the handshake has ended.
+    protocol: Option<&'static str>,
+    max_message: usize,
+}
+
+impl Wire {
+    pub(super) fn new(link: Link, max_message: usize) -> Self {
+        let (outbox, pending) = (Outbox::default(), Pending::default());
+        Self { link, outbox, pending, next_deadline: None, protocol: None, max_message }
+    }
+
+    /// Ends the connection, and gives back what it went by.
+    pub(in crate::server) fn into_link(self) -> Link {
+        self.link
+    }
+
+    /// The largest message in bytes, each way.
+    pub(super) fn max_message(&self) -> usize {
+        self.max_message
+    }
+}
+
+/// The protocol version.
+impl Wire {
+    pub(in crate::server) fn protocol(&self) -> Option<&'static str> {
+        self.protocol
+    }
+
+    /// The server's era; legacy before the handshake has ended.
+    pub(in crate::server) fn era(&self) -> Era {
+        self.protocol.map_or(Era::Legacy, era::of)
+    }
+
+    /// Uses this version from now on, and drops the requests of the handshake that are unanswered.
+    pub(in crate::server) fn negotiated(&mut self, protocol: &'static str) {
+        self.protocol = Some(protocol);
+        match self.era() {
+            Era::Legacy => {
+                let initialized = self.notify(reply::notification("notifications/initialized"));
+                self.link.introduce(protocol, initialized);
+            }
+            Era::Modern => self.link.discovered(),
+        }
+        for (id, _) in self.remove_where(PendingRequest::is_of_handshake) {
+            self.link.give_up(id);
+        }
+    }
+
+    /// The server has answered in the modern era: a failing `initialize` does not end the connection any more.
+    pub(in crate::server) fn has_modern(&mut self) {
+        self.link.has_modern();
+    }
+
+    /// Whether the server has answered in the modern era, and was not found to have no other one.
+    pub(in crate::server) fn is_known_modern(&self) -> bool {
+        self.link.is_known_modern()
+    }
+}
+
+/// Input and output.
+impl Wire {
+    /// Writes what the server takes now. Pending if it takes nothing; ready, too, if there is nothing to write.
+    pub(in crate::server) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        self.link.poll_write(cx, &mut self.outbox)
+    }
+
+    /// The next message or event. May be cancelled without loss.
+    pub(in crate::server) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, Closed>> {
+        self.link.poll_next(cx)
+    }
+
+    /// The next message if it was read already.
+    pub(in crate::server) fn buffered(&mut self) -> Option<Incoming> {
+        self.link.buffered()
+    }
+
+    /// Whether lines wait to be written.
+    pub(in crate::server) fn has_unwritten(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// How the server is reached, if that is a URL.
+    pub(in crate::server) fn remote(&self) -> Option<RemoteTransport> {
+        self.link.remote()
+    }
+
+    /// Whether it leads to a process.
+    pub(in crate::server) fn is_stdio(&self) -> bool {
+        matches!(self.link, Link::Pipes { .. })
+    }
+
+    /// Whether parts of requests are repeated in HTTP headers.
+    pub(super) fn has_headers(&self) -> bool {
+        self.link.has_heads()
+    }
+
+    /// The arguments of tools that are repeated in HTTP headers.
+    pub(super) fn set_mirrored(&mut self, mirrors: Mirrors) {
+        self.link.mirror(mirrors);
+    }
+}
+
+/// Lines to the server.
+impl Wire {
+    /// Queues a line that is not a request of ours: a notification or a response. Returns its number in the outbox.
+    pub(in crate::server) fn notify(&mut self, line: Bytes) -> u64 {
+        self.outbox.push(line)
+    }
+
+    /// The same if there is room for it: a server that does not read loses it rather than filling memory. Small lines have a
+    /// share of their own. Returns whether it was queued.
+    pub(super) fn try_notify(&mut self, line: Bytes) -> bool {
+        let is_small = line.len() <= MAX_WORDS && self.outbox.lines() < MAX_LINES;
+        let has_room = is_small || self.outbox.bytes() <= self.max_message;
+        if has_room {
+            self.notify(line);
+        }
+        has_room
+    }
+
+    /// Queues a request of our own, with the `_meta` that its era requires.
+    pub(in crate::server) fn own_request(&mut self, method: &str, mut params: Value, entry: PendingRequest) {
+        if self.era() == Era::Modern {
+            params["_meta"] = era::own_params()["_meta"].take();
+        }
+        self.request(method, &params, entry);
+    }
+
+    /// Queues a request of our own as it is, and returns its id.
+    pub(in crate::server) fn request(&mut self, method: &str, params: &impl Serialize, entry: PendingRequest) -> u64 {
+        if let Some(deadline) = entry.deadline() {
+            self.expire_by(deadline);
+        }
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        self.pending.register(|id| {
+            link.announce(outbox.push(reply::request(id, method, params)), id);
+            entry
+        })
+    }
+
+    /// Queues the request of a call: the line that is made of a fresh id.
+    pub(super) fn send_call(&mut self, mut call: Unanswered, line: impl FnOnce(&Unanswered, u64) -> Bytes) {
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        self.pending.register(|id| {
+            call.line = outbox.push(line(&call, id));
+            link.announce(call.line, id);
+            PendingRequest::Call(call)
+        });
+    }
+
+    /// Registers a call that is not at the server now, and returns the id that it has until it is sent again.
+    pub(super) fn park(&mut self, call: Unanswered) -> u64 {
+        self.pending.register(|_| PendingRequest::Call(call))
+    }
+
+    /// Whether writing of this line has begun.
+    pub(super) fn has_begun(&self, line: u64) -> bool {
+        self.outbox.has_begun(line)
+    }
+
+    /// Removes a line of which nothing was written. Returns whether that was so.
+    pub(super) fn retract(&mut self, line: u64) -> bool {
+        self.outbox.retract(line)
+    }
+
+    /// The same, and returns the line.
+    pub(super) fn retracted(&mut self, line: u64) -> Option<Bytes> {
+        self.outbox.take(line)
+    }
+
+    /// Lines that wait to be written.
+    pub(super) fn unwritten_lines(&self) -> usize {
+        self.outbox.lines()
+    }
+
+    /// Whether what waits to be written, with this much more, has more bytes than a largest message.
+    pub(super) fn is_full_with(&self, bytes: usize) -> bool {
+        self.has_unwritten() && self.outbox.bytes() + bytes > self.max_message
+    }
+}
+
+/// Requests that the server has not answered.
+impl Wire {
+    /// Takes the request with this raw id.
+    pub(in crate::server) fn take(&mut self, id: &[u8]) -> Option<PendingRequest> {
+        match self.pending.take(id) {
+            Taken::Owner(entry) => Some(entry),
+            Taken::Stray => None,
+        }
+    }
+
+    /// The request with this raw id.
+    pub(super) fn get_mut(&mut self, id: &[u8]) -> Option<&mut PendingRequest> {
+        self.pending.get_mut(id)
+    }
+
+    /// The call that is pending under this id.
+    pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut Unanswered> {
+        match self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes()) {
+            Some(PendingRequest::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Takes the call that is pending under this id.
+    pub(super) fn take_call(&mut self, id: u64) -> Option<Unanswered> {
+        self.call_mut(id)?;
+        match self.take(itoa::Buffer::new().format(id).as_bytes()) {
+            Some(PendingRequest::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Every call, with the id that the server knows it by.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (u64, &Unanswered)> {
+        self.pending.with_ids().filter_map(|(id, entry)| match entry {
+            PendingRequest::Call(call) => Some((id, call)),
+            _ => None,
+        })
+    }
+
+    /// Every call, to be changed.
+    pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut Unanswered> {
+        self.pending.iter_mut().filter_map(|entry| match entry {
+            PendingRequest::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Removes every request that `condition` holds for, with their ids.
+    pub(in crate::server) fn remove_where(
+        &mut self,
+        condition: impl Fn(&PendingRequest) -> bool,
+    ) -> Vec<(u64, PendingRequest)> {
+        self.pending.remove_where(condition)
+    }
+
+    /// Removes every call that `condition` holds for, with their ids. It is told whether the server may have begun to read the call.
+    pub(super) fn remove_calls_where(
+        &mut self,
+        condition: impl Fn(&Unanswered, bool) -> bool,
+    ) -> Vec<(u64, Unanswered)> {
+        let outbox = &self.outbox;
+        let is_it = |entry: &PendingRequest| match entry {
+            PendingRequest::Call(call) => condition(call, outbox.has_begun(call.line)),
+            _ => false,
+        };
+        let removed = self.pending.remove_where(is_it).into_iter();
+        removed
+            .filter_map(|(id, entry)| if let PendingRequest::Call(call) = entry { Some((id, call)) } else { None })
+            .collect()
+    }
+
+    /// Whether any pending request is one of these.
+    pub(in crate::server) fn has_pending(&self, condition: impl Fn(&PendingRequest) -> bool) -> bool {
+        self.pending.iter().any(condition)
+    }
+
+    /// The id that the next request gets.
+    pub(super) fn next_id(&self) -> u64 {
+        self.pending.next()
+    }
+
+    /// The response to this request is not wanted any more.
+    pub(in crate::server) fn give_up(&mut self, id: u64) {
+        self.link.give_up(id);
+    }
+}
+
+/// Deadlines.
+impl Wire {
+    /// When [`Instance::expire`](super::Instance::expire) has to be called next.
+    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+        self.next_deadline
+    }
+
+    /// It has to be called by then.
+    pub(super) fn expire_by(&mut self, deadline: Instant) {
+        self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
+    }
+
+    /// It was called: the next time is the earliest of these, and of the deadlines of the pending requests.
+    pub(super) fn reset_deadline(&mut self, others: impl Iterator<Item = Instant>) {
+        self.next_deadline = self.pending.iter().filter_map(PendingRequest::deadline).chain(others).min();
+    }
+}

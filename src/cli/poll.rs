@@ -21,7 +21,7 @@ pub(super) type Reports = mpsc::Receiver<Result<Report, AskError>>;
 /// The state as it was known last.
 pub(super) struct Known {
     pub(super) report: Report,
-    /// Since when the daemon does not answer, and what is said of that.
+    /// Since when the daemon does not answer, and the latest reason.
     gone: Option<(Instant, String)>,
 }
 
@@ -41,7 +41,10 @@ impl Known {
     pub(super) fn hear(&mut self, told: Result<Report, AskError>) {
         match told {
             Ok(report) => (self.report, self.gone) = (report, None),
-            Err(error) => _ = self.gone.get_or_insert_with(|| (Instant::now(), error.to_string())),
+            Err(error) => {
+                let since = self.gone.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                self.gone = Some((since, error.to_string()));
+            }
         }
     }
 
@@ -70,4 +73,20 @@ pub(super) fn status(socket: PathBuf) -> Reports {
         }
     });
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn view_shows_the_latest_reason_why_the_daemon_does_not_answer() {
+        let report = serde_json::json!({"version": "1", "pid": 1, "uptime_ms": 1, "settled": true, "servers": [], "agents": [], "profiles": []});
+        let mut known = Known { report: serde_json::from_value(report).expect("a report"), gone: None };
+        let look = Look::of_width(80);
+        known.hear(Err(AskError::NoAnswer("connection reset".to_owned())));
+        known.hear(Err(AskError::NotRunning("/run/admin.sock".into())));
+        let text = known.absence(look);
+        assert!(text.contains("not running") && !text.contains("does not answer"), "{text}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::speech::Speech;
 use crate::world::CALM;
 
 /// For an answer to come, whatever happens to its server: longer than mcpd may hold a call back and wait for it together.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// What all agents share.
 pub(crate) struct Crew {
@@ -242,7 +242,7 @@ impl Connection {
             [Leaving::HalfClosed, Leaving::HalfLineHalfClosed, Leaving::Dying, Leaving::Dying, Leaving::DyingMidLine];
         let in_order = self.crew.good_times || self.rng.bool();
         let way = if in_order { Leaving::InOrder } else { *self.rng.choice(ways.as_slice()).expect("some") };
-        let by = Instant::now() + PATIENCE;
+        let by = Instant::now() + WAIT_LIMIT;
         let answered = |connection: &Self| connection.open.values().any(|open| !open.cancelled);
         match way {
             Leaving::Dying => {}
@@ -257,7 +257,7 @@ impl Connection {
                 let half = (way != Leaving::HalfClosed).then(|| self.half_a_line());
                 let alive = self.go_on_while(by, |connection| !connection.unsaid.is_empty()).await;
                 if let (Some(half), true) = (half, alive) {
-                    let _ = timeout(PATIENCE, self.write.write_all(&half)).await;
+                    let _ = timeout(WAIT_LIMIT, self.write.write_all(&half)).await;
                 }
                 if way != Leaving::DyingMidLine && alive {
                     let _ = self.write.shutdown().await;

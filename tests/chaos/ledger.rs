@@ -182,7 +182,7 @@ impl Account {
         let answered = self.ends.get("answered").copied().unwrap_or_default();
         assert!(answered * 2 > self.calls, "a storm in which most calls fail shows little: {self}");
         let slowest = self.calm.last().copied().unwrap_or_default();
-        assert!(slowest < Duration::from_secs(5), "a server to which nothing was done took {slowest:?}");
+        assert!(slowest < Duration::from_secs(60), "a server to which nothing was done took {slowest:?}");
     }
 }
 

@@ -15,7 +15,7 @@ use crate::agent::{Crew, live};
 use crate::faults::Faults;
 use crate::gauges::{Held, StatusWatch, resident_mib};
 use crate::ledger::Ledger;
-use crate::support::{Agent, Daemon, MCPD, PATIENCE, Place, Process, arguments, signal, until};
+use crate::support::{Agent, Daemon, MCPD, Place, Process, WAIT_LIMIT, arguments, signal, until};
 use crate::world::{CALM, World};
 use crate::{Seed, say};
 
@@ -129,7 +129,7 @@ fn expect_as(before: &Held, daemon: &mut Daemon) -> Held {
         if now.is_as(before) {
             return now;
         }
-        assert!(start.elapsed() < PATIENCE, "not as before: {before:#?}\n{now:#?}");
+        assert!(start.elapsed() < WAIT_LIMIT, "not as before: {before:#?}\n{now:#?}");
         thread::park_timeout(Duration::from_millis(50));
     }
 }

@@ -19,7 +19,7 @@ from daemon import Daemon, eventually
 from peers import Socket
 
 # In seconds. The suite waits for 30, and what it ends then could leave a daemon behind.
-PATIENCE = 20
+PATIENCE = 60
 # One to be let in, one for what was refused after that. A third time the server will not be content either.
 LOGINS = 2
 SERVER = "suite"

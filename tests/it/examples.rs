@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{PATIENCE, Place, run};
+use crate::support::{Place, WAIT_LIMIT, run};
 
 /// Beside the directory of the tests, where cargo has put them.
 fn built(example: &str) -> PathBuf {
@@ -22,7 +22,7 @@ fn every_example_prints_what_the_documentation_shows_and_leaves_nothing() {
         let place = Place::new();
         let ran = run(&mut place.command(built(example))).expect_code(0);
         assert_eq!(ran.stdout, output, "{example}: {ran}");
-        place.expect_no_process(PATIENCE);
+        place.expect_no_process(WAIT_LIMIT);
         shown += 1;
     }
     let examples = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).expect("a directory");

@@ -6,12 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::{Value, json};
 
 use crate::support::http::{Cut, Cutter, Direction, Front, HttpServer, Locked, Manner, Response};
-use crate::support::{PATIENCE, Place, until};
+use crate::support::{Place, WAIT_LIMIT, until};
 
 /// A connection on which a request was sent: method, path and further headers, and a body.
 fn ask(address: SocketAddr, head: &str, headers: &[(&str, &str)], body: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+    stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
     let request = format!("{head} HTTP/1.1\r\nHost: test\r\n{headers}Content-Length: {length}\r\n\r\n{body}");

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reloads::{changing, text};
-use crate::support::{Agent, Daemon, PATIENCE, Place, Ran, Server, Setup, arguments, code, until};
+use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, WAIT_LIMIT, arguments, code, until};
 
 fn state(daemon: &Daemon, server: &str) -> (String, bool) {
     let row = daemon.row(server);
@@ -169,7 +169,7 @@ fn operators_who_reload_at_once_are_all_answered() {
 fn ask(daemon: &Daemon, method: &str, server: &str) -> BufReader<UnixStream> {
     let socket = daemon.place().runtime_dir().join("admin.sock");
     let mut stream = UnixStream::connect(socket).expect("it accepts");
-    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+    stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
     let params = json!({"version": "0", "server": server, "logs": {"follow": true}});
     let question = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     stream.write_all(format!("{question}\n").as_bytes()).expect("it is read");

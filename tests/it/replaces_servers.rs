@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reloads::{change, pids, replace, start, text};
-use crate::support::{Agent, Daemon, MCPD, PATIENCE, Ran, Server, arguments, code, result, until};
+use crate::support::{Agent, Daemon, MCPD, Ran, Server, WAIT_LIMIT, arguments, code, result, until};
 
 pub(crate) fn reload(daemon: &Daemon, servers: &[Server]) -> Ran {
     replace(daemon.place(), text(servers, daemon.place()));
@@ -292,7 +292,7 @@ fn mcpd_that_is_stopped_or_killed_amid_a_replacement_leaves_nothing() {
             daemon.stop_in_order(signal);
         } else {
             daemon.kill9();
-            daemon.expect_no_family(PATIENCE);
+            daemon.expect_no_family(WAIT_LIMIT);
         }
     }
 }

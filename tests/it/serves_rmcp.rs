@@ -9,10 +9,7 @@ use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-use crate::support::{Agent, Daemon, Server, Setup};
-
-/// How long anything may take; only a failing test waits this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::support::{Agent, Daemon, Server, Setup, WAIT_LIMIT};
 
 /// A client that passes on the progress it hears of.
 struct Listener(mpsc::Sender<f64>);
@@ -54,7 +51,7 @@ async fn heard(daemon: &Daemon, part: &str) -> String {
 fn with_daemon(test: impl AsyncFnOnce(&Daemon)) {
     let daemon = Setup::with(Server::named("a").line("deny = [\"die\"]")).start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, test(&daemon)).await }).expect("nothing hangs");
+    runtime.block_on(async { tokio::time::timeout(WAIT_LIMIT, test(&daemon)).await }).expect("nothing hangs");
 }
 
 #[test]

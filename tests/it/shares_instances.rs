@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, PATIENCE, Server, Setup, arguments, until};
+use crate::support::{Agent, Daemon, Server, Setup, WAIT_LIMIT, arguments, until};
 
 fn by(sharing: &str) -> Server {
     Server::named("s").line(format!("sharing = \"{sharing}\""))
@@ -168,5 +168,5 @@ fn no_instance_is_left_however_many_there_were() {
     assert!(daemon.family().len() > 12);
     // The end of the harness's daemon checks the rest.
     daemon.kill9();
-    daemon.expect_no_family(PATIENCE);
+    daemon.expect_no_family(WAIT_LIMIT);
 }

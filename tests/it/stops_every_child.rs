@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::{
-    Agent, Daemon, PATIENCE, Place, SCRIPTED, Server, Setup, arguments, children, code, poll, signal, until,
+    Agent, Daemon, Place, SCRIPTED, Server, Setup, WAIT_LIMIT, arguments, children, code, poll, signal, until,
 };
 
 /// What neither the end of stdin nor SIGTERM ends.
@@ -70,7 +70,7 @@ fn kill_9_of_the_daemon_leaves_no_process() {
     let mut daemon = clingy().start();
     assert_eq!(servers(&mut daemon), 11, "{:#?}", daemon.family());
     daemon.kill9();
-    daemon.expect_no_family(PATIENCE);
+    daemon.expect_no_family(WAIT_LIMIT);
 }
 
 /// Case E7.
@@ -82,7 +82,7 @@ fn kill_9_at_any_moment_of_the_start_leaves_no_process() {
         until("so many processes have been started", || (daemon.family().len() >= alive).then_some(()));
         daemon.kill9();
         // What is left behind stays; a busy machine only takes its time.
-        daemon.expect_no_family(PATIENCE);
+        daemon.expect_no_family(WAIT_LIMIT);
     }
 }
 
@@ -94,7 +94,7 @@ fn sigterm_at_any_moment_of_the_start_leaves_no_process_and_no_socket() {
         until("so many processes have been started", || (daemon.family().len() >= alive.min(5)).then_some(()));
         // Before it is up, how it ends is its own affair; what it leaves is not.
         daemon.term();
-        daemon.expect_no_family(PATIENCE);
+        daemon.expect_no_family(WAIT_LIMIT);
         assert!(daemon.runtime_files().iter().all(|name| name == "lock"), "{:?}", daemon.runtime_files());
     }
 }
@@ -118,7 +118,7 @@ fn kill_9_of_a_guard_takes_its_server_along_which_is_started_again() {
     assert_eq!(servers(&mut daemon), 11, "{:#?}", daemon.family());
     assert_eq!(daemon.row("plain")["restarts"], 0);
     daemon.kill9();
-    daemon.expect_no_family(PATIENCE);
+    daemon.expect_no_family(WAIT_LIMIT);
     agent.expect_end();
 }
 
@@ -188,7 +188,7 @@ fn a_server_that_never_stops_forking_is_stopped_with_all_it_started() {
         arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
         daemon.signal(signal);
         daemon.wait_exit();
-        daemon.expect_no_family(PATIENCE);
+        daemon.expect_no_family(WAIT_LIMIT);
     }
 }
 

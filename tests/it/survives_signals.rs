@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, PATIENCE, Server, Setup, arguments, field, signal, until};
+use crate::support::{Agent, Daemon, Server, Setup, WAIT_LIMIT, arguments, field, signal, until};
 
 fn beside(server: Server) -> Setup {
     Setup::with(server).server(Server::named("good"))
@@ -105,7 +105,7 @@ fn server_of_a_stopped_guard_is_replaced() {
     arguments(&agent.call("a__echo", &json!({})));
     assert_eq!((&daemon.row("a")["restarts"], &daemon.row("good")["restarts"]), (&json!(1), &json!(0)));
     daemon.kill9();
-    daemon.expect_no_family(PATIENCE);
+    daemon.expect_no_family(WAIT_LIMIT);
     agent.expect_end();
 }
 
@@ -118,7 +118,7 @@ fn a_server_that_is_suspended_while_it_is_stopped_is_stopped_for_good() {
     until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
     stop(pid);
     assert!(daemon.wait_exit().success());
-    daemon.expect_no_family(PATIENCE);
+    daemon.expect_no_family(WAIT_LIMIT);
 }
 
 /// Case E2.

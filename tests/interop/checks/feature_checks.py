@@ -23,7 +23,7 @@ from features import ALL, DIRECTLY, OWN, SHARED
 from software import Software
 
 # One check, however it hangs.
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Python:

@@ -5,7 +5,7 @@ import socket
 import subprocess
 from contextlib import contextmanager
 
-PATIENCE = 20
+PATIENCE = 60
 # What a server says when it likes to.
 NEWS = [f"notifications/{what}" for what in ("message", "tools/list_changed", "prompts/list_changed", "resources/list_changed")]
 

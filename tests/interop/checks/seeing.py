@@ -3,7 +3,7 @@
 import anyio
 
 # For each check.
-PATIENCE = 5
+PATIENCE = 60
 
 
 async def see(check, *of):

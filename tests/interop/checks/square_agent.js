@@ -9,7 +9,7 @@ const { createRequire } = require("node:module");
 const told = JSON.parse(process.argv[2]);
 const sdk = createRequire(`${told.modules}/`);
 const LEVEL = "io.modelcontextprotocol/logLevel";
-const PATIENCE = 5000;
+const PATIENCE = 60_000;
 
 const { Client, StdioClientTransport, asked } = {
   sdk: () => ({

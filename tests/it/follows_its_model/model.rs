@@ -83,6 +83,8 @@ pub(super) struct Member {
     pub(super) enabled: bool,
     /// Its process has ended, too, when it was disabled.
     pub(super) stopped: bool,
+    /// It offers something else since it was up last, so the lists that the daemon remembers of it are shown until it has listed.
+    pub(super) changed_while_down: bool,
 }
 
 impl Member {
@@ -144,6 +146,7 @@ impl Model {
             configured: true,
             enabled: true,
             stopped: false,
+            changed_while_down: false,
         });
         Self { servers, profiles: PROFILES.map(|_| View { narrowing: 0, long: false, configured: true }) }
     }

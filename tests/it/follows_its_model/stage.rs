@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Step;
 use super::model::{Kind, Model, NARROWINGS, PROFILES, RULES, SERVERS};
 use super::seat::Seat;
-use crate::support::{Agent, Daemon, PATIENCE, Place, Server, Setup, arguments, code, poll};
+use crate::support::{Agent, Daemon, Place, Server, Setup, WAIT_LIMIT, arguments, code, poll};
 
 /// Most agents at once, the one included that tells servers what to do, and never leaves.
 const SEATS: usize = 4;
@@ -157,6 +157,7 @@ impl Stage {
     fn offer(&mut self, server: usize, bits: u8) {
         let member = &mut self.model.servers[server];
         (member.bits, member.version) = (bits, member.version + 1);
+        member.changed_while_down |= !member.is_up();
         offer(&self.place, &self.model, server);
         if self.model.servers[server].is_up() {
             let said = [Kind::Tools, Kind::Prompts, Kind::Resources].map(|kind| {
@@ -176,14 +177,16 @@ impl Stage {
     fn expect_as_modelled(&mut self) {
         let expected = Kind::ALL.map(|kind| self.model.listed(0, kind));
         let mut seen = Default::default();
-        poll(PATIENCE / 2, || {
+        poll(WAIT_LIMIT, || {
             seen = self.seats[0].list();
             (seen == expected).then_some(())
         });
         assert_eq!(seen, expected, "lists are not as expected");
+        let servers = self.model.servers.iter_mut().filter(|server| server.is_up());
+        let shows_remembered = servers.fold(false, |any, server| any | std::mem::take(&mut server.changed_while_down));
         for agent in 0..self.seats.len() {
             let profile = self.seats[agent].profile;
-            self.seats[agent].expect_lists(Kind::ALL.map(|kind| self.model.listed(profile, kind)));
+            self.seats[agent].expect_lists(Kind::ALL.map(|kind| self.model.listed(profile, kind)), shows_remembered);
             self.expect_leads(agent);
         }
     }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Owned, guards, run};
-use crate::support::{MCPD, PATIENCE, until};
+use crate::support::{MCPD, WAIT_LIMIT, until};
 
 #[test]
 fn a_program_lists_calls_and_closes_with_a_guard_or_without() {
@@ -80,7 +80,7 @@ fn a_server_without_a_handshake_is_used_like_any_other() {
 
 /// Lets the tasks of the runtime run until this holds.
 async fn eventually(what: &str, holds: impl Fn() -> bool) {
-    tokio::time::timeout(PATIENCE, async {
+    tokio::time::timeout(WAIT_LIMIT, async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -9,7 +9,7 @@ use mcpd::{ClientError, Guard, Manager, ManagerError, ResourceTool, ServerConfig
 use serde_json::{Value, json};
 
 use super::{Owned, run};
-use crate::support::{MCPD, PATIENCE, until};
+use crate::support::{MCPD, WAIT_LIMIT, until};
 
 fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Manager {
     let mut setup = Setup::default();
@@ -44,7 +44,7 @@ fn many_servers_are_one_list_and_each_call_finds_its_own() {
         assert_eq!(sum.value()["content"][0]["text"], "3");
         assert!(manager.find_tool("b__no").await.is_none());
         manager.close().await;
-        owned.place.expect_no_process(PATIENCE);
+        owned.place.expect_no_process(WAIT_LIMIT);
     });
 }
 
@@ -146,7 +146,7 @@ fn a_server_that_cannot_be_connected_is_not_kept() {
         manager.connect(owned.demo("s")).await.expect("connected");
         echo(&manager, "s").await.expect("its tools are known as soon as it is connected");
         manager.disconnect("s").await.expect("disconnected");
-        owned.place.expect_no_process(PATIENCE);
+        owned.place.expect_no_process(WAIT_LIMIT);
         assert!(names(&manager).await.is_empty());
         manager.close().await;
     });
@@ -187,7 +187,7 @@ fn a_stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
         let manager = start([owned.demo("s")]);
         echo(&manager, "s").await.expect("enabled");
         manager.toggle("s", Toggle::Stop).await.expect("there is such a server");
-        owned.place.expect_no_process(PATIENCE);
+        owned.place.expect_no_process(WAIT_LIMIT);
         assert!(names(&manager).await.is_empty());
         assert!(matches!(echo(&manager, "s").await, Err(ManagerError::UnknownTool { .. })));
         let report = &manager.servers()[0];

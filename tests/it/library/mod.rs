@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use mcpd::{Guard, ServerConfig};
 
-use crate::support::{MCPD, PATIENCE, Place, SCRIPTED, TAG};
+use crate::support::{MCPD, Place, SCRIPTED, TAG, WAIT_LIMIT};
 
 /// Servers in a place of their own, whose end checks that no process is left.
 struct Owned {
@@ -41,7 +41,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.place.expect_no_process(PATIENCE);
+            self.place.expect_no_process(WAIT_LIMIT);
         }
     }
 }
@@ -52,5 +52,5 @@ fn guards() -> [Guard; 2] {
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
+    runtime.block_on(async { tokio::time::timeout(WAIT_LIMIT, future).await.expect("in time") })
 }

@@ -14,7 +14,7 @@ use rustix::thread::set_thread_res_uid;
 use serde_json::{Map, Value, json};
 
 use super::daemon::Daemon;
-use super::wait::{PATIENCE, until};
+use super::wait::{WAIT_LIMIT, until};
 
 /// A connection to `mcp.sock`. Dropping it fails the test if a message is left that the test did not read.
 pub(crate) struct Agent {
@@ -50,8 +50,8 @@ impl Agent {
 
     /// Has connected and says nothing.
     pub(crate) fn over(stream: UnixStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
-        stream.set_write_timeout(Some(PATIENCE)).expect("not zero");
+        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
+        stream.set_write_timeout(Some(WAIT_LIMIT)).expect("not zero");
         let (stream, unread) = (BufReader::new(stream), VecDeque::new());
         Self { stream, unread, next_id: 1, accountable: true, meta: Map::new() }
     }
@@ -177,7 +177,7 @@ impl Agent {
             Ok(0) => None,
             Err(error) if error.kind() == ErrorKind::ConnectionReset => None,
             Ok(_) => Some(String::from_utf8(line).expect("nothing but UTF-8 reaches an agent")),
-            Err(error) => panic!("no message for {PATIENCE:?}: {error}; unread: {:?}", self.unread),
+            Err(error) => panic!("no message for {WAIT_LIMIT:?}: {error}; unread: {:?}", self.unread),
         }
     }
 

@@ -15,7 +15,7 @@ use super::place::Place;
 use super::processes::{Process, signal};
 use super::run::{Ran, wait_exit};
 use super::say::say;
-use super::wait::{PATIENCE, poll};
+use super::wait::{WAIT_LIMIT, poll};
 
 /// A running daemon. Dropping it stops it and fails the test if it left a process, a socket or a panic behind.
 pub(crate) struct Daemon {
@@ -100,7 +100,7 @@ impl Daemon {
         let status = self.wait_exit();
         assert!(status.success(), "the daemon ended with {status}:\n{}", self.log());
         assert_eq!(self.runtime_files(), ["lock"], "only the lock file stays");
-        self.expect_no_family(PATIENCE);
+        self.expect_no_family(WAIT_LIMIT);
     }
 
     /// Kills it and waits until it is gone.
@@ -147,7 +147,7 @@ impl Drop for Daemon {
             self.stop_in_order(Signal::TERM);
         }
         assert!(!self.log().contains("panicked at"), "{}", self.log());
-        self.expect_no_family(PATIENCE);
+        self.expect_no_family(WAIT_LIMIT);
     }
 }
 

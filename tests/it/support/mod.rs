@@ -31,4 +31,4 @@ pub(crate) use self::say::{say, skipped};
 pub(crate) use self::shim::Shim;
 pub(crate) use self::terminal::Terminal;
 pub(crate) use self::user_manager::UserManager;
-pub(crate) use self::wait::{PATIENCE, poll, until};
+pub(crate) use self::wait::{WAIT_LIMIT, poll, until};

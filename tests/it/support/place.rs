@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::processes::{Process, alive, signal};
 use super::run::{Ran, run};
-use super::wait::{PATIENCE, poll};
+use super::wait::{WAIT_LIMIT, poll};
 
 /// The binary under test.
 pub(crate) const MCPD: &str = env!("CARGO_BIN_EXE_mcpd");
@@ -110,6 +110,6 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.expect_no_process(if thread::panicking() { Duration::ZERO } else { PATIENCE });
+        self.expect_no_process(if thread::panicking() { Duration::ZERO } else { WAIT_LIMIT });
     }
 }

@@ -9,7 +9,7 @@ use super::place::{MCPD, Place, STRANGER, TAG};
 use super::run::{Ran, run};
 use super::say::{say, skipped};
 use super::wait::poll;
-use super::{PATIENCE, quoted};
+use super::{WAIT_LIMIT, quoted};
 
 /// How many were opened so far.
 static OPENED: AtomicUsize = AtomicUsize::new(0);
@@ -81,8 +81,8 @@ impl Terminal {
     /// Waits until what is seen is as wanted, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let seen = poll(PATIENCE, || Some(self.screen()).filter(|screen| is_so(screen)));
-        seen.unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}\n{}", self.screen()))
+        let seen = poll(WAIT_LIMIT, || Some(self.screen()).filter(|screen| is_so(screen)));
+        seen.unwrap_or_else(|| panic!("not within {WAIT_LIMIT:?}: {what}\n{}", self.screen()))
     }
 
     #[track_caller]

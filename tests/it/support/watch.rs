@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::config::journal;
 use super::daemon::Daemon;
 use super::processes::Process;
-use super::wait::{PATIENCE, poll, until};
+use super::wait::{WAIT_LIMIT, poll, until};
 
 impl Daemon {
     /// What `mcpd status --json` says.
@@ -34,7 +34,7 @@ impl Daemon {
     #[track_caller]
     pub(crate) fn wait_status(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
         let mut last = None;
-        let found = poll(PATIENCE, || {
+        let found = poll(WAIT_LIMIT, || {
             let ran = self.client(&["status", "--json"]);
             let ended = ran.code == Some(3) && Process::find(self.pid()).is_none();
             assert!(!ended, "the daemon ended before its status {what}:\n{}", self.log());

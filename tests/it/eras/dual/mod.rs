@@ -46,12 +46,15 @@ fn expect_native_legacy(agent: &mut Agent) {
     }
 }
 
-/// The agent gets what the server logs while it is at its call.
+/// The agent receives what the server logs while a call of its own is unanswered. Another call has the server log it: behind a URL the
+/// message and the response to that one come on two streams, in either order.
 #[track_caller]
 fn expect_logs(agent: &mut Agent) {
+    let unanswered = agent.start_call("s__sleep", &json!({"ms": 600_000}));
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}});
     result(&agent.call("s__raw", &json!({"text": format!("{log}\n")})));
     agent.expect_notification("notifications/message");
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": unanswered}}));
 }
 
 /// A modern agent's calls reach the server as they are, and the server's input requests keep the names that it gave them.

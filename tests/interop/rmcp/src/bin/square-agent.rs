@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 type Seen = Result<Value, Box<dyn Error>>;
 
 /// For each check.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(10);
 const CHANGED: &str = "changed";
 

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 type Seen = Result<Value, Box<dyn Error>>;
 
 /// For each check.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// For a server that says no better.
 const TICK: Duration = Duration::from_millis(50);
 

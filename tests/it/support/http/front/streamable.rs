@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::session::Session;
 use super::{Answers, Sessions};
 use crate::support::http::{Request, Response};
-use crate::support::wait::PATIENCE;
+use crate::support::wait::WAIT_LIMIT;
 
 const ID: &str = "mcp-session-id";
 
@@ -78,7 +78,7 @@ pub(super) fn ask(session: &Session, request: &Request, message: &Value) -> Opti
     let (sender, answer) = channel();
     session.routes().wait(message, sender);
     session.write(&request.body);
-    answer.recv_timeout(PATIENCE).ok()
+    answer.recv_timeout(WAIT_LIMIT).ok()
 }
 
 fn get(sessions: &Sessions, request: &Request) -> Response {

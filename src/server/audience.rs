@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::call::{Call, Matter, ReplySender, ToAgent};
 use super::followers::{Following, Interest};
-use super::instance::{Accepted, Instance, Topic, level_of};
+use super::instance::{Instance, NewSubscription, Topic, level_of};
 use super::task::ServerTask;
 use super::unasked::{FollowedTask, Unasked, Updated};
 use super::{Agent, Subscription};
@@ -34,11 +34,11 @@ impl ServerTask {
             }
             return;
         }
-        let is_asked_for = instance.withdraw(agent, &wanted.uri);
+        let is_asked_for = instance.subscriptions.withdraw(agent, &wanted.uri);
         if self.agents.subscriptions.leave(&wanted.uri, agent) || is_asked_for {
             call.grant();
         } else {
-            instance.end_subscription(call);
+            instance.unsubscribe(call);
         }
     }
 
@@ -47,7 +47,7 @@ impl ServerTask {
         self.agents.followers.clear();
         instance.logging.set_level(&mut instance.wire, self.agents.level());
         for (uri, raw) in self.agents.subscriptions.iter() {
-            instance.renew(uri, raw);
+            instance.subscriptions.renew(&mut instance.wire, uri, raw);
         }
     }
 
@@ -55,12 +55,18 @@ impl ServerTask {
     pub(super) fn hear(&mut self, agent: Agent, interest: Interest, instance: &mut Instance) {
         match interest {
             Interest::Resource(subscription) => match self.agents.hear(agent, subscription) {
-                Some(Subscription { uri, raw, begins: true }) => instance.renew(&uri, &raw),
-                Some(Subscription { raw, begins: false, .. }) => instance.unsubscribe(&raw),
+                Some(Subscription { uri, raw, begins: true }) => {
+                    instance.subscriptions.renew(&mut instance.wire, &uri, &raw);
+                }
+                Some(Subscription { raw, begins: false, .. }) => {
+                    instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
+                }
                 None => {}
             },
             Interest::Task(following) => {
-                self.agents.follow(agent, following).into_iter().for_each(|following| instance.follow(following));
+                if let Some(following) = self.agents.follow(agent, following) {
+                    instance.subscriptions.follow(&instance.wire, following);
+                }
             }
         }
     }
@@ -74,16 +80,17 @@ impl ServerTask {
     /// An agent has gone: what only it had subscribed to is given up, and its tasks are cancelled.
     pub(super) fn leave(&mut self, session: u64, instance: &mut Instance) {
         for raw in self.agents.detach(session) {
-            instance.unsubscribe(&raw);
+            instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
         }
         for id in self.agents.followers.leave_all(session) {
-            instance.follow(Following { id, begins: false });
+            instance.subscriptions.follow(&instance.wire, Following { id, begins: false });
         }
         instance.drop_tasks(session);
         instance.logging.set_level(&mut instance.wire, self.agents.level());
     }
 
-    pub(super) fn subscribed(&mut self, Accepted { uri, raw, agents }: Accepted) {
+    pub(super) fn subscribed(&mut self, subscription: NewSubscription) {
+        let NewSubscription { uri, raw, agents } = subscription;
         self.agents.subscriptions.insert(uri, raw, agents.iter().map(|(session, _)| *session));
         for (session, to) in agents {
             self.agents.know(session, &to);

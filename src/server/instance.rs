@@ -6,26 +6,23 @@
 mod always_tasks;
 mod asked;
 mod asking;
-mod asks;
 mod at_work;
 mod calls;
+mod cancelled_calls;
 mod crossing;
 mod declared;
 mod effect;
 mod elicitations;
 mod expiry;
-mod following;
 mod heads;
 mod health_checks;
 pub(super) mod held;
 mod kept;
-mod listening;
-mod listens;
 mod lists;
 mod logging;
 mod logs;
 mod lost;
-mod notices;
+mod notifications;
 mod ownership;
 mod pending_request;
 mod places;
@@ -36,6 +33,7 @@ mod stated;
 mod stated_asks;
 mod stated_questions;
 mod stated_tasks;
+mod subscriptions;
 mod task_calls;
 mod task_inputs;
 mod task_questions;
@@ -50,20 +48,18 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use self::always_tasks::AlwaysTasks;
-pub(super) use self::asks::Accepted;
-use self::asks::Ask;
+use self::cancelled_calls::CancelledCalls;
 pub(super) use self::effect::Effect;
 use self::health_checks::HealthChecks;
-use self::listening::Listening;
-pub(super) use self::listening::Topic;
 use self::lists::{Fetch, ServerLists};
 use self::logging::Logging;
 pub(super) use self::logs::level_of;
-use self::ownership::GivenUp;
 pub(super) use self::pending_request::PendingRequest;
 pub(super) use self::questions::Heard;
 use self::questions::Questions;
 use self::stated::StatedTasks;
+use self::subscriptions::Subscriptions;
+pub(super) use self::subscriptions::{NewSubscription, Topic};
 use self::task_tools::TaskTools;
 use self::tasks::Tasks;
 use self::wire::Wire;
@@ -90,11 +86,9 @@ pub(super) struct Instance {
     calls: usize,
     pub(super) lists: ServerLists,
     pub(super) health: HealthChecks,
-    /// Subscriptions that it has not answered.
-    asks: Vec<Ask>,
     pub(super) logging: Logging,
-    pub(super) listening: Listening,
-    given_up: GivenUp,
+    pub(super) subscriptions: Subscriptions,
+    cancelled: CancelledCalls,
     pub(super) questions: Questions,
     role: Role,
     tasks: Tasks,
@@ -108,10 +102,6 @@ pub(super) struct Instance {
     within: Option<(u64, u64)>,
     /// What its states begin with, so that they are known for its own.
     pub(super) mark: u64,
-    /// Until when it may speak of a call that was given up.
-    late_until: Option<Instant>,
-    /// Until when it wants to be left alone.
-    left_alone_until: Option<Instant>,
 }
 
 impl Instance {
@@ -121,8 +111,9 @@ impl Instance {
         stats: Arc<Stats>,
         max_message: usize,
     ) -> Self {
-        let given_up = GivenUp::new(link.remote().is_none());
+        let cancelled = CancelledCalls::new(link.remote().is_none());
         let timeout = config.settings.handshake_timeout;
+        let subscriptions = Subscriptions::new(Arc::clone(&stats), timeout);
         Self {
             wire: Wire::new(link, max_message),
             stats,
@@ -130,10 +121,9 @@ impl Instance {
             calls: 0,
             lists: ServerLists::new(timeout),
             health: HealthChecks::default(),
-            asks: Vec::new(),
             logging: Logging::new(timeout),
-            listening: Listening::default(),
-            given_up,
+            subscriptions,
+            cancelled,
             questions: Questions::default(),
             role,
             tasks: Tasks::default(),
@@ -143,20 +133,22 @@ impl Instance {
             always_tasks: AlwaysTasks::default(),
             within: None,
             mark: 0,
-            late_until: None,
-            left_alone_until: None,
         }
     }
 
     /// Whether it has calls, tasks or questions that have not ended.
     pub(super) fn is_busy(&self) -> bool {
-        let is_subscribing = self.listening.waiting().next().is_some();
-        self.calls > 0 || is_subscribing || self.has_open_tasks() || self.questions.are_open()
+        self.calls > 0 || self.subscriptions.are_waited_for() || self.has_open_tasks() || self.questions.are_open()
     }
 
     /// Calls that were taken and have not ended.
     pub(super) fn calls(&self) -> usize {
         self.calls
+    }
+
+    /// By when a request of our own that an agent does not wait for has to be answered.
+    fn request_deadline(&self) -> Instant {
+        Instant::now() + self.config.settings.handshake_timeout
     }
 
     /// Takes in what has come.
@@ -231,7 +223,7 @@ impl Instance {
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
         let taken = self.take_asked(id);
         if taken.is_some() {
-            self.given_up.heard(id);
+            self.cancelled.pending_answered(id);
         }
         match taken {
             Some(PendingRequest::Call(mut call)) => {
@@ -254,7 +246,8 @@ impl Instance {
                 Effect::Nothing
             }
             Some(PendingRequest::Listen { .. }) => {
-                minted(id).map_or(Effect::Nothing, |id| self.listen_ended(id, Some(outcome.as_ref())))
+                let refused = minted(id).map(|id| self.subscriptions.listen_ended(id, Some(outcome.as_ref())));
+                Effect::refused(refused.unwrap_or_default())
             }
             Some(PendingRequest::Check) => Effect::Checked(self.health.checked()),
             Some(PendingRequest::LogLevel { .. }) => {
@@ -276,7 +269,7 @@ impl Instance {
                 Effect::Nothing
             }
             Some(PendingRequest::Initialize | PendingRequest::Discover) | None => {
-                self.given_up.answered(id);
+                self.cancelled.answered(id);
                 self.late_answer(id, outcome.as_ref());
                 self.stats.stray_responses.add_one();
                 Effect::Nothing

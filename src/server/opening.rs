@@ -46,7 +46,7 @@ impl ServerTask {
                 self.up(&info, instance.wire.remote());
                 self.is_to_reopen = self.needs_legacy_opening(&instance);
                 instance.logging.declare(info.logs);
-                instance.listening.declare(info.tells);
+                instance.subscriptions.declare(info.tells);
                 instance.task_support = info.tasks;
                 self.serve(&mut instance, info.offers, &mut process).await
             }

@@ -62,7 +62,7 @@ impl ServerTask {
     ) -> End {
         self.renew(instance);
         // Before the lists, so that no change of them is missed.
-        instance.relisten();
+        instance.subscriptions.refresh(&mut instance.wire);
         let offers_any = instance.lists.start(&mut instance.wire, offers);
         self.publisher.update(|published| {
             for kind in Kind::ALL.into_iter().filter(|kind| !offers[*kind]) {
@@ -160,7 +160,8 @@ impl ServerTask {
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
-        let (relist_at, relisten_at) = (instance.lists.refresh(&mut instance.wire), instance.relisten());
+        let (relist_at, relisten_at) =
+            (instance.lists.refresh(&mut instance.wire), instance.subscriptions.refresh(&mut instance.wire));
         let look_at = relay.health.as_ref().map(Health::due);
         let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
         let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::Instance;
-use super::ownership::Whose;
+use super::ownership::Ownership;
 use super::questions::{For, MOST, Open, said};
 use crate::era::input::elicitation_to_legacy;
 use crate::jsonrpc::members::members;
@@ -146,19 +146,19 @@ impl Instance {
         if self.wire.protocol().is_none() {
             return Err("the handshake is not over");
         }
-        let session = match (self.whose_request(), &self.role) {
+        let session = match (self.owner_of_request(), &self.role) {
             // A call that has come back on another connection than it came on is that one's, wherever it is.
-            (Whose::One(session), _) => session,
-            (Whose::Nobody, Role::Of(agent)) => agent.session,
-            (Whose::Several, _) if self.whose_unanswered() != Whose::Several => {
+            (Ownership::One(session), _) => session,
+            (Ownership::Nobody, Role::Of(agent)) => agent.session,
+            (Ownership::Several, _) if self.owner_of_unanswered() != Ownership::Several => {
                 return Err(
                     "a call of another agent was given up, and the server may still be working on it, so mcpd cannot know whom this is for",
                 );
             }
-            (Whose::Several, _) => {
+            (Ownership::Several, _) => {
                 return Err("several agents are using this server, so mcpd cannot know whom this is for");
             }
-            (Whose::Nobody, Role::Any | Role::Nobody) => {
+            (Ownership::Nobody, Role::Any | Role::Nobody) => {
                 return Err("no agent has a call at this server, so mcpd cannot know whom this is for");
             }
         };
@@ -182,7 +182,7 @@ impl Instance {
         }
         match (calls().next(), calls().nth(1), self.within) {
             (Some((id, _)), None, Some(_)) => Ok(Some(id)),
-            (Some((id, _)), None, None) if !self.given_up.may_ask(Instant::now()) => Ok(Some(id)),
+            (Some((id, _)), None, None) if !self.cancelled.may_ask(Instant::now()) => Ok(Some(id)),
             _ => Err("several calls are unanswered on the connection, so mcpd cannot know which one this is for"),
         }
     }

@@ -1,13 +1,13 @@
 //! The calls among an instance's requests: out to the server, back to the agent, and every other way one can end.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::json;
 
+use super::cancelled_calls::{GRACE, Until};
 use super::crossing::Crossing;
-use super::ownership::{GRACE, Until};
 use super::stated::StatedTasks;
 use super::task_calls::News;
 use super::tasks::Tasks;
@@ -25,9 +25,6 @@ use crate::server::{MAX_IN_FLIGHT, share};
 
 /// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
 pub(super) const MAX_WORDS: usize = 4 << 10;
-
-/// What a server of the modern era had said of a call before it heard that this was given up is here by then.
-const LATE: Duration = Duration::from_secs(2);
 
 /// Lines that wait for a server that does not read; no call is taken beyond. Those that were cancelled count too, so that
 /// calling and cancelling without end fills no memory.
@@ -60,7 +57,7 @@ impl Unanswered {
 impl Instance {
     /// Queues an agent's call, or refuses it at once. Whether it was queued.
     pub(in crate::server) fn call(&mut self, mut call: Box<Call>) -> bool {
-        if let Some(failure) = self.wants_to_be_left_alone() {
+        if let Some(failure) = self.is_paused() {
             self.stats.errors.add_one();
             call.refuse(failure);
             return false;
@@ -101,6 +98,22 @@ impl Instance {
         self.wire.send_call(call, |_, id| numbered(id));
         self.count_calls(self.calls + 1);
         true
+    }
+
+    /// Subscribes to a resource for an agent's call.
+    pub(in crate::server) fn subscribe(&mut self, call: Call) {
+        let key = call.reply.key;
+        if let Some(call) = self.subscriptions.subscribe(&mut self.wire, call) {
+            let was_sent = self.call(Box::new(call));
+            self.subscriptions.sent(key, was_sent);
+        }
+    }
+
+    /// Unsubscribes from a resource for an agent's call; no other agent has it.
+    pub(in crate::server) fn unsubscribe(&mut self, call: Box<Call>) {
+        if let Some(call) = self.subscriptions.unsubscribe_for(&self.wire, call) {
+            self.call(call);
+        }
     }
 
     /// Why there is no place for this call, if there is none.
@@ -149,7 +162,7 @@ impl Instance {
     /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.
     pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let Some((id, mut call)) = self.wire.remove_calls_where(|call, _| call.reply.key == key).pop() else {
-            self.cancel_waiting(key);
+            self.subscriptions.cancel_waiting(key);
             self.drop_stated_of(key);
             return self.drop_task_of(key);
         };
@@ -175,7 +188,9 @@ impl Instance {
             self.drop_task_of(key);
         }
         self.give_up_questions(key.session, (-31001, "the agent has given up the call that this was for"));
-        self.give_up_ask(key, sent);
+        for call in self.subscriptions.cancelled(&mut self.wire, key, sent) {
+            self.subscribe(call);
+        }
     }
 
     /// Sends the server a call's cancellation, and a ping behind it.
@@ -194,21 +209,20 @@ impl Instance {
     /// Sends a ping behind a cancellation, unless one is unanswered: its answer shows that the server has read the cancellation.
     pub(super) fn check_cancellations(&mut self) {
         let is_sent = self.wire.has_pending(|entry| matches!(entry, PendingRequest::CancellationCheck));
-        if !is_sent && self.given_up.has_unread() {
+        if !is_sent && self.cancelled.has_unread() {
             self.wire.own_request(self.wire.era().greeting(), json!({}), PendingRequest::CancellationCheck);
         }
     }
 
     /// The server goes on with a call of which nobody waits for the answer, perhaps.
     pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool, ticket: Option<WeakTicket>) {
-        // One of the modern era says nothing more about it than what is on its way (MCP 2026-07-28, `basic/patterns/cancellation`).
         if self.wire.era() == Era::Legacy {
             let now = Instant::now();
             let at = now + GRACE.min(self.config.settings.call_timeout);
             let until = Until { at, answered: self.wire.next_id() };
-            self.given_up.add((id, key.session), Some(until), ticket, now);
+            self.cancelled.add((id, key.session), Some(until), ticket, now);
         } else {
-            self.late_until = Some(Instant::now() + LATE);
+            self.cancelled.add_modern(Instant::now());
         }
         self.wire.give_up(id);
         if makes_task {
@@ -243,7 +257,8 @@ impl Instance {
             }
         }
         self.end_answered(call, answer, Outcome::of(response), task);
-        self.end_ask(key, response)
+        let subscription = self.subscriptions.answered(&mut self.wire, key, response);
+        subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }
 
     /// Gives the agent its answer.
@@ -264,7 +279,7 @@ impl Instance {
         let sent = sent || call.was_sent_before();
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
-        self.fail_ask(call.reply.key, &failure, sent);
+        self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, sent);
         if call.follows_task() {
             self.drop_task_of(call.reply.key);
         }
@@ -291,7 +306,7 @@ impl Instance {
         self.count_calls(self.calls - 1);
         self.stats.errors.add_one();
         let failure = Failure::Unavailable { reason: "it was refused".to_owned(), retry_after: None };
-        self.fail_ask(call.reply.key, &failure, false);
+        self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, false);
         if call.follows_task() {
             self.drop_task_of(call.reply.key);
         }
@@ -314,7 +329,7 @@ impl Instance {
     pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
         self.tasks = Tasks::default();
         self.stated = StatedTasks::default();
-        self.fail_asks(unwritten);
+        self.subscriptions.fail_all(unwritten);
         self.questions.withdraw_all();
         for (_, owner) in self.wire.remove_where(|_| true) {
             if let PendingRequest::Call(call) = owner {

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use super::Accepted;
 use super::health_checks::Callers;
-use super::listening::Topic;
+use super::{NewSubscription, Topic};
 use crate::catalog::List;
 use crate::kind::Kind;
 use crate::server::call::ReplySender;
@@ -29,10 +28,10 @@ pub(in crate::server) enum Effect {
     /// It has answered a health check that these wait for.
     Checked(Callers),
     /// It has accepted a subscription.
-    Subscribed(Box<Accepted>),
+    Subscribed(Box<NewSubscription>),
     /// It has accepted some subscriptions, and not others, or not any more.
     Acknowledged {
-        accepted: Vec<Accepted>,
+        accepted: Vec<NewSubscription>,
         refused: Vec<Topic>,
     },
     /// It says how far a task with this id is, as text.
@@ -55,4 +54,11 @@ pub(in crate::server) enum Effect {
         /// Whose it certainly is, and the way there as far as it is known.
         owner: Option<(u64, Option<ReplySender>)>,
     },
+}
+
+impl Effect {
+    /// The server refuses these topics, if there are any.
+    pub(super) fn refused(refused: Vec<Topic>) -> Self {
+        if refused.is_empty() { Self::Nothing } else { Self::Acknowledged { accepted: Vec::new(), refused } }
+    }
 }

@@ -19,14 +19,14 @@ impl Instance {
         self.poll_tasks(now);
         let unanswered = self.stated.expire(now);
         self.refuse_questions(&unanswered);
-        self.expire_waiting(now);
+        self.subscriptions.expire(now);
         let polls: Vec<_> = self.unanswered().filter_map(Unanswered::polls_at).collect();
         let ends = [
             self.tasks.next_end(),
             self.stated.next_end(),
             self.stated.at_work.next_end(),
             self.questions.deadline(),
-            self.listening.next_end(),
+            self.subscriptions.next_deadline(),
         ];
         let ends = ends.into_iter().flatten().chain(polls);
         self.wire.reset_deadline(ends);
@@ -41,7 +41,7 @@ impl Instance {
                 PendingRequest::Listen { .. } => {
                     self.wire.give_up(id);
                     self.wire.notify(reply::cancelled(id, "it was not acknowledged in time"));
-                    self.listen_ended(id, None);
+                    self.subscriptions.listen_ended(id, None);
                 }
                 PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
                 PendingRequest::UpdateTask { task, .. } => self.update_failed(task),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::calls::Unanswered;
-use super::ownership::Whose;
+use super::ownership::Ownership;
 use super::{Effect, Instance};
 use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
@@ -23,13 +23,13 @@ impl Instance {
             is_within && (self.wire.era() == Era::Legacy || call.origin.level().is_some())
         };
         let calls = || self.wire.calls().filter(move |(id, call)| may_log(*id, call)).map(|(_, call)| call);
-        if self.within.is_none() && self.late_until.is_some_and(|at| at > Instant::now()) {
+        if self.within.is_none() && self.cancelled.are_in_transit(Instant::now()) {
             return Effect::Nothing;
         }
         if !calls().any(|call| call.origin.is_stateless()) {
             return Effect::Logged { owner: self.owner(), line, params };
         }
-        let is_certain = self.wire.era() == Era::Modern || matches!(self.whose(), Whose::One(_));
+        let is_certain = self.wire.era() == Era::Modern || matches!(self.ownership(), Ownership::One(_));
         if let (Some(call), None, true) = (calls().next(), calls().nth(1), is_certain)
             && let Some(least) = call.origin.level()
             && level_of(params.as_ref()).is_some_and(|level| level >= least)
@@ -42,7 +42,7 @@ impl Instance {
     /// The agent that what the server says now certainly belongs to, and the way to it if a call of it is unanswered or a
     /// task of it has not ended.
     pub(super) fn owner(&self) -> Option<(u64, Option<ReplySender>)> {
-        let Whose::One(session) = self.whose() else { return None };
+        let Ownership::One(session) = self.ownership() else { return None };
         Some((session, self.way_to_owner()))
     }
 
@@ -55,24 +55,24 @@ impl Instance {
 
     /// To whom all belongs that the server may be at, or whose call it is that it speaks of: what comes on the stream of a request
     /// is about that request (MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server").
-    pub(super) fn whose(&self) -> Whose {
+    pub(super) fn ownership(&self) -> Ownership {
         if let Some((_, session)) = self.within {
-            return Whose::One(session);
+            return Ownership::One(session);
         }
-        self.given_up.whose(self.busy_sessions(), Instant::now())
+        self.cancelled.owner(self.busy_sessions(), Instant::now())
     }
 
     /// The same for what the server may ask something for.
-    pub(super) fn whose_request(&self) -> Whose {
+    pub(super) fn owner_of_request(&self) -> Ownership {
         match self.within {
-            Some((_, session)) => Whose::One(session),
-            None => self.given_up.whose_request(self.busy_sessions(), Instant::now()),
+            Some((_, session)) => Ownership::One(session),
+            None => self.cancelled.owner_of_request(self.busy_sessions(), Instant::now()),
         }
     }
 
     /// The same without the calls that were given up.
-    pub(super) fn whose_unanswered(&self) -> Whose {
-        self.busy_sessions().fold(Whose::Nobody, Whose::and)
+    pub(super) fn owner_of_unanswered(&self) -> Ownership {
+        self.busy_sessions().fold(Ownership::Nobody, Ownership::and)
     }
 
     fn busy_sessions(&self) -> impl Iterator<Item = u64> {

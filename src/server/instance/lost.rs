@@ -27,7 +27,7 @@ impl Instance {
             Some(PendingRequest::Call(call)) => {
                 self.fail_call(call, failure);
             }
-            None => self.given_up.answered(id),
+            None => self.cancelled.answered(id),
             Some(owner) => return self.own_request_failed(id, owner),
         }
         Effect::Nothing
@@ -38,7 +38,7 @@ impl Instance {
         if let Lost::Status { status, retry_after: Some(after), .. } = &lost
             && is_busy(*status)
         {
-            self.left_alone_until = Some(Instant::now() + (*after).min(LONGEST_RETRY_AFTER));
+            self.wire.pause_until(Instant::now() + (*after).min(LONGEST_RETRY_AFTER));
         }
         let id = request.to_string();
         match self.wire.take(id.as_bytes()) {
@@ -55,7 +55,7 @@ impl Instance {
             }
             Some(owner) => self.own_request_failed(id.as_bytes(), owner),
             None => {
-                self.given_up.answered(id.as_bytes());
+                self.cancelled.answered(id.as_bytes());
                 Effect::Nothing
             }
         }
@@ -100,7 +100,9 @@ impl Instance {
             PendingRequest::Check => return Effect::Checked(self.health.checked()),
             PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
             PendingRequest::Renewal { uri, .. } => return Effect::Lapsed(uri),
-            PendingRequest::Listen { .. } => minted(id).into_iter().for_each(|id| drop(self.listen_ended(id, None))),
+            PendingRequest::Listen { .. } => {
+                minted(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
+            }
             PendingRequest::UpdateTask { task, .. } => self.update_failed(task),
             PendingRequest::TaskResult { task } => self.task_end_answered(&task, false),
             PendingRequest::Call(_)
@@ -115,12 +117,8 @@ impl Instance {
     }
 
     /// Why a call is not sent now, if the server has said that it wants none for a while.
-    pub(super) fn wants_to_be_left_alone(&mut self) -> Option<Failure> {
-        let left = self.left_alone_until?.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            self.left_alone_until = None;
-            return None;
-        }
+    pub(super) fn is_paused(&self) -> Option<Failure> {
+        let left = self.wire.paused_for()?;
         let reason = "it has asked to be left alone for a while".to_owned();
         Some(Failure::Unavailable { reason, retry_after: Some(left) })
     }

@@ -1,43 +1,19 @@
-//! Whose a thing is that a server says without saying to whom. Pure.
-//!
-//! It is certainly an agent's only if everything that the server may be at is that agent's: the calls it has not answered,
-//! those that were given up here and that it may go on with, cancelled or out of time, and what it has asked an agent itself.
-//!
-//! One that was given up counts until the server has answered it all the same. Many never do, and rightly (MCP 2025-11-25,
-//! `basic/utilities/cancellation`): such a call counts no more when it has been over for [`GRACE`], and the server has answered
-//! something that it was sent after the cancellation, which it has read by then.
-//!
-//! A request of the server is attributed sooner: MCP has a server stop when it reads a cancellation, so for requests the call counts no
-//! more as soon as a later answer shows that it was read. That is no evidence, and the time counts as well, where messages may overtake
-//! each other (HTTP), and for a server that has answered a call after it had read its cancellation.
+//! Which session a message of the server belongs to if the message itself does not say. Pure.
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
-
-use crate::jsonrpc::pending::minted;
-use crate::server::call::WeakTicket;
-
-/// Given-up calls that are remembered one by one. Of older ones it is remembered whose they were.
-const MOST: usize = 1024;
-
-/// How long a server that reads may go on with a call of which it knows that nobody wants it, at most: most stop at once, and what cannot be
-/// stopped is seldom longer than a minute. If a call here may be silent for less, then for that long.
-pub(super) const GRACE: Duration = Duration::from_secs(60);
-
-/// To whom it all belongs.
+/// Whose calls, tasks and open requests the server may be working on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::server) enum Whose {
+pub(in crate::server) enum Ownership {
     /// The server has nothing to do.
     #[default]
     Nobody,
-    /// This session, alone.
+    /// Only this session's.
     One(u64),
-    /// More than one session.
+    /// More than one session's.
     Several,
 }
 
-impl Whose {
-    /// And to this session.
+impl Ownership {
+    /// And this session's.
     pub(super) fn and(self, session: u64) -> Self {
         match self {
             Self::Nobody => Self::One(session),
@@ -46,157 +22,3 @@ impl Whose {
         }
     }
 }
-
-/// Until when a call counts that was given up.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Until {
-    pub(super) at: Instant,
-    /// And until the server has answered a request with this id, or a later one.
-    pub(super) answered: u64,
-}
-
-impl Until {
-    fn and(self, other: Self) -> Self {
-        Self { at: self.at.max(other.at), answered: self.answered.max(other.answered) }
-    }
-}
-
-#[derive(Debug)]
-struct One {
-    id: u64,
-    session: u64,
-    /// `None` where nothing tells.
-    until: Option<Until>,
-    /// The instance's ticket of the session, for as long as the server may ask something for the call.
-    ticket: Option<WeakTicket>,
-}
-
-/// The calls that were given up here after they had reached the server.
-#[derive(Debug, Default)]
-pub(in crate::server) struct GivenUp {
-    /// In the order of the ids.
-    known: VecDeque<One>,
-    forgotten: Whose,
-    /// When all of these are over.
-    forgotten_until: Option<Until>,
-    /// The last request that the server has answered since there are any, if only roughly: nothing is written out of order.
-    answered: u64,
-    /// That the server has read a cancellation is no evidence that it has stopped.
-    goes_on: bool,
-}
-
-impl GivenUp {
-    /// Those of an instance to which messages go in order, or may overtake each other.
-    pub(super) fn new(in_order: bool) -> Self {
-        Self { goes_on: !in_order, ..Self::default() }
-    }
-
-    /// One was given up `now`.
-    pub(super) fn add(
-        &mut self,
-        (id, session): (u64, u64),
-        until: Option<Until>,
-        ticket: Option<WeakTicket>,
-        now: Instant,
-    ) {
-        self.sweep(now);
-        if self.known.len() == MOST
-            && let Some(One { session, until, .. }) = self.known.pop_front()
-        {
-            let is_first = self.forgotten == Whose::Nobody;
-            self.forgotten = self.forgotten.and(session);
-            let both = || Some(self.forgotten_until?.and(until?));
-            self.forgotten_until = if is_first { until } else { both() };
-        }
-        let at = self.known.partition_point(|other| other.id < id);
-        self.known.insert(at, One { id, session, until, ticket });
-    }
-
-    /// The server has answered one that nobody waits for.
-    pub(in crate::server) fn answered(&mut self, id: &[u8]) {
-        let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
-        if let Some(one) = found.and_then(|index| self.known.remove(index)) {
-            self.goes_on |= self.is_read(one.until);
-        }
-    }
-
-    /// It has answered one that was pending.
-    pub(in crate::server) fn heard(&mut self, id: &[u8]) {
-        if !self.is_empty() {
-            self.answered = self.answered.max(minted(id).unwrap_or_default());
-            let mut known = std::mem::take(&mut self.known);
-            let now = Instant::now();
-            known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.ticket = None);
-            self.known = known;
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.forgotten == Whose::Nobody
-    }
-
-    /// Whether the server has read the cancellation.
-    fn is_read(&self, until: Option<Until>) -> bool {
-        until.is_some_and(|until| until.answered <= self.answered)
-    }
-
-    fn is_over(&self, until: Option<Until>, now: Instant) -> bool {
-        self.is_read(until) && until.is_some_and(|until| until.at <= now)
-    }
-
-    /// Whether the server asks nothing more for the call.
-    fn has_stopped(&self, until: Option<Until>, now: Instant) -> bool {
-        if self.goes_on { self.is_over(until, now) } else { self.is_read(until) }
-    }
-
-    /// Forgets what is over.
-    fn sweep(&mut self, now: Instant) {
-        if self.is_over(self.forgotten_until, now) {
-            (self.forgotten, self.forgotten_until) = (Whose::Nobody, None);
-        }
-        let mut known = std::mem::take(&mut self.known);
-        known.retain(|one| !self.is_over(one.until, now));
-        self.known = known;
-    }
-
-    /// Whether the server may not have read a cancellation yet.
-    pub(super) fn has_unread(&self) -> bool {
-        self.known.iter().any(|one| one.until.is_some_and(|until| until.answered > self.answered))
-    }
-
-    /// How many calls the server may be at. Tasks are no calls.
-    pub(super) fn len(&self, now: Instant) -> usize {
-        self.known.iter().filter(|one| one.until.is_some() && !self.is_over(one.until, now)).count()
-    }
-
-    /// When the next one is over, if time alone ends it.
-    pub(super) fn next_over(&self) -> Option<Instant> {
-        let by_time = |until: &Until| until.answered <= self.answered && until.at > Instant::now();
-        self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at).min()
-    }
-
-    /// Whether the server may ask something for any.
-    pub(super) fn may_ask(&self, now: Instant) -> bool {
-        self.whose_request(std::iter::empty(), now) != Whose::Nobody
-    }
-
-    /// To whom all belongs that the server may be at, `unanswered` being the sessions of the calls that it owes an answer, and
-    /// the sessions that owe it one.
-    pub(super) fn whose(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Whose {
-        self.whose_unless(|until| self.is_over(until, now), unanswered)
-    }
-
-    /// To whom all belongs that the server may ask something for.
-    pub(super) fn whose_request(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Whose {
-        self.whose_unless(|until| self.has_stopped(until, now), unanswered)
-    }
-
-    fn whose_unless(&self, is_over: impl Fn(Option<Until>) -> bool, unanswered: impl Iterator<Item = u64>) -> Whose {
-        let forgotten = if is_over(self.forgotten_until) { Whose::Nobody } else { self.forgotten };
-        let known = self.known.iter().filter(|one| !is_over(one.until)).map(|one| one.session);
-        unanswered.chain(known).fold(forgotten, Whose::and)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -13,21 +13,15 @@ impl Instance {
     /// A call that was cancelled or timed out counts for `max_concurrent` for as long as the server may go on with it.
     pub(in crate::server) fn vacancies(&self) -> Vacancies {
         match self.config.settings.max_concurrent {
-            Some(max) if self.calls + self.abandoned(Instant::now()) < max => Vacancies::All,
+            Some(max) if self.calls + self.cancelled.len(Instant::now()) < max => Vacancies::All,
             Some(_) => Vacancies::None,
             None if self.calls < MAX_IN_FLIGHT => Vacancies::All,
             None => Vacancies::Due(Shares::of(self.unanswered().map(|call| (call.reply.key.session, 1)))),
         }
     }
 
-    /// Calls that were cancelled or timed out and that the server may go on with.
-    fn abandoned(&self, now: Instant) -> usize {
-        self.given_up.len(now) + usize::from(self.late_until.is_some_and(|at| at > now))
-    }
-
     /// When time alone frees a place of an abandoned call.
     pub(in crate::server) fn next_vacancy(&self) -> Option<Instant> {
-        let late_until = self.late_until.filter(|at| *at > Instant::now());
-        [self.given_up.next_over(), late_until].into_iter().flatten().min()
+        self.cancelled.next_over()
     }
 }

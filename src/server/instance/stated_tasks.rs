@@ -118,7 +118,7 @@ impl Instance {
         let unanswered = self.stated.forget(&id);
         self.refuse_questions(&unanswered);
         if let Some(raw_id) = raw_id.filter(|_| self.task_support.cancels) {
-            let deadline = self.aside_deadline();
+            let deadline = self.request_deadline();
             self.wire.request("tasks/cancel", &about(&raw_id), PendingRequest::Ignored { deadline });
         }
     }

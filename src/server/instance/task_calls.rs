@@ -88,7 +88,7 @@ impl Instance {
 
     pub(super) fn add_task(&mut self, request: u64, task: Task) -> bool {
         if let Some((request, session)) = self.tasks.make_room() {
-            self.given_up.add((request, session), None, None, Instant::now());
+            self.cancelled.add((request, session), None, None, Instant::now());
         }
         self.tasks.add(request, task)
     }
@@ -238,7 +238,7 @@ impl Instance {
         if self.wire.era() == Era::Modern {
             params["_meta"] = era::own_task_params()["_meta"].take();
         }
-        let deadline = self.aside_deadline();
+        let deadline = self.request_deadline();
         self.wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task: request, deadline });
     }
 

@@ -97,7 +97,7 @@ impl Instance {
             return;
         }
         let params = update(&task.raw_id, &answers, &speaker);
-        let deadline = self.aside_deadline();
+        let deadline = self.request_deadline();
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
         self.wire.request("tasks/update", &params, PendingRequest::UpdateTask { task: request, deadline });
     }

@@ -5,7 +5,7 @@
 //! whoever takes its [`PendingRequest`].
 
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -31,12 +31,14 @@ pub(in crate::server) struct Wire {
     /// `None` until the handshake has ended.
     protocol: Option<&'static str>,
     max_message: usize,
+    /// The server wants no calls until then.
+    paused_until: Option<Instant>,
 }
 
 impl Wire {
     pub(super) fn new(link: Link, max_message: usize) -> Self {
         let (outbox, pending) = (Outbox::default(), Pending::default());
-        Self { link, outbox, pending, next_deadline: None, protocol: None, max_message }
+        Self { link, outbox, pending, next_deadline: None, protocol: None, max_message, paused_until: None }
     }
 
     /// Ends the connection, and gives back what it went by.
@@ -209,6 +211,20 @@ impl Wire {
     }
 }
 
+/// Pauses that a server at a URL asks for (`Retry-After`).
+impl Wire {
+    /// The server wants no calls until then.
+    pub(super) fn pause_until(&mut self, at: Instant) {
+        self.paused_until = Some(at);
+    }
+
+    /// For how long the server wants no calls.
+    pub(super) fn paused_for(&self) -> Option<Duration> {
+        let left = self.paused_until?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+}
+
 /// Requests that the server has not answered.
 impl Wire {
     /// Takes the request with this raw id.
@@ -289,6 +305,22 @@ impl Wire {
     /// The id that the next request gets.
     pub(super) fn next_id(&self) -> u64 {
         self.pending.next()
+    }
+
+    /// This request stays open: it does not expire any more.
+    pub(super) fn keep_open(&mut self, id: u64) {
+        if let Some(PendingRequest::Listen { acknowledge_by }) = self.get_mut(itoa::Buffer::new().format(id).as_bytes())
+        {
+            *acknowledge_by = None;
+        }
+    }
+
+    /// The response to this request does not matter any more.
+    pub(super) fn ignore_response(&mut self, id: u64, deadline: Instant) {
+        self.expire_by(deadline);
+        if let Some(entry) = self.get_mut(itoa::Buffer::new().format(id).as_bytes()) {
+            *entry = PendingRequest::Ignored { deadline };
+        }
     }
 
     /// The response to this request is not wanted any more.

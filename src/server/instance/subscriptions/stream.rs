@@ -36,7 +36,7 @@ pub(in crate::server) enum Topic {
 
 /// At one instance.
 #[derive(Default)]
-pub(in crate::server) struct Listening {
+pub(super) struct Stream {
     tells: Tells,
     /// What agents want to hear of, with its URI or id, raw.
     topics: BTreeMap<Topic, Bytes>,
@@ -97,9 +97,9 @@ pub(super) struct Begun {
     pub(super) has_missed: bool,
 }
 
-impl Listening {
+impl Stream {
     /// The server has declared what it tells.
-    pub(in crate::server) fn declare(&mut self, tells: Tells) {
+    pub(super) fn declare(&mut self, tells: Tells) {
         self.tells = tells;
         self.is_stale = true;
     }

@@ -1,0 +1,202 @@
+//! Calls that were cancelled or timed out after the server had received them, and that it may still work on.
+//!
+//! A message belongs to an agent for certain only if all that the server may be working on is that agent's: unanswered calls, calls in
+//! this table, and requests of its own to an agent.
+//!
+//! A cancelled call counts until the server has answered it all the same. Many servers never do, and rightly (MCP 2025-11-25,
+//! `basic/utilities/cancellation`): so it also stops counting [`GRACE`] after the cancellation, once the server has answered something
+//! that was sent after the cancellation, which it has read by then.
+//!
+//! A request of the server is attributed sooner: MCP has a server stop when it reads a cancellation, so for requests the call stops
+//! counting as soon as a later response shows that the cancellation was read. That is no evidence, and the time counts as well, where
+//! messages may overtake each other (HTTP), and for a server that has answered a call after it had read its cancellation.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::ownership::Ownership;
+use crate::jsonrpc::pending::minted;
+use crate::server::call::WeakTicket;
+
+/// Calls that are remembered one by one. Of older ones only the sessions are known.
+const CAPACITY: usize = 1024;
+
+/// How long a server may work on a call after it has read the cancellation. Most stop at once, and what cannot be stopped seldom takes
+/// longer than a minute. If calls here may be silent for less, then for that long.
+pub(super) const GRACE: Duration = Duration::from_secs(60);
+
+/// A modern server sends nothing about a cancelled call but what is on its way, which has arrived by then (MCP 2026-07-28,
+/// `basic/patterns/cancellation`).
+const IN_TRANSIT: Duration = Duration::from_secs(2);
+
+/// Until when a call counts that was given up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Until {
+    pub(super) at: Instant,
+    /// And until the server has answered a request with this id, or a later one.
+    pub(super) answered: u64,
+}
+
+impl Until {
+    fn and(self, other: Self) -> Self {
+        Self { at: self.at.max(other.at), answered: self.answered.max(other.answered) }
+    }
+}
+
+#[derive(Debug)]
+struct One {
+    id: u64,
+    session: u64,
+    /// `None` where nothing tells.
+    until: Option<Until>,
+    /// The instance's ticket of the session, for as long as the server may ask something for the call.
+    ticket: Option<WeakTicket>,
+}
+
+/// The calls that were given up here after they had reached the server.
+#[derive(Debug, Default)]
+pub(in crate::server) struct CancelledCalls {
+    /// In the order of the ids.
+    known: VecDeque<One>,
+    forgotten: Ownership,
+    /// When all of these are over.
+    forgotten_until: Option<Until>,
+    /// The last request that the server has answered since there are any, if only roughly: nothing is written out of order.
+    answered: u64,
+    /// That the server has read a cancellation is no evidence that it has stopped.
+    goes_on: bool,
+    /// Modern era: until when messages about cancelled calls may arrive.
+    in_transit_until: Option<Instant>,
+}
+
+impl CancelledCalls {
+    /// Those of an instance to which messages go in order, or may overtake each other.
+    pub(super) fn new(in_order: bool) -> Self {
+        Self { goes_on: !in_order, ..Self::default() }
+    }
+
+    /// One was given up `now`.
+    pub(super) fn add(
+        &mut self,
+        (id, session): (u64, u64),
+        until: Option<Until>,
+        ticket: Option<WeakTicket>,
+        now: Instant,
+    ) {
+        self.sweep(now);
+        if self.known.len() == CAPACITY
+            && let Some(One { session, until, .. }) = self.known.pop_front()
+        {
+            let is_first = self.forgotten == Ownership::Nobody;
+            self.forgotten = self.forgotten.and(session);
+            let both = || Some(self.forgotten_until?.and(until?));
+            self.forgotten_until = if is_first { until } else { both() };
+        }
+        let at = self.known.partition_point(|other| other.id < id);
+        self.known.insert(at, One { id, session, until, ticket });
+    }
+
+    /// A call of a modern server was cancelled `now`.
+    pub(super) fn add_modern(&mut self, now: Instant) {
+        self.in_transit_until = Some(now + IN_TRANSIT);
+    }
+
+    /// Whether messages about a cancelled call of a modern server may arrive.
+    pub(super) fn are_in_transit(&self, now: Instant) -> bool {
+        self.in_transit_until.is_some_and(|at| at > now)
+    }
+
+    /// The server has answered one that nobody waits for.
+    pub(super) fn answered(&mut self, id: &[u8]) {
+        let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
+        if let Some(one) = found.and_then(|index| self.known.remove(index)) {
+            self.goes_on |= self.is_read(one.until);
+        }
+    }
+
+    /// It has answered one that was pending.
+    pub(super) fn pending_answered(&mut self, id: &[u8]) {
+        if !self.is_empty() {
+            self.answered = self.answered.max(minted(id).unwrap_or_default());
+            let mut known = std::mem::take(&mut self.known);
+            let now = Instant::now();
+            known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.ticket = None);
+            self.known = known;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.forgotten == Ownership::Nobody
+    }
+
+    /// Whether the server has read the cancellation.
+    fn is_read(&self, until: Option<Until>) -> bool {
+        until.is_some_and(|until| until.answered <= self.answered)
+    }
+
+    fn is_over(&self, until: Option<Until>, now: Instant) -> bool {
+        self.is_read(until) && until.is_some_and(|until| until.at <= now)
+    }
+
+    /// Whether the server asks nothing more for the call.
+    fn has_stopped(&self, until: Option<Until>, now: Instant) -> bool {
+        if self.goes_on { self.is_over(until, now) } else { self.is_read(until) }
+    }
+
+    /// Forgets what is over.
+    fn sweep(&mut self, now: Instant) {
+        if self.is_over(self.forgotten_until, now) {
+            (self.forgotten, self.forgotten_until) = (Ownership::Nobody, None);
+        }
+        let mut known = std::mem::take(&mut self.known);
+        known.retain(|one| !self.is_over(one.until, now));
+        self.known = known;
+    }
+
+    /// Whether the server may not have read a cancellation yet.
+    pub(super) fn has_unread(&self) -> bool {
+        self.known.iter().any(|one| one.until.is_some_and(|until| until.answered > self.answered))
+    }
+
+    /// How many calls the server may be at. Tasks are no calls.
+    pub(super) fn len(&self, now: Instant) -> usize {
+        let known = self.known.iter().filter(|one| one.until.is_some() && !self.is_over(one.until, now)).count();
+        known + usize::from(self.are_in_transit(now))
+    }
+
+    /// When the next one is over, if time alone ends it.
+    pub(super) fn next_over(&self) -> Option<Instant> {
+        let by_time = |until: &Until| until.answered <= self.answered && until.at > Instant::now();
+        let known = self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at);
+        known.chain(self.in_transit_until.filter(|at| *at > Instant::now())).min()
+    }
+
+    /// Whether the server may ask something for any.
+    pub(super) fn may_ask(&self, now: Instant) -> bool {
+        self.owner_of_request(std::iter::empty(), now) != Ownership::Nobody
+    }
+
+    /// Who owns all that the server may be working on. `unanswered` has the sessions of unanswered calls, and those that have not
+    /// answered a request of the server.
+    pub(super) fn owner(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Ownership {
+        self.owner_unless(|until| self.is_over(until, now), unanswered)
+    }
+
+    /// Who owns all that the server may request something for.
+    pub(super) fn owner_of_request(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Ownership {
+        self.owner_unless(|until| self.has_stopped(until, now), unanswered)
+    }
+
+    fn owner_unless(
+        &self,
+        is_over: impl Fn(Option<Until>) -> bool,
+        unanswered: impl Iterator<Item = u64>,
+    ) -> Ownership {
+        let forgotten = if is_over(self.forgotten_until) { Ownership::Nobody } else { self.forgotten };
+        let known = self.known.iter().filter(|one| !is_over(one.until)).map(|one| one.session);
+        unanswered.chain(known).fold(forgotten, Ownership::and)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! To whom all belongs that a server may be at, with calls that were given up.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn owner(cancelled: &CancelledCalls, unanswered: &[u64]) -> Ownership {
+    cancelled.owner(unanswered.iter().copied(), Instant::now())
+}
+
+#[test]
+fn what_is_said_is_an_agents_if_all_that_the_server_may_be_at_is() {
+    let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
+    assert_eq!(owner(&cancelled, &[]), Ownership::Nobody);
+    assert_eq!(owner(&cancelled, &[7, 7]), Ownership::One(7));
+    assert_eq!(owner(&cancelled, &[7, 8]), Ownership::Several);
+    cancelled.add((3, 9), None, None, now);
+    cancelled.add((1, 7), None, None, now);
+    assert_eq!(owner(&cancelled, &[7]), Ownership::Several);
+    for stray in ["2", "03", "\"3\"", "3.0", ""] {
+        cancelled.answered(stray.as_bytes());
+    }
+    cancelled.answered(b"1");
+    assert_eq!((owner(&cancelled, &[9]), owner(&cancelled, &[7])), (Ownership::One(9), Ownership::Several));
+    cancelled.answered(b"3");
+    assert_eq!(owner(&cancelled, &[7]), Ownership::One(7));
+}
+
+#[test]
+fn of_calls_that_are_never_answered_no_more_is_kept_than_whose_they_were_until_the_last_is_over() {
+    let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
+    let count = 3 * CAPACITY as u64;
+    for id in 0..count {
+        cancelled.add((id, 7), Some(Until { at: now + SECOND, answered: count }), None, now);
+    }
+    assert_eq!(cancelled.known.len(), CAPACITY);
+    let owner = |cancelled: &CancelledCalls, unanswered: u64, at| cancelled.owner(std::iter::once(unanswered), at);
+    assert_eq!((owner(&cancelled, 7, now), owner(&cancelled, 8, now)), (Ownership::One(7), Ownership::Several));
+    cancelled.pending_answered(count.to_string().as_bytes());
+    assert_eq!(owner(&cancelled, 8, now), Ownership::Several);
+    assert_eq!(owner(&cancelled, 8, now + SECOND), Ownership::One(8));
+    assert!(!cancelled.may_ask(now), "it has read every cancellation");
+    cancelled.add((count, 7), None, None, now + SECOND);
+    assert_eq!(cancelled.known.len(), 1);
+}
+
+#[test]
+fn a_call_is_over_after_a_while_if_the_server_has_read_that_nobody_wants_it() {
+    let now = Instant::now();
+    for (later, heard, expected) in [
+        (0, 5, Ownership::Several),
+        (2, 4, Ownership::Several),
+        (1, 5, Ownership::One(8)),
+        (1, 6, Ownership::One(8)),
+        (9, 0, Ownership::Several),
+    ] {
+        let mut cancelled = CancelledCalls::default();
+        cancelled.pending_answered(b"9");
+        cancelled.add((3, 7), Some(Until { at: now + SECOND, answered: 5 }), None, now);
+        cancelled.pending_answered(heard.to_string().as_bytes());
+        let owner = cancelled.owner(std::iter::once(8), now + later * SECOND);
+        assert_eq!(owner, expected, "{later} s after, {heard} is answered");
+    }
+}
+
+#[test]
+fn where_nothing_tells_that_it_is_over_it_never_is() {
+    let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
+    for id in 0..=CAPACITY as u64 {
+        let until = (id > 0).then_some(Until { at: now, answered: 9 });
+        cancelled.add((id, 7), until, None, now);
+    }
+    cancelled.pending_answered(b"9");
+    assert_eq!(owner(&cancelled, &[8]), Ownership::Several);
+}
+
+#[test]
+fn request_is_attributed_as_soon_as_the_cancellation_is_read_unless_the_server_has_gone_on_before() {
+    let now = Instant::now();
+    let owner = |cancelled: &CancelledCalls, at| cancelled.owner_of_request(std::iter::once(8), at);
+    let until = |answered| Some(Until { at: now + SECOND, answered });
+    let mut cancelled = CancelledCalls::new(true);
+    cancelled.add((3, 7), until(5), None, now);
+    assert_eq!((owner(&cancelled, now), owner(&cancelled, now + SECOND)), (Ownership::Several, Ownership::Several));
+    cancelled.pending_answered(b"5");
+    assert_eq!(owner(&cancelled, now), Ownership::One(8));
+    cancelled.answered(b"3");
+    cancelled.add((6, 7), until(7), None, now);
+    cancelled.pending_answered(b"7");
+    assert_eq!((owner(&cancelled, now), owner(&cancelled, now + SECOND)), (Ownership::Several, Ownership::One(8)));
+}
+
+#[test]
+fn answer_that_crosses_the_cancellation_is_no_sign_that_a_server_goes_on() {
+    let now = Instant::now();
+    let mut cancelled = CancelledCalls::new(true);
+    for (id, answered, is_answered) in [(3, 5, true), (6, 7, false)] {
+        cancelled.add((id, 7), Some(Until { at: now + SECOND, answered }), None, now);
+        if is_answered {
+            cancelled.answered(id.to_string().as_bytes());
+        }
+        cancelled.pending_answered(answered.to_string().as_bytes());
+        assert_eq!(cancelled.owner_of_request(std::iter::once(8), now), Ownership::One(8));
+    }
+}
+
+#[test]
+fn where_messages_may_overtake_each_other_only_time_shows_that_a_call_has_stopped() {
+    let now = Instant::now();
+    let mut cancelled = CancelledCalls::new(false);
+    cancelled.add((3, 7), Some(Until { at: now + SECOND, answered: 5 }), None, now);
+    cancelled.pending_answered(b"5");
+    assert!(cancelled.may_ask(now) && !cancelled.may_ask(now + SECOND));
+}

@@ -1,0 +1,167 @@
+//! Subscriptions at one server: to resources, tasks and changed lists.
+//!
+//! In the legacy era the first agent's call is sent as it is, the calls of others for the same resource wait for its response, and
+//! mcpd itself unsubscribes when the last agent has gone ([`resources`]). In the modern era mcpd keeps one `subscriptions/listen`
+//! open for all agents ([`listen`], [`stream`]).
+//!
+//! Source: MCP 2025-11-25, `server/resources`, "Subscriptions"; MCP 2026-07-28, `basic/patterns/subscriptions`.
+
+mod listen;
+mod resources;
+mod stream;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::json;
+
+use self::resources::Request;
+use self::stream::Stream;
+pub(in crate::server) use self::stream::Topic;
+use super::pending_request::PendingRequest;
+use super::wire::Wire;
+use crate::era::Era;
+use crate::jsonrpc::members::text;
+use crate::server::call::{Call, CallKey, Failure, ReplySender};
+use crate::server::followers::Following;
+use crate::server::handshake::Tells;
+use crate::server::stats::Stats;
+
+/// Subscriptions at one instance.
+pub(in crate::server) struct Subscriptions {
+    /// Legacy era: `resources/subscribe` requests that the server has not answered.
+    requests: Vec<Request>,
+    /// Modern era.
+    stream: Stream,
+    stats: Arc<Stats>,
+    /// Time limit for requests of our own.
+    timeout: Duration,
+}
+
+/// A resource that the server reports changes of from now on.
+pub(in crate::server) struct NewSubscription {
+    /// As text.
+    pub(in crate::server) uri: Bytes,
+    pub(in crate::server) raw: Bytes,
+    /// For whom.
+    pub(in crate::server) agents: Vec<(u64, ReplySender)>,
+}
+
+/// What the server has acknowledged.
+#[derive(Default)]
+pub(super) struct Acknowledgement {
+    pub(super) accepted: Vec<NewSubscription>,
+    pub(super) refused: Vec<Topic>,
+    /// Lists may have changed unnoticed before.
+    pub(super) lists_may_have_changed: bool,
+}
+
+impl Subscriptions {
+    pub(super) fn new(stats: Arc<Stats>, timeout: Duration) -> Self {
+        Self { requests: Vec::new(), stream: Stream::default(), stats, timeout }
+    }
+
+    /// The server has declared what it reports to clients that listen.
+    pub(in crate::server) fn declare(&mut self, tells: Tells) {
+        self.stream.declare(tells);
+    }
+
+    /// Whether calls wait for a subscription to begin.
+    pub(super) fn are_waited_for(&self) -> bool {
+        self.stream.waiting().next().is_some()
+    }
+
+    /// When the next of those calls expires.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.stream.next_end()
+    }
+
+    /// Subscribes for a call. Returns the call if it is to be sent to the server; see [`sent`](Self::sent).
+    pub(super) fn subscribe(&mut self, wire: &mut Wire, call: Call) -> Option<Call> {
+        match wire.era() {
+            Era::Legacy => self.join_request(call),
+            Era::Modern => {
+                self.wait_for_stream(wire, call);
+                None
+            }
+        }
+    }
+
+    /// An agent gives up a resource that may not be subscribed to yet. Returns whether others wait for it.
+    pub(in crate::server) fn withdraw(&mut self, agent: u64, uri: &Bytes) -> bool {
+        let is_it = |call: &Call| call.subscription().is_some_and(|own| own.uri == *uri);
+        let is_own = |call: &Call| call.reply.key.session == agent && is_it(call);
+        self.stream.take_waiting(is_own).into_iter().for_each(Call::grant);
+        self.leave_request(agent, uri)
+    }
+
+    /// Unsubscribes for a call: no other agent has the resource. Returns the call if it is to be sent to the server.
+    pub(super) fn unsubscribe_for(&mut self, wire: &Wire, call: Box<Call>) -> Option<Box<Call>> {
+        if wire.era() == Era::Legacy {
+            return Some(call);
+        }
+        if let Some(subscription) = call.subscription() {
+            self.stream.forget(&Topic::Resource(subscription.uri.clone()));
+        }
+        call.grant();
+        None
+    }
+
+    /// Unsubscribes from a resource that no agent has any more.
+    pub(in crate::server) fn unsubscribe(&mut self, wire: &mut Wire, raw: &Bytes) {
+        if wire.era() == Era::Modern {
+            return text(raw).into_iter().for_each(|uri| self.stream.forget(&Topic::Resource(uri)));
+        }
+        let deadline = Instant::now() + self.timeout;
+        request_about(wire, "resources/unsubscribe", raw, PendingRequest::Ignored { deadline });
+    }
+
+    /// Subscribes to a resource that no call waits for, such as one that the previous instance was subscribed to.
+    pub(in crate::server) fn renew(&mut self, wire: &mut Wire, uri: &Bytes, raw: &Bytes) {
+        if wire.era() == Era::Modern {
+            return self.stream.want(Topic::Resource(uri.clone()), raw);
+        }
+        let deadline = Instant::now() + self.timeout;
+        request_about(wire, "resources/subscribe", raw, PendingRequest::Renewal { uri: uri.clone(), deadline });
+    }
+
+    /// The first agent follows a task, or the last one does so no more. Only modern servers report to those who listen.
+    pub(in crate::server) fn follow(&mut self, wire: &Wire, Following { id, begins }: Following) {
+        if wire.era() == Era::Legacy {
+            return;
+        }
+        let raw = json!(String::from_utf8_lossy(&id)).to_string();
+        let topic = Topic::Task(id);
+        if begins {
+            self.stream.want(topic, &raw.into());
+        } else {
+            self.stream.forget(&topic);
+        }
+    }
+
+    /// The server reports that this task has ended: nothing more follows about it.
+    pub(super) fn task_ended(&mut self, id: &Bytes) {
+        self.stream.has_ended(&Topic::Task(id.clone()));
+    }
+
+    /// The response to a call does not matter any more to its agent, which may wait for a subscription.
+    pub(super) fn cancel_waiting(&mut self, key: CallKey) {
+        let waiting = self.stream.take_waiting(|call| call.reply.key == key);
+        let waiting = waiting.into_iter().chain(self.take_joined(key));
+        waiting.for_each(|call| call.reply.forgive());
+    }
+
+    /// The server is gone, or may not be waited for any longer.
+    pub(super) fn fail_all(&mut self, failure: &Failure) {
+        self.refuse_waiting(failure);
+        for request in std::mem::take(&mut self.requests) {
+            self.fail_joined(request, failure);
+        }
+    }
+}
+
+fn request_about(wire: &mut Wire, method: &str, raw: &Bytes, entry: PendingRequest) {
+    let uri: Option<&serde_json::value::RawValue> = serde_json::from_slice(raw).ok();
+    wire.own_request(method, json!({ "uri": uri }), entry);
+}

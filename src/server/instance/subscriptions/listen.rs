@@ -1,0 +1,206 @@
+//! Modern era: the requests of the one stream, and what the server sends about it.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::stream::{Begun, Due, Topic, topics};
+use super::{Acknowledgement, NewSubscription, Subscriptions};
+use crate::calls::Outcome;
+use crate::era::notification::subscription;
+use crate::era::subscription::Filter;
+use crate::era::{self, Era};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
+use crate::server::call::{Call, Failure};
+use crate::server::instance::pending_request::PendingRequest;
+use crate::server::instance::wire::Wire;
+use crate::server::{MAX_IN_FLIGHT, share};
+
+/// Why nobody can subscribe just now.
+const ENDED: &str = "it has ended what it was listened to by";
+
+impl Subscriptions {
+    /// Opens, replaces or closes the stream if something else is wanted by now. Returns when to call this again.
+    pub(in crate::server) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {
+        if wire.era() == Era::Legacy {
+            return None;
+        }
+        match self.stream.due(Instant::now()) {
+            Due::Nothing => None,
+            Due::At(at) => Some(at),
+            Due::Ask(filter) => {
+                self.listen(wire, filter);
+                None
+            }
+            Due::End(id) => {
+                self.stream.close();
+                self.end_listen(wire, id);
+                None
+            }
+        }
+    }
+
+    fn listen(&mut self, wire: &mut Wire, filter: Filter) {
+        let params = if filter.tasks.is_empty() { era::own_params() } else { era::own_task_params() };
+        let meta = params["_meta"].to_string();
+        let members = meta.strip_prefix('{').and_then(|meta| meta.strip_suffix('}')).unwrap_or_default();
+        // All of it is JSON: what was parsed before, and what is added here.
+        let Ok(params) = RawValue::from_string(filter.listen(members)) else { return };
+        let acknowledge_by = Some(Instant::now() + self.timeout);
+        let id = wire.request("subscriptions/listen", &params, PendingRequest::Listen { acknowledge_by });
+        self.stream.asked(id, filter);
+    }
+
+    /// Has a legacy agent's call wait until the stream has its resource.
+    pub(super) fn wait_for_stream(&mut self, wire: &mut Wire, call: Call) {
+        if !self.stream.tells_updates() {
+            let why = "the server does not tell of changes of resources";
+            return call.refuse_with(&ErrorObject::new(METHOD_NOT_FOUND, why));
+        }
+        if let Some(left) = self.stream.pause() {
+            return call.refuse(Failure::Unavailable { reason: ENDED.to_owned(), retry_after: Some(left) });
+        }
+        let waiting = || self.stream.waiting().map(|call| (call.reply.key.session, 1));
+        if waiting().count() >= MAX_IN_FLIGHT && !share::is_due(MAX_IN_FLIGHT, call.reply.key.session, 1, waiting()) {
+            self.stats.errors.add_one();
+            return call.refuse(Failure::Overloaded { what: "it has too many unanswered calls" });
+        }
+        let until = self.stream.wait(call, Instant::now());
+        wire.expire_by(until);
+    }
+
+    /// Ends the calls that have waited too long for a subscription to begin.
+    pub(in crate::server::instance) fn expire(&mut self, now: Instant) {
+        for (call, after) in self.stream.take_overdue(now) {
+            self.stats.errors.add_one();
+            call.refuse(Failure::TimedOut { after });
+        }
+    }
+
+    /// `notifications/subscriptions/acknowledged`. `None` if no request waits for it.
+    pub(in crate::server::instance) fn acknowledged(
+        &mut self,
+        wire: &mut Wire,
+        params: Option<&Bytes>,
+    ) -> Option<Acknowledgement> {
+        let id = subscription(params).and_then(|raw| minted(&raw))?;
+        let Begun { filter, before, has_missed } = self.stream.acknowledged(id, Instant::now())?;
+        wire.keep_open(id);
+        if let Some(before) = before {
+            self.end_listen(wire, before);
+        }
+        // One that cannot be read, for what all agents want may be more than one may ask for, takes nothing back.
+        let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
+        Some(Acknowledgement { lists_may_have_changed: has_missed, ..self.grant(&filter, &granted) })
+    }
+
+    /// Answers the calls that wait for these topics. What was not granted is wanted no more.
+    fn grant(&mut self, filter: &Filter, granted: &Filter) -> Acknowledgement {
+        let granted: BTreeSet<_> = topics(granted).map(|(topic, _)| topic).collect();
+        let mut acknowledgement = Acknowledgement::default();
+        for (topic, raw) in topics(filter) {
+            let is_granted = granted.contains(&topic);
+            if !is_granted {
+                self.stream.forget(&topic);
+                acknowledgement.refused.push(topic.clone());
+            }
+            let Topic::Resource(uri) = topic else { continue };
+            let waiting = self.stream.take_waiting(|call| call.subscription().is_some_and(|own| own.uri == uri));
+            let mut agents = Vec::new();
+            for call in waiting {
+                if is_granted {
+                    agents.extend(call.reply.to().map(|to| (call.reply.key.session, to.clone())));
+                    call.grant();
+                } else {
+                    self.stats.errors.add_one();
+                    let why = "the server tells of no changes of this resource";
+                    call.refuse_with(&ErrorObject::new(INVALID_PARAMS, why));
+                }
+            }
+            if !agents.is_empty() {
+                self.stream.want(Topic::Resource(uri.clone()), raw);
+                acknowledgement.accepted.push(NewSubscription { uri, raw: raw.clone(), agents });
+            }
+        }
+        acknowledgement
+    }
+
+    /// The server has answered the request of the stream, or that was lost. Returns the topics that it refuses with it.
+    pub(in crate::server::instance) fn listen_ended(
+        &mut self,
+        id: u64,
+        outcome: Option<Result<&Bytes, &Bytes>>,
+    ) -> Vec<Topic> {
+        let code = outcome.and_then(|outcome| Outcome::of(outcome).code());
+        if code == Some(METHOD_NOT_FOUND.into()) {
+            self.stream.give_up();
+        }
+        // What any server says of a resource that it does not have. After anything else the same may do later.
+        if let Some(Err(error)) = outcome
+            && [INVALID_PARAMS, RESOURCE_NOT_FOUND].iter().any(|known| code == Some((*known).into()))
+            && let Some(refused) = self.stream.narrow(id)
+        {
+            self.refuse_resources(&refused, error);
+            return refused;
+        }
+        if self.stream.ended(id, Instant::now()) {
+            let retry_after = self.stream.pause();
+            self.refuse_waiting(&Failure::Unavailable { reason: ENDED.to_owned(), retry_after });
+        }
+        Vec::new()
+    }
+
+    /// Answers those who wait for one of these with the server's error.
+    fn refuse_resources(&mut self, refused: &[Topic], error: &Bytes) {
+        let is_refused = |topic: &Topic, call: &Call| {
+            call.subscription().is_some_and(|own| *topic == Topic::Resource(own.uri.clone()))
+        };
+        let is_refused = |call: &Call| refused.iter().any(|topic| is_refused(topic, call));
+        for call in self.stream.take_waiting(is_refused) {
+            self.stats.errors.add_one();
+            let line = reply::raw_error(call.reply.id(), error);
+            call.reply.answer(line, Outcome::of(Err(error)));
+        }
+    }
+
+    /// Refuses what waits for a subscription to begin.
+    pub(super) fn refuse_waiting(&mut self, failure: &Failure) {
+        for call in self.stream.take_waiting(|_| true) {
+            self.stats.errors.add_one();
+            call.refuse(failure.clone());
+        }
+    }
+
+    /// `notifications/cancelled` of a modern server, which may end the stream.
+    pub(in crate::server::instance) fn cancelled_by_server(&mut self, wire: &mut Wire, params: Option<&Bytes>) {
+        let Some(Ok([Some(request)])) = params.map(|params| members(params, ["requestId"])) else { return };
+        if let Some(id) = minted(&request).filter(|id| self.stream.is_of(*id)) {
+            wire.take(&request);
+            wire.give_up(id);
+            self.listen_ended(id, None);
+        }
+    }
+
+    /// Has the server report no more for this request.
+    fn end_listen(&self, wire: &mut Wire, id: u64) {
+        // A response to it does no harm.
+        wire.ignore_response(id, Instant::now() + self.timeout);
+        wire.give_up(id);
+        wire.notify(reply::cancelled(id, "another subscription has taken its place, or none is wanted"));
+    }
+
+    /// Whether a notification is for the open stream, or for none in particular.
+    pub(in crate::server::instance) fn is_expected(&self, wire: &Wire, params: Option<&Bytes>) -> bool {
+        let id = || subscription(params);
+        wire.era() == Era::Legacy || id().is_none_or(|raw| minted(&raw).is_some_and(|id| self.stream.hears(id)))
+    }
+
+    /// Whether a notification is for the open stream.
+    pub(in crate::server::instance) fn is_of_stream(&self, params: Option<&Bytes>) -> bool {
+        subscription(params).and_then(|raw| minted(&raw)).is_some_and(|id| self.stream.hears(id))
+    }
+}

@@ -1,0 +1,134 @@
+//! Legacy era: `resources/subscribe` requests on their way.
+
+use bytes::Bytes;
+
+use super::{NewSubscription, Subscriptions};
+use crate::calls::Outcome;
+use crate::jsonrpc::reply;
+use crate::server::call::{Call, CallKey, Failure, Matter, ReplySender};
+use crate::server::instance::wire::Wire;
+
+/// A request that the server has not answered.
+pub(super) struct Request {
+    /// The call that it was made for.
+    key: CallKey,
+    /// The call's agent, unless it has gone.
+    to: Option<ReplySender>,
+    uri: Bytes,
+    raw: Bytes,
+    /// Other calls for the same resource.
+    joined: Vec<Call>,
+}
+
+impl Subscriptions {
+    /// Joins the request for the same resource, or returns the call if there is none.
+    pub(super) fn join_request(&mut self, call: Call) -> Option<Call> {
+        let Matter::Subscription(subscription) = &call.matter else { return None };
+        match self.requests.iter_mut().find(|request| request.uri == subscription.uri) {
+            Some(request) => {
+                request.joined.push(call);
+                None
+            }
+            None => {
+                let (uri, raw) = (subscription.uri.clone(), subscription.raw.clone());
+                let (key, to) = (call.reply.key, call.reply.to().cloned());
+                self.requests.push(Request { key, to, uri, raw, joined: Vec::new() });
+                Some(call)
+            }
+        }
+    }
+
+    /// A call was sent to the server, or could not be: then there is no request.
+    pub(in crate::server::instance) fn sent(&mut self, key: CallKey, was_sent: bool) {
+        if !was_sent {
+            self.take_request(key);
+        }
+    }
+
+    /// The agent is not interested any more. Returns whether others are.
+    pub(super) fn leave_request(&mut self, agent: u64, uri: &Bytes) -> bool {
+        let Some(index) = self.requests.iter().position(|request| request.uri == *uri) else { return false };
+        let request = &mut self.requests[index];
+        if request.key.session == agent {
+            request.to = None;
+        }
+        for call in request.joined.extract_if(.., |call| call.reply.key.session == agent) {
+            call.grant();
+        }
+        let others = request.to.is_some() || !request.joined.is_empty();
+        if !others {
+            self.requests.swap_remove(index);
+        }
+        others
+    }
+
+    /// The server has answered a call, which may be one that subscribes.
+    pub(in crate::server::instance) fn answered(
+        &mut self,
+        wire: &mut Wire,
+        key: CallKey,
+        response: Result<&Bytes, &Bytes>,
+    ) -> Option<NewSubscription> {
+        let Request { to, uri, raw, joined, .. } = self.take_request(key)?;
+        let mut agents: Vec<_> = to.map(|to| (key.session, to)).into_iter().collect();
+        for call in joined {
+            match response {
+                Ok(_) => {
+                    agents.extend(call.reply.to().map(|to| (call.reply.key.session, to.clone())));
+                    call.grant();
+                }
+                Err(error) => {
+                    self.stats.errors.add_one();
+                    let line = reply::raw_error(call.reply.id(), error);
+                    call.reply.answer(line, Outcome::of(response));
+                }
+            }
+        }
+        if response.is_err() {
+            return None;
+        }
+        if agents.is_empty() {
+            self.unsubscribe(wire, &raw);
+            return None;
+        }
+        Some(NewSubscription { uri, raw, agents })
+    }
+
+    /// A call, which may be one that subscribes, has failed. Calls that joined it fail too, and a server that may have seen it is
+    /// unsubscribed from.
+    pub(in crate::server::instance) fn failed(&mut self, wire: &mut Wire, key: CallKey, failure: &Failure, sent: bool) {
+        let Some(request) = self.take_request(key) else { return };
+        if sent {
+            self.unsubscribe(wire, &request.raw);
+        }
+        self.fail_joined(request, failure);
+    }
+
+    pub(super) fn fail_joined(&self, request: Request, failure: &Failure) {
+        for call in request.joined {
+            self.stats.errors.add_one();
+            call.refuse(failure.clone());
+        }
+    }
+
+    /// A call, which may be one that subscribes, was cancelled. Returns the calls that joined it, one of which subscribes instead.
+    /// Without any, a server that may have seen it is unsubscribed from.
+    pub(in crate::server::instance) fn cancelled(&mut self, wire: &mut Wire, key: CallKey, sent: bool) -> Vec<Call> {
+        let Some(Request { raw, joined, .. }) = self.take_request(key) else { return Vec::new() };
+        if joined.is_empty() && sent {
+            self.unsubscribe(wire, &raw);
+        }
+        joined
+    }
+
+    /// Takes the call with this key, if it has joined the request of another one.
+    pub(super) fn take_joined(&mut self, key: CallKey) -> Vec<Call> {
+        let requests = self.requests.iter_mut();
+        requests.flat_map(|request| request.joined.extract_if(.., |call| call.reply.key == key)).collect()
+    }
+
+    fn take_request(&mut self, key: CallKey) -> Option<Request> {
+        let index = self.requests.iter().position(|request| request.key == key)?;
+        Some(self.requests.swap_remove(index))
+    }
+}

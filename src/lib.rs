@@ -4,6 +4,7 @@ pub mod admin;
 mod advice;
 mod alarm;
 mod apart;
+mod backoff;
 pub mod calls;
 pub mod catalog;
 mod chance;

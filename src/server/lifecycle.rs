@@ -1,4 +1,4 @@
-//! The states of a server and what leads from one to the next. Pure: time and jitter are handed in.
+//! The states of a server and what leads from one to the next. Pure: time and random numbers are passed in.
 //!
 //! ```text
 //!              ┌────────── due ──────────┐
@@ -24,14 +24,14 @@
 
 use std::time::{Duration, Instant};
 
+use crate::backoff::Backoff;
+
 /// First delay before a restart.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay before a restart: a repaired command is picked up within it.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// The longest that a server may have itself left alone: one that errs about it is tried again within this time.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
-/// Share of the delay by which it is varied, so that servers that fell together do not rise together.
-const JITTER: f64 = 0.2;
 
 /// The word for [`State::NeedsLogin`], by which reports are looked through as well.
 pub const NEEDS_LOGIN: &str = "needs_login";
@@ -151,7 +151,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Lifecycle {
     state: State,
-    early_ends: u32,
+    backoff: Backoff,
     restarts: bool,
     backoff_reset: Duration,
 }
@@ -161,7 +161,12 @@ impl Lifecycle {
     /// failed. An instance that was up for `backoff_reset` has recovered: if it ends, the delays begin anew.
     #[must_use]
     pub fn new(startable: Result<(), String>, restarts: bool, backoff_reset: Duration) -> Self {
-        Self { state: first_state(startable), early_ends: 0, restarts, backoff_reset }
+        Self {
+            state: first_state(startable),
+            backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY),
+            restarts,
+            backoff_reset,
+        }
     }
 
     /// The same for a server that is to be started later.
@@ -176,8 +181,8 @@ impl Lifecycle {
         &self.state
     }
 
-    /// Takes an event; one that has no arrow in the picture changes nothing. `jitter` is between −1 and 1.
-    pub fn on(&mut self, event: Event, now: Instant, jitter: f64) {
+    /// Takes an event; one that has no arrow in the picture changes nothing. `random` is from 0 to 1, for [`Backoff::next`].
+    pub fn on(&mut self, event: Event, now: Instant, random: f64) {
         self.state = match (&self.state, event) {
             (State::Starting, Event::Up) => State::Ready { since: now },
             (State::Ready { since: up_since } | State::Unresponsive { up_since, .. }, Event::Ill { reason }) => {
@@ -189,12 +194,12 @@ impl Lifecycle {
                 Event::Ended { reason, retry_after },
             ) => {
                 if now.duration_since(*since) >= self.backoff_reset {
-                    self.early_ends = 0;
+                    self.backoff.reset();
                 }
-                self.back_off(reason, now, (jitter, retry_after))
+                self.back_off(reason, now, (random, retry_after))
             }
             (State::Starting, Event::Ended { reason, retry_after }) => {
-                self.back_off(reason, now, (jitter, retry_after))
+                self.back_off(reason, now, (random, retry_after))
             }
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::LoginNeeded { reason }) => {
                 State::NeedsLogin { reason }
@@ -209,24 +214,21 @@ impl Lifecycle {
                 State::Stopped
             }
             (State::Stopped, Event::Start { startable, backoff_reset }) => {
-                (self.early_ends, self.backoff_reset) = (0, backoff_reset);
+                self.backoff.reset();
+                self.backoff_reset = backoff_reset;
                 first_state(startable)
             }
             (unchanged, _) => unchanged.clone(),
         };
     }
 
-    fn back_off(&mut self, reason: String, now: Instant, (jitter, retry_after): (f64, Option<Duration>)) -> State {
+    fn back_off(&mut self, reason: String, now: Instant, (random, retry_after): (f64, Option<Duration>)) -> State {
         if !self.restarts {
             return State::Failed { reason };
         }
-        let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.early_ends).unwrap_or(u32::MAX));
-        // Jitter applies to the longest delay as well, so the delay is capped lower before it is varied.
-        let longest = LONGEST_DELAY.div_f64(1.0 + JITTER);
-        let delay = doubled.min(longest).mul_f64(1.0 + JITTER * jitter.clamp(-1.0, 1.0));
         let wanted = retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
-        self.early_ends = self.early_ends.saturating_add(1);
-        State::Backoff { attempt: self.early_ends, until: now + delay.min(LONGEST_DELAY).max(wanted), reason }
+        let until = now + self.backoff.next(random).max(wanted);
+        State::Backoff { attempt: self.backoff.attempts(), until, reason }
     }
 }
 

@@ -183,7 +183,7 @@ impl ServerTask {
 
     pub(super) fn on(&mut self, event: Event) {
         let before = self.lifecycle.state().clone();
-        self.lifecycle.on(event, Instant::now(), fastrand::f64().mul_add(2.0, -1.0));
+        self.lifecycle.on(event, Instant::now(), fastrand::f64());
         if *self.lifecycle.state() != before {
             self.publish_state(Some(&before));
         }

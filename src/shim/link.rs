@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
+use crate::backoff::Backoff;
+
 /// The first wait.
 const SHORTEST: Duration = Duration::from_millis(10);
 /// For so long a daemon that is restarted is looked for often.
@@ -36,21 +38,20 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct Waits {
     since: Instant,
-    next: Duration,
+    backoff: Backoff,
 }
 
 impl Waits {
     pub(super) fn since(now: Instant) -> Self {
-        Self { since: now, next: SHORTEST }
+        Self { since: now, backoff: Backoff::new(SHORTEST, LONGEST[0]) }
     }
 
-    /// The next one; `luck` is at least 0 and less than 1.
-    pub(super) fn next(&mut self, now: Instant, luck: f64) -> Duration {
+    /// The next one. `random` is for [`Backoff::next`].
+    pub(super) fn next(&mut self, now: Instant, random: f64) -> Duration {
         let [longest, later] = LONGEST;
         let is_eager = now.saturating_duration_since(self.since) < EAGER;
-        let wait = self.next.min(if is_eager { longest } else { later });
-        self.next = (self.next * 2).min(later);
-        wait.mul_f64(0.5 + luck / 2.0)
+        self.backoff.set_limits(SHORTEST, if is_eager { longest } else { later });
+        self.backoff.next(random)
     }
 }
 
@@ -74,9 +75,9 @@ mod tests {
     fn waits_grow_to_half_a_second_and_after_a_minute_to_one() {
         let start = Instant::now();
         let mut waits = Waits::since(start);
-        let longest: Vec<u128> = (0..8).map(|_| waits.next(start, 1.0).as_millis()).collect();
+        let longest: Vec<u128> = (0..8).map(|_| waits.next(start, 0.0).as_millis()).collect();
         assert_eq!(longest, [10, 20, 40, 80, 160, 320, 500, 500]);
-        assert_eq!(waits.next(start, 0.0), Duration::from_millis(250));
-        assert_eq!(waits.next(start + EAGER, 1.0), Duration::from_secs(1));
+        assert_eq!(waits.next(start, 1.0), Duration::from_millis(250));
+        assert_eq!(waits.next(start + EAGER, 0.0), Duration::from_secs(1));
     }
 }

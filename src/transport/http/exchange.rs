@@ -183,7 +183,7 @@ impl Exchange {
     async fn resume(&self, ended: &Flow, again: &mut Again) -> Option<Flow> {
         let last = ended.last_id()?;
         loop {
-            sleep(again.pause(&last, ended.retry())?).await;
+            sleep(again.pause(&last, ended.retry(), fastrand::f64())?).await;
             match self.report.place().listen(Some(&last)).await {
                 Ok((response, learnt)) => {
                     self.report.learnt(learnt).await;

@@ -15,6 +15,7 @@ use super::body::{self, Content};
 use super::flow::{Flow, Said};
 use super::place::Unanswered;
 use super::report::{News, Ownership, Reporter};
+use crate::backoff::Backoff;
 use crate::net::origin;
 
 /// Before the stream is asked for again, if the server does not say how long.
@@ -51,12 +52,15 @@ impl Listener {
     /// Reads the stream for as long as there is one to be had.
     pub(super) async fn attend(self) {
         let (mut last, mut retry, mut was_open) = (None, None, false);
-        let (mut failures, mut unreachable, mut refused) = (0, 0, 0);
+        let (mut backoff, mut unreachable, mut refused) = (Backoff::new(PAUSE, LONGEST_PAUSE), 0, 0);
         loop {
             let ended = self.one_stream(&mut last, &mut retry, &mut was_open).await;
             // Whatever it was, nobody waits for it any longer.
             self.report.tell(News::Attended).await;
-            failures = if matches!(ended, Ended::WasGood) { 0 } else { failures + 1 };
+            let was_good = matches!(ended, Ended::WasGood);
+            if was_good {
+                backoff.reset();
+            }
             unreachable = if matches!(ended, Ended::Unreachable(_)) { unreachable + 1 } else { 0 };
             refused = if matches!(ended, Ended::Refused) { refused + 1 } else { 0 };
             match ended {
@@ -68,8 +72,8 @@ impl Listener {
                 }
                 Ended::Unreachable(_) | Ended::Refused | Ended::Failed | Ended::WasGood => {}
             }
-            let pause = PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE);
-            sleep(retry.map_or(pause, |retry| if failures == 0 { retry } else { pause.max(retry) })).await;
+            let pause = backoff.next(fastrand::f64());
+            sleep(retry.map_or(pause, |retry| if was_good { retry } else { pause.max(retry) })).await;
         }
     }
 

@@ -147,7 +147,7 @@ impl Subscriptions {
             self.refuse_resources(&refused, error);
             return refused;
         }
-        if self.stream.ended(id, Instant::now()) {
+        if self.stream.ended(id, Instant::now(), fastrand::f64()) {
             let retry_after = self.stream.pause();
             self.refuse_waiting(&Failure::Unavailable { reason: ENDED.to_owned(), retry_after });
         }

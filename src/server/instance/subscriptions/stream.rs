@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::backoff::Backoff;
 use crate::era::subscription::Filter;
 use crate::kind::Kind;
 use crate::server::call::Call;
@@ -35,7 +36,6 @@ pub(in crate::server) enum Topic {
 }
 
 /// At one instance.
-#[derive(Default)]
 pub(super) struct Stream {
     tells: Tells,
     /// What agents want to hear of, with its URI or id, raw.
@@ -53,8 +53,26 @@ pub(super) struct Stream {
     is_stale: bool,
     /// Lists may have changed unheard.
     has_missed: bool,
-    ended: u32,
+    backoff: Backoff,
     again_at: Option<Instant>,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self {
+            tells: Tells::default(),
+            topics: BTreeMap::new(),
+            known: BTreeSet::new(),
+            at_once: None,
+            waiting: Vec::new(),
+            asked: None,
+            open: None,
+            is_stale: false,
+            has_missed: false,
+            backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
+            again_at: None,
+        }
+    }
 }
 
 /// A call that subscribes to a resource, until the server acknowledges that.
@@ -243,18 +261,17 @@ impl Stream {
         Some(new)
     }
 
-    /// The one with this id has ended. Whether those who wait wait in vain.
-    pub(super) fn ended(&mut self, id: u64, now: Instant) -> bool {
+    /// The one with this id has ended. Whether those who wait wait in vain. `random` is for [`Backoff::next`].
+    pub(super) fn ended(&mut self, id: u64, now: Instant, random: f64) -> bool {
         let asked = self.asked.take_if(|asked| asked.id == id);
         let open = self.open.take_if(|open| open.id == id);
         if asked.is_none() && open.is_none() {
             return false;
         }
         if open.is_some_and(|open| now.saturating_duration_since(open.since) >= LASTING) {
-            self.ended = 0;
+            self.backoff.reset();
         }
-        self.again_at = Some(now + PAUSE.saturating_mul(1 << self.ended.min(16)).min(LONGEST_PAUSE));
-        self.ended += 1;
+        self.again_at = Some(now + self.backoff.next(random));
         self.is_stale = true;
         self.has_missed |= self.open.is_none();
         self.asked.is_none()

@@ -67,7 +67,7 @@ fn one_that_the_server_ends_is_asked_for_again_after_a_growing_pause() {
         assert!(asked(&mut stream, id, at).is_some());
         let missed = stream.acknowledged(id, at).map(|begun| begun.has_missed);
         assert_eq!(missed, Some(id > 1));
-        stream.ended(id, at);
+        stream.ended(id, at, 0.0);
         let Due::At(again) = stream.due(at) else { panic!("later") };
         pauses.push(again.duration_since(at));
     }
@@ -81,7 +81,7 @@ fn one_of_which_the_server_knows_nothing_is_not_asked_for_again() {
     want(&mut stream, "a");
     assert!(asked(&mut stream, 1, now).is_some());
     stream.give_up();
-    assert!(stream.ended(1, now));
+    assert!(stream.ended(1, now, 0.0));
     assert_eq!(stream.due(now + LONGEST_PAUSE), Due::Nothing);
     assert!(!stream.tells_updates());
 }
@@ -120,7 +120,7 @@ fn one_that_is_refused_with_nothing_new_in_it_is_asked_for_again_later() {
     assert!(asked(&mut stream, 1, now).is_some());
     assert_eq!(stream.narrow(1), None);
     assert_eq!(stream.narrow(7), None, "another");
-    assert!(stream.ended(1, now));
+    assert!(stream.ended(1, now, 0.0));
     assert!(matches!(stream.due(now), Due::At(_)));
 }
 

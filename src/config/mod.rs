@@ -37,6 +37,7 @@ mod sourced;
 mod timeouts;
 mod toml;
 mod tree;
+mod unclosed;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use ::toml::de::{DeTable, DeValue, Error};
 
 use super::broken::named;
 use super::tree::{Entry, MAX_DEPTH, MOST_PROBLEMS, Node, Parsed, Problem, Value};
+use super::unclosed::{Unclosed, unclosed};
 
 /// The parser has no codes for its errors; tests hold its words to these.
 const DUPLICATE: &str = "duplicate key";
@@ -14,14 +15,17 @@ const UNQUOTED: &str = "string values must be quoted";
 
 /// Parses `text`.
 ///
-/// What follows a syntax error is often only its echo, so one is reported and nothing is read. A duplicate key has no
-/// echo: every one is reported, and the rest of the file is still checked.
+/// What follows a syntax error is often only its echo, so one is reported, with the duplicate keys before it, and nothing is read. A
+/// duplicate key has no echo: every one is reported, and the rest of the file is still checked.
 pub(super) fn parse(text: &str) -> Parsed {
     let (table, errors) = DeTable::parse_recoverable(text);
     let (duplicates, syntax): (Vec<Error>, Vec<Error>) = errors.into_iter().partition(|e| e.message() == DUPLICATE);
     let mut problems: Vec<_> = duplicates.iter().take(MOST_PROBLEMS).map(|error| duplicate(text, error)).collect();
     if let Some(error) = syntax.first() {
-        problems.push(describe(text, error));
+        let problem = describe(text, error);
+        // Keys that an open bracket has swallowed are in one table with it.
+        problems.retain(|duplicate| duplicate.span.start < problem.span.start);
+        problems.push(problem);
         dismantle(DeValue::Table(table.into_inner()));
         return Parsed { root: None, problems };
     }
@@ -87,6 +91,10 @@ fn duplicate(text: &str, error: &Error) -> Problem {
 
 fn describe(text: &str, error: &Error) -> Problem {
     let span = place(text, error);
+    if let Some(Unclosed { place, name, close }) = unclosed(text, span.start) {
+        let problem = Problem::new(place, format!("this {name} is not closed")).label("opened here");
+        return problem.help(format!("close the {name} with `{close}`"));
+    }
     let message = error.message();
     let word = &text[span.clone()];
     if word.is_empty() && message.starts_with(UNQUOTED) {
@@ -116,11 +124,8 @@ fn help(message: &str) -> Option<&'static str> {
         ("recursion limit", "nothing in a configuration needs more than four levels: shorten the dotted key"),
         ("invalid basic string", "close the text with `\"` on the same line"),
         ("invalid literal string", "close the text with `'` on the same line"),
-        ("invalid multi-line", "close the text with three quotes, the same as it begins with"),
         ("unexpected key or value", "write one value only, text in double quotes: `key = \"text\"`"),
         ("unclosed table", "write the whole header on one line, such as `[servers.files]`"),
-        ("unclosed array", "close the list with `]`"),
-        ("unclosed inline table", "close the table with `}`"),
         ("missing comma", "put a `,` between the values"),
         ("unquoted keys cannot be empty", "write a name before the `=`, or inside the brackets"),
         ("invalid unquoted key", "put a key with other characters in quotes: `\"my key\" = …`"),

@@ -113,6 +113,36 @@ fn mistake_has_no_second_error_that_only_follows_from_it() {
 }
 
 #[test]
+fn list_that_is_never_closed_is_reported_where_it_is_opened() {
+    let place = Place::new();
+    let check = |text: &str| check(&place, "c.toml", text).expect_code(2);
+    let server = format!("[servers.a]\ncommand = {}\n", quoted("npx"));
+    for (rest, name, close) in [
+        ("args = [\"-y\", \"pkg\"\n\n[servers.b]\ncommand = \"x\"\n", "list", "]"),
+        ("args = [\"-y\", \"pkg\",\n\n[servers.b]\ncommand = \"x\"\n", "list", "]"),
+        ("args = [\"-y\", \"pkg\"\ndeny = [\"x\"]\n", "list", "]"),
+        ("args = [\n  \"-y\",\n  \"pkg\"\nenv = { A = \"b\" }\n", "list", "]"),
+        ("args = [\"-y\",\n", "list", "]"),
+        ("env = { A = \"b\"\n\n[servers.b]\ncommand = \"x\"\n", "table", "}"),
+        ("cwd = \"\"\"/x\n\n[servers.b]\ncommand = \"x\"\n", "text", "\"\"\""),
+    ] {
+        let ran = check(&format!("{server}{rest}"));
+        assert_eq!(ran.stderr.matches("error: ").count(), 1, "{ran}");
+        let column = 1 + rest.find(['[', '{', '"']).expect("it is opened");
+        for phrase in [
+            &format!("c.toml:3:{column}"),
+            &format!("error: this {name} is not closed"),
+            &format!("help: close the {name} with `{close}`"),
+        ] {
+            assert!(ran.stderr.contains(phrase), "no {phrase:?}: {ran}");
+        }
+    }
+    // A comma is missing, and the list is closed.
+    let ran = check(&format!("{server}args = [\n  \"-y\"\n  \"pkg\"\n]\n"));
+    assert!(ran.stderr.contains("missing comma") && ran.stderr.contains("c.toml:5:"), "{ran}");
+}
+
+#[test]
 fn include_cycle_is_reported_with_the_files_that_form_it() {
     let place = Place::new();
     let [a, b, c] = ["a.toml", "b.toml", "c.toml"].map(|name| place.path(name));

@@ -7,7 +7,11 @@ fn syntax_errors_have_a_place_and_advice() {
     check("[servers.files]\ncommand = ", &["2:11 a value is missing | …"]);
     check("[servers.files", &["1:15 unclosed table… | …"]);
     check("a = \"x", &["1:7 invalid basic string… | close the text…"]);
-    check("a = [1,", &["1:8 unclosed array… | close the list with `]`"]);
+    check("a = [1,", &["1:5 this list is not closed | close the list with `]`"]);
+    check("a = [1\n[b]\n", &["1:5 this list is not closed | close the list with `]`"]);
+    check("[t]\na = 1\nb = [1\n[u]\na = 2\n", &["3:5 this list is not closed…"]);
+    check("a = { b = 1\n[b]\nb = 2\n", &["1:5 this table is not closed | close the table with `}`"]);
+    check("a = '''\nb = 1\n", &["1:5 this text is not closed | close the text with `'''`"]);
     check("command = npx -y", &["1:11 this is no value: text must be in quotes | write `key = \"text\"`"]);
     check("command = python3", &["1:11 this is no value: text must be in quotes | write `key = \"text\"`"]);
     check("command = npx # c", &["1:11 this is no value: text must be in quotes | write `key = \"text\"`"]);

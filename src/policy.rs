@@ -105,6 +105,12 @@ impl Policy {
         self
     }
 
+    /// Whether both have the same rules, wherever they stand and whatever is switched off.
+    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
+        let is_same = |kind: Kind| self.rules[kind].is_same(&other.rules[kind]);
+        Kind::ALL.into_iter().all(is_same) && self.read_only.is_some() == other.read_only.is_some()
+    }
+
     /// The tools that are switched off, by their own names.
     pub(crate) fn switched_off(&self) -> &BTreeSet<Arc<str>> {
         &self.off
@@ -180,6 +186,15 @@ impl Policy {
 }
 
 impl Rules {
+    fn is_same(&self, other: &Self) -> bool {
+        let are_same = |one: &[Patterns], other: &[Patterns]| {
+            one.iter().map(Patterns::texts).eq(other.iter().map(Patterns::texts))
+        };
+        self.hidden.is_some() == other.hidden.is_some()
+            && are_same(&self.allow, &other.allow)
+            && are_same(&self.deny, &other.deny)
+    }
+
     fn verdict(&self, key: &str) -> Result<(), Hidden<'_>> {
         if let Some(Patterns { table, .. }) = self.allow.iter().find(|patterns| !patterns.match_any(key)) {
             return Err(Hidden::NotAllowed { table });

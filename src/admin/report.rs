@@ -197,6 +197,9 @@ pub struct ServerTold {
 pub struct ReloadReport {
     /// To be run as they were: none of their processes was disturbed.
     pub kept: Vec<String>,
+    /// Servers in `kept` or `still_down` with another policy, other limits of calls or other records of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub updated: Vec<String>,
     /// New, and ready or asleep.
     pub added: Vec<String>,
     /// Run as they are now to be. What is disabled will be, once it is enabled.

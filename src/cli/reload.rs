@@ -55,10 +55,18 @@ pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json:
     if report.failed.is_empty() { said } else { ExitCode::from(FAILED) }
 }
 
-fn shown(ReloadReport { kept, added, changed, removed, failed, still_down, .. }: &ReloadReport) -> String {
-    let lines = [("kept", kept), ("added", added), ("changed", changed), ("removed", removed)];
-    let mut said: String = (lines.iter().filter(|(_, names)| !names.is_empty()))
-        .map(|(what, names)| format!("{what:9}{}\n", names.join(", ")))
+fn shown(report: &ReloadReport) -> String {
+    let ReloadReport { kept, updated, added, changed, removed, failed, still_down, .. } = report;
+    let kept: Vec<_> = kept.iter().filter(|name| !updated.contains(name)).cloned().collect();
+    let lines = [
+        ("kept", &kept, ""),
+        ("updated", updated, " (not restarted)"),
+        ("added", added, ""),
+        ("changed", changed, ""),
+        ("removed", removed, ""),
+    ];
+    let mut said: String = (lines.iter().filter(|(_, names, _)| !names.is_empty()))
+        .map(|(what, names, note)| format!("{what:9}{}{note}\n", names.join(", ")))
         .collect();
     for ReloadFailed { name, reason, runs_on, stderr } in failed {
         let then = if *runs_on { "; it goes on as it was" } else { "" };

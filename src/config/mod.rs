@@ -203,6 +203,12 @@ impl ServerConfig {
         self.launch == other.launch && self.settings.runs_like(&other.settings)
     }
 
+    /// Whether agents get the same of `other` if it also runs like this one: the same policy, limits of calls and records of them.
+    pub(crate) fn serves_like(&self, other: &Self) -> bool {
+        let settings = self.settings == other.settings && self.log_arguments == other.log_arguments;
+        settings && self.policy.has_same_rules(&other.policy)
+    }
+
     /// The same for its instance, with what `other` says of that which needs no other one: policy, limits of calls, what is
     /// kept of them.
     pub(crate) fn as_told_by(&self, other: &Self) -> Self {

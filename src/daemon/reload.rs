@@ -184,7 +184,7 @@ fn answer(waiting: Vec<ReloadAnswer>, reloaded: &Result<ReloadReport, String>) {
 }
 
 fn report(
-    Changes { kept, added, changed, removed, failed, still_down }: Changes,
+    Changes { kept, updated, added, changed, removed, failed, still_down }: Changes,
     warnings: Vec<String>,
 ) -> ReloadReport {
     let texts = |names: Vec<Arc<str>>| names.iter().map(ToString::to_string).collect();
@@ -194,6 +194,7 @@ fn report(
     };
     ReloadReport {
         kept: texts(kept),
+        updated: texts(updated),
         added: texts(added),
         changed: texts(changed),
         removed: texts(removed),
@@ -205,8 +206,13 @@ fn report(
 
 fn summary(changes: &Changes) -> String {
     let failed: Vec<_> = changes.failed.iter().map(|one| Arc::clone(&one.name)).collect();
-    let said =
-        [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed), ("failed", &failed)];
+    let said = [
+        ("added", &changes.added),
+        ("changed", &changes.changed),
+        ("updated", &changes.updated),
+        ("removed", &changes.removed),
+        ("failed", &failed),
+    ];
     let said = said.into_iter().filter(|(_, names)| !names.is_empty());
     let said: Vec<_> = said.map(|(what, names)| format!("{what} {}", names.join(", "))).collect();
     if said.is_empty() { "no server is to be run differently".to_owned() } else { said.join("; ") }
@@ -225,6 +231,7 @@ mod tests {
             Changes { added: names(&["a", "b"]), removed: names(&["c"]), kept: names(&["k"]), ..Changes::default() },
             "added a, b; removed c",
         );
+        check(Changes { updated: names(&["u"]), kept: names(&["k", "u"]), ..Changes::default() }, "updated u");
         let failed = Failed { name: "e".into(), reason: "exited".to_owned(), runs_on: true, stderr: Vec::new() };
         check(Changes { changed: names(&["d"]), failed: vec![failed], ..Changes::default() }, "changed d; failed e");
     }

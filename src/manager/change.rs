@@ -131,6 +131,9 @@ impl ManagerTask {
             let name = Arc::clone(&config.name);
             match self.servers.iter().find(|entry| entry.config.name == config.name) {
                 Some(entry) if entry.config.runs_like(config) => {
+                    if !entry.config.serves_like(config) {
+                        changes.updated.push(Arc::clone(&name));
+                    }
                     changes.kept.push(name);
                     continue;
                 }

@@ -17,11 +17,14 @@ const BYTES: usize = 32 << 10;
 /// Why a server is not run as it was to be by one set, when another has come.
 const OVERTAKEN: &str = "another configuration came before this one was in force";
 
-/// What a new set of servers made of the old one. Each name is in one of them, in the order of the sets.
+/// What a new set of servers made of the old one. Each name is in one of the lists, and perhaps in `updated`, in the order of the
+/// sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// To be run as they were, and not failed: none of their processes was disturbed.
     pub kept: Vec<Arc<str>>,
+    /// Of those to be run as they were, the ones with another policy, other limits of calls or other records of them.
+    pub updated: Vec<Arc<str>>,
     /// New, and ready or asleep.
     pub added: Vec<Arc<str>>,
     /// Run as they are now to be. What is disabled will be, once it is enabled.

@@ -42,6 +42,11 @@ impl Patterns {
         Ok(Self { set: builder.build()?, texts: texts.into(), table: Arc::default() })
     }
 
+    /// The patterns as they are written.
+    pub(super) fn texts(&self) -> &[Box<str>] {
+        &self.texts
+    }
+
     pub(super) fn match_any(&self, key: &str) -> bool {
         self.set.is_match(key)
     }

@@ -45,6 +45,27 @@ fn two_policies_together_expose_what_both_do() {
 }
 
 #[test]
+fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_switched_off() {
+    let all = [
+        Policy::default(),
+        policy(Kind::Tools, None, &["a"]),
+        policy(Kind::Tools, None, &["b"]),
+        policy(Kind::Tools, Some(&["a"]), &[]),
+        policy(Kind::Tools, Some(&[]), &[]),
+        policy(Kind::Prompts, None, &["a"]),
+        policy(Kind::Resources, None, &["a"]),
+        Policy::default().read_only(true),
+        Policy::default().exposing(&[Kind::Tools]),
+    ];
+    for (at, one) in all.iter().enumerate() {
+        for (other_at, other) in all.iter().enumerate() {
+            let other = other.clone().stated_in("elsewhere").without([Arc::from("x")].into());
+            assert_eq!(one.has_same_rules(&other), at == other_at, "{one:?} and {other:?}");
+        }
+    }
+}
+
+#[test]
 fn a_tool_that_is_switched_off_is_hidden_by_its_very_name_whatever_else_holds() {
     let off = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
     let denying = policy(Kind::Tools, None, &["write_*"]).without(off(&["read*", "list"]));

@@ -74,7 +74,7 @@ fn a_changed_limit_holds_for_the_next_call_and_costs_no_server_its_process() {
     let changed = place.write("new.toml", text(Server::named("a").line("tool_timeouts = { \"*\" = \"200ms\" }")));
     fs::rename(changed, place.path("limits.toml")).expect("the test's own");
     daemon.signal(Signal::HUP);
-    until("the reload is said", || daemon.log().contains("no server is to be run differently").then_some(()));
+    until("the reload is said", || daemon.log().contains("reloaded: updated a").then_some(()));
     assert_eq!(code(&agent.call("a__sleep", &json!({"ms": 60_000}))), -31002);
     arguments(&agent.answer(&long));
     assert_eq!(daemon.server_pid("a"), before);

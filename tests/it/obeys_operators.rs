@@ -137,10 +137,47 @@ fn a_reload_says_what_it_made_of_the_servers() {
         [Server::named("new"), Server::named("too").line("deny = [\"echo\"]"), changed, Server::named("kept")];
     place.write("changing.toml", text(&servers, &place) + "[daemon]\ncall_history = 10\n");
     let ran = daemon.client(&["reload"]).expect_code(0);
-    assert_eq!(ran.stdout, "kept     too, kept\nadded    new\nchanged  changed\nremoved  gone\n");
+    assert_eq!(
+        ran.stdout,
+        "kept     kept\nupdated  too (not restarted)\nadded    new\nchanged  changed\nremoved  gone\n"
+    );
     assert!(ran.stderr.contains("[daemon]"), "{ran}");
     assert_eq!(daemon.server_pid("kept"), kept);
-    assert!(daemon.log().contains("reloaded: added new; changed changed; removed gone"), "{}", daemon.log());
+    assert!(
+        daemon.log().contains("reloaded: added new; changed changed; updated too; removed gone"),
+        "{}",
+        daemon.log()
+    );
+}
+
+#[test]
+fn change_that_needs_no_restart_is_reported_as_updated() {
+    let (daemon, place) = changing(&["s", "other"].map(Server::named));
+    let pid = daemon.server_pid("s");
+    for line in [
+        "deny = [\"echo\"]",
+        "allow = [\"e*\"]",
+        "expose = [\"tools\"]",
+        "tools = { read_only = true }",
+        "resources = { deny = [\"x://*\"] }",
+        "call_timeout = \"1m\"",
+        "tool_timeouts = { \"*\" = \"1m\" }",
+        "log_arguments = true",
+        "",
+    ] {
+        place.write("changing.toml", text(&[Server::named("s").line(line), Server::named("other")], &place));
+        let ran = daemon.client(&["reload"]).expect_code(0);
+        assert_eq!(ran.stdout, "kept     other\nupdated  s (not restarted)\n", "{line}: {ran}");
+        let json = daemon.client(&["reload", "--json"]).expect_code(0).json();
+        assert!(json["kept"] == json!(["s", "other"]) && json.get("updated").is_none(), "{line}: {json}");
+    }
+    place.write(
+        "changing.toml",
+        text(&["s", "other"].map(|name| Server::named(name).line("deny = [\"echo\"]")), &place),
+    );
+    let json = daemon.client(&["reload", "--json"]).expect_code(0).json();
+    assert_eq!((&json["kept"], &json["updated"]), (&json!(["s", "other"]), &json!(["s", "other"])));
+    assert_eq!(daemon.server_pid("s"), pid);
 }
 
 #[test]

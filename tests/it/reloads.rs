@@ -96,7 +96,7 @@ fn a_changed_policy_holds_at_once_and_costs_no_server_its_process() {
     agent.tools();
     let before = pids(&daemon);
     let denying = text(&[Server::named("s").line("deny = [\"echo\"]")], daemon.place());
-    change(&mut daemon, denying, "reloaded: no server is to be run differently");
+    change(&mut daemon, denying, "reloaded: updated s");
     agent.expect_notification("notifications/tools/list_changed");
     assert!(!agent.tools().contains(&"s__echo".to_owned()));
     let refused = agent.call("s__echo", &json!({}));
@@ -130,7 +130,7 @@ fn whether_arguments_are_kept_is_taken_over_without_a_restart() {
     let before = pids(&daemon);
     agent.call("s__echo", &json!({"n": 1}));
     let text = text(&[Server::named("s").line("log_arguments = true")], daemon.place());
-    change(&mut daemon, text, "reloaded: no server is to be run differently");
+    change(&mut daemon, text, "reloaded: updated s");
     agent.call("s__echo", &json!({"n": 2}));
     assert_eq!(pids(&daemon), before);
     let told = daemon.client(&["calls", "--json"]).expect_code(0).stdout;

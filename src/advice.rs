@@ -19,7 +19,7 @@ use std::collections::HashMap;
 pub(crate) use self::commands::{shown, unfound};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::interpolate::{Sources, Template};
+use crate::config::interpolate::{Process, Sources, Template};
 use crate::config::notes::{Note, Owner, Use, What};
 use crate::config::{Launch, Loaded, ServerConfig};
 
@@ -67,6 +67,11 @@ pub(crate) fn advise_beside_commands(
     known: Vec<Option<Lists>>,
 ) -> Vec<Diagnostic> {
     warnings(loaded, sources, known, &ROOMS)
+}
+
+/// Warnings of patterns that match nothing that servers are known to offer.
+pub(crate) fn unmatched_patterns(loaded: &Loaded, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
+    warnings(loaded, &Process, known, &[patterns::warnings])
 }
 
 fn warnings(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>, rooms: &[Room]) -> Vec<Diagnostic> {

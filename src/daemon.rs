@@ -14,6 +14,7 @@ mod greet;
 mod limits;
 mod notify;
 mod operators;
+mod pattern_check;
 mod process;
 mod reload;
 mod status;
@@ -37,13 +38,14 @@ pub use self::error::DaemonError;
 use self::greet::accept;
 use self::limits::Refusals;
 use self::operators::{MAX_OPERATORS, Operators};
+use self::pattern_check::PatternCheck;
 pub(crate) use self::process::{cache_directory, logins};
 use self::reload::{Refused, Reload};
 use self::status::Connected;
 use crate::admin;
 use crate::calls;
 use crate::config::interpolate::Environment;
-use crate::config::{Config, DaemonConfig, Stamp};
+use crate::config::{DaemonConfig, Loaded, Stamp};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns, raise};
@@ -104,17 +106,6 @@ struct Daemon {
     stamps: watch::Receiver<Vec<Stamp>>,
 }
 
-/// Where the configuration is.
-#[derive(Debug)]
-pub struct Files {
-    /// As named at start; none means the default file.
-    pub named: Vec<PathBuf>,
-    /// What was read.
-    pub read: Vec<PathBuf>,
-    /// What it held.
-    pub stamps: Vec<Stamp>,
-}
-
 /// The configuration that was read last, if it does not hold, and what the files held of the one that runs.
 type LastRead = (watch::Receiver<Option<Refused>>, watch::Receiver<Vec<Stamp>>);
 
@@ -124,15 +115,15 @@ struct Asked {
     reloads: mpsc::Receiver<admin::ReloadAsked>,
 }
 
-/// Serves `config` in `directory`, servers with limits in `cgroups`, until a signal says otherwise; SIGHUP has it read
-/// again from `files`. Returns when no process and no socket is left.
+/// Serves `loaded` in `directory`, servers with limits in `cgroups`, until a signal says otherwise. SIGHUP has it read again from
+/// `files`, which were named at the start, or from the default files. Returns when no process and no socket is left.
 ///
 /// # Errors
 /// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started. If a task
 /// of mcpd's own panicked; then everything has been ended.
 pub async fn run(
-    config: Config,
-    files: Files,
+    loaded: Loaded,
+    files: Vec<PathBuf>,
     directory: &RuntimeDir,
     log: logging::Control,
     cgroups: Cgroups,
@@ -141,6 +132,8 @@ pub async fn run(
     let inherited = process::prepare()?;
     let (signals, seal) = (signals::listen()?, Seal::fresh().map_err(io::Error::other)?);
     let mut lock = directory.lock()?;
+    let loaded = Arc::new(loaded);
+    let config = &loaded.config;
     let max_message = config.daemon.max_message_bytes;
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let turns = Turns::new(config.daemon.max_starting);
@@ -153,23 +146,22 @@ pub async fn run(
     let mut presence = Presence::new(lock)?;
     let first_list_wait = config.daemon.first_list_wait;
     let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait, strays: Some(Strays::watch()) };
-    let (manager, servers_ended) = Manager::spawn(setup, config.servers, config.profiles)?;
+    let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let refused = watch::Sender::new(None);
-    let stamps = watch::Sender::new(files.stamps);
+    let stamps = watch::Sender::new(loaded.stamps.clone());
     let last_read = (refused.subscribe(), stamps.subscribe());
     let (doors, doors_wanted) = mpsc::channel(reload::MOST + 1);
-    let read = watch::Sender::new(files.read.clone());
+    let read = watch::Sender::new(loaded.files.clone());
     let changes =
-        config.daemon.watch.then(|| files::run(read.subscribe(), files.named.is_empty(), Arc::clone(&signals.reload)));
+        config.daemon.watch.then(|| files::run(read.subscribe(), files.is_empty(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
-    let (files, held) = (files.named, files.read);
-    let environment = Environment::default();
     let reload = Reload {
-        environment,
+        environment: Environment::default(),
         files,
-        held,
+        held: loaded.files.clone(),
         read,
-        daemon: config.daemon,
+        daemon: config.daemon.clone(),
+        patterns: PatternCheck::new(loaded, &manager),
         manager: manager.clone(),
         doors,
         refused,

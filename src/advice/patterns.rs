@@ -8,7 +8,10 @@ use crate::config::diagnostic::Diagnostic;
 use crate::config::notes::{Note, Owner, What};
 use crate::kind::Kind;
 use crate::likeness::nearest;
-use crate::policy::{Policy, is_fit_name};
+use crate::policy::{self, Policy, is_fit_name};
+
+/// What stands between server and tool in the names that agents see.
+const SEPARATOR: &str = "__";
 
 pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
     look.notes.iter().filter_map(|note| warning(look, note)).collect()
@@ -38,15 +41,38 @@ fn warning(look: &Look<'_>, note: &Note<'_>) -> Option<Diagnostic> {
         return None;
     }
     let names: Vec<_> = servers.iter().map(|index| &*look.servers()[*index].name).collect();
-    let message = format!("`{}` matches none of the {} of {}", glob.glob().escape_debug(), word(kind), some(names));
-    let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
-    Some(note.warning(message, suggestion(glob.glob(), &offered)))
+    let shown = glob.glob().escape_debug();
+    let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
+    let help = own_name(kind, glob.glob(), &names, &offered).unwrap_or_else(|| {
+        let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
+        suggestion(glob.glob(), &offered)
+    });
+    Some(note.warning(message, help))
 }
 
 fn no_server(look: &Look<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
     let message = format!("`{}` matches no server", pattern.glob().escape_debug());
     let names: Vec<_> = look.servers().iter().map(|server| &*server.name).collect();
     note.warning(message, suggestion(pattern.glob(), &names))
+}
+
+/// What to write instead of a pattern on the names that agents see: patterns match the server's own names.
+fn own_name(kind: Kind, pattern: &str, servers: &[&str], offered: &[(Kind, &str)]) -> Option<String> {
+    if !matches!(kind, Kind::Tools | Kind::Prompts) {
+        return None;
+    }
+    let ends = pattern.match_indices(SEPARATOR).map(|(at, _)| pattern.split_at(at + SEPARATOR.len()));
+    let fits = |own: &str| {
+        let glob = policy::pattern(own).ok()?;
+        let patterns = Policy::default().with(kind, None, &[glob]).ok()?;
+        offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
+    };
+    let (prefix, own) = ends.clone().find(|(_, own)| fits(own).is_some()).or_else(|| {
+        let is_of_server = |prefix: &str| servers.iter().any(|server| prefix == format!("{server}{SEPARATOR}"));
+        ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))
+    })?;
+    let (prefix, own) = (prefix.escape_debug(), own.escape_debug());
+    Some(format!("write `{own}`: patterns match the names that the server itself uses, without `{prefix}`"))
 }
 
 /// What to write instead of a pattern that matches none of `known`.

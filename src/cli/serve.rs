@@ -9,8 +9,8 @@ use sd_notify::NotifyState;
 use super::look::Look;
 use super::outcome::aside_styled;
 use super::{FAILED, USAGE, block_on, fail};
+use crate::config;
 use crate::config::interpolate::Process;
-use crate::config::{self, Loaded};
 use crate::daemon;
 use crate::logging::{self, Filter, Format, LogFile};
 use crate::server::Cgroups;
@@ -49,7 +49,7 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
         Err(refused) => return fail(USAGE, refused),
     };
     let colour = Look::of_stderr().has_colour();
-    let Loaded { config, warnings, hint, files: read, stamps, .. } = match config::load(&wanted.config, &Process) {
+    let loaded = match config::load(&wanted.config, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
             aside_styled(&(error.render(colour) + "\n"));
@@ -57,10 +57,10 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    for warning in warnings {
+    for warning in &loaded.warnings {
         aside_styled(&(warning.render(colour) + "\n"));
     }
-    if let Some(hint) = hint {
+    if let Some(hint) = &loaded.hint {
         tell!("{hint}");
     }
     // The log is written by a thread, and so are files: without any there is no daemon.
@@ -71,9 +71,7 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
     block_on(async {
         // The first helper, while it can still be had.
         tokio::task::spawn_blocking(|| {});
-        match daemon::run(config, daemon::Files { named: wanted.config.clone(), read, stamps }, directory, log, cgroups)
-            .await
-        {
+        match daemon::run(loaded, wanted.config.clone(), directory, log, cgroups).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 tell_service_manager(&error.to_string());

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use super::doors::DoorsWanted;
+use super::pattern_check::PatternCheck;
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadAsked};
 use crate::config::interpolate::{Environment, Sources};
@@ -52,6 +53,7 @@ pub(super) struct Reload {
     pub(super) refused: watch::Sender<Option<Refused>>,
     /// What the files of the configuration held that runs.
     pub(super) stamps: watch::Sender<Vec<Stamp>>,
+    pub(super) patterns: PatternCheck,
 }
 
 /// What is wanted and not in force yet.
@@ -59,6 +61,13 @@ struct Ordered {
     warnings: Vec<String>,
     done: oneshot::Receiver<Result<Changes, ManagerError>>,
     doors: mpsc::Sender<DoorsWanted>,
+}
+
+/// A configuration that is in force, or was overtaken, and whom to answer.
+struct Finished {
+    warnings: Vec<String>,
+    changes: Result<Changes, ManagerError>,
+    answers: Vec<ReloadAnswer>,
 }
 
 impl Reload {
@@ -70,7 +79,14 @@ impl Reload {
             let mut waiting: Vec<ReloadAsked> = Vec::new();
             let has_room = ordered.len() < MOST;
             tokio::select! {
-                Some(()) = ordered.next() => continue,
+                Some(finished) = ordered.next() => {
+                    self.finish(finished).await;
+                    continue;
+                }
+                () = self.patterns.due(), if ordered.is_empty() => {
+                    self.patterns.log().await;
+                    continue;
+                }
                 () = signals.notified(), if has_room => {}
                 Some(first) = asked.recv(), if has_room => waiting.push(first),
             }
@@ -102,16 +118,17 @@ impl Reload {
         let sources = environment.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &sources)).await.map_err(|error| error.to_string())?;
-        let Loaded { config, warnings, files, stamps, .. } = loaded.map_err(|error| {
+        let loaded = loaded.map_err(|error| {
             // What makes it hold may be written to any of them.
             self.watch(self.held.iter().chain(error.tried()).cloned().collect());
             error.render(false)
         })?;
-        self.held.clone_from(&files);
-        self.watch(files);
-        let mut warnings: Vec<_> = warnings.iter().map(|warning| warning.render(false)).collect();
+        let Loaded { config, files, .. } = &loaded;
+        self.held.clone_from(files);
+        self.watch(files.clone());
+        let mut warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.render(false)).collect();
         let naming = config.daemon.naming.clone();
-        if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon }) != self.daemon {
+        if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon.clone() }) != self.daemon {
             warnings.push(
                 "what has changed in [daemon] beside the naming holds when mcpd is started the next time".to_owned(),
             );
@@ -123,13 +140,32 @@ impl Reload {
             warnings.push(format!("for servers at a URL, {names} hold when mcpd is started the next time"));
         }
         prepare(&self.doors, &config.profiles).await?;
-        let exposed = Some(Exposed { naming, profiles: config.profiles });
-        let wanted = Wanted { servers: config.servers, exposed };
+        let exposed = Some(Exposed { naming, profiles: config.profiles.clone() });
+        let wanted = Wanted { servers: config.servers.clone(), exposed };
         let done = self.manager.want(wanted).await.map_err(|error| error.to_string())?;
-        self.stamps.send_replace(stamps);
+        self.stamps.send_replace(loaded.stamps.clone());
+        self.patterns.replace(Arc::new(loaded));
         self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(Ordered { warnings, done, doors: self.doors.clone() })
+    }
+
+    /// Reports what has become of a configuration.
+    async fn finish(&mut self, Finished { mut warnings, changes, answers }: Finished) {
+        let changes = match changes {
+            Ok(changes) => changes,
+            Err(error) => return answer(answers, &Err(error.to_string())),
+        };
+        let said = summary(&changes);
+        if changes.failed.is_empty() {
+            tracing::info!("reloaded: {said}");
+        } else {
+            tracing::warn!("reloaded: {said}");
+        }
+        let unmatched = self.patterns.warnings().await;
+        unmatched.iter().for_each(|warning| tracing::warn!("{warning}"));
+        warnings.extend(unmatched);
+        answer(answers, &Ok(report(changes, warnings)));
     }
 
     fn watch(&self, files: Vec<PathBuf>) {
@@ -156,24 +192,13 @@ async fn prepare(doors: &mpsc::Sender<DoorsWanted>, profiles: &[Arc<Profile>]) -
     made.await.map_err(|_| stopped())?.map_err(|error| error.to_string())
 }
 
-/// Says to everybody what has become of a set, when that is known.
-async fn in_force(Ordered { warnings, done, doors }: Ordered, waiting: Vec<ReloadAnswer>) {
+/// Waits until a configuration is in force, or was overtaken.
+async fn in_force(Ordered { warnings, done, doors }: Ordered, answers: Vec<ReloadAnswer>) -> Finished {
     // A manager that is gone has been stopped.
-    let done = done.await.unwrap_or(Err(ManagerError::Closed));
-    // Whoever is told of it finds the sockets as they are to be, unless all are gone.
+    let changes = done.await.unwrap_or(Err(ManagerError::Closed));
+    // Operators who are answered find the sockets as configured, unless the daemon is stopping.
     let _ = prepare(&doors, &[]).await;
-    match done {
-        Ok(changes) => {
-            let said = summary(&changes);
-            if changes.failed.is_empty() {
-                tracing::info!("reloaded: {said}");
-            } else {
-                tracing::warn!("reloaded: {said}");
-            }
-            answer(waiting, &Ok(report(changes, warnings)));
-        }
-        Err(error) => answer(waiting, &Err(error.to_string())),
-    }
+    Finished { warnings, changes, answers }
 }
 
 fn answer(waiting: Vec<ReloadAnswer>, reloaded: &Result<ReloadReport, String>) {

@@ -85,6 +85,7 @@ mod refuses_tricks;
 mod reloads;
 mod replaces_servers;
 mod reports_status;
+mod reports_unmatched_patterns;
 mod routes_calls;
 mod runs_as_a_unit;
 mod runs_stated_tasks;

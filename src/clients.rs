@@ -114,6 +114,17 @@ impl Client {
         self.places.iter().filter_map(|place| place.path(sources)).collect()
     }
 
+    /// Those of [`Client::files`] that are for the project in the working directory only.
+    pub(crate) fn project_files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
+        let (project, user): (Vec<_>, Vec<_>) =
+            self.places.iter().partition(|place| matches!(place, Place::Project(_)));
+        let paths =
+            |places: Vec<&Place>| -> Vec<_> { places.into_iter().filter_map(|place| place.path(sources)).collect() };
+        // In the home directory both may be the same file.
+        let user = paths(user);
+        paths(project).into_iter().filter(|path| !user.contains(path)).collect()
+    }
+
     /// Where a person adds a server for all projects.
     pub(crate) fn main_file(&self, sources: &dyn Sources) -> Option<PathBuf> {
         self.places.first()?.path(sources)

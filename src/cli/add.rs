@@ -1,15 +1,19 @@
 //! `mcpd add`.
 
+pub(super) mod typed;
+
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Command};
 use serde::Serialize;
 
+use self::typed::{Misplaced, is_escaped, misplaced, url_without_scheme, without_query};
 use super::edited::{check, next_step, our_file, secrets_of};
 use super::import::write;
 use super::{FAILED, USAGE, fail, json, put};
 use crate::advice;
+use crate::clients::shell_word;
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url};
 use crate::config::edit::file::ConfigFile;
@@ -64,7 +68,8 @@ pub(super) struct Add {
 }
 
 pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
-    match added(add) {
+    let line: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    match added(add, &line) {
         Ok(Added { path, secrets, lines, warning }) => {
             let said = match add.json {
                 true => json::page(&Shape { name: &add.name, file: &path, secrets }).and_then(put),
@@ -73,7 +78,10 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
             if let Some(warning) = warning {
                 tell!("{warning}");
             }
-            said.map_or_else(|code| code, |()| next_step(directory, add.reload, add.json))
+            if let Some(note) = note(add, &line) {
+                tell!("{note}");
+            }
+            said.map_or_else(|code| code, |()| next_step(directory, add.reload, add.json, &[&add.name]))
         }
         Err((code, error)) => fail(code, error),
     }
@@ -98,7 +106,7 @@ struct Added {
 }
 
 /// The server that was added; else why there is none, and with which code to end.
-fn added(add: &Add) -> Result<Added, (u8, String)> {
+fn added(add: &Add, line: &[String]) -> Result<Added, (u8, String)> {
     let Add { name, file, .. } = add;
     if !is_server_name(name) {
         let fitted = fitted_name(name, "server");
@@ -109,11 +117,12 @@ fn added(add: &Add) -> Result<Added, (u8, String)> {
     let found = ConfigFile::open(&path).map_err(unreadable)?;
     let secrets = secrets_of(&path).map_err(|error| (USAGE, error))?;
     let mut plan = Plan::new(found.text(), &[], &secrets, &Process);
-    let settings = settings(add).map_err(|error| (USAGE, error))?;
+    let settings = settings(add, line).map_err(|error| (USAGE, error))?;
     plan.put(name, settings).map_err(|error| refused(&path, &error))?;
     let (text, secrets) = plan.finish();
     let loaded = check(file.as_deref(), &found, &text, &secrets).map_err(|error| (USAGE, error))?;
-    let lines = text.strip_prefix(found.text()).unwrap_or(&text).trim().to_owned() + "\n";
+    let added = text.strip_prefix(found.text()).unwrap_or(&text).trim();
+    let lines = added.lines().fold(String::new(), |lines, line| lines + line + "\n");
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
     write::all(found, &text, secrets).map_err(|error| (FAILED, error))?;
     moved.iter().for_each(|path| tell!("mcpd: a secret was moved to {}", path.display()));
@@ -129,21 +138,48 @@ fn warning(server: &ServerConfig) -> Option<String> {
     Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
 }
 
+/// Says that options of mcpd were passed to the command, and how to have mcpd use them. `line` is the command line.
+fn note(add: &Add, line: &[String]) -> Option<String> {
+    let known = Add::augment_args(Command::new("add"));
+    let takes_value = |option: &str| {
+        let name = option.strip_prefix("--")?;
+        let known = known.get_arguments().find(|known| known.get_long() == Some(name))?;
+        Some(known.get_action().takes_values())
+    };
+    let Misplaced { options, corrected } = misplaced(line, add.command.len(), takes_value)?;
+    let options: Vec<_> = options.iter().map(|option| format!("`{option}`")).collect();
+    let file = add.file.as_deref().map(|file| format!("--file {} ", shell_word(&file.to_string_lossy())));
+    Some(format!(
+        "note: {} behind the command is passed to the command; options of mcpd go before the name. To have mcpd use it:\n  \
+         mcpd remove {}{}\n  {corrected}",
+        options.join(" and "),
+        file.unwrap_or_default(),
+        add.name
+    ))
+}
+
 /// How a server is run or reached, as it was typed.
 enum Launch {
     Url(String),
     Command(Vec<String>),
 }
 
-fn launch(add: &Add) -> Result<Launch, String> {
+fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
     match (&add.url, &add.command[..]) {
         (Some(url), _) => Ok(Launch::Url(url.clone())),
         (None, [url]) if is_url(url) => Ok(Launch::Url(url.clone())),
         (None, [url, ..]) if is_url(url) => Err("what follows the URL is not used: options go before it".to_owned()),
-        (None, [line]) if !is_program(line) => {
-            Ok(Launch::Command(command_line(line).unwrap_or_else(|| vec![line.clone()])))
+        (None, words) => {
+            let meant = words.first().filter(|word| !is_program(word) && !is_escaped(line, words.len()));
+            if let Some(url) = meant.and_then(|word| url_without_scheme(word)) {
+                let (word, url) = (without_query(&words[0]), without_query(&url));
+                return Err(format!(
+                    "there is no program `{word}`, and a URL needs its scheme: write `{url}`, or `-- {word}` if it is a program"
+                ));
+            }
+            let line = <&[String; 1]>::try_from(words).ok().filter(|[line]| !is_program(line));
+            Ok(Launch::Command(line.and_then(|[line]| command_line(line)).unwrap_or_else(|| words.to_vec())))
         }
-        (None, words) => Ok(Launch::Command(words.to_vec())),
     }
 }
 
@@ -155,8 +191,8 @@ fn is_program(command: &str) -> bool {
     }
 }
 
-fn settings(add: &Add) -> Result<Vec<(String, Setting)>, String> {
-    let mut settings = match launch(add)? {
+fn settings(add: &Add, line: &[String]) -> Result<Vec<(String, Setting)>, String> {
+    let mut settings = match launch(add, line)? {
         Launch::Url(url) => reached(add, &url)?,
         Launch::Command(words) => run_by(add, &words)?,
     };

@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{block_on, reload};
+use super::block_on;
+use super::reload::{self, Scope};
 use crate::config::edit::Proposed;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, Loaded};
 use crate::sockets::RuntimeDir;
+
+/// What to do with the servers of a client that mcpd runs now.
+pub(super) const OLD_ENTRIES: &str = "Remove the servers that mcpd runs from the client's own configuration: otherwise the client starts its own copies.";
 
 /// The file to edit: the one that was named, else the user's.
 ///
@@ -59,11 +63,12 @@ pub(super) fn check(
     config::load(&files, &proposed).map_err(|error| format!("not added: the configuration would not hold\n{error}"))
 }
 
-/// Has a running daemon take over what was edited, if that is wanted; else says how.
-pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool, as_json: bool) -> ExitCode {
+/// Has a running daemon reload the configuration, if that is wanted; else says how. The exit code is about the servers with these
+/// `names`.
+pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool, as_json: bool, names: &[&str]) -> ExitCode {
     let running = directory.filter(RuntimeDir::is_served);
     match running {
-        Some(directory) if wanted => block_on(reload::run(&directory, false, as_json)),
+        Some(directory) if wanted => block_on(reload::run(&directory, false, as_json, Scope::Servers(names))),
         Some(_) => {
             tell!("mcpd: the running daemon takes it over with `mcpd reload`");
             ExitCode::SUCCESS

@@ -20,13 +20,13 @@ use clap_complete::ArgValueCandidates;
 use self::found::Found;
 use self::told::{Source, Taken, Told};
 use super::completions;
-use super::edited::{check, next_step, our_file, secrets_of};
+use super::edited::{OLD_ENTRIES, check, next_step, our_file, secrets_of};
 use super::look::Look;
 use super::outcome::{aside, aside_styled};
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, put};
 use crate::config::edit::file::ConfigFile;
-use crate::config::import::{Outcome, Plan, SecretFile};
+use crate::config::import::{ForeignServer, Outcome, Plan, SecretFile};
 use crate::config::interpolate::Process;
 use crate::config::{self, ServerConfig};
 use crate::sockets::RuntimeDir;
@@ -99,10 +99,12 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
         ask::for_answers(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
-    aside(format_args!("{}", written(added, &path, &unanswered)));
+    let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
+    aside(format_args!("{}", written(added, &path, &unanswered, is_served)));
     told.written = true;
     told.print(import.json)?;
-    let next = next_step(directory, import.reload, import.json);
+    let names = told.added();
+    let next = next_step(directory, import.reload, import.json, &names);
     Ok(if next == ExitCode::SUCCESS { outcome } else { next })
 }
 
@@ -123,20 +125,31 @@ fn take<'f>(found: &'f Found, plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'
     let mut sources = Vec::new();
     let colour = Look::of_stderr().has_colour();
     for file in &found.files {
-        tell!("{} ({})", one_line(&file.path.display().to_string()), file.title);
+        let path = one_line(&file.path.display().to_string());
+        match &file.project {
+            Some(project) => tell!("{path} ({}, project {})", file.title, one_line(&project.display().to_string())),
+            None => tell!("{path} ({})", file.title),
+        }
         for complaint in file.complaints(colour) {
             aside_styled(&(complaint + "\n"));
         }
         let mut servers = Vec::new();
         for server in file.servers() {
             let outcome = plan.add(server, rename);
-            let project = server.project.as_ref().map(|project| format!(" (project {project})")).unwrap_or_default();
-            tell!("  {}", one_line(&(line(&server.title, &outcome) + &project)));
+            tell!("  {}", one_line(&(line(&server.title, &outcome) + &place(server))));
             servers.push(Taken::new(server, outcome));
         }
         sources.push(Source { file: &file.path, client: file.title, servers });
     }
     sources
+}
+
+/// The project that a server is for, and the working directory that is written for it.
+fn place(server: &ForeignServer) -> String {
+    let project = server.project.as_ref().map(|project| format!("project {project}"));
+    let cwd = server.cwd().map(|cwd| format!("cwd {cwd}"));
+    let parts: Vec<_> = project.into_iter().chain(cwd).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 fn line(title: &str, outcome: &Outcome) -> String {
@@ -160,18 +173,18 @@ fn moved(files: &[SecretFile]) -> String {
     })
 }
 
-fn written(added: usize, path: &Path, unanswered: &[SecretFile]) -> String {
+/// What was done, and what to do next. `is_served` says that a daemon runs.
+fn written(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool) -> String {
     let servers = if added == 1 { "server is" } else { "servers are" };
     let mut text = format!("mcpd: {added} {servers} added to {}\n", path.display());
     for file in unanswered {
-        let _ = writeln!(
-            text,
-            "mcpd: until you write it to {}, for yourself only, its server fails: {}",
-            one_line(&file.path.display().to_string()),
-            one_line(&file.of)
-        );
+        let (of, file) = (one_line(&file.of), one_line(&file.path.display().to_string()));
+        let _ = writeln!(text, "mcpd: {of} is missing: write it to {file}, mode 0600. Its server fails until then");
     }
-    text + "\
-next: `mcpd check` looks the configuration over, `mcpd connect --print CLIENT` has the entry that points a client at
-mcpd; with that in place, take the servers out of the client's own configuration, which import leaves as it is\n"
+    let start =
+        if is_served { "" } else { "  `mcpd start` starts the daemon; so does the first client that uses it\n" };
+    text + &format!(
+        "next:\n  `mcpd check` checks the configuration\n{start}  `mcpd connect --print CLIENT` prints the entry for a client\n  \
+         {OLD_ENTRIES}\n"
+    )
 }

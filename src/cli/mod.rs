@@ -57,6 +57,7 @@ use std::time::Duration;
 
 use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, RESTART, USAGE, fail, no_connection, put, refused, say};
+use self::reload::Scope;
 use crate::admin::{CallsWanted, LogsWanted};
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -102,7 +103,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
         Command::Reload { environment, json } => {
-            with(directory, |directory| block_on(reload::run(&directory, environment, json)))
+            with(directory, |directory| block_on(reload::run(&directory, environment, json, Scope::All)))
         }
         Command::LogLevel { filter, json } => {
             with(directory, |directory| block_on(log_level::run(&directory, filter.as_deref(), json)))

@@ -14,7 +14,16 @@ use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
-pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json: bool) -> ExitCode {
+/// Whose failures the exit code of a reload is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scope<'a> {
+    /// Those of all servers.
+    All,
+    /// Those of the servers with these names; others are only named.
+    Servers(&'a [&'a str]),
+}
+
+pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json: bool, scope: Scope<'_>) -> ExitCode {
     let refresh = match with_environment {
         false => None,
         true => match Refresh::begin(directory).await {
@@ -51,11 +60,24 @@ pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json:
     if let Some(refresh) = refresh.filter(|_| !as_json) {
         let _ = say(refresh.summary());
     }
-    let said = if as_json { json::page(&report).map_or_else(|code| code, say) } else { say(shown(&report)) };
-    if report.failed.is_empty() { said } else { ExitCode::from(FAILED) }
+    let said = if as_json { json::page(&report).map_or_else(|code| code, say) } else { say(shown(&report, scope)) };
+    let others: Vec<_> = report.failed.iter().filter(|failed| !scope.has(failed)).map(|failed| &*failed.name).collect();
+    if !others.is_empty() {
+        tell!("mcpd: other servers failed: {}; `mcpd status` shows why", others.join(", "));
+    }
+    if others.len() == report.failed.len() { said } else { ExitCode::from(FAILED) }
 }
 
-fn shown(report: &ReloadReport) -> String {
+impl Scope<'_> {
+    fn has(self, failed: &ReloadFailed) -> bool {
+        match self {
+            Self::All => true,
+            Self::Servers(names) => names.contains(&&*failed.name),
+        }
+    }
+}
+
+fn shown(report: &ReloadReport, scope: Scope<'_>) -> String {
     let ReloadReport { kept, updated, added, changed, removed, failed, still_down, .. } = report;
     let kept: Vec<_> = kept.iter().filter(|name| !updated.contains(name)).cloned().collect();
     let lines = [
@@ -68,7 +90,8 @@ fn shown(report: &ReloadReport) -> String {
     let mut said: String = (lines.iter().filter(|(_, names, _)| !names.is_empty()))
         .map(|(what, names, note)| format!("{what:9}{}{note}\n", names.join(", ")))
         .collect();
-    for ReloadFailed { name, reason, runs_on, stderr } in failed {
+    let failed: Vec<_> = failed.iter().filter(|failed| scope.has(failed)).collect();
+    for ReloadFailed { name, reason, runs_on, stderr } in &failed {
         let then = if *runs_on { "; it goes on as it was" } else { "" };
         said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(without_path(reason).0));
         stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));

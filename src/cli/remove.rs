@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::completions;
 use super::edited::{next_step, our_file, secrets_of};
 use super::{FAILED, USAGE, fail, json, put};
+use crate::clients::shell_word;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Proposed};
 use crate::config::interpolate::Process;
@@ -20,21 +21,21 @@ use crate::sockets::RuntimeDir;
 /// What is to be removed.
 #[derive(Debug, Args)]
 pub(super) struct Remove {
-    /// Its name
-    #[arg(add = ArgValueCandidates::new(completions::servers))]
-    name: String,
-    /// The configuration to take it out of [default: the one it stands in: ~/.config/mcpd/config.toml, or one of config.d]
+    /// Their names
+    #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completions::servers))]
+    names: Vec<String>,
+    /// The configuration to take them out of [default: the one they stand in: ~/.config/mcpd/config.toml, or one of config.d]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Have the running daemon take the configuration over
     #[arg(long)]
     reload: bool,
-    /// Print what was done as JSON; with `--reload`, what came of that as another object
+    /// Print an object for each server as JSON; with `--reload`, what came of that as another object
     #[arg(long)]
     json: bool,
 }
 
-/// What `--json` prints.
+/// What `--json` prints of one server.
 #[derive(Serialize)]
 struct Shape<'a> {
     name: &'a str,
@@ -42,40 +43,73 @@ struct Shape<'a> {
     secrets: &'a [PathBuf],
 }
 
-pub(super) fn run(remove: &Remove, directory: Option<RuntimeDir>) -> ExitCode {
-    match removed(remove) {
-        Ok(path) => {
-            let left = left_of(&path, &remove.name);
-            let said = match remove.json {
-                true => json::page(&Shape { name: &remove.name, file: &path, secrets: &left }).and_then(put),
-                false => put(format!("removed {} from {}\n", remove.name, path.display())),
-            };
-            left.iter().for_each(|left| tell!("mcpd: a secret of it is left in {}", left.display()));
-            said.map_or_else(|code| code, |()| next_step(directory, remove.reload, remove.json))
-        }
-        Err((code, error)) => fail(code, error),
-    }
+/// A file of the configuration, as it will be.
+struct Edited {
+    path: PathBuf,
+    file: ConfigFile,
+    text: String,
 }
 
-/// The file that it stood in; else why it still does, and with which code to end.
-fn removed(Remove { name, file, .. }: &Remove) -> Result<PathBuf, (u8, String)> {
-    let named = our_file(file.as_deref()).map_err(|error| (USAGE, error))?;
-    let files = if file.is_some() { vec![named] } else { ours(named) };
-    let mut known = Vec::new();
-    for path in files {
-        let refused = |error: &dyn std::fmt::Display| (USAGE, format!("{}: {error}", path.display()));
-        let found = ConfigFile::open(&path).map_err(|error| refused(&error))?;
-        match edit::remove(found.text(), name) {
-            Ok(text) => {
-                check(&path, file.is_some(), &found, &text).map_err(|error| (USAGE, error))?;
-                found.write(&text).map_err(|error| (FAILED, error.to_string()))?;
-                return Ok(path);
-            }
-            Err(EditError::Unknown { .. }) => known.extend(edit::names(found.text()).unwrap_or_default()),
-            Err(error) => return Err(refused(&error)),
+pub(super) fn run(remove: &Remove, directory: Option<RuntimeDir>) -> ExitCode {
+    let removed = match removed(remove) {
+        Ok(removed) => removed,
+        Err((code, error)) => return fail(code, error),
+    };
+    for (name, path) in &removed {
+        let left = left_of(path, name);
+        let said = match remove.json {
+            true => json::page(&Shape { name, file: path, secrets: &left }).and_then(put),
+            false => put(format!("removed {name} from {}\n", path.display())),
+        };
+        if let Err(code) = said {
+            return code;
+        }
+        for left in left {
+            let path = left.display().to_string();
+            tell!("mcpd: a secret of {name} is left in {path}; to delete it: rm {}", shell_word(&path));
         }
     }
-    Err((USAGE, unknown(name, &known)))
+    let names: Vec<_> = removed.iter().map(|(name, _)| *name).collect();
+    next_step(directory, remove.reload, remove.json, &names)
+}
+
+/// Each server with the file that it stood in, if all could be removed; else why none was, and with which code to end.
+fn removed(Remove { names, file, .. }: &Remove) -> Result<Vec<(&str, PathBuf)>, (u8, String)> {
+    let named = our_file(file.as_deref()).map_err(|error| (USAGE, error))?;
+    let paths = if file.is_some() { vec![named] } else { ours(named) };
+    let mut files = Vec::new();
+    for path in paths {
+        let file = ConfigFile::open(&path).map_err(|error| (USAGE, format!("{}: {error}", path.display())))?;
+        files.push(Edited { text: file.text().to_owned(), path, file });
+    }
+    let mut removed: Vec<(&str, PathBuf)> = Vec::new();
+    for name in names {
+        if !removed.iter().any(|(known, _)| known == name) {
+            removed.push((name, take_out(name, &mut files).map_err(|error| (USAGE, error))?));
+        }
+    }
+    files.retain(|edited| edited.text != edited.file.text());
+    check(file.as_deref(), &files).map_err(|error| (USAGE, error))?;
+    for Edited { file, text, .. } in files {
+        file.write(&text).map_err(|error| (FAILED, error.to_string()))?;
+    }
+    Ok(removed)
+}
+
+/// Takes the server `name` out of the first file that has it, and returns the path of that.
+fn take_out(name: &str, files: &mut [Edited]) -> Result<PathBuf, String> {
+    for Edited { path, text, .. } in files.iter_mut() {
+        match edit::remove(text, name) {
+            Ok(without) => {
+                *text = without;
+                return Ok(path.clone());
+            }
+            Err(EditError::Unknown { .. }) => {}
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        }
+    }
+    let known: Vec<_> = files.iter().flat_map(|edited| edit::names(&edited.text).unwrap_or_default()).collect();
+    Err(unknown(name, &known))
 }
 
 /// The user's file, and those of the directory beside it, in their order.
@@ -114,12 +148,15 @@ fn unknown(name: &str, known: &[String]) -> String {
     }
 }
 
-/// What holds now is not made to hold no more.
-fn check(path: &Path, alone: bool, found: &ConfigFile, text: &str) -> Result<(), String> {
-    let files: &[PathBuf] = if alone { &[path.to_owned()] } else { &[] };
-    let proposed = Proposed::new(&Process).with(found.path(), text);
-    match config::load(files, &proposed) {
-        Err(error) if config::load(files, &Process).is_ok() => {
+/// Refuses an edit after which a valid configuration would be invalid. `named` is the only file of the configuration, if there is
+/// one.
+fn check(named: Option<&Path>, files: &[Edited]) -> Result<(), String> {
+    let proposed = files
+        .iter()
+        .fold(Proposed::new(&Process), |proposed, Edited { file, text, .. }| proposed.with(file.path(), text));
+    let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
+    match config::load(&files, &proposed) {
+        Err(error) if config::load(&files, &Process).is_ok() => {
             Err(format!("not removed: the configuration would not hold\n{error}"))
         }
         _ => Ok(()),

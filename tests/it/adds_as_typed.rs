@@ -41,6 +41,53 @@ fn server_is_added_as_people_type_it_and_what_was_written_is_shown() {
 }
 
 #[test]
+fn option_of_add_behind_the_command_is_passed_to_it_with_a_note() {
+    for (typed, note) in [
+        (&["x", "npx", "pkg", "--reload"][..], Some(("`--reload`", "mcpd add --reload x npx pkg"))),
+        (
+            &["--lazy", "x", "npx", "--file", "f", "--json"],
+            Some(("`--file` and `--json`", "mcpd add --file f --json --lazy x npx")),
+        ),
+        (&["x", "npx", "--env", "T=canary", "pkg"], Some(("`--env`", "mcpd add --env 'T=…' x npx pkg"))),
+        (&["x", "--", "npx", "pkg", "--reload"], None),
+        (&["x", "npx", "pkg", "--flag"], None),
+        (&["x", "npx pkg --reload"], None),
+    ] {
+        let place = Place::new();
+        let ran = place.mcpd(&[&["add"], typed].concat()).expect_code(0);
+        let Some((options, line)) = note else {
+            assert!(!ran.stderr.contains("note: "), "{typed:?}: {ran}");
+            continue;
+        };
+        let note = format!("note: {options} behind the command is passed to the command");
+        assert!(ran.stderr.contains(&note), "{typed:?}: {ran}");
+        assert!(ran.stderr.contains(&format!("\n  mcpd remove x\n  {line}\n")), "{typed:?}: {ran}");
+        let written = std::fs::read_to_string(place.path("xdg-config/mcpd/config.toml")).expect("text");
+        assert!(written.contains(options.split('`').nth(1).expect("an option")), "{written}");
+    }
+}
+
+#[test]
+fn url_without_its_scheme_is_refused_with_the_whole_url_unless_there_is_such_a_program() {
+    let place = Place::new();
+    for (typed, url) in [
+        (&["localhost:3000/mcp"][..], "http://localhost:3000/mcp"),
+        (&["127.0.0.1:3000"], "http://127.0.0.1:3000"),
+        (&["[::1]:3000/mcp"], "http://[::1]:3000/mcp"),
+        (&["mcp.example.org/mcp"], "https://mcp.example.org/mcp"),
+        (&["box:8080/mcp", "--header", "A: b"], "https://box:8080/mcp"),
+    ] {
+        let ran = place.mcpd(&[&["add", "x"], typed].concat()).expect_code(2);
+        assert!(ran.stderr.contains(&format!("write `{url}`")) && ran.stdout.is_empty(), "{typed:?}: {ran}");
+    }
+    assert!(!place.path("xdg-config/mcpd").exists());
+    std::fs::create_dir(place.path("bin.d")).expect("a fresh directory");
+    std::os::unix::fs::symlink(SCRIPTED, place.path("bin.d/server")).expect("a link");
+    place.mcpd(&["add", "there", "bin.d/server"]).expect_code(0);
+    place.mcpd(&["add", "later", "--", "bin.d/other"]).expect_code(0);
+}
+
+#[test]
 fn what_is_shown_of_an_added_server_has_no_secret() {
     let place = Place::new();
     let ran = place.mcpd(&["add", "x", "--env", "API_TOKEN=canary-0123456789", SCRIPTED]).expect_code(0);

@@ -89,6 +89,23 @@ fn what_is_added_and_removed_leaves_the_file_byte_for_byte_as_it_was() {
 }
 
 #[test]
+fn add_shows_exactly_the_lines_that_it_adds() {
+    let variables = ["ONE", "TWO", "THREE"].map(|name| format!("{name}={}", "x y ".repeat(10)));
+    let variables = variables.iter().flat_map(|pair| ["--env", pair]);
+    let command: Vec<_> = ["add", "x"].into_iter().chain(variables).chain(["--", "true", "-v"]).collect();
+    for text in
+        ["", "\n", "\n\n", MINE, &MINE.replace('\n', "\r\n"), &format!("{MINE}\r\n"), &format!("\u{feff}{MINE}")]
+    {
+        let (place, path) = with(text);
+        let ran = place.mcpd(&command).expect_code(0);
+        let written = read(&path);
+        let block = &written[written.find("[servers.x]").expect("it is written")..].replace("\r\n", "\n");
+        let expected = format!("added x to {}:\n\n{}\n", path.display(), block.trim_end());
+        assert_eq!(ran.stdout, expected, "{text:?}");
+    }
+}
+
+#[test]
 fn a_secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server() {
     let (place, path) = with("");
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
@@ -105,7 +122,10 @@ fn a_secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server(
     let seen = Agent::ready(&daemon).call("s__env", &serde_json::json!({"name": "GITHUB_TOKEN"}));
     assert!(seen.to_string().contains(secret), "{seen}");
     let removed = place.mcpd(&["remove", "s"]).expect_code(0);
-    assert!(removed.stderr.contains(&format!("a secret of it is left in {}", file.display())), "{removed}");
+    assert!(
+        removed.stderr.contains(&format!("a secret of s is left in {0}; to delete it: rm {0}\n", file.display())),
+        "{removed}"
+    );
 }
 
 #[test]
@@ -227,6 +247,62 @@ fn a_server_is_removed_from_the_file_that_it_stands_in() {
     assert_eq!((&*read(&file), &*read(&path)), ("", MINE));
     let unknown = place.mcpd(&["remove", "work"]).expect_code(2);
     assert!(unknown.stderr.contains("there is no server `work`"), "{unknown}");
+}
+
+#[test]
+fn several_servers_are_removed_together_or_not_at_all() {
+    let more = "[servers.a]\ncommand = 'true'\n\n[servers.b]\ncommand = 'true'\n";
+    let (place, path) = with(&format!("{more}\n[servers.c]\ncommand = 'true'\n"));
+    let other = path.with_file_name("config.d");
+    fs::create_dir(&other).expect("a fresh directory");
+    let other = other.join("work.toml");
+    fs::write(&other, "[servers.work]\ncommand = 'true'\n").expect("the test's own");
+    let before = read(&path);
+    let ran = place.mcpd(&["remove", "a", "wrok", "b"]).expect_code(2);
+    assert!(ran.stderr.contains("did you mean `work`?") && ran.stdout.is_empty(), "{ran}");
+    assert_eq!(read(&path), before);
+    let ran = place.mcpd(&["remove", "a", "work", "b", "a"]).expect_code(0);
+    let (path_, other_) = (path.display(), other.display());
+    assert_eq!(ran.stdout, format!("removed a from {path_}\nremoved work from {other_}\nremoved b from {path_}\n"));
+    assert_eq!((&*read(&path), &*read(&other)), ("[servers.c]\ncommand = 'true'\n", ""));
+    let json = place.mcpd(&["remove", "c", "--json"]).expect_code(0).json();
+    assert_eq!((&json["name"], &json["file"]), (&"c".into(), &path.to_str().expect("text").into()));
+}
+
+#[test]
+fn server_that_another_file_narrows_is_not_removed() {
+    let (place, path) = with("[servers.a]\ncommand = 'true'\n");
+    let more = path.with_file_name("config.d");
+    fs::create_dir(&more).expect("a fresh directory");
+    fs::write(more.join("narrow.toml"), "[servers.a]\ndeny = ['x']\n").expect("the test's own");
+    let ran = place.mcpd(&["remove", "a"]).expect_code(2);
+    assert!(ran.stderr.contains("not removed"), "{ran}");
+    assert!(read(&path).contains("[servers.a]"));
+}
+
+#[test]
+fn reload_of_an_added_server_is_about_that_server() {
+    let (place, path) = with("");
+    fs::write(&path, Server::named("first").toml(&place)).expect("the test's own");
+    let _daemon = Setup::new().config(path.clone()).start_in(&place);
+    fs::write(&path, format!("{}[servers.broken]\ncommand = 'no-such-program'\n", Server::named("first").toml(&place)))
+        .expect("the test's own");
+    let run_dir = place.runtime_dir();
+    let run_dir = run_dir.to_str().expect("text");
+    let add = |name: &str, command: &str| {
+        let mut line = vec!["--runtime-dir", run_dir, "add", "--reload", name, "--", command];
+        line.extend((command == SCRIPTED).then_some("--bare"));
+        place.mcpd(&line)
+    };
+    let ran = add("works", SCRIPTED).expect_code(0);
+    assert!(ran.stdout.contains("added    works\n") && !ran.stdout.contains("failed"), "{ran}");
+    assert!(ran.stderr.contains("mcpd: other servers failed: broken; `mcpd status` shows why\n"), "{ran}");
+    let ran = add("lost", "no-such-server").expect_code(1);
+    assert!(ran.stdout.contains("failed   lost: ") && !ran.stderr.contains("other servers failed"), "{ran}");
+    fs::write(&path, format!("{}[servers.broken2]\ncommand = 'no-such-program'\n", read(&path)))
+        .expect("the test's own");
+    let ran = place.mcpd(&["--runtime-dir", run_dir, "remove", "works", "--reload"]).expect_code(0);
+    assert!(ran.stdout.contains("removed  works\n") && ran.stderr.contains("other servers failed: broken2"), "{ran}");
 }
 
 #[test]

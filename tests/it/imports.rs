@@ -104,11 +104,49 @@ fn servers_of_one_project_are_named_with_their_project() {
     for line in ["+ everywhere\n", "+ db (project /projects/blog)\n", "+ db, as `db-2` (project /projects/shop)\n"] {
         assert!(preview.stderr.contains(line), "{line}: {preview}");
     }
+    assert!(preview.stderr.contains("(Claude Code)\n"), "no project of its own: {preview}");
     let done = place.mcpd(&["import", "--yes", "--rename", "--json"]).expect_code(0).json();
     let servers = done["sources"][0]["servers"].as_array().expect("a list");
     let of = |project: &str| servers.iter().filter(|one| one["project"] == project && one["title"] == "db").count();
     assert_eq!((of("/projects/shop"), of("/projects/blog")), (1, 1), "{done}");
     assert!(servers.iter().any(|one| one["title"] == "everywhere" && one.get("project").is_none()), "{done}");
+}
+
+#[test]
+fn preview_shows_the_project_and_the_working_directory_that_is_written() {
+    let place = Place::new();
+    let here = place.path("home").parent().expect("the place").display().to_string();
+    let server = |args: &[&str]| json!({ "command": "node", "args": args });
+    let project = json!({ "mcpServers": { "db": server(&["./db.js"]), "web": server(&["web"]) } });
+    place.write("home/.claude.json", json!({ "projects": { "/projects/shop": project } }).to_string());
+    place.write(".mcp.json", json!({ "mcpServers": { "lint": server(&["./lint.js"]) } }).to_string());
+    let preview = place.mcpd(&["import", "--dry-run"]).expect_code(0);
+    for line in [
+        "  + db (project /projects/shop, cwd /projects/shop)\n".to_owned(),
+        "  + web (project /projects/shop)\n".to_owned(),
+        format!("/.mcp.json (Claude Code, project {here})\n"),
+        format!("  + lint (cwd {here})\n"),
+    ] {
+        assert!(preview.stderr.contains(&line), "no {line:?}: {preview}");
+    }
+    assert!(preview.stdout.contains("+cwd = \"/projects/shop\"\n"), "{preview}");
+    let json = place.mcpd(&["import", "--dry-run", "--json"]).expect_code(0).json();
+    assert_eq!(json["sources"][0]["servers"][0]["cwd"], "/projects/shop", "{json}");
+}
+
+#[test]
+fn next_steps_of_an_import_start_the_daemon_where_none_runs() {
+    let place = Place::new();
+    let start = "`mcpd start` starts the daemon";
+    let import = |place: &Place, name: &str| {
+        place.write("home/.claude.json", json!({ "mcpServers": { (name): { "command": name } } }).to_string());
+        place.client(&["import", "--yes"]).expect_code(0).stderr
+    };
+    let said = import(&place, "one");
+    assert!(said.contains(start), "{said}");
+    let _daemon = Setup::new().start_in(&place);
+    let said = import(&place, "two");
+    assert!(!said.contains(start) && said.contains("`mcpd reload`"), "{said}");
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub(super) struct FoundFile {
     pub(super) path: PathBuf,
     /// Whose it is.
     pub(super) title: &'static str,
+    /// The directory of the project that it is for, if it is not for all.
+    pub(super) project: Option<PathBuf>,
     read: Result<Foreign, io::Error>,
 }
 
@@ -82,6 +84,7 @@ impl FoundFile {
 struct Wanted {
     path: PathBuf,
     title: &'static str,
+    project: Option<PathBuf>,
     /// Whether it was asked for by its path: then it has to be there, with servers in it.
     is_named: bool,
 }
@@ -89,24 +92,30 @@ struct Wanted {
 impl Wanted {
     fn named(path: &str, sources: &dyn Sources) -> Self {
         let path = sources.current_dir().map_or_else(|| PathBuf::from(path), |directory| directory.join(path));
-        let owner = CLIENTS.iter().find(|client| client.files(sources).contains(&path));
-        Self { path, title: owner.map_or("a file", |client| client.title), is_named: true }
+        let known = CLIENTS.iter().flat_map(|client| files_of(client, sources)).find(|file| file.path == path);
+        let (title, project) = known.map_or(("a file", None), |file| (file.title, file.project));
+        Self { path, title, project, is_named: true }
     }
 
     /// Nothing, if it was only looked for, and has no servers.
     fn read(self, sources: &dyn Sources) -> Option<FoundFile> {
-        let Self { path, title, is_named } = self;
+        let Self { path, title, project, is_named } = self;
         let read = sources.read(&path, MAX_FILE).map(|text| foreign(&path, &text, sources));
         let is_wanted = match &read {
             Ok(read) => read.is_about_servers || !read.errors.is_empty(),
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         };
-        (is_named || is_wanted).then_some(FoundFile { path, title, read })
+        (is_named || is_wanted).then_some(FoundFile { path, title, project, read })
     }
 }
 
-fn files_of(client: &'static Client, sources: &dyn Sources) -> impl Iterator<Item = Wanted> {
-    client.files(sources).into_iter().map(|path| Wanted { path, title: client.title, is_named: false })
+fn files_of(client: &'static Client, sources: &dyn Sources) -> Vec<Wanted> {
+    let of_project = client.project_files(sources);
+    let wanted = |path: PathBuf| {
+        let project = sources.current_dir().filter(|_| of_project.contains(&path));
+        Wanted { path, title: client.title, project, is_named: false }
+    };
+    client.files(sources).into_iter().map(wanted).collect()
 }
 
 fn unknown(from: &str) -> String {

@@ -32,6 +32,8 @@ pub(super) struct Taken {
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     project: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<String>,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -58,14 +60,26 @@ impl<'a> Told<'a> {
     }
 }
 
+impl Told<'_> {
+    /// The names here of the servers that are added.
+    pub(super) fn added(&self) -> Vec<&str> {
+        let servers = self.sources.iter().flat_map(|source| &source.servers).filter(|server| server.is_added());
+        servers.filter_map(|server| server.name.as_deref()).collect()
+    }
+}
+
 impl Source<'_> {
     /// How many of its servers are added.
     pub(super) fn added(&self) -> usize {
-        self.servers.iter().filter(|server| server.outcome == "added").count()
+        self.servers.iter().filter(|server| server.is_added()).count()
     }
 }
 
 impl Taken {
+    fn is_added(&self) -> bool {
+        self.outcome == "added"
+    }
+
     pub(super) fn new(server: &ForeignServer, outcome: Outcome) -> Self {
         let (outcome, name, reason) = match outcome {
             Outcome::Added(name) => ("added", Some(name), None),
@@ -73,6 +87,7 @@ impl Taken {
             Outcome::Differs { name, .. } => ("differs", Some(name), None),
             Outcome::Impossible(reason) => ("impossible", None, Some(reason)),
         };
-        Self { title: server.title.clone(), project: server.project.clone(), outcome, name, reason }
+        let cwd = server.cwd().map(str::to_owned);
+        Self { title: server.title.clone(), project: server.project.clone(), cwd, outcome, name, reason }
     }
 }

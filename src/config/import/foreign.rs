@@ -75,6 +75,14 @@ impl ForeignServer {
             prompts: Vec::new(),
         }
     }
+
+    /// The working directory that is written for it, if the client's file has one.
+    pub(crate) fn cwd(&self) -> Option<&str> {
+        self.settings.iter().find_map(|(key, setting)| match setting {
+            Setting::Text(cwd) if key == "cwd" => Some(&**cwd),
+            _ => None,
+        })
+    }
 }
 
 /// A question for a person.

@@ -1,0 +1,191 @@
+//! What people type behind `mcpd add`: URLs without a scheme, and options of mcpd behind the command.
+//!
+//! Pure.
+
+use url::{Host, Url};
+
+use crate::clients::shell_word;
+use crate::config::command_line::without_secrets;
+
+/// Options whose value may be a secret.
+const SECRET_OPTIONS: [&str; 2] = ["--env", "--header"];
+/// Ends the options of a command line.
+const END_OF_OPTIONS: &str = "--";
+
+/// The URL that `word` was most likely meant as, if that is one without its scheme, such as `localhost:3000/mcp`. Without a port it
+/// has to have a path, and a host that cannot be the directory of a project.
+pub(in crate::cli) fn url_without_scheme(word: &str) -> Option<String> {
+    if word.contains("://")
+        || word.starts_with(['/', '.', '~', '$', '-', '@', '%'])
+        || word.contains(char::is_whitespace)
+    {
+        return None;
+    }
+    let end = word.find(['/', '?', '#']).unwrap_or(word.len());
+    let (authority, path) = word.split_at(end);
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    let has_port = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let url = Url::parse(&format!("https://{word}")).ok().filter(|url| url.username().is_empty())?;
+    let (is_here, is_host) = match url.host()? {
+        Host::Ipv4(address) => (address.is_loopback(), true),
+        Host::Ipv6(address) => (address.is_loopback(), true),
+        Host::Domain(name) if name == "localhost" || name.ends_with(".localhost") => (true, true),
+        Host::Domain(name) => (false, name.contains('.')),
+    };
+    let scheme = if is_here { "http" } else { "https" };
+    (has_port || is_host && !path.is_empty()).then(|| format!("{scheme}://{word}"))
+}
+
+/// `url` as it may be printed: its query may hold a secret.
+pub(in crate::cli) fn without_query(url: &str) -> String {
+    let cut = url.find(['?', '#']).map_or_else(|| url.to_owned(), |end| format!("{}…", &url[..end]));
+    without_secrets(&[cut]).concat()
+}
+
+/// Whether `--` stands before the command, which is the last `command` words of the command line.
+pub(super) fn is_escaped(line: &[String], command: usize) -> bool {
+    let before = line.len().checked_sub(command + 1);
+    before.is_some_and(|at| line[at] == END_OF_OPTIONS)
+}
+
+/// Words of a command that are options of `mcpd add`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Misplaced {
+    /// Without their values, in their order.
+    pub(super) options: Vec<String>,
+    /// The command line with these options before the name, as it may be printed.
+    pub(super) corrected: String,
+}
+
+/// Looks for options of `mcpd add` behind the command. `line` is the whole command line, of which the last `command` words are the
+/// command. `takes_value` says of an option of `mcpd add` whether it takes a value, and `None` of any other.
+pub(super) fn misplaced(
+    line: &[String],
+    command: usize,
+    takes_value: impl Fn(&str) -> Option<bool>,
+) -> Option<Misplaced> {
+    let (before, words) = line.split_at(line.len().checked_sub(command)?);
+    // What follows `--` is meant for the command.
+    if words.is_empty() || is_escaped(line, command) {
+        return None;
+    }
+    let (mut options, mut moved, mut kept) = (Vec::new(), Vec::new(), vec![words[0].clone()]);
+    let mut rest = words[1..].iter();
+    while let Some(word) = rest.next() {
+        let (option, value) = word.split_once('=').map_or((&**word, None), |(option, value)| (option, Some(value)));
+        match takes_value(option).filter(|takes_value| *takes_value || value.is_none()) {
+            _ if word == END_OF_OPTIONS => {
+                kept.push(word.clone());
+                kept.extend(rest.by_ref().cloned());
+            }
+            Some(takes_value) => {
+                options.push(option.to_owned());
+                moved.push(word.clone());
+                let values = usize::from(takes_value && value.is_none());
+                moved.extend(rest.by_ref().take(values).cloned());
+            }
+            None => kept.push(word.clone()),
+        }
+    }
+    let add = before.iter().position(|word| word == "add")? + 1;
+    let words: Vec<_> = [&before[1..add], &moved, &before[add..], &kept].concat();
+    (!options.is_empty()).then(|| Misplaced { options, corrected: format!("mcpd {}", printed(&words)) })
+}
+
+/// Words as a shell reads them, without secrets.
+fn printed(words: &[String]) -> String {
+    let mut masked = Vec::new();
+    let mut is_value = false;
+    for word in words {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) if SECRET_OPTIONS.contains(&option) => (Some(option), value),
+            _ => (None, &**word),
+        };
+        masked.push(match (option, is_value) {
+            (Some(option), _) => format!("{option}={}", masked_pair(value)),
+            (None, true) => masked_pair(value),
+            (None, false) => word.clone(),
+        });
+        is_value = SECRET_OPTIONS.contains(&&**word);
+    }
+    without_secrets(&masked).iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// `NAME=VALUE` or `NAME: VALUE` without the value.
+fn masked_pair(pair: &str) -> String {
+    let end = pair.find(['=', ':']).map_or(0, |at| at + 1);
+    format!("{}…", &pair[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_without_its_scheme_gets_http_on_this_machine_and_https_elsewhere() {
+        for (word, url) in [
+            ("localhost:3000/mcp", Some("http://localhost:3000/mcp")),
+            ("localhost:3000", Some("http://localhost:3000")),
+            ("localhost/mcp", Some("http://localhost/mcp")),
+            ("127.0.0.1:80", Some("http://127.0.0.1:80")),
+            ("[::1]:3000/mcp", Some("http://[::1]:3000/mcp")),
+            ("app.localhost:1/x", Some("http://app.localhost:1/x")),
+            ("mcp.example.org/mcp", Some("https://mcp.example.org/mcp")),
+            ("mcp.example.org:8443", Some("https://mcp.example.org:8443")),
+            ("box:8080/mcp", Some("https://box:8080/mcp")),
+            ("10.0.0.7:8080/mcp", Some("https://10.0.0.7:8080/mcp")),
+            ("https://example.org/mcp", None),
+            ("npx", None),
+            ("localhost", None),
+            ("example.org", None),
+            ("bin/server", None),
+            ("./bin.d/server", None),
+            ("~/a.b/c", None),
+            ("/opt/a.b/c", None),
+            ("npx:latest", None),
+            ("a@b.org/x", None),
+            ("cmd a.b/c", None),
+            ("", None),
+        ] {
+            assert_eq!(url_without_scheme(word).as_deref(), url, "{word}");
+        }
+    }
+
+    fn corrected(line: &str) -> Option<(String, String)> {
+        let line: Vec<_> = shlex::split(line).expect("a command line");
+        let command = line.iter().rposition(|word| word == "npx").map(|at| line.len() - at).expect("a command");
+        let takes_value = |option: &str| match option {
+            "--reload" | "--json" => Some(false),
+            "--file" | "--env" | "--header" => Some(true),
+            _ => None,
+        };
+        misplaced(&line, command, takes_value).map(|found| (found.options.join(" "), found.corrected))
+    }
+
+    #[test]
+    fn options_behind_the_command_are_found_and_moved_before_the_name() {
+        for (line, expected) in [
+            ("mcpd add x npx -y pkg", None),
+            ("mcpd add x npx --reload", Some(("--reload", "mcpd add --reload x npx"))),
+            ("mcpd add --lazy x npx -y pkg --json", Some(("--json", "mcpd add --json --lazy x npx -y pkg"))),
+            ("mcpd add x npx --file a.toml b", Some(("--file", "mcpd add --file a.toml x npx b"))),
+            ("mcpd add x npx --file=a.toml", Some(("--file", "mcpd add --file=a.toml x npx"))),
+            ("mcpd add x npx --file", Some(("--file", "mcpd add --file x npx"))),
+            ("mcpd add x npx --reload=1", None),
+            ("mcpd add x -- npx --reload", None),
+            ("mcpd add x npx -- --reload", None),
+            (
+                "mcpd --runtime-dir /d add x npx --reload",
+                Some(("--reload", "mcpd --runtime-dir /d add --reload x npx")),
+            ),
+            (
+                "mcpd add x npx --env T=canary --reload --header 'A: canary'",
+                Some(("--env --reload --header", "mcpd add --env 'T=…' --reload --header 'A:…' x npx")),
+            ),
+            ("mcpd add x npx --env=T=canary", Some(("--env", "mcpd add '--env=T=…' x npx"))),
+        ] {
+            let expected = expected.map(|(options, line)| (options.to_owned(), line.to_owned()));
+            assert_eq!(corrected(line), expected, "{line}");
+        }
+    }
+}

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 
 use super::completions::{self, Shell};
 use super::profile::Door;
+use crate::clients::{CLIENTS, Client};
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
 #[derive(Debug, Parser)]
@@ -17,6 +19,12 @@ pub(super) struct Arguments {
     pub(super) runtime_dir: Option<PathBuf>,
     #[command(subcommand)]
     pub(super) command: Command,
+}
+
+/// Takes the clients that mcpd knows, and lists them in errors, `--help` and completions.
+fn client() -> impl TypedValueParser<Value = &'static Client> {
+    PossibleValuesParser::new(CLIENTS.iter().map(|client| client.word))
+        .try_map(|word| Client::named(&word).ok_or_else(|| format!("unknown client `{word}`")))
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 fine · 1 a server is failed or in backoff, or what was asked for failed · 2 usage or \
@@ -138,10 +146,9 @@ pub(super) enum Command {
     Connect {
         #[command(flatten)]
         door: Door,
-        /// Print instead what has this client do so, ready to be pasted: claude-code, claude-desktop, codex, cursor, gemini,
-        /// opencode, vscode, windsurf or zed
-        #[arg(long, value_name = "CLIENT", add = ArgValueCandidates::new(completions::clients))]
-        print: Option<String>,
+        /// Print the configuration entry for this client instead
+        #[arg(long, value_name = "CLIENT", value_parser = client())]
+        print: Option<&'static Client>,
     },
     /// Print what has a shell complete commands, and the names of servers and tools as they are
     Completions {

@@ -4,28 +4,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{FAILED, USAGE, fail, say};
-use crate::clients::{CLIENTS, Client, Program};
+use super::edited::OLD_ENTRIES;
+use super::{FAILED, fail, say};
+use crate::clients::{Client, Program};
 use crate::config::interpolate::Process;
 use crate::sockets::{RuntimeDir, SESSION_VARIABLE};
 
-/// Prints what is to be put where, alone on stdout. `options` are those that its `mcpd connect` needs to find `directory`.
-pub(super) fn run(word: &str, options: &[String], directory: Option<&RuntimeDir>) -> ExitCode {
-    let Some(client) = Client::named(word) else {
-        let known: Vec<_> = CLIENTS.iter().map(|client| client.word).collect();
-        return fail(USAGE, format!("unknown client `{}`: there are {}", word.escape_debug(), known.join(", ")));
-    };
+/// Prints the entry for `client` on stdout, and where it belongs on stderr. `options` are those that its `mcpd connect` needs to
+/// find `directory`.
+pub(super) fn run(client: &Client, options: &[String], directory: Option<&RuntimeDir>) -> ExitCode {
     let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is no text") };
     let args = ["connect".to_owned()].into_iter().chain(options.iter().cloned()).collect();
     let program = Program { command, args, env: variables(directory) };
-    match client.main_file(&Process) {
-        Some(file) => tell!("for {} in {}, beside what is there:", client.title, file.display()),
-        None => tell!("for {} in its configuration, beside what is there:", client.title),
-    }
+    let file =
+        client.main_file(&Process).map_or_else(|| "its configuration".to_owned(), |file| file.display().to_string());
+    tell!("Add this entry to {file} ({}), and keep what the file already has:", client.title);
     let printed = say(client.entry(&program));
     if let Some(line) = client.command_line(&program) {
-        tell!("or, by {} itself: {line}", client.title);
+        tell!("Or run this command, which adds the entry: {line}");
     }
+    tell!("{OLD_ENTRIES}");
     printed
 }
 

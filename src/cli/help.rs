@@ -6,6 +6,7 @@ use anstyle::Style;
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::arguments::Arguments;
+use super::tips::with_tip;
 
 /// Commands by what they are for. One that is in none is in the last.
 const GROUPS: [(&str, &[&str]); 4] = [
@@ -27,7 +28,10 @@ const EXAMPLES: [(&str, &str); 5] = [
 pub(super) fn parse() -> Arguments {
     let command = Arguments::command();
     let overview = overview(&command);
-    let matches = command.override_help(overview).get_matches();
+    let matches = command.override_help(overview).try_get_matches().unwrap_or_else(|error| {
+        let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        with_tip(error, &words).exit()
+    });
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 

@@ -45,6 +45,7 @@ mod start;
 mod status;
 mod stop;
 mod text;
+mod tips;
 mod tool_names;
 mod tools;
 mod top;
@@ -118,7 +119,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Schema => say(crate::config::SCHEMA),
         Command::Connect { door, print: Some(client) } => {
             let options = [connect_print::options(given.as_deref()), door.options()].concat();
-            connect_print::run(&client, &options, directory.ok().as_ref())
+            connect_print::run(client, &options, directory.ok().as_ref())
         }
         Command::Connect { door, print: None } => {
             with(directory, |directory| block_on(connect::run(&directory, &door)))

@@ -60,6 +60,13 @@ use crate::policy::Policy;
 /// A JSON Schema of our own format, for editors.
 pub const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.schema.json"));
 
+/// The keys of `[servers.NAME]`.
+pub(crate) fn server_keys() -> impl Iterator<Item = String> {
+    let schema: serde_json::Value = serde_json::from_str(SCHEMA).unwrap_or_default();
+    let keys = schema.pointer("/$defs/server/properties").and_then(serde_json::Value::as_object).cloned();
+    keys.into_iter().flatten().map(|(key, _)| key)
+}
+
 /// Everything the daemon was told, checked as a whole.
 #[derive(Debug)]
 pub struct Config {

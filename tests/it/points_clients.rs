@@ -48,7 +48,7 @@ fn each_client_is_told_what_to_run_and_where_to_put_it() {
     for (client, table, file) in CLIENTS {
         let ran = daemon.client(&["connect", "--print", client]).expect_code(0);
         let file = place.path(file).display().to_string();
-        assert!(ran.stderr.contains(&format!(" in {file}, beside what is there:\n")), "{ran}");
+        assert!(ran.stderr.starts_with(&format!("Add this entry to {file} (")), "{ran}");
         let words = launch(client, table, &ran.stdout);
         assert!(Path::new(&words[0]).is_absolute() && words[1] == "connect", "{words:?}");
         // It does what it says, wherever the client is.
@@ -83,7 +83,11 @@ fn a_client_that_drops_the_runtime_directory_is_told_it_unless_it_is_found_witho
 fn the_command_line_that_is_offered_is_one_for_a_shell() {
     let place = Place::new();
     let ran = place.mcpd(&["connect", "--print", "claude-code", "--runtime-dir", "it's here"]).expect_code(0);
-    let line = ran.stderr.lines().find_map(|line| line.split_once("itself: ")).expect("one is offered").1;
+    let line = ran
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("Or run this command, which adds the entry: "))
+        .expect("one is offered");
     place.write("claude", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
     let mut command = place.command("sh");
     command.args(["-c", &format!("chmod +x claude; PATH=.:$PATH; {line}")]);
@@ -116,6 +120,23 @@ fn a_client_that_is_not_known_is_said_with_those_that_are() {
     assert!(ran.stdout.is_empty() && CLIENTS.iter().all(|(client, ..)| ran.stderr.contains(client)), "{ran}");
 }
 
+/// What to do with the old entries is the same sentence everywhere.
+#[test]
+fn old_entries_of_a_client_are_to_be_removed_says_every_step_that_points_it_at_mcpd() {
+    let sentence = "Remove the servers that mcpd runs from the client's own configuration: otherwise the client starts its own copies.";
+    let place = Place::new();
+    place.write("home/.claude.json", r#"{"mcpServers": {"notes": {"command": "notes-server"}}}"#);
+    let printed = place.mcpd(&["connect", "--print", "cursor"]).expect_code(0).stderr;
+    let imported = place.mcpd(&["import", "--yes"]).expect_code(0).stderr;
+    let page = |name: &str| {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name));
+        text.expect("text").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for text in [printed, imported, page("import.md"), page("agents.md")] {
+        assert!(text.contains(sentence), "{text}");
+    }
+}
+
 #[test]
 fn the_page_for_clients_shows_what_is_printed_for_each() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/agents.md")).expect("text");
@@ -129,12 +150,14 @@ fn the_page_for_clients_shows_what_is_printed_for_each() {
         let own = launch(client, table, &ran.stdout).swap_remove(0);
         let shown = |text: &str| text.replace(&own, "/home/you/.cargo/bin/mcpd").replace(&home, "~");
         let said = shown(&ran.stderr);
-        let (title, rest) = said.strip_prefix("for ").and_then(|said| said.split_once(" in ")).expect("a client");
-        let file = rest.split(',').next().expect("a file");
+        let (file, rest) =
+            said.strip_prefix("Add this entry to ").and_then(|said| said.split_once(" (")).expect("a file");
+        let title = rest.split(')').next().expect("a client");
         let section = sections.iter().find(|text| text.lines().next().is_some_and(|line| line.contains(title)));
         let section = section.unwrap_or_else(|| panic!("no section for {title}"));
         let entry = shown(&ran.stdout);
-        for part in said.split("itself: ").skip(1).map(str::trim).chain([file, &*entry]) {
+        let command = said.lines().filter_map(|line| line.strip_prefix("Or run this command, which adds the entry: "));
+        for part in command.chain([file, &*entry]) {
             assert!(section.contains(part), "{part}\nis not in\n{section}");
         }
     }

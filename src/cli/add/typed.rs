@@ -6,7 +6,10 @@ use url::{Host, Url};
 
 use crate::clients::shell_word;
 use crate::config::command_line::without_secrets;
+use crate::config::fitted_name;
 
+/// Labels of hosts that say nothing about the service.
+const GENERIC_LABELS: [&str; 4] = ["api", "mcp", "server", "www"];
 /// Options whose value may be a secret.
 const SECRET_OPTIONS: [&str; 2] = ["--env", "--header"];
 /// Ends the options of a command line.
@@ -34,6 +37,18 @@ pub(in crate::cli) fn url_without_scheme(word: &str) -> Option<String> {
     };
     let scheme = if is_here { "http" } else { "https" };
     (has_port || is_host && !path.is_empty()).then(|| format!("{scheme}://{word}"))
+}
+
+/// A name for the server at `url`, after its host.
+pub(in crate::cli) fn name_for(url: &str) -> String {
+    let url = Url::parse(url).ok();
+    let labels: Vec<_> = match url.as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) if name != "localhost" => name.split('.').collect(),
+        _ => return "local".to_owned(),
+    };
+    let own = if labels.len() > 1 { &labels[..labels.len() - 1] } else { &labels[..] };
+    let telling = own.iter().find(|label| !GENERIC_LABELS.contains(label)).or(own.first());
+    fitted_name(telling.copied().unwrap_or_default(), "server")
 }
 
 /// `url` as it may be printed: its query may hold a secret.
@@ -148,6 +163,23 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(url_without_scheme(word).as_deref(), url, "{word}");
+        }
+    }
+
+    #[test]
+    fn server_is_named_after_the_telling_part_of_its_host() {
+        for (url, name) in [
+            ("https://search.example.org/mcp", "search"),
+            ("https://mcp.linear.app/sse", "linear"),
+            ("https://www.example.org", "example"),
+            ("https://example.org/mcp", "example"),
+            ("https://mcp.org", "mcp"),
+            ("https://box:8080/mcp", "box"),
+            ("http://localhost:3000/mcp", "local"),
+            ("http://127.0.0.1:3000", "local"),
+            ("https://a__b.example.org", "a_b"),
+        ] {
+            assert_eq!(name_for(url), name, "{url}");
         }
     }
 

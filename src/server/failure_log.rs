@@ -27,7 +27,7 @@ impl ServerTask {
         let state = self.lifecycle.state();
         let was_up = matches!(before, Some(State::Ready { .. } | State::Unresponsive { .. }));
         match state {
-            State::Backoff { attempt, until, reason } => {
+            State::Backoff { attempt, until, reason, .. } => {
                 let what = if was_up { "ended" } else { "start failed" };
                 let delay = until.saturating_duration_since(Instant::now()).as_millis();
                 self.warn(&format!("{what}, will be restarted"), reason, Some((*attempt, delay)));

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::exit::Exit;
+use super::start_failure::StartFailure;
 use super::subtree;
 use crate::config::command_line::mistaken_for_program;
 
@@ -65,7 +66,7 @@ pub(crate) enum Report {
     /// The server runs.
     Started { pid: u32 },
     /// It could not be started.
-    NotStarted { reason: String },
+    NotStarted(StartFailure),
     /// It has ended; the rest of its subtree is being killed.
     Exited(Exit),
 }
@@ -109,7 +110,7 @@ fn run() -> io::Result<()> {
     let Some(definition) = receive_definition(&control)? else { return Ok(()) };
     let server = match start(&definition, streams) {
         Ok(pid) => pid,
-        Err(reason) => return tell(&control, &Report::NotStarted { reason }),
+        Err(failure) => return tell(&control, &Report::NotStarted(failure)),
     };
     drop(definition);
     // From here on the server is there, and whatever fails, it goes before the guard does.
@@ -158,7 +159,7 @@ fn receive_definition(control: &UnixStream) -> io::Result<Option<Definition>> {
     Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
-fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, String> {
+fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartFailure> {
     let mut command = command(definition, streams)?;
     if let Some(umask) = definition.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
@@ -169,23 +170,24 @@ fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, String> 
         rustix::process::setrlimit(Resource::Nofile, limit).map_err(|error| error.to_string())?;
     }
     let child = command.spawn().map_err(|error| cannot_run(&command, &error))?;
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| "no process id".to_owned())
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| "no process id".to_owned().into())
 }
 
-/// What runs the server, in a process group of its own. The error is for a person, on one line.
-pub(super) fn command(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, String> {
+/// What runs the server, in a process group of its own.
+pub(super) fn command(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartFailure> {
     if !definition.cwd.is_dir() {
-        return Err(format!("working directory `{}` does not exist", definition.cwd.display()));
+        return Err(format!("working directory `{}` does not exist", definition.cwd.display()).into());
     }
-    let mut command = Command::new(find_program(definition)?);
+    let mut command = Command::new(find_program(definition).map_err(StartFailure::not_executable)?);
     command.arg0(&definition.command).args(&definition.args).env_clear().envs(&definition.env);
     command.current_dir(&definition.cwd).process_group(0);
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     Ok(command)
 }
 
-pub(super) fn cannot_run(command: &Command, error: &io::Error) -> String {
-    format!("cannot run `{}`: {error}", Path::new(command.get_program()).display())
+pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartFailure {
+    let reason = format!("cannot run `{}`: {error}", Path::new(command.get_program()).display());
+    StartFailure::of_execution(reason, error)
 }
 
 /// The file to execute: `command` itself if it has a `/`, else the first executable of that name on the child's `PATH`.

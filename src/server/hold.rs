@@ -127,6 +127,7 @@ impl ServerTask {
                     }
                     State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
                     _ if self.orders.vouched() == Vouched::Down => self.refuse(*call, self.unavailable()),
+                    State::Backoff { not_executable: true, .. } => self.refuse(*call, self.unavailable()),
                     State::Backoff { until, .. } if *until > Instant::now() + START_WAIT => {
                         self.refuse(*call, self.unavailable());
                     }

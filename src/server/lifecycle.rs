@@ -18,7 +18,8 @@
 //! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
 //! `Failed` once it has ended. The delay doubles with each attempt that ends early
 //! and begins anew once an instance was up for the server's `backoff_reset`. One that says itself when it is to be tried
-//! again is not tried before. One that needs a login is not tried at all: nothing but a person helps.
+//! again is not tried before. One that needs a login is not tried at all: nothing but a person helps. One whose command cannot be
+//! executed is retried as well, but calls do not wait for it.
 //!
 //! What is to be done follows from the state alone: each is what the server's task does while it is in it.
 
@@ -61,6 +62,8 @@ pub enum State {
         until: Instant,
         /// How the last one ended.
         reason: String,
+        /// The command could not be executed, so calls do not wait for the next attempt.
+        not_executable: bool,
     },
     /// Its process is being ended.
     Stopping,
@@ -84,7 +87,7 @@ impl State {
     pub fn may_be_ready_by(&self, time: Instant) -> bool {
         match self {
             Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping => true,
-            Self::Backoff { until, .. } => *until <= time,
+            Self::Backoff { until, not_executable, .. } => !not_executable && *until <= time,
             Self::Stopped | Self::Failed { .. } | Self::NeedsLogin { .. } => false,
         }
     }
@@ -123,6 +126,11 @@ pub enum Event {
         reason: String,
         /// How long it wants to be left alone.
         retry_after: Option<Duration>,
+    },
+    /// The command of the server cannot be executed.
+    NotExecutable {
+        /// For a person, on one line.
+        reason: String,
     },
     /// The instance is gone, or could not be started, for want of a login.
     LoginNeeded {
@@ -196,10 +204,13 @@ impl Lifecycle {
                 if now.duration_since(*since) >= self.backoff_reset {
                     self.backoff.reset();
                 }
-                self.back_off(reason, now, (random, retry_after))
+                self.back_off(Setback { reason, retry_after, not_executable: false }, now, random)
             }
             (State::Starting, Event::Ended { reason, retry_after }) => {
-                self.back_off(reason, now, (random, retry_after))
+                self.back_off(Setback { reason, retry_after, not_executable: false }, now, random)
+            }
+            (State::Starting, Event::NotExecutable { reason }) => {
+                self.back_off(Setback { reason, retry_after: None, not_executable: true }, now, random)
             }
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::LoginNeeded { reason }) => {
                 State::NeedsLogin { reason }
@@ -210,9 +221,10 @@ impl Lifecycle {
             (State::Backoff { .. }, Event::Due) => State::Starting,
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
-            | (State::Stopping, Event::Ended { .. } | Event::LoginNeeded { .. } | Event::Refused { .. }) => {
-                State::Stopped
-            }
+            | (
+                State::Stopping,
+                Event::Ended { .. } | Event::NotExecutable { .. } | Event::LoginNeeded { .. } | Event::Refused { .. },
+            ) => State::Stopped,
             (State::Stopped, Event::Start { startable, backoff_reset }) => {
                 self.backoff.reset();
                 self.backoff_reset = backoff_reset;
@@ -222,14 +234,22 @@ impl Lifecycle {
         };
     }
 
-    fn back_off(&mut self, reason: String, now: Instant, (random, retry_after): (f64, Option<Duration>)) -> State {
+    fn back_off(&mut self, setback: Setback, now: Instant, random: f64) -> State {
+        let Setback { reason, retry_after, not_executable } = setback;
         if !self.restarts {
             return State::Failed { reason };
         }
         let wanted = retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
         let until = now + self.backoff.next(random).max(wanted);
-        State::Backoff { attempt: self.backoff.attempts(), until, reason }
+        State::Backoff { attempt: self.backoff.attempts(), until, reason, not_executable }
     }
+}
+
+/// Why a server has to be restarted.
+struct Setback {
+    reason: String,
+    retry_after: Option<Duration>,
+    not_executable: bool,
 }
 
 fn first_state(startable: Result<(), String>) -> State {

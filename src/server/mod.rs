@@ -49,6 +49,7 @@ mod serve;
 mod share;
 mod sleep;
 mod start;
+mod start_failure;
 mod start_limit;
 mod stats;
 pub mod stderr;

@@ -22,6 +22,7 @@ use self::grouped::Grouped;
 use self::guarded::Guarded;
 use super::exit::Exit;
 use super::guard::Definition;
+use super::start_failure::StartFailure;
 use super::{Guard, Inherited, Stop, StopOrder};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
@@ -63,8 +64,7 @@ pub(super) enum Ended {
 /// Why there is no server.
 #[derive(Debug)]
 pub(super) enum NotStarted {
-    /// For a person, on one line.
-    Refused(String),
+    Refused(StartFailure),
     /// Its guard died, whatever it had started by then.
     GuardLost,
 }
@@ -85,7 +85,7 @@ pub(super) struct Spawned {
 
 /// Makes the streams and starts what keeps the server, which is checked in each `interval`. Does not wait for anything.
 pub(super) fn spawn(guard: &Guard, definition: &Definition, interval: Duration) -> Result<Spawned, NotStarted> {
-    let refused = |error: io::Error| NotStarted::Refused(format!("cannot be started: {error}"));
+    let refused = |error: io::Error| NotStarted::Refused(format!("cannot be started: {error}").into());
     let (pipes, servers) = pipes().map_err(refused)?;
     let program = match guard {
         // Its own executable as it was started, even if the file was replaced by an upgrade since.
@@ -154,7 +154,7 @@ impl Spawned {
         }
         self.process.seen = Some(Ended::GuardLost);
         match self.process.ended().await {
-            Ended::Exited(exit) => Err(NotStarted::Refused(exit.reason)),
+            Ended::Exited(exit) => Err(NotStarted::Refused(exit.reason.into())),
             Ended::GuardLost => Err(NotStarted::GuardLost),
         }
     }

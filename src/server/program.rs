@@ -9,9 +9,10 @@ use super::ending::ended;
 use super::lifecycle::Event;
 use super::link::Link;
 use super::process::{self, Activity, NotStarted, StderrBytes};
+use super::start_failure::StartFailure;
 use super::task::{AbortOnDrop, ServerTask};
 use super::turn::Turn;
-use crate::config::Program;
+use crate::config::{Program, Secrets};
 
 /// For what a server that is gone had written to stderr to be taken in.
 const LAST_STDERR: Duration = Duration::from_millis(200);
@@ -26,7 +27,7 @@ impl ServerTask {
         let definition = process::definition(program, host.inherited, own_env());
         let mut spawned = match process::spawn(&host.guard, &definition, self.config.settings.health_interval) {
             Ok(spawned) => spawned,
-            Err(NotStarted::Refused(reason)) => return ended(secrets.masked(&reason)),
+            Err(NotStarted::Refused(failure)) => return refused(&failure, &secrets),
             Err(NotStarted::GuardLost) => return ended("its guard died"),
         };
         // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
@@ -56,7 +57,7 @@ impl ServerTask {
                     self.guard_lost();
                 }
                 match not_started {
-                    Some(Ok(Err(NotStarted::Refused(reason)))) => ended(secrets.masked(&reason)),
+                    Some(Ok(Err(NotStarted::Refused(failure)))) => refused(&failure, &secrets),
                     Some(Ok(_)) => ended("its guard died"),
                     Some(Err(_)) => ended("its guard does not answer"),
                     None => self.stopped(),
@@ -64,6 +65,12 @@ impl ServerTask {
             }
         }
     }
+}
+
+/// The event of a program that did not start.
+fn refused(failure: &StartFailure, secrets: &Secrets) -> Event {
+    let reason = secrets.masked(&failure.reason);
+    if failure.not_executable { Event::NotExecutable { reason } } else { ended(reason) }
 }
 
 /// mcpd's own environment; what is not UTF-8 cannot be passed on.

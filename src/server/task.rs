@@ -117,7 +117,10 @@ impl ServerTask {
                     }
                     self.on(event);
                 }
-                State::Backoff { until, .. } => {
+                State::Backoff { until, not_executable, .. } => {
+                    if not_executable {
+                        self.refuse_parked();
+                    }
                     let due = self.while_wanted(sleep_until(until.into())).await.is_some();
                     if due {
                         self.publisher.stats.recovered.add(Instant::now());

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{Agent, Place, Server, Setup, arguments, until};
+use crate::support::{Agent, Place, SCRIPTED, Server, Setup, arguments, code, until};
 
 /// A setup with a server that works beside those of the test.
 fn beside(server: Server) -> Setup {
@@ -100,4 +100,76 @@ fn servers_are_started_side_by_side() {
     let daemon = (0..10).fold(Setup::new(), |setup, number| setup.server(slow(number))).start();
     assert_eq!(Agent::ready(&daemon).tools().len(), 10);
     daemon.expect_side_by_side();
+}
+
+/// Calls `tool` while a slower call runs, and returns its answer, which has to come first.
+fn answered_before_a_slow_call(agent: &mut Agent, tool: &str) -> Value {
+    agent.start_call("good__sleep", &json!({"ms": 2000}));
+    let call = agent.start_call(tool, &json!({}));
+    let answer = loop {
+        let message = agent.next();
+        if message.get("id").is_some() {
+            break message;
+        }
+    };
+    assert_eq!(answer["id"], call, "{answer}");
+    answer
+}
+
+#[track_caller]
+fn expect_unavailable(answer: &Value, server: &str, reason: &str) {
+    assert_eq!(code(answer), -31004, "{answer}");
+    let (message, data) = (answer["error"]["message"].as_str().expect("text"), &answer["error"]["data"]);
+    assert!(message.contains(&format!("server `{server}`")) && message.contains(reason), "{answer}");
+    assert_eq!((&data["server"], &data["outcome"]), (&json!(server), &json!("not_sent")), "{answer}");
+    assert!(data["retryAfterMs"].is_u64(), "{answer}");
+}
+
+/// Case A1.
+#[test]
+fn call_of_server_whose_command_cannot_be_executed_fails_without_waiting() {
+    let place = Place::new();
+    let plain = place.write("plain-file", "no program");
+    let setup = beside(Server::run_by("missing", "no-such-command-anywhere"))
+        .server(Server::run_by("gone", "/no/such/file"))
+        .server(Server::run_by("plain", plain));
+    let daemon = setup.start_in(&place);
+    for (server, reason) in [
+        ("missing", "no-such-command-anywhere"),
+        ("gone", "`/no/such/file` does not exist"),
+        ("plain", "ermission denied"),
+    ] {
+        // The next attempt is so far away that a call which waits for it is answered after the slow one, and not so far that it is
+        // refused in any case.
+        let is_between = |row: &Value| row["retry_in_ms"].as_u64().is_some_and(|ms| (3000..9000).contains(&ms));
+        daemon.wait_row(server, "waits for a while", is_between);
+        let mut agent = Agent::ready(&daemon);
+        let answer = answered_before_a_slow_call(&mut agent, &format!("{server}__anything"));
+        expect_unavailable(&answer, server, reason);
+        agent.hang_up();
+    }
+}
+
+/// Case A1.
+#[test]
+fn call_of_known_tool_fails_without_waiting_once_its_command_is_gone() {
+    for start in ["eager", "lazy"] {
+        let place = Place::new();
+        let program = place.path("program");
+        std::os::unix::fs::symlink(SCRIPTED, &program).expect("a fresh path");
+        let setup = || beside(Server::run_by("known", &program).line(format!("start = \"{start}\"")));
+        let mut daemon = setup().start_in(&place);
+        assert!(Agent::ready(&daemon).tools().contains(&"known__echo".to_owned()));
+        daemon.term();
+        fs::remove_file(&program).expect("it is there");
+        let daemon = setup().start_in(&place);
+        let mut agent = Agent::ready(&daemon);
+        let answer = answered_before_a_slow_call(&mut agent, "known__echo");
+        expect_unavailable(&answer, "known", "program` does not exist");
+        agent.hang_up();
+        // The next attempt that finds the command is the end of that.
+        std::os::unix::fs::symlink(SCRIPTED, &program).expect("it is gone");
+        daemon.client(&["restart", "known"]).expect_code(0);
+        arguments(&Agent::ready(&daemon).call("known__echo", &json!({})));
+    }
 }

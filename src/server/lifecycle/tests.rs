@@ -131,6 +131,25 @@ fn one_that_needs_a_login_waits_for_a_person_whenever_it_is_said() {
 }
 
 #[test]
+fn command_that_cannot_be_executed_is_retried_and_not_waited_for() {
+    let missing = || Event::NotExecutable { reason: "is not found".to_owned() };
+    let until = |state: &State| match state {
+        State::Backoff { until, reason, not_executable: true, .. } if reason == "is not found" => Some(*until),
+        _ => None,
+    };
+    let lifecycle = after([missing()]);
+    let due = until(lifecycle.state()).expect("it is retried");
+    assert!(!lifecycle.state().may_be_ready_by(due + Duration::from_secs(60)));
+    assert!(after([ended()]).state().may_be_ready_by(Instant::now() + Duration::from_secs(60)));
+    assert_eq!(*after([missing(), Event::Due]).state(), State::Starting);
+    let now = after([missing(), Event::Due, ended()]);
+    assert!(matches!(now.state(), State::Backoff { attempt: 2, not_executable: false, .. }), "{now:?}");
+    let mut stopping = after([Event::Stop]);
+    stopping.on(missing(), Instant::now(), 0.0);
+    assert_eq!(*stopping.state(), State::Stopped);
+}
+
+#[test]
 fn one_that_is_stopped_needs_no_login() {
     assert_eq!(*after([Event::Up, Event::Stop, login_needed()]).state(), State::Stopped);
 }
@@ -145,6 +164,7 @@ fn event(kind: u8, seconds: u64) -> Event {
         4 => login_needed(),
         5 => ill(),
         6 => Event::Well,
+        7 => Event::NotExecutable { reason: "is not found".to_owned() },
         _ => Event::Stop,
     }
 }
@@ -152,7 +172,7 @@ fn event(kind: u8, seconds: u64) -> Event {
 proptest! {
     #[test]
     fn any_order_of_events_keeps_the_promises(
-        kinds in prop::collection::vec((0..8u8, 0..20u64, 0..1000u64), 0..60),
+        kinds in prop::collection::vec((0..9u8, 0..20u64, 0..1000u64), 0..60),
         random in 0.0..1.0f64,
     ) {
         let (mut now, mut lifecycle, mut stopped) = (Instant::now(), lifecycle(), false);

@@ -100,12 +100,12 @@ impl Guarded {
 
     /// Has the guard start the server, and tells the server's process id.
     pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, NotStarted> {
-        let mut line = serde_json::to_vec(definition).map_err(|error| NotStarted::Refused(error.to_string()))?;
+        let mut line = serde_json::to_vec(definition).map_err(|error| NotStarted::Refused(error.to_string().into()))?;
         line.push(b'\n');
         self.orders.write_all(&line).await.map_err(|_| NotStarted::GuardLost)?;
         match next_report(&mut self.reports).await {
             Some(Report::Started { pid }) => Ok(pid),
-            Some(Report::NotStarted { reason }) => Err(NotStarted::Refused(reason)),
+            Some(Report::NotStarted(failure)) => Err(NotStarted::Refused(failure)),
             _ => Err(NotStarted::GuardLost),
         }
     }

@@ -142,7 +142,7 @@ pub struct ServerReport {
     /// Its instances, where there may be several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstanceReport>,
-    /// The last lines of stderr, oldest first; only while the server is not ready.
+    /// The last lines of stderr of the process that wrote last, oldest first; only while the server is not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
 }
@@ -297,10 +297,11 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         change_failed: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.clone(),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
-        stderr: if uptime_ms.is_some() {
-            Vec::new()
-        } else {
-            handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES)
+        stderr: match published.state {
+            _ if uptime_ms.is_some() => Vec::new(),
+            // The last attempt had no process.
+            State::Backoff { not_executable: true, .. } => Vec::new(),
+            _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
         },
     }
 }

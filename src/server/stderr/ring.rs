@@ -65,13 +65,14 @@ impl Log {
         Self(ring)
     }
 
-    /// The last lines, oldest first, each cut to `longest` bytes and all together not more than `most`.
+    /// The last lines of the process that wrote the newest one: oldest first, each cut to `longest` bytes and all together not more
+    /// than `most`.
     #[must_use]
     pub fn last(&self, count: usize, longest: usize, most: usize) -> Vec<String> {
         self.last_where(|_, _| true, (count, longest, most))
     }
 
-    /// The same of the lines that are wanted, each with its number.
+    /// The same of the lines for which `is_wanted` is true, given their numbers.
     pub(crate) fn last_where(
         &self,
         is_wanted: impl Fn(u64, &Line) -> bool,
@@ -85,7 +86,9 @@ impl Log {
         };
         let numbered = (ring.forgotten..).zip(&ring.lines).filter(|(number, line)| is_wanted(*number, line));
         let wanted: Vec<_> = numbered.map(|(_, line)| line).collect();
-        let newest_first = wanted.into_iter().rev().take(count).map(|line| beginning(&line.text, longest));
+        let newest_pid = wanted.last().map(|line| line.pid);
+        let of_process = wanted.into_iter().rev().filter(|line| Some(line.pid) == newest_pid);
+        let newest_first = of_process.take(count).map(|line| beginning(&line.text, longest));
         let mut last: Vec<_> = newest_first.take_while(fits).map(str::to_owned).collect();
         last.reverse();
         last
@@ -202,6 +205,19 @@ mod tests {
         ring.send_modify(|ring| (0..100).for_each(|_| ring.push(line(&"ä".repeat(40_000)))));
         assert!(ring.borrow().bytes <= MAX_BYTES && ring.borrow().lines.len() == 3);
         assert_eq!(log.last(1, 3, 100), ["ä"]);
+    }
+
+    #[test]
+    fn last_lines_are_those_of_the_process_that_wrote_last() {
+        let (ring, log) = watch::channel(Ring::default());
+        let log = Log::new(log);
+        let push = |pid, text| ring.send_modify(|ring| ring.push(Line { pid, ..line(text) }));
+        assert!(log.last(9, 100, 1000).is_empty());
+        for (pid, text) in [(1, "no key"), (2, "no key"), (1, "late"), (2, "bye")] {
+            push(pid, text);
+        }
+        assert_eq!(log.last(9, 100, 1000), ["no key", "bye"]);
+        assert_eq!(log.last_where(|number, _| number < 3, (9, 100, 1000)), ["no key", "late"]);
     }
 
     #[test]

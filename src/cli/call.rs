@@ -7,7 +7,6 @@ mod media;
 mod progress;
 mod result;
 
-use std::collections::HashMap;
 use std::io::{IsTerminal, Read, stderr, stdin};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -197,12 +196,10 @@ fn unanswered(call: &Call) -> String {
 /// A denied tool is answered like one that does not exist: only what agents see is suggested.
 async fn unknown(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCode {
     let name = &call.tool;
-    let own = match name.contains('/') {
-        true => tools::own_forms(directory, call.door.name()).await,
-        false => HashMap::new(),
-    };
+    let (own, servers) = tools::own_forms(directory, call.door.name()).await;
     let known = listed.iter().map(|tool| (&*tool.name, own.get(&tool.name).cloned()));
-    fail(FAILED, format!("Unknown tool: {}{}", lines(name), tool_names::suggestion(name, known)))
+    let servers = servers.iter().map(|server| &*server.name);
+    fail(FAILED, format!("Unknown tool: {}{}", lines(name), tool_names::suggestion(name, known, servers)))
 }
 
 /// What this process can read.

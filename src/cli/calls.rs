@@ -57,15 +57,16 @@ async fn has_calls(directory: &RuntimeDir, filter: ToolFilter) -> Result<bool, E
 
 /// The operator may know every tool, so hidden ones are suggested as well.
 async fn unknown(directory: &RuntimeDir, name: &str) -> ExitCode {
-    let known = match tools::ask(directory, ToolsWanted::default()).await {
-        Ok((known, _)) => known,
+    let (known, told) = match tools::ask(directory, ToolsWanted::default()).await {
+        Ok(known) => known,
         Err(error) => return refused(&error),
     };
     let forms = known.iter().map(|tool| {
         let own = tool_names::own_form(&tool.server, &tool.tool);
         (tool.name.as_deref().unwrap_or_default(), Some(own))
     });
-    let suggestion = tool_names::suggestion(name, forms);
+    let servers = told.servers.iter().map(|server| &*server.name);
+    let suggestion = tool_names::suggestion(name, forms, servers);
     fail(FAILED, format!("there is no tool `{}`{suggestion}", name.escape_debug()))
 }
 

@@ -5,7 +5,7 @@
 use super::tools;
 use crate::admin::report::{ToolReport, ToolsTold};
 use crate::admin::{AskError, ToolsWanted};
-use crate::likeness::hint;
+use crate::likeness::nearest;
 use crate::sockets::RuntimeDir;
 
 /// The two forms, for errors about a name that fits no tool.
@@ -28,13 +28,35 @@ pub(super) fn own_form(server: &str, tool: &str) -> String {
 
 /// What to add to an error about `name`: of `known`, which has exposed names and the other form, the tool that may be meant, in the form
 /// that was used, and which forms there are.
-pub(super) fn suggestion<'k>(name: &str, known: impl Iterator<Item = (&'k str, Option<String>)>) -> String {
+///
+/// If the name begins with one of the configured `servers`, only tools of that server are suggested.
+pub(super) fn suggestion<'k>(
+    name: &str,
+    known: impl Iterator<Item = (&'k str, Option<String>)>,
+    servers: impl IntoIterator<Item = &'k str>,
+) -> String {
     let known: Vec<String> = if name.contains('/') {
         known.filter_map(|(_, own)| own).collect()
     } else {
         known.map(|(exposed, _)| exposed.to_owned()).filter(|exposed| !exposed.is_empty()).collect()
     };
-    format!("{}\n{FORMS}", hint(name, known.iter().map(String::as_str)))
+    let (prefix, tool) = name.split_at(prefix_len(name, servers));
+    // Without the prefix, which would make all tools of the server alike.
+    let tools = known.iter().filter_map(|known| known.strip_prefix(prefix));
+    let meant = nearest(tool, tools).map(|tool| format!(": did you mean `{prefix}{tool}`?"));
+    format!("{}\n{FORMS}", meant.unwrap_or_default())
+}
+
+/// The length of what names one of `servers` at the beginning of a tool's name, with its separator; 0 if nothing does.
+fn prefix_len<'k>(name: &str, servers: impl IntoIterator<Item = &'k str>) -> usize {
+    let of_server = |server: &str| {
+        ["mcp__", ""].iter().find_map(|scheme| {
+            let rest = name.strip_prefix(scheme)?.strip_prefix(server)?;
+            let tool = rest.strip_prefix("__").or_else(|| rest.strip_prefix('/').filter(|_| scheme.is_empty()))?;
+            Some(name.len() - tool.len())
+        })
+    };
+    servers.into_iter().filter_map(of_server).max().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -50,7 +72,27 @@ mod tests {
             ("git/lgo", ""),
             ("zzz", ""),
         ] {
-            assert_eq!(suggestion(name, known()), format!("{expected}\n{FORMS}"), "{name}");
+            assert_eq!(suggestion(name, known(), ["files", "git"]), format!("{expected}\n{FORMS}"), "{name}");
+        }
+    }
+
+    #[test]
+    fn tool_of_another_server_is_suggested_only_for_a_name_without_a_configured_server() {
+        let names = ["github__push", "mcp__github__push", "files__read", "read_file"];
+        let forms = || names.iter().map(|name| (*name, Some(name.replace("__", "/"))));
+        for (name, expected) in [
+            ("git__push", ""),
+            ("git/push", ""),
+            ("mcp__git__push", ""),
+            ("files__push", ""),
+            ("github__psuh", ": did you mean `github__push`?"),
+            ("mcp__github__psuh", ": did you mean `mcp__github__push`?"),
+            ("gihtub__push", ": did you mean `github__push`?"),
+            ("push", ": did you mean `mcp__github__push`?"),
+            ("reed_file", ": did you mean `read_file`?"),
+        ] {
+            let said = suggestion(name, forms(), ["git", "github", "files", "mcp"]);
+            assert_eq!(said, format!("{expected}\n{FORMS}"), "{name}");
         }
     }
 }

@@ -134,9 +134,8 @@ fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) ->
         if let Some(server) = known.servers.iter().find(|one| Some(&*one.name) == tools.which.as_deref()) {
             return fail(FAILED, unseen(server, tools));
         }
-        let servers = known.of.values().map(|origin| (&*origin.server, None));
         let names = listed.iter().map(|tool| (&*tool.name, of(tool).map(|origin| origin.own_form.clone())));
-        return wanted.unknown("agents see no server or tool", servers.chain(names));
+        return wanted.unknown("agents see no server or tool", names, &known.servers);
     }
     let chosen: Vec<_> = listed.into_iter().filter(|tool| has(tool)).collect();
     if tools.json {
@@ -210,11 +209,12 @@ async fn known(directory: &RuntimeDir, tools: &Tools) -> Known {
     Known { of: tools.into_iter().filter_map(origin).collect(), servers }
 }
 
-/// `SERVER/TOOL` of each tool that agents of `profile` see, by its exposed name; none if the daemon does not say.
-pub(super) async fn own_forms(directory: &RuntimeDir, profile: &str) -> HashMap<String, String> {
+/// `SERVER/TOOL` of each tool that agents of `profile` see, by its exposed name, and all servers; nothing if the daemon does not say.
+pub(super) async fn own_forms(directory: &RuntimeDir, profile: &str) -> (HashMap<String, String>, Vec<ToolServer>) {
     let wanted = ToolsWanted { profile: Some(profile.to_owned()), name: None };
-    let (tools, _) = ask(directory, wanted).await.unwrap_or_default();
-    tools.into_iter().filter_map(|tool| Some((tool.name?, own_form(&tool.server, &tool.tool)))).collect()
+    let (tools, told) = timeout(PATIENCE, ask(directory, wanted)).await.ok().and_then(Result::ok).unwrap_or_default();
+    let forms = tools.into_iter().filter_map(|tool| Some((tool.name?, own_form(&tool.server, &tool.tool))));
+    (forms.collect(), told.servers)
 }
 
 /// All that the operator's socket has to tell.

@@ -63,6 +63,22 @@ fn arguments_are_sent_as_the_tool_wants_them() {
 }
 
 #[test]
+fn tool_of_another_server_is_not_suggested() {
+    let denying = Server::named("git").flags("--bare --tool push --tool log").line("deny = ['push']");
+    let daemon = Setup::with(denying).server(Server::named("gits").flags("--bare --tool push --tool pull")).start();
+    for name in ["git__push", "git/push"] {
+        for command in ["call", "tools"] {
+            let ran = daemon.client(&[command, name]);
+            assert!(!ran.stderr.contains("did you mean") && ran.stderr.contains("name a tool as"), "{name}: {ran}");
+        }
+    }
+    for (name, meant) in [("git__lgo", "git__log"), ("git/lgo", "git/log"), ("gitz__pull", "gits__pull")] {
+        let ran = daemon.client(&["call", name]).expect_code(1);
+        assert!(ran.stderr.contains(&format!(": did you mean `{meant}`?")), "{name}: {ran}");
+    }
+}
+
+#[test]
 fn what_a_tool_does_not_take_is_said_before_anything_is_sent() {
     let daemon = daemon();
     for (words, expected) in [

@@ -42,8 +42,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
         let names = told
             .iter()
             .map(|tool| (tool.name.as_deref().unwrap_or(&tool.tool), Some(own_form(&tool.server, &tool.tool))));
-        let servers = servers.iter().map(|one| (&*one.name, None));
-        return wanted.unknown("there is no server or tool", servers.chain(names));
+        return wanted.unknown("there is no server or tool", names, &servers);
     }
     if tools.json {
         let shape = Shape { profile: &profile, servers: &servers, tools: chosen };

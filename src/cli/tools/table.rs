@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use globset::GlobMatcher;
 use unicode_width::UnicodeWidthStr;
 
+use crate::admin::report::ToolServer;
 use crate::cli::look::{Look, Tone};
 use crate::cli::text::{beginning, count, one_line};
 use crate::cli::tool_names::suggestion;
@@ -67,10 +68,17 @@ impl<'w> Wanted<'w> {
         server.is_some_and(is_it) || names.iter().any(|name| Some(*name) == self.word || is_it(name))
     }
 
-    /// Says that there is nothing of the kind, in these words. `known` has what there is, and for tools the form `SERVER/TOOL`.
-    pub(super) fn unknown<'k>(&self, words: &str, known: impl Iterator<Item = (&'k str, Option<String>)>) -> ExitCode {
+    /// Says that there is nothing of the kind, in these words. `tools` are exposed names with the form `SERVER/TOOL`.
+    pub(super) fn unknown<'k>(
+        &self,
+        words: &str,
+        tools: impl Iterator<Item = (&'k str, Option<String>)>,
+        servers: &'k [ToolServer],
+    ) -> ExitCode {
         let word = self.word.unwrap_or_default();
-        fail(USAGE, format!("{words} `{}`{}", word.escape_debug(), suggestion(word, known)))
+        let servers = || servers.iter().map(|server| &*server.name);
+        let known = servers().map(|server| (server, None)).chain(tools);
+        fail(USAGE, format!("{words} `{}`{}", word.escape_debug(), suggestion(word, known, servers())))
     }
 }
 

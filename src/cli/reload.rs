@@ -97,7 +97,7 @@ fn shown(report: &ReloadReport, scope: Scope<'_>) -> String {
         stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));
     }
     let paths = searched_paths(failed.iter().map(|failed| &*failed.reason));
-    paths.iter().for_each(|path| said += &format!("    {path}\n"));
+    paths.iter().for_each(|path| said += &format!("{path}\n"));
     if !still_down.is_empty() {
         said += &format!("{:9}{}; `mcpd status` shows why\n", "down", still_down.join(", "));
     }

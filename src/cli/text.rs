@@ -99,7 +99,7 @@ pub(super) fn without_path(reason: &str) -> (&str, Option<&str>) {
 /// Lines with the PATHs that were searched by `reasons`: each once, however many there are.
 pub(super) fn searched_paths<'r>(reasons: impl Iterator<Item = &'r str>) -> Vec<String> {
     let paths: BTreeSet<_> = reasons.filter_map(|reason| without_path(reason).1).collect();
-    paths.into_iter().map(|path| one_line(&format!("PATH searched: {path}"))).collect()
+    paths.into_iter().map(|path| one_line(&format!("PATH searched for commands: {path}"))).collect()
 }
 
 /// So many of a thing.

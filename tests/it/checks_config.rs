@@ -80,7 +80,7 @@ fn warnings_fail_only_those_who_ask_for_it() {
     let text = format!("{}[servers.lost]\ncommand = 'no-such-program'\n", witness(&place));
     let ran = check_text(&place, &[], &text).expect_code(0);
     assert_eq!(ran.stdout, "2 servers, 1 warning: 1 server cannot start\n", "{ran}");
-    assert!(ran.stderr.contains("config.toml:5:11") && ran.stderr.contains("PATH searched: "), "{ran}");
+    assert!(ran.stderr.contains("config.toml:5:11") && ran.stderr.contains("PATH searched for commands: "), "{ran}");
     check_text(&place, &["--strict"], &text).expect_code(1);
     check_text(&place, &["--strict"], &witness(&place)).expect_code(0);
 }
@@ -92,7 +92,7 @@ fn a_searched_path_is_printed_once_however_many_commands_are_not_found() {
     let text = witness(&place) + &["a", "b", "c"].map(lost).concat();
     let ran = check_text(&place, &[], &text).expect_code(0);
     assert_eq!(ran.stderr.matches("is not found").count(), 3, "{ran}");
-    assert_eq!(ran.stderr.matches("PATH searched: ").count(), 1, "{ran}");
+    assert_eq!(ran.stderr.matches("PATH searched for commands: ").count(), 1, "{ran}");
     let all = check_text(&place, &["--json"], &text).expect_code(0).json();
     let diagnostics = all["diagnostics"].as_array().expect("a list");
     assert!(
@@ -102,7 +102,7 @@ fn a_searched_path_is_printed_once_however_many_commands_are_not_found() {
     let config = config.to_str().expect("text");
     let doctor = place.mcpd(&["doctor", "--no-start", "--config", config]).expect_code(1);
     assert_eq!(doctor.stdout.matches("is not found").count(), 3, "{doctor}");
-    assert_eq!(doctor.stdout.matches("PATH searched: ").count(), 1, "{doctor}");
+    assert_eq!(doctor.stdout.matches("PATH searched for commands: ").count(), 1, "{doctor}");
 }
 
 #[test]

@@ -73,13 +73,10 @@ pub(super) fn brief(servers: &[ServerReport], look: Look) -> String {
     if down.is_empty() { text } else { text + &more("mcpd doctor", look) }
 }
 
-/// Where commands were looked for that are not there: once, however many there are.
+/// The PATHs on which commands were not found, each in one line for all servers.
 fn searched(servers: &[&ServerReport], look: Look) -> String {
     let reasons = servers.iter().flat_map(|server| server.reason.iter().chain(&server.last_error));
-    let line = |path: &String| {
-        let said = wrapped(path, INDENT, INDENT, look.width());
-        format!("{}{}\n", " ".repeat(INDENT), look.paint(Tone::Faint, &said))
-    };
+    let line = |path: &String| look.paint(Tone::Faint, &wrapped(path, 0, INDENT, look.width())) + "\n";
     searched_paths(reasons.map(String::as_str)).iter().map(line).collect()
 }
 

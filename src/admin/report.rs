@@ -238,4 +238,10 @@ pub struct ReloadRefused {
     pub time: String,
     /// What is wrong, for a person, on several lines.
     pub reason: String,
+    /// The files of this configuration, as they were read. A file that could not be used has no digest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileReport>,
+    /// Those of them that have changed since. Added by the client, as [`Report::files_changed`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files_changed: Vec<String>,
 }

@@ -11,6 +11,7 @@ mod agent;
 mod arguments;
 mod call;
 mod calls;
+mod changed_files;
 mod check;
 mod completions;
 mod connect;

@@ -1,5 +1,6 @@
 //! `mcpd restart`, `mcpd enable`, `mcpd disable`, `mcpd health`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -10,7 +11,7 @@ use super::completions;
 use super::health::Health;
 use super::text::{marked, one_line};
 use super::waiting::waiting;
-use super::{FAILED, USAGE, fail, json, refused, say, tool_names};
+use super::{FAILED, USAGE, changed_files, fail, json, refused, say, tool_names};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
 use crate::manager::Toggle;
@@ -112,6 +113,17 @@ async fn own_form(directory: &RuntimeDir, what: &str) -> Result<Option<String>, 
     }
 }
 
+/// Prints that a restart does not apply what has changed on disk.
+async fn note_changed_files(socket: &Path) {
+    // If no daemon answers, the order itself fails with the reason.
+    let Ok(report) = admin::status(socket).await else { return };
+    let changed = changed_files::compared(report).files_changed;
+    if let Some(said) = changed_files::sentence(&changed) {
+        let what = if changed.len() == 1 { "it" } else { "them" };
+        tell!("note: {said} since mcpd read the configuration; `mcpd reload` applies {what}");
+    }
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Shape<'a> {
@@ -142,6 +154,9 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: &Wanted) -> ExitCode {
         Order::Vouch(_) => format!("telling {server}"),
     };
     let socket = directory.socket(ADMIN_SOCKET);
+    if let Order::Restart = order {
+        note_changed_files(&socket).await;
+    }
     match waiting(|| what.clone(), admin::order(&socket, order, server)).await {
         Ok(told) if as_json => {
             let said = json::page(&Shape { server, vouched, told: &told }).map_or_else(|code| code, say);

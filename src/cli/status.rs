@@ -6,7 +6,6 @@ mod tables;
 mod trouble;
 mod watch;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use unicode_width::UnicodeWidthStr;
@@ -14,11 +13,9 @@ use unicode_width::UnicodeWidthStr;
 use super::look::{Look, Tone};
 use super::text::{count, span};
 use super::waiting::waiting;
-use super::{FAILED, json, refused, say};
-use crate::admin::report::{FileReport, NEEDS_LOGIN, Report, ServerReport};
+use super::{FAILED, changed_files, json, refused, say};
+use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
 use crate::admin::{self, AskError};
-use crate::config;
-use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(super) use self::watch::run as watch;
@@ -28,7 +25,7 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
     let asked = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let what = || "asking every server how it is".to_owned();
     let report = match waiting(what, asked).await {
-        Ok(report) => with_other_daemons(with_changed_files(report), directory),
+        Ok(report) => with_other_daemons(changed_files::compared(report), directory),
         Err(AskError::NotRunning(path)) => return absent::report(directory, &path).await,
         Err(error) => return refused(&error),
     };
@@ -38,13 +35,6 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
         say(render(&report, Look::of_stdout()))
     };
     if report.servers.iter().any(is_down) { ExitCode::from(FAILED) } else { printed }
-}
-
-/// The report with those files of the configuration that hold something else by now.
-fn with_changed_files(mut report: Report) -> Report {
-    let has_changed = |file: &&FileReport| config::changed(Path::new(&file.path), file.sha256.as_deref(), &Process);
-    report.files_changed = report.files.iter().filter(has_changed).map(|file| file.path.clone()).collect();
-    report
 }
 
 fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {

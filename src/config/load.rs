@@ -72,7 +72,7 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigEr
     let Loading { layers, mut failed, warnings, files: read, stamps, .. } = loading;
     failed.diagnostics.extend(layers.check());
     if !failed.is_empty() {
-        return Err(failed);
+        return Err(ConfigError { stamps, ..failed });
     }
     let hint = read.is_empty().then(|| hint(default_path(sources).as_deref()));
     Ok(Loaded { config: layers.settle(sources), layers, warnings, files: read, stamps, hint })

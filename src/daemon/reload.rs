@@ -33,6 +33,14 @@ pub(super) struct Refused {
     pub(super) at: Moment,
     /// For a person, on several lines.
     pub(super) reason: String,
+    /// The files of this configuration, as they were read.
+    pub(super) stamps: Vec<Stamp>,
+}
+
+impl Refused {
+    fn now(reason: String, stamps: Vec<Stamp>) -> Self {
+        Self { at: Moment::now(), reason, stamps }
+    }
 }
 
 /// What a reload compares with, and whom it tells.
@@ -102,26 +110,28 @@ impl Reload {
                     self.refused.send_replace(None);
                     ordered.push(in_force(order, answers));
                 }
-                Err(reason) => {
-                    tracing::error!("not reloaded, nothing has changed: {reason}");
-                    self.refused.send_replace(Some(Refused { at: Moment::now(), reason: reason.clone() }));
-                    answer(answers, &Err(reason));
+                Err(refused) => {
+                    tracing::error!("not reloaded, nothing has changed: {}", refused.reason);
+                    let answered = Err(refused.reason.clone());
+                    self.refused.send_replace(Some(refused));
+                    answer(answers, &answered);
                 }
             }
         }
     }
 
     /// Reads the configuration and has the manager take it over, unless it does not hold.
-    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Ordered, String> {
+    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Ordered, Refused> {
         let files = self.files.clone();
         let environment = if changes.is_empty() { self.environment.clone() } else { self.environment.with(changes) };
         let sources = environment.clone();
         // A file may be on a disk that has gone away.
-        let loaded = spawn_blocking(move || config::load(&files, &sources)).await.map_err(|error| error.to_string())?;
+        let loaded = spawn_blocking(move || config::load(&files, &sources)).await;
+        let loaded = loaded.map_err(|error| Refused::now(error.to_string(), Vec::new()))?;
         let loaded = loaded.map_err(|error| {
             // What makes it hold may be written to any of them.
             self.watch(self.held.iter().chain(error.tried()).cloned().collect());
-            error.render(false)
+            Refused::now(error.render(false), error.stamps().to_vec())
         })?;
         let Loaded { config, files, .. } = &loaded;
         self.held.clone_from(files);
@@ -139,10 +149,11 @@ impl Reload {
             let names = own.join(", ");
             warnings.push(format!("for servers at a URL, {names} hold when mcpd is started the next time"));
         }
-        prepare(&self.doors, &config.profiles).await?;
+        let refused = |reason| Refused::now(reason, loaded.stamps.clone());
+        prepare(&self.doors, &config.profiles).await.map_err(refused)?;
         let exposed = Some(Exposed { naming, profiles: config.profiles.clone() });
         let wanted = Wanted { servers: config.servers.clone(), exposed };
-        let done = self.manager.want(wanted).await.map_err(|error| error.to_string())?;
+        let done = self.manager.want(wanted).await.map_err(|error| refused(error.to_string()))?;
         self.stamps.send_replace(loaded.stamps.clone());
         self.patterns.replace(Arc::new(loaded));
         self.environment = environment;

@@ -75,10 +75,11 @@ impl Daemon {
     }
 }
 
-fn refused(Refused { at, reason }: &Refused) -> ReloadRefused {
+fn refused(Refused { at, reason, stamps }: &Refused) -> ReloadRefused {
     let time = humantime::format_rfc3339_millis(Anchor::now().time_of(*at)).to_string();
     let end = (0..=reason.len().min(MOST_REASON)).rev().find(|end| reason.is_char_boundary(*end));
-    ReloadRefused { time, reason: reason[..end.unwrap_or_default()].to_owned() }
+    let reason = reason[..end.unwrap_or_default()].to_owned();
+    ReloadRefused { time, reason, files: stamps.iter().map(file).collect(), files_changed: Vec::new() }
 }
 
 fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {

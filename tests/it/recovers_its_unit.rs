@@ -117,6 +117,8 @@ fn status_without_a_daemon_says_how_the_unit_is_and_what_to_do() {
     manager.mcpd(&["stop"]).expect_code(0);
     status("installed and stopped", "`mcpd start`");
     let text = break_configuration(&manager);
+    let ran = status("installed and stopped", "`mcpd check`");
+    expect_reason(&ran.stderr, &ran);
     manager.mcpd(&["start"]).expect_code(2);
     let ran = status("installed and has failed", "`mcpd check`");
     expect_reason(&ran.stderr, &ran);

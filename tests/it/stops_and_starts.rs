@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Place, Server, Setup, TAG, UserManager, signal, until};
+use crate::support::{Agent, Place, Ran, Server, Setup, TAG, UserManager, signal, until};
 
 /// A user with a login shell, a configuration in its default place, and no systemd.
 fn home(config: &Setup) -> Rc<Place> {
@@ -43,6 +43,25 @@ fn start_and_stop_without_systemd_run_a_detached_daemon_and_leave_no_process() {
     assert!(ran.stdout.contains(&format!("pid {pid}")) && ran.stdout.contains("`mcpd connect`"), "{ran}");
     let ran = place.mcpd(&["stop"]).expect_code(3);
     assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{ran}");
+}
+
+#[test]
+fn status_without_a_daemon_says_that_the_configuration_does_not_load() {
+    let place = home(&Setup::with(Server::named("plain")));
+    let commands: [fn(&Place) -> Ran; 2] = [|place| place.mcpd(&["status"]), |place| place.client(&["status"])];
+    for status in commands {
+        let ran = status(&place).expect_code(3);
+        assert!(ran.stderr.contains("`mcpd start`") && !ran.stderr.contains("load"), "{ran}");
+    }
+    let file = place.path("xdg-config/mcpd/config.toml");
+    let text = fs::read_to_string(&file).expect("text");
+    place.write("xdg-config/mcpd/config.toml", format!("[deamon]\n{text}"));
+    for status in commands {
+        let ran = status(&place).expect_code(3);
+        let said = format!("  the configuration does not load: {}:1:2: unknown key `deamon`", file.display());
+        assert!(ran.stderr.contains("not running") && ran.stderr.contains(&said), "{ran}");
+        assert!(ran.stderr.contains("help: `mcpd check`") && ran.stdout.is_empty(), "{ran}");
+    }
 }
 
 #[test]

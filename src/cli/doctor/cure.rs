@@ -9,9 +9,10 @@ use crate::config::interpolate::Sources;
 /// (MCP 2026-07-28, `basic/versioning`).
 const ERA: [&str; 3] = ["which `era = \"modern\"` asks for", "did not answer `server/discover`", "\"code\":-32022"];
 
-/// The command that has it tried again.
+/// The command that has it tried again, as its files are now.
 fn again(world: &World, report: &ServerReport) -> String {
     match world.report() {
+        Some(_) if world.has_changed_files() => world.mcpd("reload"),
         Some(_) => world.mcpd(&format!("restart {}", report.name)),
         None => world.mcpd_with_files(&format!("doctor {}", report.name)),
     }

@@ -14,7 +14,7 @@ use super::world::{ANSWER, Daemon, World};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
 use crate::cli::local_time::{self, Style};
-use crate::cli::stop;
+use crate::cli::{changed_files, stop};
 use crate::launch;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -118,7 +118,7 @@ fn silent(process: Option<&Seen>, reason: &str, world: &World) -> Finding {
 fn version(report: &Report, process: Option<&Seen>, world: &World) -> Finding {
     let up = crate::duration::shown(Duration::from_secs(report.uptime_ms / 1000));
     let unit = process.and_then(|process| process.unit.as_deref());
-    let by = unit.map_or_else(|| "started by hand".to_owned(), |unit| format!("in {unit}"));
+    let by = unit.map_or_else(|| "not started by systemd".to_owned(), |unit| format!("in {unit}"));
     let found = format!("version {}, process {}, up {up}, {by}", report.version, report.pid);
     if report.version == env!("CARGO_PKG_VERSION") {
         return Finding::fine("daemon", found);
@@ -132,10 +132,14 @@ fn upgraded(process: &Seen, world: &World) -> Option<Finding> {
     Some(Finding::warning("executable", found, world.restart()))
 }
 
-fn reload(ReloadRefused { time, reason }: &ReloadRefused, world: &World) -> Finding {
-    let advice = format!("repair it, until `mcpd check` says that it is fine; then {}", world.mcpd("reload"));
+fn reload(ReloadRefused { time, reason, files_changed, .. }: &ReloadRefused, world: &World) -> Finding {
     let time = local_time::shown(time, Style::Sentence);
-    let found = format!("read again at {time}, does not hold; the one before is in force");
+    if let Some(changed) = changed_files::sentence(files_changed) {
+        let found = format!("was refused at {time}, and mcpd uses the previous one; {changed} since then");
+        return Finding::warning("configuration", found, world.mcpd("reload"));
+    }
+    let advice = format!("repair it, until `mcpd check` says that it is fine; then {}", world.mcpd("reload"));
+    let found = format!("was refused at {time}, and mcpd uses the previous one");
     Finding::warning("configuration", found, advice).with_lines(reason.lines().map(str::to_owned))
 }
 

@@ -12,7 +12,7 @@ use super::process::Seen;
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
 use crate::cli::arguments::{Arguments, Command};
-use crate::cli::environment;
+use crate::cli::{changed_files, environment};
 use crate::clients::shell_word;
 use crate::config::Definition;
 use crate::config::interpolate::Environment;
@@ -109,6 +109,14 @@ impl World {
         }
     }
 
+    /// Whether files of the configuration have changed since the daemon read them.
+    pub(super) fn has_changed_files(&self) -> bool {
+        self.report().is_some_and(|report| {
+            let refused = report.reload_refused.iter().flat_map(|refused| &refused.files_changed);
+            report.files_changed.iter().chain(refused).next().is_some()
+        })
+    }
+
     /// What is known of the servers of a daemon that answers.
     pub(super) fn report(&self) -> Option<&Report> {
         match &self.daemon {
@@ -124,7 +132,10 @@ impl Daemon {
         let holder = directory.lock_holder();
         let process = |pid: Option<u32>| pid.and_then(Seen::of);
         let daemon = match timeout(ANSWER, admin::status(&directory.socket(ADMIN_SOCKET))).await {
-            Ok(Ok(report)) => Self::Answers { process: process(Some(report.pid)), report: Box::new(report) },
+            Ok(Ok(report)) => {
+                let process = process(Some(report.pid));
+                Self::Answers { process, report: Box::new(changed_files::compared(report)) }
+            }
             Ok(Err(AskError::NotRunning(_))) if holder.is_none() => Self::Absent,
             Ok(Err(AskError::NotRunning(_))) => {
                 Self::Silent { process: process(holder), reason: format!("nobody listens on {ADMIN_SOCKET}") }

@@ -1,24 +1,42 @@
-//! What `mcpd status` says where no daemon runs: the state of its units, and what to do.
+//! What `mcpd status` says where no daemon runs: the state of its units, whether the configuration loads, and what to do.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use crate::admin::AskError;
 use crate::cli::{NOT_RUNNING, fail};
+use crate::config::interpolate::Process;
+use crate::config::{self, ConfigError};
 use crate::launch::{UnitState, Units};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
 
 /// Says that nobody listens at `path`.
 pub(super) async fn report(directory: &RuntimeDir, path: &Path) -> ExitCode {
+    let broken = config::load(&[], &Process).err();
     if directory.session().is_none() {
-        return fail(NOT_RUNNING, AskError::NotRunning(path.to_owned()));
+        return match broken {
+            Some(error) => fail(NOT_RUNNING, format!("{}\n{}", absent(path), does_not_load(&error))),
+            None => fail(NOT_RUNNING, AskError::NotRunning(path.to_owned())),
+        };
     }
     let state = Units::find(directory).await.map(|units| units.state());
-    fail(NOT_RUNNING, format!("not running: no daemon at {}\n  {}", path.display(), sentence(state.as_ref())))
+    fail(NOT_RUNNING, format!("{}\n{}", absent(path), sentence(state.as_ref(), broken.as_ref())))
 }
 
-fn sentence(state: Option<&UnitState>) -> String {
+fn absent(path: &Path) -> String {
+    format!("not running: no daemon at {}", path.display())
+}
+
+/// That a daemon would refuse the default configuration, and what to do.
+fn does_not_load(error: &ConfigError) -> String {
+    let error = error.first();
+    format!(
+        "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; mend them, then `mcpd start`"
+    )
+}
+
+fn sentence(state: Option<&UnitState>, broken: Option<&ConfigError>) -> String {
     let (is, help) = match state {
         None => (
             "is not installed".to_owned(),
@@ -38,5 +56,10 @@ fn sentence(state: Option<&UnitState>) -> String {
             "`mcpd service status` and `systemctl --user cat mcpd` show how it is started",
         ),
     };
-    format!("{SERVICE} {is}\n  help: {help}")
+    match (state, broken) {
+        (None | Some(UnitState::Stopped | UnitState::SocketActivated), Some(error)) => {
+            format!("  {SERVICE} {is}\n{}", does_not_load(error))
+        }
+        _ => format!("  {SERVICE} {is}\n  help: {help}"),
+    }
 }

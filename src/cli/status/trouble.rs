@@ -7,15 +7,13 @@ use super::tables::INSTANCES;
 use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
 use crate::cli::local_time::{self, Style};
 use crate::cli::look::{Look, Tone};
-use crate::cli::stop;
-use crate::cli::text::{beginning, listed, one_line, searched_paths, shortened, span, without_path, wrapped};
+use crate::cli::text::{beginning, one_line, searched_paths, shortened, span, without_path, wrapped};
+use crate::cli::{changed_files, stop};
 
 /// Servers of which it is told; the table has the others.
 const SERVERS: usize = 10;
 /// Servers that have a line each where there is little room.
 const BRIEF: usize = 15;
-/// Files that are named.
-const FILES: usize = 3;
 /// Lines of stderr that are shown; `mcpd logs` has more.
 const LAST_WORDS: usize = 5;
 /// Places for what an instance is for.
@@ -23,10 +21,16 @@ pub(super) const PURPOSE: usize = 40;
 /// Blanks before what belongs to a sentence.
 const INDENT: usize = 4;
 
-/// A configuration that was refused.
+/// A configuration that was refused, or that has changed on disk.
 pub(super) fn of_the_configuration(report: &Report, look: Look) -> String {
-    let Some(ReloadRefused { time, reason }) = &report.reload_refused else { return changed(report, look) };
+    let Some(ReloadRefused { time, reason, files_changed, .. }) = &report.reload_refused else {
+        return changed(report, look);
+    };
     let time = local_time::shown(time, Style::Sentence);
+    if let Some(changed) = changed_files::sentence(files_changed) {
+        let said = format!("the configuration was refused at {time}; {changed} since then");
+        return sentence((Tone::Doubtful, "!"), &said, look) + &more("mcpd reload", look);
+    }
     let said = format!("the configuration was read again at {time} and does not hold, so nothing has changed:");
     let mut text = sentence((Tone::Bad, "✗"), &said, look);
     details(reason.lines(), look, &mut text);
@@ -35,12 +39,8 @@ pub(super) fn of_the_configuration(report: &Report, look: Look) -> String {
 
 /// Files that hold something else than what runs.
 fn changed(report: &Report, look: Look) -> String {
-    let (verb, files) = match report.files_changed.len() {
-        0 => return String::new(),
-        1 => ("has", &report.files_changed),
-        _ => ("have", &report.files_changed),
-    };
-    let said = format!("{} {verb} changed since mcpd read the configuration", listed(files, FILES));
+    let Some(changed) = changed_files::sentence(&report.files_changed) else { return String::new() };
+    let said = format!("{changed} since mcpd read the configuration");
     sentence((Tone::Doubtful, "!"), &said, look) + &more("mcpd reload", look)
 }
 

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::{render, render_brief, with_changed_files};
+use super::{render, render_brief};
 use crate::admin::report::Report;
 use crate::cli::look::Look;
 use crate::cli::poll::{self, Known, Reports};
 use crate::cli::screen::{Screen, Turn, dimensions};
-use crate::cli::{FAILED, fail, json, put};
+use crate::cli::{FAILED, changed_files, fail, json, put};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(in crate::cli) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
@@ -32,7 +32,7 @@ async fn on_screen(mut reports: Reports, mut known: Known) -> io::Result<ExitCod
     let mut screen = Screen::open()?;
     loop {
         let look = Look::of_stdout();
-        known.report = with_changed_files(known.report);
+        known.report = changed_files::compared(known.report);
         let absence = known.absence(look);
         let whole = absence.clone() + &render(&known.report, look);
         let fits = whole.lines().count() < dimensions().1;
@@ -57,7 +57,7 @@ async fn print(mut reports: Reports, first: Report, as_json: bool) -> Result<(),
     while let Some(told) = next {
         match told {
             Ok(report) => {
-                let report = with_changed_files(report);
+                let report = changed_files::compared(report);
                 let now = lasting(serde_json::to_value(&report).map_err(|error| fail(FAILED, error))?);
                 if now != last {
                     let line = if last.is_null() { "" } else { "────\n" };

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::tree::MOST_PROBLEMS;
-use crate::printable::lines;
+use super::stamp::Stamp;
+use crate::printable::{lines, one_line};
 
 /// Complaints that are printed; one more is always kept, so that it is known whether there are more.
 const SHOWN: usize = MOST_PROBLEMS - 1;
@@ -18,6 +19,7 @@ pub struct ConfigError {
     pub(super) diagnostics: Vec<Diagnostic>,
     /// Whether it could be read or not, in this order.
     pub(super) tried: Vec<PathBuf>,
+    pub(super) stamps: Vec<Stamp>,
 }
 
 impl ConfigError {
@@ -36,6 +38,24 @@ impl ConfigError {
     #[must_use]
     pub fn tried(&self) -> &[PathBuf] {
         &self.tried
+    }
+
+    /// The contents of the files that were to be read. A file that cannot be read has no digest.
+    #[must_use]
+    pub fn stamps(&self) -> &[Stamp] {
+        &self.stamps
+    }
+
+    /// The first error on one line, with its place.
+    #[must_use]
+    pub fn first(&self) -> String {
+        if let Some((path, error)) = self.unreadable.first() {
+            return one_line(&format!("cannot read {}: {error}", path.display()));
+        }
+        self.diagnostics.first().map_or_else(String::new, |diagnostic| {
+            let address = diagnostic.file.address(diagnostic.span.start);
+            one_line(&format!("{address}: {}", diagnostic.message))
+        })
     }
 
     /// All of it as it is printed, a blank line between any two; no newline at the end.

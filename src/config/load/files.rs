@@ -65,7 +65,10 @@ impl<'a> Loading<'a> {
                 names.iter().for_each(|name| self.if_there(&directory.join(name)));
             }
             Err(error) if is_missing(&error) => self.stamps.push(Stamp::directory(&directory, None)),
-            Err(error) => self.failed.unreadable.push((directory, error)),
+            Err(error) => {
+                self.stamps.push(Stamp::directory(&directory, None));
+                self.failed.unreadable.push((directory, error));
+            }
         }
     }
 
@@ -92,7 +95,10 @@ impl<'a> Loading<'a> {
         self.failed.tried.push(path.to_owned());
         let file = match read.and_then(|file| distrust(file.permissions, self.sources.user()).map_or(Ok(file), Err)) {
             Ok(file) => file,
-            Err(error) => return self.refuse(path, error, from),
+            Err(error) => {
+                self.stamps.push(Stamp::file(path, None));
+                return self.refuse(path, error, from);
+            }
         };
         if let (Some(cycle), Some(place)) = (self.cycle(&file.id, path), from) {
             let problem = place.problem(format!("files include each other in a cycle: {cycle}"));

@@ -8,13 +8,14 @@ use sha2::{Digest, Sha256};
 use super::super::interpolate::Sources;
 use super::MAX_FILE;
 use super::files::{is_missing, layers_in};
+use super::trust::distrust;
 
 /// What a file held; of a directory of layers, which names were in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     /// The whole path.
     pub path: PathBuf,
-    /// SHA-256 in hexadecimal; `None` if nothing was there.
+    /// SHA-256 in hexadecimal; `None` if nothing was there, or it could not be used.
     pub sha256: Option<String>,
 }
 
@@ -32,6 +33,8 @@ impl Stamp {
 /// Whether there is something else by now than what had this digest. What cannot be read now is not known to differ.
 pub fn changed(path: &Path, sha256: Option<&str>, sources: &dyn Sources) -> bool {
     let now = match sources.file(path, MAX_FILE) {
+        // Still the file that could not be used.
+        Ok(file) if sha256.is_none() && distrust(file.permissions, sources.user()).is_some() => return false,
         Ok(file) => Some(digest(&file.text)),
         Err(error) if is_missing(&error) => None,
         Err(_) => match layers_in(path, sources) {

@@ -110,7 +110,7 @@ fn the_configuration_is_looked_at_as_the_daemon_sees_it() {
     let finding = expect(doctor(&daemon), "problem", &place_of(place, 7), "unknown key `dney`");
     assert!(finding.get("advice").contains("`deny`"), "{finding:?}");
     daemon.client(&["reload"]).expect_code(2);
-    let finding = expect(doctor(&daemon), "warning", "configuration", "the one before is in force");
+    let finding = expect(doctor(&daemon), "warning", "configuration", "mcpd uses the previous one");
     assert!(finding.0["lines"].to_string().contains("dney"), "{finding:?}");
     with("");
     daemon.client(&["reload"]).expect_code(0);

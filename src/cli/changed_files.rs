@@ -1,0 +1,37 @@
+//! Files of the configuration that have changed on disk since the daemon read them.
+//!
+//! The client compares, because a disk may hang and the daemon must not wait for it.
+
+use std::path::Path;
+
+use super::text::listed;
+use crate::admin::report::{FileReport, Report};
+use crate::config;
+use crate::config::interpolate::Process;
+
+/// Files that are named.
+const MAX_NAMED: usize = 3;
+
+/// The report with the files that have changed, of the configuration in use and of a refused one.
+pub(super) fn compared(mut report: Report) -> Report {
+    report.files_changed = changed(&report.files);
+    if let Some(refused) = &mut report.reload_refused {
+        refused.files_changed = changed(&refused.files);
+    }
+    report
+}
+
+fn changed(files: &[FileReport]) -> Vec<String> {
+    let has_changed = |file: &&FileReport| config::changed(Path::new(&file.path), file.sha256.as_deref(), &Process);
+    files.iter().filter(has_changed).map(|file| file.path.clone()).collect()
+}
+
+/// That `files` have changed, as the beginning of a sentence; `None` if there are none.
+pub(super) fn sentence(files: &[String]) -> Option<String> {
+    let verb = match files.len() {
+        0 => return None,
+        1 => "has",
+        _ => "have",
+    };
+    Some(format!("{} {verb} changed", listed(files, MAX_NAMED)))
+}

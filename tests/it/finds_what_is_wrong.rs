@@ -48,6 +48,14 @@ fn expect(ran: Ran, level: &str, about: &str, found: &str) -> Finding {
     finding
 }
 
+/// The first finding about this thing that has `found` in its text, whatever its level.
+#[track_caller]
+fn expect_any(ran: &Ran, about: &str, found: &str) -> Finding {
+    let mut all = findings(ran).into_iter();
+    let finding = all.find(|finding| finding.get("about") == about && finding.get("found").contains(found));
+    finding.unwrap_or_else(|| panic!("nothing about {about}: {found}\n{ran}"))
+}
+
 /// Everything that is not `ok`.
 fn complaints(ran: &Ran) -> Vec<Finding> {
     findings(ran).into_iter().filter(|finding| finding.get("level") != "ok").collect()

@@ -1,11 +1,11 @@
 //! The unit has the variables of the login environment that servers need: by `mcpd service install` and `mcpd reload --environment`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::Value;
 
-use crate::support::{Place, Server, Setup, TAG, UserManager};
+use crate::support::{Place, SCRIPTED, Server, Setup, TAG, UserManager};
 
 const FILE: &str = "service.env";
 /// Everything that the syntax of the file gives a meaning.
@@ -123,6 +123,27 @@ fn doctor_names_variables_that_only_the_login_environment_has() {
     let ran = manager.mcpd(&["doctor"]);
     assert!(!ran.stdout.contains(finding), "{ran}");
     assert_eq!(environment_of(&manager, "a")["OWN"], "late-secret");
+}
+
+#[test]
+fn doctor_has_the_unit_reload_the_environment_for_a_command_on_the_login_path() {
+    let setup = Setup::with(Server::run_by("late", "late-server"));
+    let Some(manager) = user(&setup, &[]) else { return };
+    manager.mcpd(&["service", "install"]);
+    // Below the home directory, since what is in a directory for temporary files does not last.
+    let tools = manager.place().path("home/tools");
+    fs::create_dir(&tools).expect("a fresh directory");
+    symlink(SCRIPTED, tools.join("late-server")).expect("a fresh path");
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").expect("PATH is set"));
+    log_in_with(&manager, &[("PATH", &path)]);
+    let ran = manager.mcpd(&["doctor", "--json"]).expect_code(1);
+    let findings = ran.json()["findings"].clone();
+    let is_meant = |one: &&Value| one["group"] == "programs" && one["about"] == "late";
+    let finding = findings.as_array().expect("a list").iter().find(is_meant).expect("it is not found");
+    let advice = finding["advice"].as_str().expect("text");
+    assert!(advice.contains("outside the daemon's PATH: `mcpd reload --environment`; or write"), "{ran}");
+    manager.mcpd(&["reload", "--environment"]).expect_code(0);
+    manager.wait_row("late", "is ready", |row| row["state"] == "ready");
 }
 
 #[test]

@@ -62,6 +62,13 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// Whether it belongs to this systemd unit.
+    pub(super) fn is_of(&self, unit: &str) -> bool {
+        self.unit.as_deref() == Some(unit)
+    }
+}
+
 impl Executable {
     fn of(link: PathBuf) -> Self {
         let text = link.to_string_lossy();

@@ -1,5 +1,6 @@
 //! The commands of servers, looked for on the PATH that the daemon gives them.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,10 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
+use super::unit::RELOAD_ENVIRONMENT;
 use super::world::World;
 use crate::advice;
+use crate::cli::service::lasting;
 use crate::cli::text::listed;
 use crate::config::command_line::Spelling;
 use crate::config::interpolate::{Process, Sources};
@@ -56,7 +59,7 @@ pub(super) async fn look(world: &World, servers: &[&ServerConfig]) -> Group {
         let Some(program) = server.launch.as_ref().ok().and_then(|launch| launch.program()) else { continue };
         let written = program.secrets.masked(&program.command);
         match advice::unfound(program, &written, Spelling::Toml, &world.sources) {
-            Some(complaint) => findings.push(unfound(server, program, complaint, world)),
+            Some(complaint) => findings.push(unfound(server, program, complaint, world).await),
             None => add(&mut used, &server.name, program, world),
         }
     }
@@ -81,19 +84,53 @@ fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, world: 
     }
 }
 
-fn unfound(server: &ServerConfig, program: &Program, (complaint, help): (String, String), world: &World) -> Finding {
+async fn unfound(
+    server: &ServerConfig,
+    program: &Program,
+    (complaint, help): (String, String),
+    world: &World,
+) -> Finding {
     let command = advice::shown(program);
     let found = format!("command `{command}` {complaint}");
-    let here = Process.var("PATH").and_then(|path| Process.on_path(&program.command, &path));
-    let advice = match here.filter(|_| world.sources.is_daemons() && !program.command.contains('/')) {
-        Some(here) => format!(
-            "this shell has it, and the daemon has another PATH: write `command = \"{}\"`, or start the daemon again with the PATH of \
-             this shell",
-            here.display()
-        ),
-        None => help,
-    };
+    let advice = on_another_path(program, world).await.unwrap_or(help);
     Finding::problem(&*server.name, found, advice).defined(world.definitions.get(&*server.name))
+}
+
+/// What to do about a command that is not on the daemon's PATH, but on that of this shell or of the login environment.
+async fn on_another_path(program: &Program, world: &World) -> Option<String> {
+    let uses_daemons_path =
+        world.sources.is_daemons() && !program.command.contains('/') && !program.env.contains_key("PATH");
+    if !uses_daemons_path {
+        return None;
+    }
+    let find = |path: &str| std::path::absolute(Process.on_path(&program.command, path)?).ok();
+    let of_this_shell = Process.var("PATH").unwrap_or_default();
+    let (command, path) = if world.is_unit() {
+        // It keeps its file if the login shell does not answer.
+        let answers = world.login().await.trouble.is_none();
+        (RELOAD_ENVIRONMENT.to_owned(), login_path(world).await.filter(|_| answers).map(|path| lasting(&path)))
+    } else if world.restarts_from_this_shell() {
+        (world.restart(), Some(of_this_shell.clone()))
+    } else {
+        (world.restart(), login_path(world).await)
+    };
+    if let Some(file) = path.and_then(|path| find(&path)) {
+        let file = file.display();
+        return Some(format!("it is {file}, outside the daemon's PATH: {command}; or write `command = \"{file}\"`"));
+    }
+    let file = find(&of_this_shell)?;
+    let directory = file.parent().unwrap_or(&file).display();
+    let file = file.display();
+    Some(format!(
+        "it is {file}, outside the daemon's PATH: write `command = \"{file}\"`; \
+         or add {directory} to PATH in the profile of your login shell, then {command}"
+    ))
+}
+
+/// The PATH of the login environment.
+async fn login_path(world: &World) -> Option<String> {
+    let path = world.login().await.variables.get(OsStr::new("PATH"))?;
+    Some(path.to_string_lossy().into_owned())
 }
 
 async fn program(used: &Used<'_>) -> Vec<Finding> {

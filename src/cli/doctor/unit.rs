@@ -11,7 +11,6 @@ use crate::cli::environment::references;
 use crate::cli::service::lasting;
 use crate::config::Loaded;
 use crate::config::interpolate::Sources;
-use crate::login;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, SERVICE, SOCKET, Systemctl, SystemctlError};
 
@@ -22,8 +21,8 @@ const PROPERTIES: &str =
     "LoadState,UnitFileState,ActiveState,Result,StatusText,MainPID,NRestarts,NeedDaemonReload,WatchdogUSec";
 /// Restarts of the daemon that are no accident.
 const OFTEN: u32 = 3;
-/// What takes over the login environment.
-const RELOAD: &str = "`mcpd reload --environment`";
+/// The command that has the unit's daemon use the login environment.
+pub(super) const RELOAD_ENVIRONMENT: &str = "`mcpd reload --environment`";
 /// Directories that are named.
 const NAMED: usize = 5;
 
@@ -128,7 +127,7 @@ fn unsteady(service: &Unit) -> Vec<Finding> {
 async fn environment(world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let daemons = world.sources.var("PATH").filter(|_| world.sources.is_daemons());
-    let login = login::environment(std::env::vars_os()).await;
+    let login = world.login().await;
     let (Some(daemons), None) = (daemons, &login.trouble) else { return findings };
     let path = login.variables.get(OsStr::new("PATH")).map(|path| lasting(&path.to_string_lossy())).unwrap_or_default();
     let known: Vec<_> = std::env::split_paths(&daemons).collect();
@@ -138,7 +137,7 @@ async fn environment(world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
         let more = if news.len() > NAMED { ", …" } else { "" };
         let named = news[..news.len().min(NAMED)].join(", ");
         let found = format!("a login shell also looks in {named}{more}, and the daemon does not");
-        findings.push(Finding::warning("PATH", found, RELOAD));
+        findings.push(Finding::warning("PATH", found, RELOAD_ENVIRONMENT));
     }
     let has = |name: &String| login.variables.get(OsStr::new(name)).is_some_and(|value| !value.is_empty());
     let lacks = |name: &String| world.sources.var(name).is_none_or(|value| value.is_empty());
@@ -147,7 +146,7 @@ async fn environment(world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
     if !names.is_empty() {
         let found =
             format!("the login environment has {}, which servers need, and the daemon does not", names.join(", "));
-        findings.push(Finding::warning("environment", found, RELOAD));
+        findings.push(Finding::warning("environment", found, RELOAD_ENVIRONMENT));
     }
     findings
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use super::process::Seen;
@@ -16,6 +17,7 @@ use crate::cli::{changed_files, environment};
 use crate::clients::shell_word;
 use crate::config::Definition;
 use crate::config::interpolate::Environment;
+use crate::login::{self, Login};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -39,6 +41,8 @@ pub(in crate::cli) struct World {
     named: Vec<String>,
     /// Where servers are configured, by their names, as far as that is known.
     pub(super) definitions: HashMap<String, Definition>,
+    /// The login environment, once a check has requested it.
+    login: OnceCell<Login>,
 }
 
 /// Whether there is a daemon.
@@ -67,7 +71,17 @@ impl World {
         let sources = process.map(environment_of).unwrap_or_default();
         let files = if named.is_empty() { process.map(served).unwrap_or_default() } else { named.to_vec() };
         let named = named.iter().map(|file| format!("--config {}", shell_word(&file.to_string_lossy()))).collect();
-        Self { directory, daemon, holder, sources, files, options, named, definitions: HashMap::new() }
+        Self {
+            directory,
+            daemon,
+            holder,
+            sources,
+            files,
+            options,
+            named,
+            definitions: HashMap::new(),
+            login: OnceCell::new(),
+        }
     }
 
     /// Whether a person has said where the daemon is.
@@ -94,11 +108,29 @@ impl World {
 
     /// The commands that replace the daemon by another one.
     pub(super) fn restart(&self) -> String {
-        let by_hand = self.daemon.process().filter(|process| {
-            process.unit.as_deref() != Some(SERVICE) && !served(process).is_empty() && self.named.is_empty()
-        });
-        let start = by_hand.map_or_else(|| self.start(), |process| format!("`{}`", command_line(&process.arguments)));
+        let served = self.served_by_hand().filter(|_| self.named.is_empty());
+        let start = served.map_or_else(|| self.start(), |process| format!("`{}`", command_line(&process.arguments)));
         format!("{}, then {start}", self.mcpd("stop"))
+    }
+
+    /// Whether a daemon that [`World::restart`] starts has the environment of this shell, not of the login.
+    pub(super) fn restarts_from_this_shell(&self) -> bool {
+        !self.named.is_empty() || self.served_by_hand().is_some()
+    }
+
+    /// The daemon, if `mcpd serve` was run with files that `mcpd start` does not know of.
+    fn served_by_hand(&self) -> Option<&Seen> {
+        self.daemon.process().filter(|process| !process.is_of(SERVICE) && !served(process).is_empty())
+    }
+
+    /// Whether `mcpd.service` runs the daemon.
+    pub(super) fn is_unit(&self) -> bool {
+        self.daemon.process().is_some_and(|process| process.is_of(SERVICE))
+    }
+
+    /// The environment of a fresh login.
+    pub(super) async fn login(&self) -> &Login {
+        self.login.get_or_init(|| login::environment(std::env::vars_os())).await
     }
 
     /// What to edit to change the definition of the server `name`.
@@ -162,7 +194,7 @@ impl Daemon {
 /// What a daemon was started with. What `mcpd reload --environment` has changed since is in the file of its unit.
 fn environment_of(process: &Seen) -> Environment {
     let sources = Environment::new(process.environment.clone(), process.directory.clone());
-    let is_unit = sources.is_daemons() && process.unit.as_deref() == Some(SERVICE);
+    let is_unit = sources.is_daemons() && process.is_of(SERVICE);
     match environment::file().filter(|_| is_unit) {
         Some(file) => sources.with(environment::changes(&BTreeMap::new(), &environment::read(&file))),
         None => sources,

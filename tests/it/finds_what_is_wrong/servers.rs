@@ -1,13 +1,13 @@
 //! Servers and the programs that they are run by.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{complaints, doctor, expect, expect_healthy, findings, follow};
-use crate::support::{Agent, Place, Ran, Server, Setup, quoted};
+use super::{complaints, doctor, expect, expect_any, expect_healthy, findings, follow};
+use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, TAG, quoted};
 
 fn bare(name: &str) -> Server {
     Server::named(name).flags("--bare --tool x")
@@ -222,6 +222,61 @@ fn a_command_that_only_this_shell_has_is_told_from_one_that_nobody_has() {
     let advice = finding.get("advice");
     assert!(advice.starts_with("install it, then `mcpd restart none "), "{finding:?}");
     assert!(advice.contains("; or write its whole path as `command`, then `mcpd reload "), "{finding:?}");
+}
+
+#[test]
+fn command_on_the_login_path_needs_a_restart_of_a_detached_daemon() {
+    let place = Place::new();
+    fs::create_dir(place.path("xdg-config/mcpd")).expect("a fresh directory");
+    fs::create_dir(place.path("tools")).expect("a fresh directory");
+    symlink(SCRIPTED, place.path("tools/late-server")).expect("a fresh path");
+    let config = Setup::with(Server::run_by("late", "late-server")).write(&place);
+    fs::rename(config, place.path("xdg-config/mcpd/config.toml")).expect("the same disk");
+    let path = format!("{}:{}", place.path("tools").display(), std::env::var("PATH").expect("PATH is set"));
+    let profile = format!("export {TAG}={}\n", place.tag());
+    place.write("home/.bash_profile", &profile);
+    place.mcpd(&["start"]).expect_code(0);
+    let looked = |path: &str| {
+        let mut command = place.command(crate::support::MCPD);
+        let ran = crate::support::run(command.args(["doctor", "--json"]).env("PATH", path));
+        let version = expect_any(&ran, "daemon", "version ");
+        assert!(version.get("found").ends_with(", not started by systemd"), "{version:?}");
+        expect(ran, "problem", "late", "command `late-server` is not found")
+    };
+    // Only this shell has it.
+    let advice = looked(&path).get("advice").to_owned();
+    let (file, directory) = (place.path("tools/late-server"), place.path("tools"));
+    let said = format!("write `command = \"{}\"`; or add {} to PATH", file.display(), directory.display());
+    assert!(advice.contains(&said), "{advice}");
+    assert!(advice.ends_with(" then `mcpd stop`, then `mcpd start`"), "{advice}");
+    // The login environment has it, this shell does not.
+    place.write("home/.bash_profile", format!("{profile}export PATH='{path}'\n"));
+    let advice = looked(&std::env::var("PATH").expect("PATH is set")).get("advice").to_owned();
+    assert!(advice.contains("outside the daemon's PATH: `mcpd stop`, then `mcpd start`; or write"), "{advice}");
+    place.mcpd(&["stop"]).expect_code(0);
+    place.mcpd(&["start"]).expect_code(0);
+    let ran = place.mcpd(&["doctor", "--json"]);
+    assert!(!findings(&ran).iter().any(|one| one.get("found").contains("late-server` is not found")), "{ran}");
+    place.mcpd(&["stop"]).expect_code(0);
+}
+
+#[test]
+fn server_that_is_down_needs_a_reload_once_its_file_has_changed() {
+    let daemon = Setup::with(Server::run_by("one", "no-such-program")).start();
+    let file = daemon.place().path("config.toml");
+    let text = fs::read_to_string(&file).expect("text");
+    let finding = expect(doctor(&daemon), "problem", "one", "command `no-such-program` not found");
+    assert!(finding.get("advice").contains("`mcpd restart one "), "{finding:?}");
+    daemon.place().write("config.toml", text.replace("no-such-program", SCRIPTED));
+    let ran = doctor(&daemon);
+    let finding = findings(&ran)
+        .into_iter()
+        .find(|one| one.get("about") == "one" && one.get("group") == "servers")
+        .expect("the daemon runs it as it was");
+    assert!(!finding.get("advice").contains("mcpd restart"), "{finding:?}");
+    assert!(finding.get("advice").contains("`mcpd reload "), "{finding:?}");
+    daemon.client(&["reload"]).expect_code(0);
+    expect_healthy(doctor(&daemon));
 }
 
 #[test]

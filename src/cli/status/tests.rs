@@ -151,3 +151,46 @@ fn readme_shows_what_is_printed() {
     let readme = include_str!("../../../README.md");
     assert!(readme.contains(&format!("```text\n{drawn}```\n")), "README.md does not have\n{drawn}");
 }
+
+#[test]
+fn operate_md_shows_what_is_printed() {
+    let up = |more: Value| {
+        let mut all = json!({"uptime_ms": 7_380_000});
+        all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        all
+    };
+    let down = json!({"pid": null, "uptime_ms": null, "protocol": null, "tools_exposed": 0, "tools_denied": 0});
+    let no_process = |more: Value| {
+        let mut all = down.clone();
+        all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        all
+    };
+    let instance = |purpose: &str, pid: u32, uptime_ms: u64, calls: u64| {
+        json!({"purpose": purpose, "state": "ready", "pid": pid, "uptime_ms": uptime_ms, "protocol": "2025-11-25",
+               "calls": calls, "in_flight": 0, "errors": 0, "restarts": 0})
+    };
+    let instances = [instance("/home/u/a", 41302, 7_380_000, 31), instance("/home/u/b", 41377, 300_000, 9)];
+    let git = json!({"pid": null, "tools_exposed": 12, "tools_denied": 0, "calls": 40, "instances": instances});
+    let web = json!({"state": "backoff", "reason": "exited with code 3", "retry_in_ms": 12_300, "restarts": 7, "calls": 12,
+                     "stderr": ["Error: cannot open the index, since it is locked by another process"]});
+    let servers = vec![
+        server("files", up(json!({}))),
+        server("git", up(git)),
+        server("web", no_process(web)),
+        server("notes", no_process(json!({"state": "stopped", "disabled": true, "calls": 3}))),
+    ];
+    let agent = |session: u64, client: &str, pid: u32, connected_ms: u64, calls: u64| {
+        json!({"session": session, "profile": "default", "pid": pid, "uid": 1000, "client": client, "protocol": "2025-11-25",
+               "connected_ms": connected_ms, "calls": calls})
+    };
+    let agents =
+        vec![agent(1, "claude-code 2.1.0", 4242, 7_200_000, 527), agent(2, "cursor-vscode 1.0.0", 4377, 310_000, 40)];
+    let mut report = Report { version: "0.1.0".to_owned(), ..report(servers, agents) };
+    (report.profiles[0].tools, report.profiles[1].tools) = (23, 4);
+    let sums = |count: fn(&ServerReport) -> u64| report.servers.iter().map(count).sum::<u64>();
+    assert_eq!(sums(|server| server.tools_exposed as u64), 23);
+    assert_eq!(sums(|server| server.calls), report.agents.iter().map(|agent| agent.calls).sum::<u64>());
+    let drawn = render(&report, Look::PLAIN);
+    let page = include_str!("../../../docs/operate.md");
+    assert!(page.contains(&format!("```text\n{drawn}```\n")), "operate.md does not have\n{drawn}");
+}

@@ -92,3 +92,25 @@ fn servers_are_sorted_as_is_wanted() {
     assert_eq!(minute.slowest[0].duration_ms, 30_000.0);
     assert_eq!(minute.last[0].outcome, "unknown_tool");
 }
+
+#[test]
+fn operate_md_shows_what_is_printed() {
+    let server = |name: &str, state: &str, in_flight: u32| {
+        json!({"name": name, "state": state, "tools_exposed": 3, "tools_denied": 0, "calls": 9, "in_flight": in_flight,
+               "errors": 0, "restarts": 0, "skipped_lines": 0, "stray_responses": 0})
+    };
+    let servers = [server("files", "ready", 2), server("git", "ready", 0), server("web", "backoff", 0)];
+    let report = json!({"version": "0.1.0", "pid": 1, "uptime_ms": 7_400_000, "settled": true, "servers": servers,
+                        "agents": [], "profiles": []});
+    let report: Report = serde_json::from_value(report).expect("a report");
+    let mut window = Window::new(-7_400_000);
+    for at in 0..200_i32 {
+        let (server, tool) = if at % 4 == 0 { ("git", "log") } else { ("files", "read_file") };
+        window.add(-59_000 + i64::from(at) * 250, &call(Some(server), tool, f64::from(at + 1), "ok"));
+    }
+    window.add(-5000, &call(Some("web"), "search", 30_000.0, "timed_out"));
+    let picture = Picture::of(&window, &report, (-MINUTE, 0), Sort::Calls);
+    let drawn = view(&picture, (Sort::Calls, Below::Slowest), Look::PLAIN, 16);
+    let page = include_str!("../../../docs/operate.md");
+    assert!(page.contains(&format!("```text\n{drawn}```\n")), "operate.md does not have\n{drawn}");
+}

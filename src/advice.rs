@@ -17,6 +17,7 @@ mod undefined;
 use std::collections::HashMap;
 
 pub(crate) use self::commands::{shown, unfound};
+pub(crate) use self::names::{DENY_SHADOWED, shadowed_resources};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Process, Sources, Template};

@@ -83,11 +83,18 @@ fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerCo
         return Some((message, format!("agents see {}: that is no error", some(prefixed.iter().copied()))));
     }
     (shadowed > 0).then(|| {
-        let message =
-            format!("resources of `{}` that an earlier server has too, by their URIs: {shadowed}", server.name);
-        (
-            message,
-            "agents read that of the earlier server: hide one of the two with `deny` under `resources`".to_owned(),
-        )
+        let message = format!("`{}`: {}", server.name, shadowed_resources(shadowed));
+        (message, DENY_SHADOWED.to_owned())
     })
+}
+
+/// What to do about resources that are not listed because of an earlier server.
+pub(crate) const DENY_SHADOWED: &str = "hide one of the two with `deny` under `resources`";
+
+/// That so many resources or templates of a server are not listed because of an earlier server.
+pub(crate) fn shadowed_resources(count: usize) -> String {
+    match count {
+        1 => "1 resource is not listed: an earlier server has the same URI or template".to_owned(),
+        _ => format!("{count} resources are not listed: an earlier server has the same URIs or templates"),
+    }
 }

@@ -247,7 +247,7 @@ fn names_that_agents_see_changed_are_told() {
         same,
         &["5:10 some tools or prompts of `b` have a name that an earlier server has | agents see `b__echo`: …"],
     );
-    check(&two(""), same, &["5:10 resources of `b` that an earlier server has too, by their URIs: 1 | …"]);
+    check(&two(""), same, &["5:10 `b`: 1 resource is not listed: an earlier server has the same URI or template | …"]);
     let long = "x".repeat(60);
     let odd: &[&str] = &[&long, "a.b", "fine"];
     check(

@@ -41,7 +41,7 @@ fn report(Stopped { pid, units }: &Stopped, directory: &RuntimeDir) -> String {
     let what: Vec<_> = daemon.into_iter().chain(units.iter().cloned()).collect();
     let mut text = format!("stopped: {}\n", what.join(", "));
     if !directory.is_given() {
-        text += "the next `mcpd connect` of an agent starts it again, and so does `mcpd start`\n";
+        text += "`mcpd start` starts the daemon again, and so does the next agent that runs `mcpd connect`\n";
     }
     if units.iter().any(|unit| unit != SERVICE) {
         text += "its sockets are closed until then, or until the next login\n";

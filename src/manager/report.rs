@@ -103,7 +103,7 @@ pub struct ServerReport {
     /// Resources and templates that policy hides.
     #[serde(default)]
     pub resources_denied: usize,
-    /// Resources and templates that a server before this one has as well: agents are led to that one.
+    /// Resources and templates that are not listed, because an earlier server has the same URI or template.
     #[serde(default)]
     pub resources_shadowed: usize,
     /// Tools and prompts that are not listed, because of a name that is not fit to be shown.

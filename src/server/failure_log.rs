@@ -9,6 +9,7 @@ use super::exit::Exit;
 use super::lifecycle::{Event, State};
 use super::task::ServerTask;
 use crate::config::Launch;
+use crate::era::Era;
 use crate::printable::{excerpt, one_line};
 
 /// Characters of a line of stderr.
@@ -40,10 +41,14 @@ impl ServerTask {
         }
     }
 
-    /// Logs that an instance has ended and is started again at once, opened in the other era.
-    pub(super) fn log_other_era(&self, event: &Event) {
+    /// Logs that an instance has exited at the first request of one era, and that the server is restarted with that of the other.
+    pub(super) fn log_other_era(&self, died_opening: Era, event: &Event) {
         if let Event::Ended { reason, .. } = event {
-            self.warn("ended when it was opened, is opened in the other era of MCP", reason, None);
+            let [unanswered, next] = [died_opening, died_opening.other()].map(|era| match era {
+                Era::Legacy => "initialize",
+                Era::Modern => "server/discover",
+            });
+            self.warn(&format!("exited before it answered `{unanswered}`, restarting with `{next}`"), reason, None);
         }
     }
 

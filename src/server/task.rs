@@ -148,8 +148,8 @@ impl ServerTask {
     /// Runs one instance. If that exits at its opening, runs one more in the other era. Returns the event that its end means.
     async fn one_instance(&mut self) -> Event {
         let mut event = self.one_attempt().await;
-        if self.died_opening.is_some() {
-            self.log_other_era(&event);
+        if let Some(era) = self.died_opening {
+            self.log_other_era(era, &event);
             event = self.one_attempt().await;
             self.died_opening = None;
         }

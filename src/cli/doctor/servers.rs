@@ -7,6 +7,7 @@ use super::finding::{Finding, Group};
 use super::remotes;
 use super::world::World;
 use crate::admin::report::{NEEDS_LOGIN, ServerReport};
+use crate::advice::{DENY_SHADOWED, shadowed_resources};
 use crate::cli::text;
 use crate::config::{DaemonConfig, ServerConfig};
 
@@ -215,8 +216,7 @@ fn hidden(world: &World, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, found, "tell its author: its list does not end"));
     }
     if report.resources_shadowed > 0 {
-        let found = format!("{} of its resources have the URI of one of an earlier server", report.resources_shadowed);
-        findings.push(Finding::warning(name, found, "hide one of the two with `deny` under `resources`"));
+        findings.push(Finding::warning(name, shadowed_resources(report.resources_shadowed), DENY_SHADOWED));
     }
     findings
 }

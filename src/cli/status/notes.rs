@@ -6,8 +6,9 @@ use super::is_down;
 use super::tables::INSTANCES;
 use super::trouble::{PURPOSE, is_tried_again};
 use crate::admin::report::{InstanceReport, ServerReport};
+use crate::advice::shadowed_resources;
 use crate::cli::look::Look;
-use crate::cli::text::{count, one_line, shortened, wrapped};
+use crate::cli::text::{one_line, shortened, wrapped};
 use crate::policy::LONGEST_NAME;
 use crate::server::Silence;
 
@@ -50,9 +51,7 @@ fn of_server(server: &ServerReport) -> Vec<String> {
         ));
     }
     if let shadowed @ 1.. = server.resources_shadowed {
-        let are = if shadowed == 1 { "is" } else { "are" };
-        let what = count(shadowed, "resource");
-        all.push(format!("{name}: {what} {are} read from an earlier server, which has the same URI or template"));
+        all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }
     all
 }

@@ -198,6 +198,11 @@ async fn unknown(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCo
     let name = &call.tool;
     let (own, servers) = tools::own_forms(directory, call.door.name()).await;
     let known = listed.iter().map(|tool| (&*tool.name, own.get(&tool.name).cloned()));
+    if let Some(server) = tool_names::server_of(name, &servers).filter(|server| server.missing) {
+        let (server, state) = (&server.name, &server.state);
+        let why = format!("{server} has not listed its tools: it is {state}; `mcpd status` says why");
+        return fail(FAILED, format!("{}: the call was not sent: {why}", lines(name)));
+    }
     let servers = servers.iter().map(|server| &*server.name);
     fail(FAILED, format!("Unknown tool: {}{}", lines(name), tool_names::suggestion(name, known, servers)))
 }

@@ -3,7 +3,7 @@
 //! An exposed name is never taken apart: the daemon looks it up.
 
 use super::tools;
-use crate::admin::report::{ToolReport, ToolsTold};
+use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
 use crate::admin::{AskError, ToolsWanted};
 use crate::likeness::nearest;
 use crate::sockets::RuntimeDir;
@@ -49,14 +49,21 @@ pub(super) fn suggestion<'k>(
 
 /// The length of what names one of `servers` at the beginning of a tool's name, with its separator; 0 if nothing does.
 fn prefix_len<'k>(name: &str, servers: impl IntoIterator<Item = &'k str>) -> usize {
-    let of_server = |server: &str| {
-        ["mcp__", ""].iter().find_map(|scheme| {
-            let rest = name.strip_prefix(scheme)?.strip_prefix(server)?;
-            let tool = rest.strip_prefix("__").or_else(|| rest.strip_prefix('/').filter(|_| scheme.is_empty()))?;
-            Some(name.len() - tool.len())
-        })
-    };
-    servers.into_iter().filter_map(of_server).max().unwrap_or_default()
+    servers.into_iter().filter_map(|server| server_prefix_len(name, server)).max().unwrap_or_default()
+}
+
+fn server_prefix_len(name: &str, server: &str) -> Option<usize> {
+    ["mcp__", ""].iter().find_map(|scheme| {
+        let rest = name.strip_prefix(scheme)?.strip_prefix(server)?;
+        let tool = rest.strip_prefix("__").or_else(|| rest.strip_prefix('/').filter(|_| scheme.is_empty()))?;
+        Some(name.len() - tool.len())
+    })
+}
+
+/// Of `servers` the one that the name of a tool begins with.
+pub(super) fn server_of<'s>(name: &str, servers: &'s [ToolServer]) -> Option<&'s ToolServer> {
+    let len = |server: &&ToolServer| server_prefix_len(name, &server.name);
+    servers.iter().filter(|server| len(server).is_some()).max_by_key(len)
 }
 
 #[cfg(test)]

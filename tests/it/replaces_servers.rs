@@ -350,7 +350,10 @@ fn a_configuration_that_does_not_hold_is_shown_until_one_does() {
     assert!(refused["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{refused}");
     assert!(refused["reason"].as_str().is_some_and(|reason| reason.contains("changing.toml:2:1")), "{refused}");
     let table = daemon.client(&["status"]).expect_code(0);
-    assert!(table.stdout.contains("does not hold") && table.stdout.contains("changing.toml:2:1"), "{table}");
+    assert!(
+        table.stdout.contains("the configuration was refused at ") && table.stdout.contains("changing.toml:2:1"),
+        "{table}"
+    );
     reload(&daemon, &[Server::named("s")]).expect_code(0);
     assert!(daemon.status()["reload_refused"].is_null());
 }

@@ -26,7 +26,7 @@ fn idle(table: &mut Table) -> io::Result<()> {
     // Served once, so that what is set up at the first agent counts as well.
     drop(daemon.connect()?);
     let pid = daemon.pid();
-    table.single("idle daemon, RSS", "MiB", procfs::memory_kib(pid, "Rss")? / 1024.0, Marker::AtMost(8.0));
+    table.single("idle daemon, RSS", "MiB", procfs::memory_kib(pid, "Rss")? / 1024.0, Marker::AtMost(12.0));
     table.single("idle daemon, PSS", "MiB", procfs::memory_kib(pid, "Pss")? / 1024.0, Marker::None);
     daemon.stop()?;
     Ok(())
@@ -63,7 +63,7 @@ fn guards(table: &mut Table) -> io::Result<()> {
         let sizes: Vec<f64> = guards.iter().map(|&pid| procfs::memory_kib(pid, key)).collect::<Result<_, _>>()?;
         Ok(median(sizes) / 1024.0)
     };
-    table.single("guard, one of ten, PSS", "MiB", mib("Pss")?, Marker::AtMost(0.5));
+    table.single("guard, one of ten, PSS", "MiB", mib("Pss")?, Marker::AtMost(0.7));
     table.single("guard, memory of its own", "MiB", mib("Private_Dirty")?, Marker::None);
     daemon.stop()?;
     Ok(())

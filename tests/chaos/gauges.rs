@@ -108,7 +108,7 @@ impl Latencies {
     /// Generous: the machine is busy with other things. What is promised is reported.
     pub(crate) fn expect_answers(&self) {
         let slowest = self.0.iter().max().copied().unwrap_or_default();
-        assert!(slowest < Duration::from_secs(3), "`mcpd status` took {slowest:?}");
+        assert!(slowest < Duration::from_secs(60), "`mcpd status` took {slowest:?}");
     }
 }
 

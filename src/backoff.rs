@@ -19,7 +19,7 @@ impl Backoff {
         Self { first, max, attempts: 0 }
     }
 
-    /// The delay before the next attempt. `random` is from 0, for the whole delay, to 1, for half of it.
+    /// The delay before the next attempt. `random` is from 0 to 1: 0 gives the whole delay, 1 half of it.
     pub(crate) fn next(&mut self, random: f64) -> Duration {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(self.attempts).unwrap_or(u32::MAX));
         self.attempts = self.attempts.saturating_add(1);

@@ -100,13 +100,13 @@ struct Daemon {
     operator: admin::Access,
     calls: calls::Log,
     log: logging::Control,
-    /// The configuration that was read last, if it does not hold.
+    /// The configuration that was read last, if it is not valid.
     refused: watch::Receiver<Option<Refused>>,
     /// What the files of the configuration held that runs.
     stamps: watch::Receiver<Vec<Stamp>>,
 }
 
-/// The configuration that was read last, if it does not hold, and what the files held of the one that runs.
+/// The configuration that was read last, if it is not valid, and what the files held of the one that runs.
 type LastRead = (watch::Receiver<Option<Refused>>, watch::Receiver<Vec<Stamp>>);
 
 /// What operators want.

@@ -108,7 +108,7 @@ pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold
 /// Has the configuration read again, and tells what that made of the servers.
 ///
 /// # Errors
-/// See [`AskError`]; [`AskError::Refused`] if the configuration does not hold.
+/// See [`AskError`]; [`AskError::Refused`] if the configuration is not valid.
 pub async fn reload(path: &Path) -> Result<ReloadReport, AskError> {
     Asked::ask(path, RELOAD, Params::default()).await?.late_response().await
 }

@@ -18,7 +18,7 @@ pub struct Report {
     pub uptime_ms: u64,
     /// `true` once every first start attempt has ended or the first-list deadline has passed.
     pub settled: bool,
-    /// The configuration that was read last and does not hold; absent once one does.
+    /// The configuration that was read last and is not valid; absent once one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload_refused: Option<ReloadRefused>,
     /// The files of the configuration that runs. Of a directory it is the names in it that count.

@@ -89,7 +89,7 @@ fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerCo
 }
 
 /// What to do about resources that are not listed because of an earlier server.
-pub(crate) const DENY_SHADOWED: &str = "hide one of the two with `deny` under `resources`";
+pub(crate) const DENY_SHADOWED: &str = "hide one of the two with `deny` in its `[servers.NAME.resources]`";
 
 /// That so many resources or templates of a server are not listed because of an earlier server.
 pub(crate) fn shadowed_resources(count: usize) -> String {

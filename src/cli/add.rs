@@ -78,7 +78,7 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
             if let Some(warning) = warning {
                 tell!("{warning}");
             }
-            if let Some(note) = note(add, &line) {
+            for note in [note(add, &line), relative_note(add)].into_iter().flatten() {
                 tell!("{note}");
             }
             said.map_or_else(|code| code, |()| next_step(directory, add.reload, add.json, &[&add.name]))
@@ -138,6 +138,23 @@ fn warning(server: &ServerConfig) -> Option<String> {
     Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
 }
 
+/// Says that an argument is a file here, which the server will not find where it runs.
+fn relative_note(add: &Add) -> Option<String> {
+    let [_, arguments @ ..] = &add.command[..] else { return None };
+    let here = std::env::current_dir().ok()?;
+    if add.cwd.is_some() || Process.home().is_some_and(|home| here == Path::new(&home)) {
+        return None;
+    }
+    let is_file = |word: &&String| !word.starts_with(['-', '/', '~', '$']) && here.join(word).is_file();
+    let word = arguments.iter().find(is_file)?;
+    let whole = here.join(word);
+    Some(format!(
+        "note: `{}` is a file here, but the server runs in your home directory: write `{}`, or add `--cwd .` before the name",
+        printable::lines(word),
+        whole.display()
+    ))
+}
+
 /// Says that options of mcpd were passed to the command, and how to have mcpd use them. `line` is the command line.
 fn note(add: &Add, line: &[String]) -> Option<String> {
     let known = Add::augment_args(Command::new("add"));
@@ -150,7 +167,7 @@ fn note(add: &Add, line: &[String]) -> Option<String> {
     let options: Vec<_> = options.iter().map(|option| format!("`{option}`")).collect();
     let file = add.file.as_deref().map(|file| format!("--file {} ", shell_word(&file.to_string_lossy())));
     Some(format!(
-        "note: {} behind the command is passed to the command; options of mcpd go before the name. To have mcpd use it:\n  \
+        "note: {} after the command: passed on to the server. Options of mcpd go before the server's name; if you meant that, run:\n  \
          mcpd remove {}{}\n  {corrected}",
         options.join(" and "),
         file.unwrap_or_default(),
@@ -174,7 +191,7 @@ fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
             if let Some(url) = meant.and_then(|word| url_without_scheme(word)) {
                 let (word, url) = (without_query(&words[0]), without_query(&url));
                 return Err(format!(
-                    "there is no program `{word}`, and a URL needs its scheme: write `{url}`, or `-- {word}` if it is a program"
+                    "`{word}` is neither a program on PATH nor a URL with its scheme: write `{url}`, or `-- {word}` for a program that is not installed yet"
                 ));
             }
             let line = <&[String; 1]>::try_from(words).ok().filter(|[line]| !is_program(line));

@@ -37,7 +37,7 @@ pub(super) enum Command {
     /// Start the daemon, unless it runs
     ///
     /// By the units of `mcpd service install` where they are installed, else detached, as `mcpd connect` starts it. Exits with 2 if
-    /// the configuration does not hold.
+    /// the configuration is not valid.
     Start,
     /// Stop the daemon, and wait until no process of it or of its servers is left
     ///
@@ -106,7 +106,7 @@ pub(super) enum Command {
     /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
     ///
     /// What is new or changed is started beside what runs, which goes on if that fails. Exits with 1 if a server failed, with 2
-    /// if the configuration does not hold: then nothing has changed.
+    /// if the configuration is not valid: then nothing has changed.
     Reload {
         /// Take the variables that servers need from the login environment first, into the file of the unit; servers with other
         /// values are replaced

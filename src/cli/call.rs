@@ -39,6 +39,8 @@ use crate::sockets::RuntimeDir;
 const TOKEN: u64 = 1;
 /// For the cancellation to be written to a daemon that may read nothing.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
+/// Where to look for a tool that agents do not see.
+const HIDDEN: &str = "`mcpd tools --all` also has the tools that are hidden from agents, and why";
 /// Exit codes after a signal, as shells have them.
 const SIGNALLED: i32 = 128;
 
@@ -204,7 +206,7 @@ async fn unknown(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCo
         return fail(FAILED, format!("{}: the call was not sent: {why}", lines(name)));
     }
     let servers = servers.iter().map(|server| &*server.name);
-    fail(FAILED, format!("Unknown tool: {}{}", lines(name), tool_names::suggestion(name, known, servers)))
+    fail(FAILED, format!("Unknown tool: {}{}\n{HIDDEN}", lines(name), tool_names::suggestion(name, known, servers)))
 }
 
 /// What this process can read.

@@ -135,7 +135,7 @@ async fn told(
             Ok(report.servers.iter().map(|report| Told { report: report.clone(), trial: None }).collect())
         }
         (Daemon::Silent { .. }, _) => Err(not("the daemon that has them does not answer")),
-        (Daemon::Absent, Err(_)) => Err(not("the configuration does not hold")),
+        (Daemon::Absent, Err(_)) => Err(not("the configuration is not valid")),
         (Daemon::Absent, Ok(_)) if !may_start => Err(not("none is started for it")),
         (Daemon::Absent, Ok(loaded)) => {
             let at_once = loaded.config.daemon.max_starting;

@@ -13,7 +13,7 @@ use crate::config::{self, Loaded};
 use crate::sockets::RuntimeDir;
 
 /// What to do with the servers of a client that mcpd runs now.
-pub(super) const OLD_ENTRIES: &str = "Remove the servers that mcpd runs from the client's own configuration: otherwise the client starts its own copies.";
+pub(super) const OLD_ENTRIES: &str = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
 
 /// The file to edit: the one that was named, else the user's.
 ///
@@ -60,7 +60,7 @@ pub(super) fn check(
         Content::Asked(_) => proposed,
     });
     let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
-    config::load(&files, &proposed).map_err(|error| format!("not added: the configuration would not hold\n{error}"))
+    config::load(&files, &proposed).map_err(|error| format!("not added: the configuration would not be valid\n{error}"))
 }
 
 /// Has a running daemon reload the configuration, if that is wanted; else says how. The exit code is about the servers with these

@@ -77,7 +77,14 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
     let mut told = Told::new(&path, sources, &files);
     if added == 0 {
         tell!("mcpd: there is nothing to add to {}", path.display());
-        return told.print(import.json).map(|()| outcome);
+        told.print(import.json)?;
+        // An earlier command may have added servers that the daemon does not run yet.
+        let next = if import.reload && !import.dry_run {
+            next_step(directory, true, import.json, &[])
+        } else {
+            ExitCode::SUCCESS
+        };
+        return Ok(if next == ExitCode::SUCCESS { outcome } else { next });
     }
     check(import.file.as_deref(), &file, &text, &files).map_err(|error| fail(FAILED, error))?;
     if !import.json {
@@ -179,10 +186,16 @@ fn written(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool
     let mut text = format!("mcpd: {added} {servers} added to {}\n", path.display());
     for file in unanswered {
         let (of, file) = (one_line(&file.of), one_line(&file.path.display().to_string()));
-        let _ = writeln!(text, "mcpd: {of} is missing: write it to {file}, mode 0600. Its server fails until then");
+        let _ = writeln!(
+            text,
+            "mcpd: {of} is missing: write it to {file} with mode 0600. The server that needs it fails until you do"
+        );
     }
-    let start =
-        if is_served { "" } else { "  `mcpd start` starts the daemon; so does the first client that uses it\n" };
+    let start = if is_served {
+        ""
+    } else {
+        "  `mcpd start` starts the daemon; so does the next client that runs `mcpd connect`\n"
+    };
     text + &format!(
         "next:\n  `mcpd check` checks the configuration\n{start}  `mcpd connect --print CLIENT` prints the entry for a client\n  \
          {OLD_ENTRIES}\n"

@@ -171,7 +171,7 @@ pub(super) struct Place {
 
 impl Place {
     /// # Errors
-    /// With which code to end, after saying why: the configuration does not hold, or nothing says where logins are kept.
+    /// With which code to end, after saying why: the configuration is not valid, or nothing says where logins are kept.
     pub(super) async fn look(
         files: &Files,
         given: Option<PathBuf>,

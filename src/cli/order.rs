@@ -11,7 +11,7 @@ use super::completions;
 use super::health::Health;
 use super::text::{marked, one_line};
 use super::waiting::waiting;
-use super::{FAILED, USAGE, changed_files, fail, json, refused, say, tool_names};
+use super::{FAILED, USAGE, changed_files, fail, json, refused, say, tool_names, tools};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
 use crate::manager::Toggle;
@@ -124,6 +124,15 @@ async fn note_changed_files(socket: &Path) {
     }
 }
 
+/// Prints why agents still do not see a tool that was enabled.
+async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
+    let name = tool_names::own_form(server, tool);
+    let Ok((found, _)) = tool_names::find(directory, None, &name).await else { return };
+    if let Some((report, hidden)) = found.iter().find_map(|report| Some((report, report.hidden.as_ref()?))) {
+        tell!("note: agents still do not see it: {}", tools::all::why(report, Some(hidden)));
+    }
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Shape<'a> {
@@ -163,8 +172,12 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: &Wanted) -> ExitCode {
             if told.done { said } else { ExitCode::from(FAILED) }
         }
         Ok(ServerTold { tool, state, done: true, .. }) => {
-            let tool = tool.map(|tool| format!("/{}", one_line(&tool))).unwrap_or_default();
-            say(format!("{server}{tool}: {}\n", marked(&state, vouched)))
+            let shown = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
+            let said = say(format!("{server}{shown}: {}\n", marked(&state, vouched)));
+            if let (Wanted::Enable { .. }, Some(tool)) = (wanted, &tool) {
+                note_still_hidden(directory, server, tool).await;
+            }
+            said
         }
         Ok(ServerTold { state, reason, .. }) => {
             let reason = reason.map(|reason| format!(": {}", one_line(&reason))).unwrap_or_default();

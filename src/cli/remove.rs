@@ -157,7 +157,7 @@ fn check(named: Option<&Path>, files: &[Edited]) -> Result<(), String> {
     let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
     match config::load(&files, &proposed) {
         Err(error) if config::load(&files, &Process).is_ok() => {
-            Err(format!("not removed: the configuration would not hold\n{error}"))
+            Err(format!("not removed: the configuration would not be valid\n{error}"))
         }
         _ => Ok(()),
     }

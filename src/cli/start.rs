@@ -1,21 +1,30 @@
 //! `mcpd start`.
 
 use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use super::text::count;
 use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, refused, say};
-use crate::admin;
+use crate::admin::report::Report;
+use crate::admin::{self, AskError};
 use crate::launch::{self, Started};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
+
+/// For a daemon that serves agents to open its admin socket as well.
+const ADMIN_WAIT: Duration = Duration::from_secs(10);
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
     let started = match waiting(|| "until the daemon serves".to_owned(), launch::start(directory)).await {
         Ok(started) => started,
         Err(error) => return fail(if error.is_configuration() { USAGE } else { FAILED }, error),
     };
-    let daemon = match admin::status(&directory.socket(ADMIN_SOCKET)).await {
+    let daemon = match status(directory).await {
         Ok(report) => format!("pid {}, {}", report.pid, count(report.servers.len(), "server")),
         Err(error) => return refused(&error),
     };
@@ -25,4 +34,15 @@ pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
         Started::Detached(Some(log)) => format!("started: {daemon}, log {}\n", log.display()),
         Started::Detached(None) => format!("started: {daemon}\n"),
     })
+}
+
+/// The state of a daemon that serves agents. It opens its admin socket last.
+async fn status(directory: &RuntimeDir) -> Result<Report, AskError> {
+    let deadline = Instant::now() + ADMIN_WAIT;
+    loop {
+        match admin::status(&directory.socket(ADMIN_SOCKET)).await {
+            Err(AskError::NotRunning(_)) if Instant::now() < deadline => sleep(RETRY).await,
+            status => return status,
+        }
+    }
 }

@@ -68,7 +68,7 @@ fn nameless_url(rest: &[String]) -> Option<String> {
     let url = |word: &String| if is_url(word) { Some(word.clone()) } else { url_without_scheme(word) };
     let url = rest.iter().find_map(url)?;
     let name = name_for(&url);
-    Some(format!("a name comes before the URL, for example: mcpd add {name} {}", without_query(&url)))
+    Some(format!("the server's name is missing before the URL, for example: mcpd add {name} {}", without_query(&url)))
 }
 
 /// An option of `mcpd add` that does not exist: a key of the configuration, or one of a command that has no name yet.
@@ -82,9 +82,9 @@ fn unknown_option(option: &str, rest: &[String]) -> Option<String> {
         ));
     }
     match rest {
-        [program, next, ..] if next.starts_with(option) && !program.starts_with('-') => {
-            Some(format!("a name comes before the command, for example: mcpd add NAME {program} {option} …"))
-        }
+        [program, next, ..] if next.starts_with(option) && !program.starts_with('-') => Some(format!(
+            "the server's name is missing before the command, for example: mcpd add NAME {program} {option} …"
+        )),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 //! An agent's list does not say which server a tool is of, and a name is never taken apart: the operator's socket says it, and
 //! where that cannot be used the list has no headings.
 
-mod all;
+pub(super) mod all;
 mod details;
 mod table;
 
@@ -135,7 +135,7 @@ fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) ->
             return fail(FAILED, unseen(server, tools));
         }
         let names = listed.iter().map(|tool| (&*tool.name, of(tool).map(|origin| origin.own_form.clone())));
-        return wanted.unknown("agents see no server or tool", names, &known.servers);
+        return wanted.unknown("agents see no server or tool called", names, &known.servers);
     }
     let chosen: Vec<_> = listed.into_iter().filter(|tool| has(tool)).collect();
     if tools.json {

@@ -27,7 +27,7 @@ use crate::moment::Moment;
 /// when it is. There is room for what each of them and the next may want of the sockets, so that none waits for another.
 pub(super) const MOST: usize = 32;
 
-/// A configuration that does not hold, which was the last to be read.
+/// A configuration that is not valid, which was the last to be read.
 #[derive(Debug, Clone)]
 pub(super) struct Refused {
     pub(super) at: Moment,

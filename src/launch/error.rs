@@ -72,7 +72,7 @@ impl LaunchError {
 
 fn unit_help(is_configuration: bool) -> &'static str {
     match is_configuration {
-        true => "repair it, until `mcpd check` finds no error; then `mcpd start`",
+        true => "fix it until `mcpd check` reports no error; then run `mcpd start`",
         false => "see `journalctl --user --unit mcpd`",
     }
 }

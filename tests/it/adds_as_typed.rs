@@ -59,7 +59,7 @@ fn option_of_add_behind_the_command_is_passed_to_it_with_a_note() {
             assert!(!ran.stderr.contains("note: "), "{typed:?}: {ran}");
             continue;
         };
-        let note = format!("note: {options} behind the command is passed to the command");
+        let note = format!("note: {options} after the command: passed on to the server");
         assert!(ran.stderr.contains(&note), "{typed:?}: {ran}");
         assert!(ran.stderr.contains(&format!("\n  mcpd remove x\n  {line}\n")), "{typed:?}: {ran}");
         let written = std::fs::read_to_string(place.path("xdg-config/mcpd/config.toml")).expect("text");
@@ -109,4 +109,21 @@ fn option_that_does_not_fit_the_kind_of_server_is_refused() {
         assert!(ran.stderr.contains(reason) && ran.stdout.is_empty(), "{typed:?}: {ran}");
     }
     assert!(!place.path("xdg-config/mcpd").exists());
+}
+
+#[test]
+fn argument_that_is_a_file_here_is_noted_since_the_server_runs_elsewhere() {
+    let place = Place::new();
+    place.write("server.py", "");
+    let whole = place.path("server.py");
+    let ran = place.mcpd(&["add", "a", "python3", "server.py", "notes"]).expect_code(0);
+    let note = format!("write `{}`, or add `--cwd .` before the name", whole.display());
+    assert!(ran.stderr.contains("note: `server.py` is a file here") && ran.stderr.contains(&note), "{ran}");
+    let whole = whole.to_str().expect("text");
+    for args in
+        [&["--cwd", ".", "b", "python3", "server.py"][..], &["c", "python3", whole], &["d", "python3", "other.py"]]
+    {
+        let ran = place.mcpd(&[&["add"], args].concat()).expect_code(0);
+        assert!(!ran.stderr.contains("note: "), "{ran}");
+    }
 }

@@ -83,11 +83,15 @@ fn tool_of_a_server_that_has_never_listed_is_not_called_unknown() {
     let daemon = Setup::with(Server::named("a")).server(Server::run_by("gone", "/no/such/file")).start();
     for name in ["gone__read", "gone/read"] {
         let call = daemon.client(&["call", name]).expect_code(1);
-        let said = format!("mcpd: {name}: the call was not sent: gone has not listed its tools: it is backoff");
+        let said = format!("mcpd: {name}: the call was not sent: gone has not listed its tools: it is ");
         assert!(call.stderr.starts_with(&said), "{call}");
     }
     let unknown = daemon.client(&["call", "nobody__read"]).expect_code(1);
     assert!(unknown.stderr.starts_with("mcpd: Unknown tool: nobody__read"), "{unknown}");
+    assert!(
+        unknown.stderr.ends_with("`mcpd tools --all` also has the tools that are hidden from agents, and why\n"),
+        "{unknown}"
+    );
 }
 
 #[test]

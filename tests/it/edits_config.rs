@@ -166,7 +166,7 @@ fn what_would_not_load_is_not_written() {
         (&["add", "x", "--env", "A=1", "--env", "A=2", "--", "true"], "`--env A` is given twice"),
         (&["add", "x", "--env", "A", "--", "true"], "NAME=VALUE"),
         (&["add", "x", "--env", "=1", "--", "true"], "NAME=VALUE"),
-        (&["add", "x", "--", "a\u{1}${file:"], "not added: the configuration would not hold"),
+        (&["add", "x", "--", "a\u{1}${file:"], "not added: the configuration would not be valid"),
         (&["add", "x"], "COMMAND"),
         (&["add", "x", "--url", "https://x", "--", "true"], "cannot be used with"),
         (&["add", "x", "--url", "https://x", "--env", "A=1"], "cannot be used with"),

@@ -278,7 +278,7 @@ fn without_a_service_manager_it_says_what_to_do_instead() {
     let place = Place::new();
     for command in [&["install"][..], &["uninstall"], &["status"]] {
         let ran = place.mcpd(&[&["service"], command].concat()).expect_code(1);
-        assert!(ran.stderr.contains("mcpd connect") && ran.stderr.contains("mcpd serve"), "{ran}");
+        assert!(ran.stderr.contains("mcpd connect") && ran.stderr.contains("mcpd start"), "{ran}");
     }
     let ran = place.client(&["service", "install"]).expect_code(2);
     assert!(ran.stderr.contains("--runtime-dir"), "{ran}");

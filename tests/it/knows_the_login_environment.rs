@@ -97,7 +97,7 @@ fn reload_of_the_environment_replaces_servers_with_other_values_only() {
     manager.systemctl(&["restart", "mcpd.service"]).expect_code(0);
     assert_eq!(environment_of(&manager, "a")["OWN"], ODD);
 
-    // A configuration that does not hold changes nothing.
+    // A configuration that is not valid changes nothing.
     let config = manager.place().path("config.toml");
     let text = fs::read_to_string(&config).expect("text");
     log_in_with(&manager, &[("TOKEN", "third")]);

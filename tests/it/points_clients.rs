@@ -123,7 +123,7 @@ fn a_client_that_is_not_known_is_said_with_those_that_are() {
 /// What to do with the old entries is the same sentence everywhere.
 #[test]
 fn old_entries_of_a_client_are_to_be_removed_says_every_step_that_points_it_at_mcpd() {
-    let sentence = "Remove the servers that mcpd runs from the client's own configuration: otherwise the client starts its own copies.";
+    let sentence = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
     let place = Place::new();
     place.write("home/.claude.json", r#"{"mcpServers": {"notes": {"command": "notes-server"}}}"#);
     let printed = place.mcpd(&["connect", "--print", "cursor"]).expect_code(0).stderr;

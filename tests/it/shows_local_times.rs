@@ -39,7 +39,7 @@ fn times_are_local_for_people_and_utc_for_programs() {
     fs::write(config, "[servers.a\n").expect("the test's own");
     daemon.client(&["reload"]).expect_code(2);
     let status = in_zone(&["status"]).stdout;
-    assert!(status.contains(&format!(" {OFFSET}, so nothing has changed")), "{status}");
+    assert!(status.contains(&format!(" {OFFSET}; mcpd still uses the previous one")), "{status}");
     let report = in_zone(&["status", "--json"]).json();
     assert!(report["reload_refused"]["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{report}");
 }

@@ -88,7 +88,7 @@ fn a_server_a_pattern_and_a_profile_narrow_what_is_listed() {
     let unknown = daemon.client(&["tools", "fils"]).expect_code(2);
     assert_eq!(
         unknown.stderr,
-        "mcpd: agents see no server or tool `fils`: did you mean `files`?\n\
+        "mcpd: agents see no server or tool called `fils`: did you mean `files`?\n\
         name a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
     );
     let down = daemon.client(&["tools", "web"]).expect_code(1);

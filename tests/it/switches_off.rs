@@ -199,3 +199,13 @@ fn what_is_switched_off_is_gone_from_every_profile_by_whatever_name() {
     assert_eq!(seen(), [["s__one", "s__two"], ["one", "two"], ["mcp__s__one", "mcp__s__two"]]);
     agents.into_iter().for_each(Agent::hang_up);
 }
+
+#[test]
+fn enabling_a_tool_that_the_configuration_denies_says_that_it_stays_hidden() {
+    let daemon = Setup::with(Server::named("s").line("deny = [\"ech*\"]")).start();
+    let ran = daemon.client(&["enable", "s/echo"]).expect_code(0);
+    assert_eq!(ran.stdout, "s/echo: enabled\n");
+    assert_eq!(ran.stderr, "note: agents still do not see it: denied by `ech*` of [servers.s]\n");
+    says(&daemon, &["disable", "s/sleep"], "s/sleep: disabled\n");
+    says(&daemon, &["enable", "s/sleep"], "s/sleep: enabled\n");
+}

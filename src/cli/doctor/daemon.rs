@@ -65,7 +65,10 @@ fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
         world.directory.as_ref().map_or_else(String::new, |directory| directory.path().display().to_string());
     let advice = match elsewhere.path().strip_prefix("/run/user") {
         Ok(_) => format!("`export XDG_RUNTIME_DIR=/run/user/{}`", geteuid().as_raw()),
-        Err(_) => format!("`{}` ends it, then `mcpd start` starts one here", stop::command(&path.to_string())),
+        Err(_) => format!(
+            "`{}` stops that daemon, then `mcpd start` starts one with this runtime directory",
+            stop::command(&path.to_string())
+        ),
     };
     Finding::problem("daemon", format!("one runs in {path}, and from here it is looked for in {looked_in}"), advice)
 }
@@ -138,7 +141,7 @@ fn reload(ReloadRefused { time, reason, files_changed, .. }: &ReloadRefused, wor
         let found = format!("was refused at {time}, and mcpd uses the previous one; {changed} since then");
         return Finding::warning("configuration", found, world.mcpd("reload"));
     }
-    let advice = format!("repair it, until `mcpd check` says that it is fine; then {}", world.mcpd("reload"));
+    let advice = format!("fix it until `mcpd check` reports no error; then {}", world.mcpd("reload"));
     let found = format!("was refused at {time}, and mcpd uses the previous one");
     Finding::warning("configuration", found, advice).with_lines(reason.lines().map(str::to_owned))
 }

@@ -32,7 +32,7 @@ pub(super) struct Trial {
     pub(super) could_start: bool,
 }
 
-/// `configured` are those that a person wants looked at; `None` if the configuration does not hold.
+/// `configured` are those that a person wants looked at; `None` if the configuration is not valid.
 pub(super) fn look(world: &World, told: &[Told], configured: Option<&[&ServerConfig]>) -> Group {
     let mut findings: Vec<_> = told.iter().flat_map(|told| server(world, told)).collect();
     let is_told = |server: &ServerConfig| told.iter().any(|told| *told.report.name == *server.name);
@@ -154,6 +154,8 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
     // One at a URL has no stderr here.
     let (look, shows) = match &report.remote {
         Some(remote) => (remotes::look(&remote.origin), ""),
+        // Of one that wrote nothing its log has nothing.
+        None if report.stderr.is_empty() => (world.mcpd("logs"), " shows why it was started again"),
         None => (world.mcpd(&format!("logs {name}")), " shows what it said before it ended"),
     };
     if report.restarts_last_hour >= OFTEN {

@@ -79,7 +79,7 @@ impl State {
 impl<'a> Plan<'a> {
     async fn make(directory: &'a RuntimeDir, manager: Manager<'a>, wanted: &Install) -> Result<Self, String> {
         let program = this_program().ok_or("the path of this executable is no text")?;
-        // A configuration that does not hold is reported when the daemon refuses it.
+        // A configuration that is not valid is reported when the daemon refuses it.
         let loaded = config::load(&[], &Process).ok();
         let login = waiting(|| "the login shell".to_owned(), environment::of_login(loaded.as_ref())).await;
         let variables =

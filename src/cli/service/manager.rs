@@ -69,7 +69,7 @@ impl<'a> Manager<'a> {
 
 /// What serves without systemd.
 const INSTEAD: &str =
-    "without it: `mcpd connect` starts a daemon by itself when an agent needs one; or run `mcpd serve`";
+    "without systemd: `mcpd start` starts the daemon; so does the next client that runs `mcpd connect`";
 
 fn without_session() -> String {
     format!("XDG_RUNTIME_DIR is not set, so the user's service manager cannot be asked\n{}\n{INSTEAD}", how_to_reach())

@@ -32,7 +32,7 @@ fn absent(path: &Path) -> String {
 fn does_not_load(error: &ConfigError) -> String {
     let error = error.first();
     format!(
-        "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; mend them, then `mcpd start`"
+        "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; fix them, then run `mcpd start`"
     )
 }
 

@@ -31,7 +31,7 @@ pub(super) fn of_the_configuration(report: &Report, look: Look) -> String {
         let said = format!("the configuration was refused at {time}; {changed} since then");
         return sentence((Tone::Doubtful, "!"), &said, look) + &more("mcpd reload", look);
     }
-    let said = format!("the configuration was refused at {time}, so nothing has changed:");
+    let said = format!("the configuration was refused at {time}; mcpd still uses the previous one:");
     let mut text = sentence((Tone::Bad, "✗"), &said, look);
     details(reason.lines(), look, &mut text);
     text + &more("mcpd check", look)

@@ -79,7 +79,7 @@ fn group(server: &ToolServer, chosen: &[&ToolReport]) -> Group {
 }
 
 /// What hides a tool, and how it is shown again where that is one command.
-fn why(ToolReport { server, tool, .. }: &ToolReport, hidden: Option<&HiddenReport>) -> String {
+pub(in crate::cli) fn why(ToolReport { server, tool, .. }: &ToolReport, hidden: Option<&HiddenReport>) -> String {
     let Some(HiddenReport { why, pattern, table }) = hidden else { return "not seen".to_owned() };
     let place = table.as_ref().map(|table| format!(" of [{}]", one_line(table))).unwrap_or_default();
     match (&**why, pattern) {

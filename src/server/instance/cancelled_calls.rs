@@ -8,8 +8,8 @@
 //! that was sent after the cancellation, which it has read by then.
 //!
 //! A request of the server is attributed sooner: MCP has a server stop when it reads a cancellation, so for requests the call stops
-//! counting as soon as a later response shows that the cancellation was read. That is no evidence, and the time counts as well, where
-//! messages may overtake each other (HTTP), and for a server that has answered a call after it had read its cancellation.
+//! counting as soon as a later response shows that the cancellation was read. In two cases [`GRACE`] has to pass as well: over HTTP,
+//! where messages may overtake each other, and for a server that has answered a call after it had read its cancellation.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::server::call::WeakTicket;
 const CAPACITY: usize = 1024;
 
 /// How long a server may work on a call after it has read the cancellation. Most stop at once, and what cannot be stopped seldom takes
-/// longer than a minute. If calls here may be silent for less, then for that long.
+/// longer than a minute. A shorter `call_timeout` is used instead.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// A modern server sends nothing about a cancelled call but what is on its way, which has arrived by then (MCP 2026-07-28,
@@ -61,7 +61,8 @@ pub(in crate::server) struct CancelledCalls {
     forgotten: Ownership,
     /// When all of these are over.
     forgotten_until: Option<Until>,
-    /// The last request that the server has answered since there are any, if only roughly: nothing is written out of order.
+    /// The highest id of a request that the server has answered while this table was not empty. Requests are written in the order of
+    /// their ids.
     answered: u64,
     /// That the server has read a cancellation is no evidence that it has stopped.
     goes_on: bool,
@@ -75,7 +76,7 @@ impl CancelledCalls {
         Self { goes_on: !in_order, ..Self::default() }
     }
 
-    /// One was given up `now`.
+    /// Adds a call that was cancelled or has timed out `now`.
     pub(super) fn add(
         &mut self,
         (id, session): (u64, u64),

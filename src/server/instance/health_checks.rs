@@ -14,7 +14,7 @@ pub(in crate::server) struct HealthChecks {
     /// A check is unanswered. There is one for all callers, so a server that does not answer is not sent more and more.
     is_checking: bool,
     callers: Callers,
-    /// When the latest call was sent of those that have timed out since the last look.
+    /// Of the calls that timed out since the last look, when the latest was sent.
     timed_out: Option<Instant>,
 }
 
@@ -38,18 +38,18 @@ impl HealthChecks {
         }
     }
 
-    /// The check was answered: returns those who wait for that.
+    /// Called when the check was answered. Returns those who wait for that.
     pub(super) fn checked(&mut self) -> Callers {
         self.is_checking = false;
         std::mem::take(&mut self.callers)
     }
 
-    /// A call that was sent then has timed out.
+    /// Called when a call has timed out that was sent then.
     pub(super) fn call_timed_out(&mut self, sent: Instant) {
         self.timed_out = self.timed_out.max(Some(sent));
     }
 
-    /// When the latest call was sent of those that have timed out since this was last called.
+    /// Of the calls that timed out since this was last called, when the latest was sent.
     pub(in crate::server) fn take_timed_out(&mut self) -> Option<Instant> {
         self.timed_out.take()
     }

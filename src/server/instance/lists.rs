@@ -14,7 +14,7 @@ use crate::jsonrpc::reply::METHOD_NOT_FOUND;
 use crate::kind::{Kind, PerKind};
 use crate::server::listing::{Listing, Next, Pace};
 
-/// Until a list that failed is fetched once more.
+/// Delay before a failed list is fetched again.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The lists of one instance.
@@ -84,19 +84,19 @@ impl ServerLists {
         next
     }
 
-    /// The server has sent this notification, which may say that a list has changed.
+    /// Takes a notification, which may say that a list has changed.
     pub(super) fn notified(&mut self, method: &[u8]) {
         Kind::ALL.into_iter().filter(|kind| kind.change().as_bytes() == method).for_each(|kind| self.has_changed(kind));
     }
 
-    /// This list has changed.
+    /// Marks this list as changed.
     pub(super) fn has_changed(&mut self, kind: Kind) {
         if let Some(state) = &mut self.states[kind] {
             state.has_changed = true;
         }
     }
 
-    /// All lists may have changed.
+    /// Marks all lists as changed.
     pub(in crate::server) fn have_changed(&mut self) {
         Kind::ALL.into_iter().for_each(|kind| self.has_changed(kind));
     }
@@ -115,7 +115,7 @@ impl ServerLists {
         wire.own_request(listing.kind().method(), params, PendingRequest::Page { listing, deadline });
     }
 
-    /// The server has answered a request for a page.
+    /// Takes the response to a request for a page.
     pub(super) fn page(&mut self, wire: &mut Wire, listing: Listing, outcome: Result<Bytes, Bytes>) -> Fetch {
         let kind = listing.kind();
         let result = match outcome {
@@ -143,7 +143,7 @@ impl ServerLists {
         Fetch::Done(kind, list)
     }
 
-    /// The fetch has failed; `what` says of the response why.
+    /// Ends a fetch that has failed; `what` says what is wrong with the response.
     pub(super) fn failed(&mut self, listing: Listing, what: &str) -> Fetch {
         let kind = listing.kind();
         let mut is_first = false;
@@ -158,8 +158,8 @@ impl ServerLists {
         Fetch::Failed { reason, partial: partial.map(|list| (kind, list)) }
     }
 
-    /// Whether every list was fetched, or tried, and none is out of date and due soon. One that the server announces as
-    /// changed again and again counts as it is.
+    /// Whether every list was fetched, or tried, and none is out of date and due soon. A list that keeps changing counts as
+    /// fetched.
     pub(super) fn are_settled(&self) -> bool {
         self.states.iter().filter_map(|(_, state)| state.as_ref()).all(|state| {
             let soon = state.pace.allowed_at().is_none_or(|at| at <= Instant::now());

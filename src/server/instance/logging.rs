@@ -24,7 +24,7 @@ pub(in crate::server) struct Logging {
     timeout: Duration,
 }
 
-/// The level of a server that was asked for another one which nobody wants any more. From which level on it logged before is unknown.
+/// The level to set when nobody wants one any more. The server's original level is unknown.
 const DEFAULT: Level = Level::Info;
 
 impl Logging {
@@ -43,13 +43,13 @@ impl Logging {
         self.request(wire);
     }
 
-    /// A call starts whose agent wants messages from this level on until it is answered.
+    /// Called when a call starts whose agent wants messages from this level on until it is answered.
     pub(super) fn call_started(&mut self, wire: &mut Wire, level: Level) {
         self.of_calls = Some(self.of_calls.map_or(level, |of_calls| of_calls.min(level)));
         self.request(wire);
     }
 
-    /// A call has ended.
+    /// Called when a call has ended.
     pub(super) fn call_ended(&mut self, wire: &mut Wire) {
         if self.of_calls.is_some() {
             let stateless = wire.calls().filter(|(_, call)| call.origin.is_stateless());
@@ -58,7 +58,7 @@ impl Logging {
         }
     }
 
-    /// The server has answered the request, or that took too long.
+    /// Called when the server has answered the request, or has taken too long.
     pub(super) fn answered(&mut self, wire: &mut Wire) {
         self.is_unanswered = false;
         self.request(wire);

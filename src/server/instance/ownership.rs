@@ -13,7 +13,7 @@ pub(in crate::server) enum Ownership {
 }
 
 impl Ownership {
-    /// And this session's.
+    /// Adds a session.
     pub(super) fn and(self, session: u64) -> Self {
         match self {
             Self::Nobody => Self::One(session),

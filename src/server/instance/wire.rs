@@ -31,7 +31,7 @@ pub(in crate::server) struct Wire {
     /// `None` until the handshake has ended.
     protocol: Option<&'static str>,
     max_message: usize,
-    /// The server wants no calls until then.
+    /// Time before which the server wants no calls.
     paused_until: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Wire {
         Self { link, outbox, pending, next_deadline: None, protocol: None, max_message, paused_until: None }
     }
 
-    /// Ends the connection, and gives back what it went by.
+    /// Closes the connection and returns its transport.
     pub(in crate::server) fn into_link(self) -> Link {
         self.link
     }
@@ -83,7 +83,7 @@ impl Wire {
         self.link.has_modern();
     }
 
-    /// Whether the server has answered in the modern era, and was not found to have no other one.
+    /// Whether the server has answered in the modern era and may support the legacy era as well.
     pub(in crate::server) fn is_known_modern(&self) -> bool {
         self.link.is_known_modern()
     }
@@ -170,7 +170,7 @@ impl Wire {
         })
     }
 
-    /// Queues the request of a call: the line that is made of a fresh id.
+    /// Queues the request of a call. `line` builds it from the new id.
     pub(super) fn send_call(&mut self, mut call: Unanswered, line: impl FnOnce(&Unanswered, u64) -> Bytes) {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
@@ -205,7 +205,7 @@ impl Wire {
         self.outbox.lines()
     }
 
-    /// Whether what waits to be written, with this much more, has more bytes than a largest message.
+    /// Whether the queue and this many more bytes would exceed the size of the largest message.
     pub(super) fn is_full_with(&self, bytes: usize) -> bool {
         self.has_unwritten() && self.outbox.bytes() + bytes > self.max_message
     }
@@ -213,7 +213,7 @@ impl Wire {
 
 /// Pauses that a server at a URL asks for (`Retry-After`).
 impl Wire {
-    /// The server wants no calls until then.
+    /// Sets the time before which the server wants no calls.
     pub(super) fn pause_until(&mut self, at: Instant) {
         self.paused_until = Some(at);
     }
@@ -307,7 +307,7 @@ impl Wire {
         self.pending.next()
     }
 
-    /// This request stays open: it does not expire any more.
+    /// Keeps this `subscriptions/listen` request open: it does not expire any more.
     pub(super) fn keep_open(&mut self, id: u64) {
         if let Some(PendingRequest::Listen { acknowledge_by }) = self.get_mut(itoa::Buffer::new().format(id).as_bytes())
         {
@@ -315,7 +315,7 @@ impl Wire {
         }
     }
 
-    /// The response to this request does not matter any more.
+    /// Keeps this request pending, but ignores its response.
     pub(super) fn ignore_response(&mut self, id: u64, deadline: Instant) {
         self.expire_by(deadline);
         if let Some(entry) = self.get_mut(itoa::Buffer::new().format(id).as_bytes()) {
@@ -323,7 +323,7 @@ impl Wire {
         }
     }
 
-    /// The response to this request is not wanted any more.
+    /// Stops waiting for the response by HTTP, if the server is reached so.
     pub(in crate::server) fn give_up(&mut self, id: u64) {
         self.link.give_up(id);
     }
@@ -336,12 +336,12 @@ impl Wire {
         self.next_deadline
     }
 
-    /// It has to be called by then.
+    /// Has it called by then at the latest.
     pub(super) fn expire_by(&mut self, deadline: Instant) {
         self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
     }
 
-    /// It was called: the next time is the earliest of these, and of the deadlines of the pending requests.
+    /// Sets the next time to the earliest of these and of the deadlines of the pending requests.
     pub(super) fn reset_deadline(&mut self, others: impl Iterator<Item = Instant>) {
         self.next_deadline = self.pending.iter().filter_map(PendingRequest::deadline).chain(others).min();
     }

@@ -66,7 +66,10 @@ fn what_nobody_has_answered_yet_fails_one_server_until_it_is_written_down() {
     );
     let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
     let secret = place.path("xdg-config/mcpd/secrets/a.key");
-    assert!(ran.stderr.contains(&format!("a: key is missing: write it to {}, mode 0600", secret.display())), "{ran}");
+    assert!(
+        ran.stderr.contains(&format!("a: key is missing: write it to {} with mode 0600", secret.display())),
+        "{ran}"
+    );
     let daemon = shims.on_path(Setup::new().without_config()).start_in(&place);
     let row = daemon.wait_row("a", "has failed", |row| row["state"] == "failed");
     assert!(row.to_string().contains("a.key"), "{row}");

@@ -93,7 +93,7 @@ impl Subscriptions {
         if let Some(before) = before {
             self.end_listen(wire, before);
         }
-        // One that cannot be read, for what all agents want may be more than one may ask for, takes nothing back.
+        // An acknowledgement that cannot be parsed revokes nothing: it lists what all agents want, and may be too large.
         let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
         Some(Acknowledgement { lists_may_have_changed: has_missed, ..self.grant(&filter, &granted) })
     }
@@ -139,7 +139,7 @@ impl Subscriptions {
         if code == Some(METHOD_NOT_FOUND.into()) {
             self.stream.give_up();
         }
-        // What any server says of a resource that it does not have. After anything else the same may do later.
+        // Servers answer so for a resource that they do not have. After any other error the same request may succeed later.
         if let Some(Err(error)) = outcome
             && [INVALID_PARAMS, RESOURCE_NOT_FOUND].iter().any(|known| code == Some((*known).into()))
             && let Some(refused) = self.stream.narrow(id)

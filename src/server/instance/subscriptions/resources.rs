@@ -38,14 +38,14 @@ impl Subscriptions {
         }
     }
 
-    /// A call was sent to the server, or could not be: then there is no request.
+    /// Called when a call was sent to the server, or could not be: then its request is forgotten.
     pub(in crate::server::instance) fn sent(&mut self, key: CallKey, was_sent: bool) {
         if !was_sent {
             self.take_request(key);
         }
     }
 
-    /// The agent is not interested any more. Returns whether others are.
+    /// Removes the agent from the request for this resource. Returns whether others wait for it.
     pub(super) fn leave_request(&mut self, agent: u64, uri: &Bytes) -> bool {
         let Some(index) = self.requests.iter().position(|request| request.uri == *uri) else { return false };
         let request = &mut self.requests[index];
@@ -112,7 +112,7 @@ impl Subscriptions {
     }
 
     /// A call, which may be one that subscribes, was cancelled. Returns the calls that joined it, one of which subscribes instead.
-    /// Without any, a server that may have seen it is unsubscribed from.
+    /// If there are none, mcpd unsubscribes from a server that may have received the call.
     pub(in crate::server::instance) fn cancelled(&mut self, wire: &mut Wire, key: CallKey, sent: bool) -> Vec<Call> {
         let Some(Request { raw, joined, .. }) = self.take_request(key) else { return Vec::new() };
         if joined.is_empty() && sent {

@@ -142,6 +142,8 @@ fn name_of_a_server_that_has_not_listed_waits_and_is_then_unavailable() {
     for call in calls {
         expect_unavailable(&agent.answer(&call), "a");
     }
+    // From here on the delays before its next starts are short again.
+    daemon.client(&["restart", "a"]).expect_code(1);
     let calls = ["a__read", "a__write", "a__none"].map(|tool| agent.start_call(tool, &json!({})));
     open(&place);
     let [read, write, none] = calls.map(|call| agent.answer(&call));

@@ -221,7 +221,7 @@ impl Instance {
     }
 
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
-        let taken = self.take_asked(id);
+        let taken = self.take_unless_parked(id);
         if taken.is_some() {
             self.cancelled.pending_answered(id);
         }

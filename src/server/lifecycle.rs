@@ -30,7 +30,7 @@ use crate::backoff::Backoff;
 /// First delay before a restart.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay before a restart: a repaired command is picked up within it.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// The longest that a server may have itself left alone: one that errs about it is tried again within this time.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 
@@ -169,12 +169,7 @@ impl Lifecycle {
     /// failed. An instance that was up for `backoff_reset` has recovered: if it ends, the delays begin anew.
     #[must_use]
     pub fn new(startable: Result<(), String>, restarts: bool, backoff_reset: Duration) -> Self {
-        Self {
-            state: first_state(startable),
-            backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY),
-            restarts,
-            backoff_reset,
-        }
+        Self { state: first_state(startable), backoff: Backoff::new(FIRST_DELAY, MAX_DELAY), restarts, backoff_reset }
     }
 
     /// The same for a server that is to be started later.

@@ -23,7 +23,7 @@ impl Instance {
     /// A server has answered a request with what nobody can use.
     pub(super) fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats.skipped_lines.add_one();
-        match self.take_asked(id) {
+        match self.take_unless_parked(id) {
             Some(PendingRequest::Call(call)) => {
                 self.fail_call(call, failure);
             }

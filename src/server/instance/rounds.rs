@@ -148,7 +148,7 @@ impl Instance {
     }
 
     /// Who waits for the answer with this raw id: nobody for that of a call that waits here, which the server cannot know.
-    pub(super) fn take_asked(&mut self, id: &[u8]) -> Option<PendingRequest> {
+    pub(super) fn take_unless_parked(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.wire.get_mut(id) {
             Some(PendingRequest::Call(call)) if call.is_parked() => None,
             _ => self.wire.take(id),

@@ -190,7 +190,7 @@ proptest! {
                 && !matches!(before, State::Backoff { .. })
             {
                 let delay = until.saturating_duration_since(now);
-                prop_assert!((retry_after..=LONGEST_DELAY.max(retry_after)).contains(&delay), "{delay:?}");
+                prop_assert!((retry_after..=MAX_DELAY.max(retry_after)).contains(&delay), "{delay:?}");
             }
             if matches!(before, State::NeedsLogin { .. }) {
                 prop_assert!(stopped || *lifecycle.state() == before);

@@ -7,11 +7,11 @@ use http::header::HeaderValue;
 use crate::backoff::Backoff;
 
 /// Before it is asked for again, if the server does not say how long.
-const PAUSE: Duration = Duration::from_millis(500);
+const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// Attempts in a row from the same place; the pause doubles between them,
 const ATTEMPTS: u32 = 5;
 /// up to this, or to what the server wants.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+const MAX_DELAY: Duration = Duration::from_secs(4);
 
 /// What is known of a stream that broke off, perhaps more than once.
 #[derive(Debug)]
@@ -36,15 +36,15 @@ impl Again {
         if self.backoff.attempts() == ATTEMPTS {
             return None;
         }
-        let first = self.retry.unwrap_or(PAUSE);
-        self.backoff.set_limits(first, LONGEST_PAUSE.max(first));
+        let first = self.retry.unwrap_or(FIRST_DELAY);
+        self.backoff.set_limits(first, MAX_DELAY.max(first));
         Some(self.backoff.next(random).max(self.retry.unwrap_or_default()))
     }
 }
 
 impl Default for Again {
     fn default() -> Self {
-        Self { from: None, backoff: Backoff::new(PAUSE, LONGEST_PAUSE), retry: None }
+        Self { from: None, backoff: Backoff::new(FIRST_DELAY, MAX_DELAY), retry: None }
     }
 }
 

@@ -19,9 +19,9 @@ use crate::backoff::Backoff;
 use crate::net::origin;
 
 /// Before the stream is asked for again, if the server does not say how long.
-const PAUSE: Duration = Duration::from_secs(1);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// A stream that lived so long was a good one, whatever it said.
 const GOOD: Duration = Duration::from_secs(10);
 /// Attempts in a row that do not reach the server, until it is taken to be gone; or are refused, until there is no stream.
@@ -52,7 +52,7 @@ impl Listener {
     /// Reads the stream for as long as there is one to be had.
     pub(super) async fn attend(self) {
         let (mut last, mut retry, mut was_open) = (None, None, false);
-        let (mut backoff, mut unreachable, mut refused) = (Backoff::new(PAUSE, LONGEST_PAUSE), 0, 0);
+        let (mut backoff, mut unreachable, mut refused) = (Backoff::new(FIRST_DELAY, MAX_DELAY), 0, 0);
         loop {
             let ended = self.one_stream(&mut last, &mut retry, &mut was_open).await;
             // Whatever it was, nobody waits for it any longer.
@@ -97,7 +97,7 @@ impl Listener {
             // Where no stream ever was, it may be the method that is not found.
             StatusCode::NOT_FOUND if place.has_session() && *was_open => return Ended::Parted(Parting::SessionEnded),
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                *retry = body::retry_after(response.headers()).map(|after| after.min(LONGEST_PAUSE)).or(*retry);
+                *retry = body::retry_after(response.headers()).map(|after| after.min(MAX_DELAY)).or(*retry);
                 return Ended::Failed;
             }
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => return Ended::NotOffered,

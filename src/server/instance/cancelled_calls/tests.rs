@@ -9,7 +9,7 @@ fn owner(cancelled: &CancelledCalls, unanswered: &[u64]) -> Ownership {
 }
 
 #[test]
-fn what_is_said_is_an_agents_if_all_that_the_server_may_be_at_is() {
+fn message_belongs_to_an_agent_if_all_that_the_server_may_work_on_does() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     assert_eq!(owner(&cancelled, &[]), Ownership::Nobody);
     assert_eq!(owner(&cancelled, &[7, 7]), Ownership::One(7));
@@ -27,7 +27,7 @@ fn what_is_said_is_an_agents_if_all_that_the_server_may_be_at_is() {
 }
 
 #[test]
-fn of_calls_that_are_never_answered_no_more_is_kept_than_whose_they_were_until_the_last_is_over() {
+fn of_old_cancelled_calls_only_the_sessions_are_kept_until_the_last_is_over() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     let count = 3 * CAPACITY as u64;
     for id in 0..count {

@@ -20,9 +20,9 @@ use crate::server::deadline::Deadline;
 use crate::server::handshake::Tells;
 
 /// How long a server that has ended one is left alone, at first; then twice as long each time.
-const PAUSE: Duration = Duration::from_millis(250);
+const FIRST_DELAY: Duration = Duration::from_millis(250);
 /// At the longest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 /// After one that has lasted so long the first pause is the shortest again.
 const LASTING: Duration = Duration::from_secs(60);
 
@@ -69,7 +69,7 @@ impl Default for Stream {
             open: None,
             is_stale: false,
             has_missed: false,
-            backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
+            backoff: Backoff::new(FIRST_DELAY, MAX_DELAY),
             again_at: None,
         }
     }

@@ -14,7 +14,7 @@ fn want(stream: &mut Stream, uri: &'static str) {
 }
 
 /// What it is asked for, written.
-fn asked(stream: &mut Stream, id: u64, now: Instant) -> Option<String> {
+fn request(stream: &mut Stream, id: u64, now: Instant) -> Option<String> {
     let Due::Ask(filter) = stream.due(now) else { return None };
     let written = filter.written();
     stream.asked(id, filter);
@@ -22,7 +22,7 @@ fn asked(stream: &mut Stream, id: u64, now: Instant) -> Option<String> {
 }
 
 #[test]
-fn a_server_is_asked_for_what_it_declares_and_somebody_wants() {
+fn stream_has_what_the_server_declares_and_agents_want() {
     let now = Instant::now();
     for (tools, updates, uri, expected) in [
         (false, false, Some("a"), None),
@@ -32,7 +32,7 @@ fn a_server_is_asked_for_what_it_declares_and_somebody_wants() {
     ] {
         let mut stream = of(tools, updates);
         uri.into_iter().for_each(|uri| want(&mut stream, uri));
-        assert_eq!(asked(&mut stream, 1, now).as_deref(), expected, "{tools} {updates} {uri:?}");
+        assert_eq!(request(&mut stream, 1, now).as_deref(), expected, "{tools} {updates} {uri:?}");
         assert_eq!(stream.due(now), Due::Nothing);
     }
 }
@@ -41,12 +41,12 @@ fn a_server_is_asked_for_what_it_declares_and_somebody_wants() {
 fn another_set_takes_the_place_of_the_one_before_when_it_is_acknowledged() {
     let (mut stream, now) = (of(false, true), Instant::now());
     want(&mut stream, "a");
-    assert!(asked(&mut stream, 1, now).is_some());
+    assert!(request(&mut stream, 1, now).is_some());
     want(&mut stream, "b");
     assert_eq!(stream.due(now), Due::Nothing, "one after another");
     assert_eq!(stream.acknowledged(7, now), None);
     assert_eq!(stream.acknowledged(1, now).map(|begun| begun.before), Some(None));
-    assert_eq!(asked(&mut stream, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a","b"]}"#));
+    assert_eq!(request(&mut stream, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a","b"]}"#));
     assert!(stream.hears(1) && !stream.hears(2) && stream.is_of(2));
     assert_eq!(stream.acknowledged(2, now).map(|begun| begun.before), Some(Some(1)));
     assert!(!stream.hears(1) && stream.hears(2));
@@ -59,30 +59,30 @@ fn another_set_takes_the_place_of_the_one_before_when_it_is_acknowledged() {
 }
 
 #[test]
-fn one_that_the_server_ends_is_asked_for_again_after_a_growing_pause() {
+fn ended_stream_is_requested_again_after_a_growing_delay() {
     let (mut stream, now) = (of(true, false), Instant::now());
     let mut pauses = Vec::new();
     for id in 1..12 {
         let at = stream.again_at.unwrap_or(now);
-        assert!(asked(&mut stream, id, at).is_some());
+        assert!(request(&mut stream, id, at).is_some());
         let missed = stream.acknowledged(id, at).map(|begun| begun.has_missed);
         assert_eq!(missed, Some(id > 1));
         stream.ended(id, at, 0.0);
         let Due::At(again) = stream.due(at) else { panic!("later") };
         pauses.push(again.duration_since(at));
     }
-    assert_eq!(pauses[..3], [PAUSE, 2 * PAUSE, 4 * PAUSE]);
-    assert_eq!(pauses.last(), Some(&LONGEST_PAUSE));
+    assert_eq!(pauses[..3], [FIRST_DELAY, 2 * FIRST_DELAY, 4 * FIRST_DELAY]);
+    assert_eq!(pauses.last(), Some(&MAX_DELAY));
 }
 
 #[test]
-fn one_of_which_the_server_knows_nothing_is_not_asked_for_again() {
+fn stream_is_not_requested_again_from_a_server_that_does_not_know_the_method() {
     let (mut stream, now) = (of(true, true), Instant::now());
     want(&mut stream, "a");
-    assert!(asked(&mut stream, 1, now).is_some());
+    assert!(request(&mut stream, 1, now).is_some());
     stream.give_up();
     assert!(stream.ended(1, now, 0.0));
-    assert_eq!(stream.due(now + LONGEST_PAUSE), Due::Nothing);
+    assert_eq!(stream.due(now + MAX_DELAY), Due::Nothing);
     assert!(!stream.tells_updates());
 }
 
@@ -115,9 +115,9 @@ fn what_a_server_refuses_everything_for_is_found_and_left_out() {
 }
 
 #[test]
-fn one_that_is_refused_with_nothing_new_in_it_is_asked_for_again_later() {
+fn stream_refused_without_new_topics_is_requested_again_later() {
     let (mut stream, now) = (of(true, true), Instant::now());
-    assert!(asked(&mut stream, 1, now).is_some());
+    assert!(request(&mut stream, 1, now).is_some());
     assert_eq!(stream.narrow(1), None);
     assert_eq!(stream.narrow(7), None, "another");
     assert!(stream.ended(1, now, 0.0));
@@ -125,20 +125,20 @@ fn one_that_is_refused_with_nothing_new_in_it_is_asked_for_again_later() {
 }
 
 #[test]
-fn a_server_is_asked_for_tasks_until_they_have_ended() {
+fn stream_has_tasks_until_they_have_ended() {
     let (mut stream, now) = (of(false, true), Instant::now());
     let [a, b] = ["a", "b"].map(|id| Topic::Task(id.into()));
     want(&mut stream, "a");
     stream.want(a.clone(), &Bytes::from("\"a\""));
-    assert_eq!(asked(&mut stream, 1, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["a"]}"#));
+    assert_eq!(request(&mut stream, 1, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["a"]}"#));
     assert!(stream.acknowledged(1, now).is_some());
     stream.has_ended(&a);
     assert_eq!(stream.due(now), Due::Nothing, "it does no harm to be listened to");
     stream.want(b.clone(), &Bytes::from("\"b\""));
-    assert_eq!(asked(&mut stream, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["b"]}"#));
+    assert_eq!(request(&mut stream, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["b"]}"#));
     assert_eq!(stream.narrow(2), Some(vec![b]));
-    assert_eq!(asked(&mut stream, 3, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"]}"#), "without either");
+    assert_eq!(request(&mut stream, 3, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"]}"#), "without either");
     let mut silent = of(true, false);
     silent.want(a, &Bytes::from("\"a\""));
-    assert_eq!(asked(&mut silent, 1, now).as_deref(), Some(r#"{"toolsListChanged":true}"#));
+    assert_eq!(request(&mut silent, 1, now).as_deref(), Some(r#"{"toolsListChanged":true}"#));
 }

@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 type Seen = Result<Value, Box<dyn Error>>;
 
 /// For each check.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(10);
 const CHANGED: &str = "changed";
 
@@ -221,7 +221,7 @@ impl Agent {
     async fn see(&self, checks: &[&str]) -> Value {
         let mut seen = Map::new();
         for check in checks {
-            let one = match timeout(PATIENCE, self.check(check)).await {
+            let one = match timeout(CHECK_LIMIT, self.check(check)).await {
                 Ok(Ok(seen)) => seen,
                 Ok(Err(error)) => json!(error.to_string()),
                 Err(_) => json!("nothing in time"),

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 type Seen = Result<Value, Box<dyn Error>>;
 
 /// For each check.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
 /// For a server that says no better.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -82,7 +82,7 @@ async fn cancels(client: &Client, tool: String) -> Seen {
 }
 
 async fn see(check: impl Future<Output = Seen>) -> Value {
-    match timeout(PATIENCE, check).await {
+    match timeout(CHECK_LIMIT, check).await {
         Ok(Ok(seen)) => seen,
         Ok(Err(error)) => json!(error.to_string()),
         Err(_) => json!("nothing in time"),

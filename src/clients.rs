@@ -109,9 +109,15 @@ impl Client {
     }
 
     /// Where it may have servers, whether or not the files are there: the user's first, then those of the working
-    /// directory.
+    /// directory. Each is named once: in the home directory both may be the same file.
     pub(crate) fn files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
-        self.places.iter().filter_map(|place| place.path(sources)).collect()
+        let mut files = Vec::new();
+        for path in self.places.iter().filter_map(|place| place.path(sources)) {
+            if !files.contains(&path) {
+                files.push(path);
+            }
+        }
+        files
     }
 
     /// Those of [`Client::files`] that are for the project in the working directory only.

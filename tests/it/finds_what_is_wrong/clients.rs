@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{doctor, expect, expect_healthy, findings};
-use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup};
+use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup, run};
 
 fn daemon() -> Daemon {
     Setup::with(Server::named("one").flags("--bare --tool x")).start()
@@ -38,6 +38,19 @@ fn a_client_that_comes_to_mcpd_is_well() {
         "{ran}"
     );
     expect_healthy(ran);
+}
+
+/// There its file for the user is its file for the project as well.
+#[test]
+fn a_client_is_named_once_in_the_home_directory() {
+    let daemon = daemon();
+    cursor(&daemon, &json!({"mcpd": pointed(&daemon)}));
+    let place = daemon.place();
+    let mut command = place.command(MCPD);
+    command.args(["doctor", "--json", "--runtime-dir"]).arg(place.runtime_dir()).current_dir(place.path("home"));
+    let ran = run(&mut command);
+    let named = findings(&ran).iter().filter(|one| one.get("about") == "Cursor").count();
+    assert_eq!(named, 1, "{ran}");
 }
 
 #[test]

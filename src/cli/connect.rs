@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
@@ -80,7 +81,8 @@ fn is_missing(error: &io::Error) -> bool {
 fn say(news: &News) {
     let stderr = io::stderr();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let is_read = poll(&mut [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)], Some(&now));
+    let mut asked = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
+    let is_read = retry_on_intr(|| poll(&mut asked, Some(&now)));
     if is_read == Ok(0) {
         return;
     }

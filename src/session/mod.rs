@@ -255,7 +255,12 @@ pub async fn run(stream: UnixStream, setup: Setup, ends: Ends) {
     let ended = session.serve(&mut reader, &mut write, &mut answers, ends).await;
     drop((reader, std::mem::take(&mut session.outbox), std::mem::take(&mut session.batches)));
     session.setup.backlog.set(0);
-    tracing::debug!(session = session.setup.number, "ended: {ended:?}");
+    match &ended {
+        Err(error) if matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::TimedOut) => {
+            tracing::warn!(session = session.setup.number, "disconnected: {error}");
+        }
+        _ => tracing::debug!(session = session.setup.number, "ended: {ended:?}"),
+    }
     session.drop_deferred(|_| true);
     for (_, InFlight { key, server, account, .. }) in session.calls.drain() {
         session.tell(account, &server, Outcome::Cancelled, 0);

@@ -91,7 +91,7 @@ impl Output {
     pub(super) fn is_closed(&self) -> bool {
         let Self::Waited(waited, _) = self else { return false };
         let mut asked = [PollFd::new(waited, PollFlags::empty())];
-        let is_told = poll(&mut asked, Some(&NOW)).is_ok();
+        let is_told = retry_on_intr(|| poll(&mut asked, Some(&NOW))).is_ok();
         is_told && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
@@ -162,7 +162,8 @@ impl How {
 
 /// Fails with `AGAIN` if there is nothing of `what` yet.
 fn would_not_wait(descriptor: BorrowedFd<'_>, what: PollFlags) -> rustix::io::Result<()> {
-    match poll(&mut [PollFd::from_borrowed_fd(descriptor, what)], Some(&NOW))? {
+    let mut asked = [PollFd::from_borrowed_fd(descriptor, what)];
+    match retry_on_intr(|| poll(&mut asked, Some(&NOW)))? {
         0 => Err(rustix::io::Errno::AGAIN),
         _ => Ok(()),
     }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, resident_kib, result, until};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, resident_kib, result, signal, until};
 
 fn daemon() -> Daemon {
     Setup::with(Server::named("a")).start()
@@ -47,6 +48,18 @@ fn an_agent_that_says_no_more_still_gets_its_answers() {
     for id in &ids {
         arguments(&agent.answer(id));
     }
+    agent.expect_end();
+}
+
+/// Case C10. A signal may interrupt each system call of the daemon.
+#[test]
+fn an_agent_that_has_finished_writing_gets_its_answers_while_the_daemon_is_sent_signals() {
+    let daemon = daemon();
+    let mut agent = Agent::ready(&daemon);
+    let id = agent.start_call("a__sleep", &json!({"ms": 3000}));
+    agent.shut_down_writing();
+    (0..1_000_000).for_each(|_| signal(daemon.pid(), Signal::HUP));
+    arguments(&agent.answer(&id));
     agent.expect_end();
 }
 

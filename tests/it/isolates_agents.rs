@@ -51,7 +51,9 @@ fn an_agent_that_says_no_more_still_gets_its_answers() {
     agent.expect_end();
 }
 
-/// Case C10. A signal may interrupt each system call of the daemon.
+/// Case C10.
+///
+/// Signals may interrupt each system call of the daemon.
 #[test]
 fn an_agent_that_has_finished_writing_gets_its_answers_while_the_daemon_is_sent_signals() {
     let daemon = daemon();

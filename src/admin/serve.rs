@@ -15,6 +15,7 @@ use super::report::Report;
 use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
 use super::{Event, FromDaemon, ReloadAsked, Request, Response, Told, check, feed, logs, orders, tools};
 use crate::calls;
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::likeness::nearest;
 use crate::logging::BadFilter;
@@ -168,7 +169,10 @@ pub(super) fn event(event: Told) -> FromDaemon<Answer> {
 
 /// Ends the connection with the answer that there are too many of its kind: it keeps nobody's place.
 pub(super) async fn turn_away(operator: &mut Operator, id: u64) -> io::Result<()> {
-    let error = ErrorObject::new(-31003, "too many operators have mcpd do something that lasts: try again later");
+    let error = ErrorObject::new(
+        ErrorCode::Overloaded.number(),
+        "too many operators have mcpd do something that lasts: try again later",
+    );
     refuse(operator, Some(id), error).await?;
     Err(io::ErrorKind::ConnectionRefused.into())
 }
@@ -193,7 +197,7 @@ fn no_server(server: &str, names: &[&str]) -> String {
 }
 
 pub(super) fn stopping() -> ErrorObject {
-    ErrorObject::new(-31005, "mcpd is being stopped")
+    ErrorObject::new(ErrorCode::ShuttingDown.number(), "mcpd is being stopped")
 }
 
 #[cfg(test)]

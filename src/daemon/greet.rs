@@ -12,6 +12,7 @@ use super::status::Connected;
 use super::{Daemon, process};
 use crate::calls::Caller;
 use crate::config::Profile;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Served;
 use crate::server::User;
@@ -39,8 +40,7 @@ impl Daemon {
             if let Some(unlogged) = self.refusals.count() {
                 tracing::warn!(pid, uid, profile = &*profile.name, unlogged, "refused an agent: {message}");
             }
-            let data = Some(serde_json::json!({ "outcome": "not_sent" }));
-            let error = ErrorObject { data, ..ErrorObject::new(-31003, message) };
+            let error = ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent);
             // Into an empty socket buffer: it does not wait.
             let _ = stream.try_write(&reply::error(None, &error));
             return;

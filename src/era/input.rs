@@ -129,20 +129,19 @@ pub struct Given {
 /// What the params of a request say that was made before; `None` if they do not say of any.
 ///
 /// # Errors
-/// If they are malformed, or have more than [`MOST`] answers.
+/// If they are malformed, with a state or without, or have more than [`MOST`] answers.
 pub fn given(params: &Bytes) -> Result<Option<Given>, NotAnObject> {
     let [responses, state] = members(params, ["inputResponses", "requestState"])?;
+    let responses = self::responses(responses.as_ref())?;
     let Some(state) = state.filter(|raw| raw[..] != b"null"[..]) else { return Ok(None) };
     let state = text(&state).ok_or(NotAnObject)?;
-    let responses = responses.filter(|raw| raw[..] != b"null"[..]);
-    let responses = self::responses(responses.as_ref())?;
     Ok(Some(Given { responses, state }))
 }
 
 /// The answers of a raw `inputResponses`, each with its key as text, raw.
 ///
 /// # Errors
-/// If it is malformed, has a key twice, or more than [`MOST`].
+/// If it is no object of objects, has a key twice, or more than [`MOST`].
 pub fn responses(raw: Option<&Bytes>) -> Result<Vec<(Bytes, Bytes)>, NotAnObject> {
     let found = raw.map_or(Ok(Vec::new()), |raw| entries(raw, MOST))?;
     if found.len() > MOST {
@@ -151,7 +150,7 @@ pub fn responses(raw: Option<&Bytes>) -> Result<Vec<(Bytes, Bytes)>, NotAnObject
     let mut responses: Vec<(Bytes, Bytes)> = Vec::with_capacity(found.len());
     for (key, response) in found {
         let key = text(&key).ok_or(NotAnObject)?;
-        if responses.iter().any(|(other, _)| *other == key) {
+        if !response.starts_with(b"{") || responses.iter().any(|(other, _)| *other == key) {
             return Err(NotAnObject);
         }
         responses.push((key, response));

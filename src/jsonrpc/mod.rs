@@ -14,6 +14,7 @@ pub mod entries;
 pub mod exchange;
 #[cfg(test)]
 pub(crate) mod made_up;
+pub mod mcpd_error;
 pub mod members;
 pub mod message;
 pub mod oversize;

@@ -3,8 +3,6 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
-use super::members::members;
-
 /// JSON-RPC: not JSON.
 pub const PARSE_ERROR: i32 = -32700;
 /// JSON-RPC: JSON, but no valid request.
@@ -35,22 +33,6 @@ impl ErrorObject {
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
-
-    /// The same with the mark of a daemon that is being stopped as a whole: what was not sent can be sent to the next one.
-    #[must_use]
-    pub fn by_stopping_daemon(mut self) -> Self {
-        self.data.get_or_insert_default()["daemon"] = "stopping".into();
-        self
-    }
-}
-
-/// Whether an error object, raw, refuses what was not sent because the daemon is being stopped as a whole.
-#[must_use]
-pub fn is_refusal_of_stopping_daemon(error: &Bytes) -> bool {
-    let Ok([Some(code), Some(data)]) = members(error, ["code", "data"]) else { return false };
-    let data = members(&data, ["outcome", "daemon"]);
-    code[..] == *b"-31005"
-        && matches!(data, Ok([Some(outcome), Some(daemon)]) if outcome[..] == *b"\"not_sent\"" && daemon[..] == *b"\"stopping\"")
 }
 
 /// `{"jsonrpc":"2.0","id":ID,"result":RESULT}` and a newline; `id` and `result` are raw JSON.
@@ -144,12 +126,6 @@ mod tests {
         let line = error(None, &ErrorObject::new(PARSE_ERROR, "x"));
         assert_eq!(&line[..], b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"x\"}}\n");
         assert_eq!(&notification("n")[..], b"{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n");
-        let refusal =
-            ErrorObject { data: Some(serde_json::json!({"outcome": "not_sent"})), ..ErrorObject::new(-31005, "x") };
-        let is_refusal = |error: &ErrorObject| is_refusal_of_stopping_daemon(&to_json(error).into());
-        assert!(!is_refusal(&refusal) && is_refusal(&refusal.clone().by_stopping_daemon()));
-        let unknown = ErrorObject { data: Some(serde_json::json!({"outcome": "unknown"})), ..refusal };
-        assert!(!is_refusal(&unknown.by_stopping_daemon()));
         assert_eq!(&request(3, "m", &[1])[..], b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"m\",\"params\":[1]}\n");
     }
 }

@@ -12,7 +12,6 @@ mod cancelled_calls;
 mod crossing;
 mod declared;
 mod effect;
-mod elicitations;
 mod expiry;
 mod heads;
 mod health_checks;
@@ -27,8 +26,8 @@ mod ownership;
 mod pending_request;
 mod places;
 mod polls;
-mod questions;
 mod rounds;
+mod server_requests;
 mod stated;
 mod stated_asks;
 mod stated_questions;
@@ -55,8 +54,8 @@ use self::lists::{Fetch, ServerLists};
 use self::logging::Logging;
 pub(super) use self::logs::level_of;
 pub(super) use self::pending_request::PendingRequest;
-pub(super) use self::questions::Heard;
-use self::questions::Questions;
+pub(super) use self::server_requests::FromAgent;
+use self::server_requests::ServerRequests;
 use self::stated::StatedTasks;
 use self::subscriptions::Subscriptions;
 pub(super) use self::subscriptions::{NewSubscription, Topic};
@@ -89,7 +88,7 @@ pub(super) struct Instance {
     pub(super) logging: Logging,
     pub(super) subscriptions: Subscriptions,
     cancelled: CancelledCalls,
-    pub(super) questions: Questions,
+    pub(super) server_requests: ServerRequests,
     role: Role,
     tasks: Tasks,
     /// Those of agents of the modern era.
@@ -114,6 +113,7 @@ impl Instance {
         let cancelled = CancelledCalls::new(link.remote().is_none());
         let timeout = config.settings.handshake_timeout;
         let subscriptions = Subscriptions::new(Arc::clone(&stats), timeout);
+        let server_requests = ServerRequests::new(Arc::clone(&config.name), config.settings.call_timeout_max);
         Self {
             wire: Wire::new(link, max_message),
             stats,
@@ -124,7 +124,7 @@ impl Instance {
             logging: Logging::new(timeout),
             subscriptions,
             cancelled,
-            questions: Questions::default(),
+            server_requests,
             role,
             tasks: Tasks::default(),
             stated: StatedTasks::default(),
@@ -136,9 +136,12 @@ impl Instance {
         }
     }
 
-    /// Whether it has calls, tasks or questions that have not ended.
+    /// Whether it has calls, tasks or requests for agents that have not ended.
     pub(super) fn is_busy(&self) -> bool {
-        self.calls > 0 || self.subscriptions.are_waited_for() || self.has_open_tasks() || self.questions.are_open()
+        self.calls > 0
+            || self.subscriptions.are_waited_for()
+            || self.has_open_tasks()
+            || self.server_requests.are_open()
     }
 
     /// Calls that were taken and have not ended.

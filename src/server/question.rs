@@ -8,13 +8,13 @@ mod tasks;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::tasks::{Asker, OfTask, TaskWish};
 use super::cancellation::Cancellation;
 use super::role::Ability;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::progress;
@@ -152,7 +152,7 @@ impl Back {
     }
 
     /// Answers that the agent could not be asked.
-    pub fn not_asked(self, code: i32, why: &str) {
+    pub fn not_asked(self, code: ErrorCode, why: &str) {
         let error = not_asked(code, why, &self.server);
         self.refuse(&error);
     }
@@ -172,7 +172,7 @@ impl Back {
 impl Drop for Back {
     fn drop(&mut self) {
         if self.answer.is_some() {
-            self.pay(reply::error(Some(&self.id), &failed(-31001, "the agent has gone", &self.server)));
+            self.pay(reply::error(Some(&self.id), &failed(ErrorCode::Died, "the agent has gone", &self.server)));
         }
     }
 }
@@ -185,17 +185,13 @@ pub(super) fn undeclared(ability: Ability) -> ErrorObject {
 }
 
 /// An error of mcpd's own for a server whose request no agent has seen.
-pub(super) fn not_asked(code: i32, why: &str, server: &str) -> ErrorObject {
-    error(code, why, server, "not_sent")
+pub(super) fn not_asked(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
+    ErrorObject::of_mcpd(code, why, Delivery::NotSent).about_server(server)
 }
 
 /// The same for a request that the agent may have seen.
-pub(super) fn failed(code: i32, why: &str, server: &str) -> ErrorObject {
-    error(code, why, server, "unknown")
-}
-
-fn error(code: i32, why: &str, server: &str, outcome: &str) -> ErrorObject {
-    ErrorObject { data: Some(json!({ "server": server, "outcome": outcome })), ..ErrorObject::new(code, why) }
+pub(super) fn failed(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
+    ErrorObject::of_mcpd(code, why, Delivery::Unknown).about_server(server)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Agent;
-use crate::era;
+use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 
 /// Largest capabilities of an agent that are kept, in bytes. One that declares more has declared none.
@@ -135,17 +135,22 @@ fn known_to(protocol: &str, declared: &Bytes) -> Option<Bytes> {
 }
 
 impl Role {
-    /// What is declared to the instance: to an agent's own exactly what that can do; to others what can be handed to the
-    /// agent whose call it is at, if there may be one, and roots only if there are any in the configuration.
+    /// What is declared to the instance.
+    ///
+    /// The instance of a legacy agent gets what that agent has declared. A modern agent declares something with each request, so its
+    /// instance gets all that mcpd can pass on, and what the request at hand does not declare is refused. A shared instance gets the
+    /// same, and roots only if there are any in the configuration.
     pub(super) fn capabilities(&self, roots: &[String]) -> Box<RawValue> {
-        let mut declared = match self {
-            Self::Of(agent) => return serde_json::from_slice(&agent.abilities.raw).unwrap_or_else(|_| raw(&json!({}))),
-            Self::Any => {
-                json!({ "sampling": { "tools": {}, "context": {} }, "elicitation": { "form": {}, "url": {} } })
+        let all = || json!({ "sampling": { "tools": {}, "context": {} }, "elicitation": { "form": {}, "url": {} } });
+        let (mut declared, has_roots) = match self {
+            Self::Of(agent) if agent.era == Era::Legacy => {
+                return serde_json::from_slice(&agent.abilities.raw).unwrap_or_else(|_| raw(&json!({})));
             }
-            Self::Nobody => json!({}),
+            Self::Of(_) => (all(), true),
+            Self::Any => (all(), !roots.is_empty()),
+            Self::Nobody => (json!({}), !roots.is_empty()),
         };
-        if !roots.is_empty() {
+        if has_roots {
             declared["roots"] = json!({});
         }
         raw(&declared)

@@ -11,7 +11,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::control::{Orders, Vouched};
 use super::ending::{End, parted};
 use super::health::{Health, Silence};
-use super::instance::{Effect, Heard, Instance};
+use super::instance::{Effect, FromAgent, Instance};
 use super::lifecycle::Event;
 use super::link::Closed;
 use super::process::{Ended, Process};
@@ -35,7 +35,7 @@ enum Rare {
     Killed,
     Vouched(Vouched),
     /// An agent that the server has asked something says something.
-    Heard(Heard),
+    FromAgent(FromAgent),
     Alarm,
 }
 
@@ -122,7 +122,7 @@ impl ServerTask {
                     return Poll::Ready(Ok(End::Stop));
                 }
             }
-            relay.rare.extend(instance.questions.waits.drain(..).map(|wait| wait.map(Rare::Heard).boxed()));
+            relay.rare.extend(instance.server_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
             // What can be ready without end comes last.
             if let Poll::Ready(Some(event)) = relay.rare.poll_next_unpin(cx) {
                 if let Some(end) = self.on_rare(event, instance, relay) {
@@ -190,7 +190,7 @@ impl ServerTask {
                 self.vouch(said);
                 relay.rare.push(vouched(self.orders.clone(), said));
             }
-            Rare::Heard(heard) => instance.heard(heard),
+            Rare::FromAgent(received) => instance.agent_replied(received),
         }
         None
     }

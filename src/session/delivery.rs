@@ -4,13 +4,13 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use serde_json::json;
 use tokio::net::unix::OwnedWriteHalf;
 
 use super::Session;
 use super::in_flight::InFlight;
 use super::notices::Notice;
 use crate::calls::Outcome;
+use crate::jsonrpc::mcpd_error::{Delivery, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
@@ -144,11 +144,10 @@ impl Session {
 /// Whether an error of a server claims that the daemon is being stopped: `mcpd connect` would hold all requests because of it.
 fn speaks_for_daemon(line: &Bytes) -> bool {
     let response = parse(&line.slice(..line.len().saturating_sub(1)));
-    matches!(response, Ok(Message::Response { outcome: Err(error), .. }) if reply::is_refusal_of_stopping_daemon(&error))
+    matches!(response, Ok(Message::Response { outcome: Err(error), .. }) if is_refusal_of_stopping_daemon(&error))
 }
 
 fn misleading(server: &str) -> ErrorObject {
-    let data = json!({ "server": server, "outcome": "unknown" });
     let message = format!("server `{server}` answered with an error that is reserved for mcpd");
-    ErrorObject { data: Some(data), ..ErrorObject::new(reply::INTERNAL_ERROR, message) }
+    ErrorObject::new(reply::INTERNAL_ERROR, message).about_server(server).with_delivery(Delivery::Unknown)
 }

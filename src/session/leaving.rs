@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
-use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::Session;
 use super::events::Rare;
 use super::in_flight::InFlight;
-use super::routing::not_sent;
 use crate::calls::Outcome;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::server::call::ToAgent;
 
@@ -29,8 +28,9 @@ pub(super) async fn told(leave: oneshot::Receiver<()>) -> Rare {
 impl Session {
     /// Takes nothing on from now on.
     pub(super) fn leave(&mut self) {
-        self.refusal = Some(gone());
-        self.refuse_deferred(&gone());
+        let refusal = gone(Delivery::NotSent);
+        self.refuse_deferred(&refusal);
+        self.refusal = Some(refusal);
         self.end_listens();
         self.waits.push(sleep(LAST_CALLS).map(|()| Rare::Overdue).boxed());
     }
@@ -41,8 +41,7 @@ impl Session {
             self.deliver(answer);
         }
         for (id, InFlight { key, server, account, .. }) in self.calls.drain() {
-            let data = Some(json!({ "server": &**server.name(), "outcome": "unknown" }));
-            let line = reply::error(Some(&id), &ErrorObject { data, ..gone() });
+            let line = reply::error(Some(&id), &gone(Delivery::Unknown).about_server(server.name()));
             self.tell(account, &server, Outcome::ShuttingDown, line.len());
             self.respond(Some(&id), [line]);
             server.cancel(key, None).await;
@@ -50,7 +49,6 @@ impl Session {
     }
 }
 
-/// To what was not sent.
-fn gone() -> ErrorObject {
-    ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "the profile of this connection was removed") }
+fn gone(delivery: Delivery) -> ErrorObject {
+    ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "the profile of this connection was removed", delivery)
 }

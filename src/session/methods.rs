@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::agent_message::{AgentMessage, Notification, Request, Routed};
 use super::in_flight::InFlight;
-use super::routing::not_sent;
 use super::said_meta::Said;
 use super::{Delayed, Introduction, Session};
 use crate::calls::{Caller, Outcome};
 use crate::era::speaker::Speaker;
 use crate::era::{self, Era};
 use crate::jsonrpc::Malformed;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
@@ -47,7 +47,11 @@ impl Session {
                 self.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
             AgentMessage::TooLarge { id: Some(id), is_response: true } => {
-                self.answered_badly(&id, -31006, "the answer of the agent is over the message cap");
+                self.answered_badly(
+                    &id,
+                    ErrorCode::TooLarge.number(),
+                    "the answer of the agent is over the message cap",
+                );
             }
             AgentMessage::Malformed(Malformed::NotJson) => self.refuse(None, PARSE_ERROR, "not JSON"),
             AgentMessage::Malformed(Malformed::Batch) | AgentMessage::Batch(_) => self.refuse_batch(),
@@ -56,7 +60,7 @@ impl Session {
             }
             AgentMessage::TooLarge { id, .. } => {
                 let message = format!("the message is over the cap of {} bytes", self.setup.max_message);
-                self.fail(id.as_ref(), ErrorObject { data: not_sent(), ..ErrorObject::new(-31006, message) });
+                self.fail(id.as_ref(), ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent));
             }
         }
     }

@@ -8,6 +8,7 @@ use futures_util::future::FutureExt;
 
 use super::made_tasks::{MadeTask, Narrowed, NotAList};
 use super::{Rare, Session};
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
@@ -60,13 +61,16 @@ impl Session {
         } else if let Some(id) = self.task_of_another(&question) {
             question.back.refuse(&unknown_task(&id));
         } else if self.setup.facts.introduction.get().is_none() {
-            question.back.not_asked(-31004, "the agent has not introduced itself, and can be asked only about a call");
+            question.back.not_asked(
+                ErrorCode::Unavailable,
+                "the agent has not introduced itself, and can be asked only about a call",
+            );
         } else if self.questions.closed {
-            question.back.not_asked(-31004, "the agent says no more");
+            question.back.not_asked(ErrorCode::Unavailable, "the agent says no more");
         } else if self.questions.open.len() + self.questions.early.len() >= MOST {
-            question.back.not_asked(-31003, "the agent has too many unanswered requests");
+            question.back.not_asked(ErrorCode::Overloaded, "the agent has too many unanswered requests");
         } else if !self.may_read_more() {
-            question.back.not_asked(-31003, "the agent does not read");
+            question.back.not_asked(ErrorCode::Overloaded, "the agent does not read");
         } else if self.initialized {
             self.tell_question(question);
         } else {

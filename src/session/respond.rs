@@ -6,6 +6,7 @@ use super::Session;
 use super::agent_message::{AgentMessage, Request};
 use crate::era;
 use crate::jsonrpc::batch::MOST;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 
 impl Session {
@@ -74,8 +75,9 @@ impl Session {
         if let Some(id) = id
             && self.batches.bytes() + bytes > self.setup.max_message
         {
-            let error = ErrorObject::new(-31006, "the answers to a batch are over the message cap together");
-            answer = vec![reply::error(Some(id), &ErrorObject { data: unknown(), ..error })];
+            let message = "the answers to a batch are over the message cap together";
+            let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
+            answer = vec![reply::error(Some(id), &error)];
         }
         let answers = self.batches.keep(id, answer);
         self.push(answers);
@@ -99,8 +101,4 @@ impl Session {
             self.outbox.push(part);
         }
     }
-}
-
-fn unknown() -> Option<serde_json::Value> {
-    Some(serde_json::json!({ "outcome": "unknown" }))
 }

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::{FutureExt, select_all};
-use serde_json::json;
 use tokio::time::timeout_at;
 
 use super::account::Account;
@@ -18,6 +17,7 @@ use crate::catalog::identity;
 use crate::config::CallLimit;
 use crate::era::Era;
 use crate::era::subscription::Filter;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::kind::Kind;
@@ -319,13 +319,9 @@ const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not e
 const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
 
 pub(super) fn overloaded(what: &str) -> ErrorObject {
-    ErrorObject { data: not_sent(), ..ErrorObject::new(-31003, what) }
+    ErrorObject::of_mcpd(ErrorCode::Overloaded, what, Delivery::NotSent)
 }
 
 pub(super) fn stopping() -> ErrorObject {
-    ErrorObject { data: not_sent(), ..ErrorObject::new(-31005, "mcpd is being stopped") }.by_stopping_daemon()
-}
-
-pub(super) fn not_sent() -> Option<serde_json::Value> {
-    Some(json!({ "outcome": "not_sent" }))
+    ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "mcpd is being stopped", Delivery::NotSent).by_stopping_daemon()
 }

@@ -14,7 +14,6 @@ mod tests;
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::json;
 
 use self::long::Long;
 use super::asking::{Asking, Effect};
@@ -28,6 +27,7 @@ use super::renewal::Renewal;
 use super::unanswered::Unanswered;
 use crate::era;
 use crate::jsonrpc::Message;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::transport::{Incoming, Outbox};
@@ -271,17 +271,14 @@ impl Conversation {
 
 /// To what may have been done by a daemon that is there no more.
 fn gone() -> ErrorObject {
-    with_outcome(-31005, "mcpd has gone, and whether it has done this is not known", "unknown")
+    let message = "mcpd has gone, and whether it has done this is not known";
+    ErrorObject::of_mcpd(ErrorCode::ShuttingDown, message, Delivery::Unknown)
 }
 
 fn unavailable(message: &str) -> ErrorObject {
-    with_outcome(-31004, message, "not_sent")
+    ErrorObject::of_mcpd(ErrorCode::Unavailable, message, Delivery::NotSent)
 }
 
 fn overloaded(message: &str) -> ErrorObject {
-    with_outcome(-31003, message, "not_sent")
-}
-
-fn with_outcome(code: i32, message: &str, outcome: &str) -> ErrorObject {
-    ErrorObject { data: Some(json!({ "outcome": outcome })), ..ErrorObject::new(code, message) }
+    ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent)
 }

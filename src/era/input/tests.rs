@@ -74,8 +74,11 @@ fn what_comes_back_is_read_if_it_says_from_where() {
         "7",
         r#"{"requestState":7}"#,
         r#"{"requestState":"s","inputResponses":[]}"#,
-        r#"{"requestState":"s","inputResponses":{"a":1,"a":2}}"#,
-        r#"{"requestState":"s","inputResponses":{"\ud800":1}}"#,
+        r#"{"requestState":"s","inputResponses":{"a":{},"a":{}}}"#,
+        r#"{"requestState":"s","inputResponses":{"\ud800":{}}}"#,
+        r#"{"requestState":"s","inputResponses":{"a":1}}"#,
+        r#"{"inputResponses":{"a":1}}"#,
+        r#"{"inputResponses":null}"#,
     ] {
         assert_eq!(read(bad), Err(NotAnObject), "{bad}");
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::Outcome;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 
 /// Why a call has no answer of the server's own.
@@ -75,6 +76,22 @@ pub enum Failure {
 }
 
 impl Failure {
+    fn code(&self) -> i32 {
+        match self {
+            Self::Died { .. } => ErrorCode::Died.number(),
+            Self::TimedOut { .. } => ErrorCode::TimedOut.number(),
+            Self::Overloaded { .. } => ErrorCode::Overloaded.number(),
+            Self::Unavailable { .. } | Self::LoginNeeded { .. } => ErrorCode::Unavailable.number(),
+            Self::ShuttingDown => ErrorCode::ShuttingDown.number(),
+            Self::AnswerTooLarge => ErrorCode::TooLarge.number(),
+            Self::AnswerMalformed
+            | Self::Status { .. }
+            | Self::NotOfItsEra { .. }
+            | Self::NotAnswered { .. }
+            | Self::TaskIdTaken => INTERNAL_ERROR,
+        }
+    }
+
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Died { .. } => Outcome::Died,
@@ -95,41 +112,37 @@ impl CallError {
     /// The error object an agent gets.
     #[must_use]
     pub fn to_object(&self) -> ErrorObject {
-        let server = &self.server;
-        let (code, message) = match &self.failure {
-            Failure::Died { how } => (-31001, format!("server `{server}` {how}")),
-            Failure::TimedOut { after } => {
-                (-31002, format!("server `{server}` did not answer within {}", crate::duration::shown(*after)))
-            }
-            Failure::Overloaded { what } => (-31003, format!("server `{server}` is overloaded: {what}")),
-            Failure::Unavailable { reason, .. } => (-31004, format!("server `{server}` is not available: {reason}")),
-            Failure::LoginNeeded { why } => {
-                (-31004, format!("server `{server}` needs a login: {why}; run `mcpd login {server}`"))
-            }
-            Failure::ShuttingDown => (-31005, format!("server `{server}` is being stopped")),
-            Failure::AnswerTooLarge => (-31006, format!("the answer of server `{server}` is over the message cap")),
-            Failure::AnswerMalformed => {
-                (INTERNAL_ERROR, format!("the answer of server `{server}` is no valid response"))
-            }
-            Failure::Status { status, .. } => (INTERNAL_ERROR, format!("server `{server}` gave no result: {status}")),
-            Failure::NotOfItsEra { what } => (
-                INTERNAL_ERROR,
-                format!("the answer of server `{server}` is `{what}`, which this version of MCP has not"),
-            ),
-            Failure::NotAnswered { why } => (INTERNAL_ERROR, format!("server `{server}` {why}")),
-            Failure::TaskIdTaken => {
-                (INTERNAL_ERROR, format!("server `{server}` has made a task with an id that another task has"))
-            }
-        };
-        let mut data = serde_json::json!({
-            "server": &**server,
-            "outcome": if self.sent { "unknown" } else { "not_sent" },
-        });
-        if let Failure::Unavailable { retry_after: Some(after), .. }
-        | Failure::Status { retry_after: Some(after), .. } = self.failure
-        {
-            data["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
+        let error = ErrorObject::new(self.failure.code(), self.message());
+        let delivery = if self.sent { Delivery::Unknown } else { Delivery::NotSent };
+        let error = error.about_server(&self.server).with_delivery(delivery);
+        match self.failure {
+            Failure::Unavailable { retry_after: Some(after), .. }
+            | Failure::Status { retry_after: Some(after), .. } => error.retry_after(after),
+            _ => error,
         }
-        ErrorObject { code, message, data: Some(data) }
+    }
+
+    fn message(&self) -> String {
+        let server = &self.server;
+        match &self.failure {
+            Failure::Died { how } => format!("server `{server}` {how}"),
+            Failure::TimedOut { after } => {
+                format!("server `{server}` did not answer within {}", crate::duration::shown(*after))
+            }
+            Failure::Overloaded { what } => format!("server `{server}` is overloaded: {what}"),
+            Failure::Unavailable { reason, .. } => format!("server `{server}` is not available: {reason}"),
+            Failure::LoginNeeded { why } => {
+                format!("server `{server}` needs a login: {why}; run `mcpd login {server}`")
+            }
+            Failure::ShuttingDown => format!("server `{server}` is being stopped"),
+            Failure::AnswerTooLarge => format!("the answer of server `{server}` is over the message cap"),
+            Failure::AnswerMalformed => format!("the answer of server `{server}` is no valid response"),
+            Failure::Status { status, .. } => format!("server `{server}` gave no result: {status}"),
+            Failure::NotOfItsEra { what } => {
+                format!("the answer of server `{server}` is `{what}`, which this version of MCP has not")
+            }
+            Failure::NotAnswered { why } => format!("server `{server}` {why}"),
+            Failure::TaskIdTaken => format!("server `{server}` has made a task with an id that another task has"),
+        }
     }
 }

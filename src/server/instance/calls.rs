@@ -15,6 +15,7 @@ use super::{Effect, Instance, PendingRequest};
 use crate::calls::Outcome;
 use crate::catalog::Lists;
 use crate::era::Era;
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
@@ -187,7 +188,7 @@ impl Instance {
         if follows_task {
             self.drop_task_of(key);
         }
-        self.give_up_questions(key.session, (-31001, "the agent has given up the call that this was for"));
+        self.end_requests_for(key.session, (ErrorCode::Died, "the agent has given up the call that this was for"));
         for call in self.subscriptions.cancelled(&mut self.wire, key, sent) {
             self.subscribe(call);
         }
@@ -222,7 +223,7 @@ impl Instance {
             let until = Until { at, answered: self.wire.next_id() };
             self.cancelled.add((id, key.session), Some(until), ticket, now);
         } else {
-            self.cancelled.add_modern(Instant::now());
+            self.cancelled.add_modern(key.session, Instant::now());
         }
         self.wire.give_up(id);
         if makes_task {
@@ -253,7 +254,7 @@ impl Instance {
         if let Err(error) = response {
             self.stats.errors.add_one();
             if let Some(to) = call.reply.to() {
-                self.questions.elicitations.add_required(error, key.session, to);
+                self.server_requests.call_failed(error, key.session, to);
             }
         }
         self.end_answered(call, answer, Outcome::of(response), task);
@@ -330,7 +331,7 @@ impl Instance {
         self.tasks = Tasks::default();
         self.stated = StatedTasks::default();
         self.subscriptions.fail_all(unwritten);
-        self.questions.withdraw_all();
+        self.server_requests.withdraw_all();
         for (_, owner) in self.wire.remove_where(|_| true) {
             if let PendingRequest::Call(call) = owner {
                 let was_written = self.wire.has_begun(call.line) || call.was_sent_before();

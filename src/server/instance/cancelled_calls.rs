@@ -66,8 +66,8 @@ pub(in crate::server) struct CancelledCalls {
     answered: u64,
     /// That the server has read a cancellation is no evidence that it has stopped.
     goes_on: bool,
-    /// Modern era: until when messages about cancelled calls may arrive.
-    in_transit_until: Option<Instant>,
+    /// Modern era: until when messages about cancelled calls may arrive, and whose these calls were.
+    in_transit: Option<(Instant, Ownership)>,
 }
 
 impl CancelledCalls {
@@ -97,14 +97,14 @@ impl CancelledCalls {
         self.known.insert(at, One { id, session, until, ticket });
     }
 
-    /// A call of a modern server was cancelled `now`.
-    pub(super) fn add_modern(&mut self, now: Instant) {
-        self.in_transit_until = Some(now + IN_TRANSIT);
+    /// A call of this session at a modern server was cancelled `now`.
+    pub(super) fn add_modern(&mut self, session: u64, now: Instant) {
+        self.in_transit = Some((now + IN_TRANSIT, self.in_transit_for(now).and(session)));
     }
 
-    /// Whether messages about a cancelled call of a modern server may arrive.
-    pub(super) fn are_in_transit(&self, now: Instant) -> bool {
-        self.in_transit_until.is_some_and(|at| at > now)
+    /// Whose cancelled calls messages of a modern server may be about that arrive `now`.
+    pub(super) fn in_transit_for(&self, now: Instant) -> Ownership {
+        self.in_transit.filter(|(until, _)| *until > now).map(|(_, sessions)| sessions).unwrap_or_default()
     }
 
     /// The server has answered one that nobody waits for.
@@ -162,19 +162,15 @@ impl CancelledCalls {
     /// How many calls the server may be at. Tasks are no calls.
     pub(super) fn len(&self, now: Instant) -> usize {
         let known = self.known.iter().filter(|one| one.until.is_some() && !self.is_over(one.until, now)).count();
-        known + usize::from(self.are_in_transit(now))
+        known + usize::from(self.in_transit_for(now) != Ownership::Nobody)
     }
 
     /// When the next one is over, if time alone ends it.
     pub(super) fn next_over(&self) -> Option<Instant> {
         let by_time = |until: &Until| until.answered <= self.answered && until.at > Instant::now();
         let known = self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at);
-        known.chain(self.in_transit_until.filter(|at| *at > Instant::now())).min()
-    }
-
-    /// Whether the server may ask something for any.
-    pub(super) fn may_ask(&self, now: Instant) -> bool {
-        self.owner_of_request(std::iter::empty(), now) != Ownership::Nobody
+        let in_transit = self.in_transit.map(|(until, _)| until).filter(|at| *at > Instant::now());
+        known.chain(in_transit).min()
     }
 
     /// Who owns all that the server may be working on. `unanswered` has the sessions of unanswered calls, and those that have not

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
 
 use super::always_tasks::AlwaysTasks;
 use super::calls::Unanswered;
@@ -23,6 +22,7 @@ use crate::era::error::{self, ErrorToModern};
 use crate::era::request;
 use crate::era::result::{self, Cached, ToLegacy};
 use crate::era::speaker::Speaker;
+use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
@@ -116,8 +116,7 @@ impl Crossing {
         let (key, said) = error::unopened(&self.asked.params).filter(|_| is_down)?;
         let key = excerpt(&key, LONGEST_KEY);
         let why = format!("the server does this only after a URL was opened, which was {said} (`{key}`)");
-        let data = Some(json!({ "server": server, "outcome": "not_sent" }));
-        Some(ErrorObject { data, ..ErrorObject::new(INTERNAL_ERROR, why) })
+        Some(ErrorObject::new(INTERNAL_ERROR, why).about_server(server).with_delivery(Delivery::NotSent))
     }
 
     /// What is told of the agent, if it does not say that itself.
@@ -181,12 +180,16 @@ impl Instance {
     pub(super) fn end_crossing(
         &mut self,
         call: Unanswered,
-        crossing: Crossing,
+        mut crossing: Crossing,
         (id, line): (&Bytes, &Bytes),
         outcome: Result<&Bytes, &Bytes>,
     ) -> Effect {
-        if matches!(crossing.way, Way::Down { .. }) && call.reply.to().is_none() {
-            return self.keep_answer(call, crossing, line);
+        if let Way::Down { held, .. } = &mut crossing.way {
+            if call.reply.to().is_none() {
+                return self.keep_answer(call, crossing, line);
+            }
+            let unanswered = std::mem::take(&mut held.asked);
+            self.refuse_asked(unanswered);
         }
         match (&crossing.way, outcome) {
             (Way::About { .. }, _) => self.told_of_task(call, crossing, (id, line), outcome),

@@ -5,17 +5,20 @@ use std::time::Instant;
 
 use super::calls::Unanswered;
 use super::{Effect, Instance, PendingRequest};
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
 use crate::server::call::Failure;
 
 impl Instance {
     /// Ends what has waited too long.
     pub(in crate::server) fn expire(&mut self, now: Instant) -> Effect {
-        self.wire.calls_mut().for_each(|call| call.look(now));
+        let mark = self.mark;
+        self.wire.calls_mut().for_each(|call| call.look(mark, now));
         let expired = self.wire.remove_where(|owner| owner.deadline().is_some_and(|at| at <= now));
         self.tasks.expire(now);
         self.stated.at_work.expire(now);
-        self.expire_questions(now);
+        let expired_requests = self.server_requests.expire(&mut self.wire, now);
+        self.requests_ended(expired_requests);
         self.poll_tasks(now);
         let unanswered = self.stated.expire(now);
         self.refuse_questions(&unanswered);
@@ -25,7 +28,7 @@ impl Instance {
             self.tasks.next_end(),
             self.stated.next_end(),
             self.stated.at_work.next_end(),
-            self.questions.deadline(),
+            self.server_requests.next_deadline(),
             self.subscriptions.next_deadline(),
         ];
         let ends = ends.into_iter().flatten().chain(polls);
@@ -76,6 +79,6 @@ impl Instance {
             let why = if is_away { "its agent has not come back" } else { "the call timed out" };
             self.abandon((id, key), makes_task, ticket, reply::cancelled(id, why));
         }
-        self.give_up_questions(key.session, (-31002, "the call that this was for timed out"));
+        self.end_requests_for(key.session, (ErrorCode::TimedOut, "the call that this was for timed out"));
     }
 }

@@ -11,14 +11,15 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::json;
 
 pub(super) use self::call::Held;
+use super::asked::Asked;
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
 use super::{Effect, Instance};
 use crate::era::input::{self, Given};
 use crate::era::{Era, request};
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::{Message, parse};
@@ -39,9 +40,11 @@ pub(in crate::server) fn mark(purpose: Option<&str>) -> u64 {
     KEYS.hash_one(purpose)
 }
 
-/// Whether it may be a call that was made before, or one that spells a letter in a way that can hide that.
+/// Whether the params of a call may have `inputResponses` or `requestState`, which an escaped letter can hide.
 fn may_come_back(call: &Call) -> bool {
-    [&b"requestState"[..], b"\\u00"].iter().any(|sign| memchr::memmem::find(&call.line, sign).is_some())
+    [&b"requestState"[..], b"inputResponses", b"\\u00"]
+        .iter()
+        .any(|sign| memchr::memmem::find(&call.line, sign).is_some())
 }
 
 /// The mark of the instance that has made the state with which a call comes back, if it is such a call.
@@ -70,7 +73,7 @@ impl Instance {
         wish: &Wish,
     ) -> Result<(), ErrorObject> {
         let server = self.config.name.clone();
-        let not_asked = |why| not_asked(-31004, why, &server);
+        let not_asked = |why| not_asked(ErrorCode::Unavailable, why, &server);
         let (bytes, max_message) = (params.map_or(0, Bytes::len), self.wire.max_message());
         if self.held_bytes() + bytes > MOST_MESSAGES * max_message {
             return Err(not_asked("too many calls wait for their agents to come back"));
@@ -89,7 +92,6 @@ impl Instance {
         }
         held.add(id, method, params);
         call.deadline.put_off(Instant::now());
-        call.tell_what_is_asked(self.mark);
         let look_at = call.look_at();
         look_at.into_iter().for_each(|at| self.wire.expire_by(at));
         Ok(())
@@ -113,8 +115,9 @@ impl Instance {
         if !has_room {
             return self.end_failed(call, Failure::AnswerTooLarge);
         }
-        held.asked.clear();
+        let unanswered = std::mem::take(&mut held.asked);
         held.answer = Some(Bytes::copy_from_slice(line));
+        self.refuse_asked(unanswered);
         call.crossing = Some(Box::new(crossing));
         self.wire.park(call);
         Effect::Nothing
@@ -160,9 +163,8 @@ impl Instance {
         };
         let Some(held) = known.filter(|held| is_the_same(held)) else {
             // What has become of a call that there was, nobody can tell.
-            let data = Some(json!({ "server": *self.config.name, "outcome": "unknown" }));
-            let why = "`requestState` is not known, or not any more";
-            call.refuse_with(&ErrorObject { data, ..ErrorObject::new(INVALID_PARAMS, why) });
+            let error = ErrorObject::new(INVALID_PARAMS, "`requestState` is not known, or not any more");
+            call.refuse_with(&error.about_server(&self.config.name).with_delivery(Delivery::Unknown));
             return None;
         };
         let answered = held.take_answered(&responses);
@@ -187,7 +189,7 @@ impl Instance {
         for (id, line) in answered {
             if !self.wire.try_notify(line) {
                 let why = "the answer found no room, because the server does not read";
-                self.wire.try_notify(reply::error(Some(&id), &failed(-31003, why, &self.config.name)));
+                self.wire.try_notify(reply::error(Some(&id), &failed(ErrorCode::Overloaded, why, &self.config.name)));
             }
         }
     }
@@ -202,10 +204,16 @@ impl Instance {
 
     /// Tells the server that nobody will answer what it has asked about a call that was given up.
     pub(super) fn give_up_held(&mut self, call: &mut Unanswered) {
-        let server = self.config.name.clone();
-        let Some((_, held)) = call.held() else { return };
-        for asked in std::mem::take(&mut held.asked) {
-            let error = failed(-31001, "the call that this was for has ended", &server);
+        if let Some((_, held)) = call.held() {
+            let unanswered = std::mem::take(&mut held.asked);
+            self.refuse_asked(unanswered);
+        }
+    }
+
+    /// Tells the server that nobody will answer what it has asked about a call that has ended.
+    pub(super) fn refuse_asked(&mut self, unanswered: Vec<Asked>) {
+        for asked in unanswered {
+            let error = failed(ErrorCode::Died, "the call that this was for has ended", &self.config.name);
             self.wire.try_notify(reply::error(Some(&asked.id), &error));
         }
     }

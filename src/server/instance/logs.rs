@@ -23,10 +23,16 @@ impl Instance {
             is_within && (self.wire.era() == Era::Legacy || call.origin.level().is_some())
         };
         let calls = || self.wire.calls().filter(move |(id, call)| may_log(*id, call)).map(|(_, call)| call);
-        if self.within.is_none() && self.cancelled.are_in_transit(Instant::now()) {
-            return Effect::Nothing;
+        let in_transit = self.cancelled.in_transit_for(Instant::now());
+        let is_any_stateless = calls().any(|call| call.origin.is_stateless());
+        if self.within.is_none() && in_transit != Ownership::Nobody {
+            // It may be about a cancelled call. That matters unless all calls are of one agent, which is told of each alike.
+            let owner = self.busy_sessions().fold(in_transit, Ownership::and);
+            if is_any_stateless || owner == Ownership::Several {
+                return Effect::Nothing;
+            }
         }
-        if !calls().any(|call| call.origin.is_stateless()) {
+        if !is_any_stateless {
             return Effect::Logged { owner: self.owner(), line, params };
         }
         let is_certain = self.wire.era() == Era::Modern || matches!(self.ownership(), Ownership::One(_));
@@ -76,7 +82,7 @@ impl Instance {
     }
 
     fn busy_sessions(&self) -> impl Iterator<Item = u64> {
-        self.busy_for().map(|(session, _)| session).chain(self.questions.sessions())
+        self.busy_for().map(|(session, _)| session).chain(self.server_requests.sessions())
     }
 }
 

@@ -21,8 +21,14 @@ impl Instance {
             b"notifications/cancelled" if self.wire.era() == Era::Modern => {
                 self.subscriptions.cancelled_by_server(&mut self.wire, params.as_ref());
             }
-            b"notifications/cancelled" => self.withdraw_question(line, params.as_ref()),
-            b"notifications/elicitation/complete" => self.completed(&line, params.as_ref()),
+            b"notifications/cancelled" => {
+                if let Some(id) = self.server_requests.cancelled_by_server(line, params.as_ref()) {
+                    self.withdraw_held(&id);
+                }
+            }
+            b"notifications/elicitation/complete" => {
+                self.server_requests.elicitation_completed(&line, params.as_ref());
+            }
             _ if self.subscriptions.is_expected(&self.wire, params.as_ref()) => self.lists.notified(method),
             _ => {}
         }

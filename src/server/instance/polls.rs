@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::calls::Unanswered;
 use super::crossing::{Crossing, Request, Way};
+use super::server_requests::Recipient;
 use super::{Effect, Instance};
 use crate::calls::Outcome;
 use crate::era::error;
@@ -173,11 +174,11 @@ impl Instance {
     fn ask_on_the_way(&mut self, call: Unanswered, crossing: Crossing, state: &Bytes, wanted: &Bytes) {
         let Matter::Task(ask) = &call.matter else { return };
         let task = self.tasks.find(&ask.id).map(|(request, _)| request);
-        let (whom, speaker) = ((call.reply.key.session, call.reply.to().cloned()), crossing.speaker());
+        let (session, to, speaker) = (call.reply.key.session, call.reply.to().cloned(), crossing.speaker());
         let is_known = !crossing.follows_task();
         self.wait_on(call, crossing, state);
-        if let (Some(task), (session, Some(to)), Some(speaker)) = (task, whom, speaker) {
-            self.ask_for_task((task, (session, to), speaker), wanted, is_known);
+        if let (Some(task), Some(to), Some(speaker)) = (task, to, speaker) {
+            self.ask_for_task((task, &Recipient { session, to }, speaker), wanted, is_known);
         }
     }
 

@@ -10,13 +10,13 @@ use bytes::Bytes;
 
 use super::calls::Unanswered;
 use super::crossing::{Crossing, TaskUse, Way};
-use super::questions::For;
+use super::server_requests::{Purpose, Recipient};
 use super::{Instance, PendingRequest};
 use crate::era::input::{Input, Required};
 use crate::era::request;
 use crate::jsonrpc::members::{members, text};
 use crate::printable::one_line;
-use crate::server::call::{Failure, ReplySender};
+use crate::server::call::Failure;
 use crate::server::question::Wish;
 use crate::server::role::{Ability, roots_result};
 
@@ -80,7 +80,7 @@ impl Instance {
         for (index, input) in inputs.iter().enumerate() {
             let place = Place { call: parked, index };
             let asked = match to.clone() {
-                Some(to) => self.ask_for_input((session, to), For::Call(place), input),
+                Some(to) => self.ask_for_input(&Recipient { session, to }, Purpose::Call(place), input),
                 None => Err("nobody waits for it any more".to_owned()),
             };
             if let Err(why) = asked {
@@ -92,8 +92,8 @@ impl Instance {
 
     pub(super) fn ask_for_input(
         &mut self,
-        whom: (u64, ReplySender),
-        purpose: For,
+        recipient: &Recipient,
+        purpose: Purpose,
         Input { method, params, .. }: &Input,
     ) -> Result<(), String> {
         let named = one_line(&String::from_utf8_lossy(method));
@@ -107,14 +107,16 @@ impl Instance {
             Some(Ok(wish)) if wish.ability == Ability::Roots && self.answers_roots() => {
                 let roots = Bytes::from(roots_result(self.config.roots()));
                 match purpose {
-                    For::Call(place) => self.keep_input(place, roots),
-                    For::Task(place) => self.keep_task_input(place, roots),
-                    For::Server => {}
+                    Purpose::Call(place) => self.keep_input(place, roots),
+                    Purpose::Task(place) => self.keep_task_input(place, roots),
+                    Purpose::Server => {}
                 }
                 Ok(())
             }
             Some(Ok(wish)) => {
-                self.ask_for(whom, purpose, (method, params.as_ref()), wish).map_err(|error| error.message)
+                let request = (method, params.as_ref());
+                let sent = self.server_requests.send_input(&mut self.wire, recipient, purpose, request, wish);
+                sent.map_err(|error| error.message)
             }
         }
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::Instance;
 use super::held::MOST_MESSAGES;
 use crate::era::task::{question_to_modern, related_id};
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::applied;
 use crate::server::question::{Wish, failed, not_asked, undeclared};
@@ -28,7 +29,7 @@ impl Instance {
         wish: &Wish,
     ) -> Result<(), ErrorObject> {
         let (server, max_message) = (self.config.name.clone(), self.wire.max_message());
-        let not_asked = |why| not_asked(-31004, why, &server);
+        let not_asked = |why| not_asked(ErrorCode::Unavailable, why, &server);
         if self.stated.has_question(id) {
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
@@ -51,7 +52,7 @@ impl Instance {
     /// Tells the server that nobody will answer what it has asked for a task.
     pub(super) fn refuse_questions(&mut self, unanswered: &[Bytes]) {
         for id in unanswered {
-            let error = failed(-31001, "the task that this was for has ended", &self.config.name);
+            let error = failed(ErrorCode::Died, "the task that this was for has ended", &self.config.name);
             self.wire.try_notify(reply::error(Some(id), &error));
         }
     }

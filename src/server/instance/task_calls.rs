@@ -257,7 +257,8 @@ impl Instance {
 
     /// The sessions that the server may be at something for, and the way to each.
     pub(super) fn busy_for(&self) -> impl Iterator<Item = (u64, Option<&ReplySender>)> {
-        let calls = self.unanswered().map(|call| (call.reply.key.session, call.reply.to()));
+        let calls = self.unanswered().filter(|call| !call.is_answered());
+        let calls = calls.map(|call| (call.reply.key.session, call.reply.to()));
         let tasks = self.tasks.all_open().map(|task| (task.key.session, task.to.as_ref()));
         let stated = self.stated.open().map(|task| task.key.session).chain(self.stated.at_work.sessions());
         calls.chain(tasks).chain(stated.map(|session| (session, None)))

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::polls::about;
-use super::questions::For;
+use super::server_requests::{Purpose, Recipient};
 use super::task_inputs::TaskInput;
 use super::{Instance, PendingRequest};
 use crate::era::input::{Input, inputs};
@@ -19,7 +19,7 @@ use crate::era::request::again;
 use crate::era::speaker::Speaker;
 use crate::era::task::question_to_legacy;
 use crate::jsonrpc::splice::applied;
-use crate::server::call::{Failure, ReplySender};
+use crate::server::call::Failure;
 
 const TOO_MUCH: &str = "wants to know more for the task, and what it was answered is too large";
 
@@ -28,7 +28,7 @@ impl Instance {
     /// agent hears which task it is for if that is known to it.
     pub(super) fn ask_for_task(
         &mut self,
-        (request, whom, speaker): (u64, (u64, ReplySender), Arc<Speaker>),
+        (request, recipient, speaker): (u64, &Recipient, Arc<Speaker>),
         requests: &Bytes,
         is_known: bool,
     ) {
@@ -39,7 +39,7 @@ impl Instance {
         match to_ask.and_then(|inputs| task.inputs.begin_asking(request, inputs)) {
             Ok(to_ask) => {
                 for (place, input) in to_ask {
-                    if let Err(why) = self.ask_one(whom.clone(), place, input, raw_id.as_ref()) {
+                    if let Err(why) = self.ask_one(recipient, place, input, raw_id.as_ref()) {
                         self.task_input_given(place, Err(why));
                     }
                 }
@@ -51,7 +51,7 @@ impl Instance {
 
     fn ask_one(
         &mut self,
-        whom: (u64, ReplySender),
+        recipient: &Recipient,
         place: TaskInput,
         mut input: Input,
         raw_id: Option<&Bytes>,
@@ -61,7 +61,7 @@ impl Instance {
             let changes = question_to_legacy(&params, raw_id).map_err(|_| "wants to know what is malformed")?;
             input.params = Some(applied(&params, &changes).into());
         }
-        self.ask_for_input(whom, For::Task(place), &input)
+        self.ask_for_input(recipient, Purpose::Task(place), &input)
     }
 
     /// The agent has answered one of the questions: with this raw result, or so that nobody can go on.
@@ -127,8 +127,8 @@ impl Instance {
 
     /// The task has ended: what was asked for it is wanted no more.
     pub(super) fn withdraw_task_inputs(&mut self, request: u64) {
-        let is_of_task = |purpose: For| matches!(purpose, For::Task(place) if place.task == request);
-        self.questions.withdraw(is_of_task, "the task that this was for has ended");
+        let is_of_task = |purpose| matches!(purpose, Purpose::Task(place) if place.task == request);
+        self.server_requests.withdraw(is_of_task, "the task that this was for has ended");
     }
 }
 

@@ -273,6 +273,16 @@ impl Wire {
         })
     }
 
+    /// Gives the calls of this session their full time again. Returns whether there are any.
+    pub(super) fn put_off_calls(&mut self, session: u64) -> bool {
+        let (now, mut any) = (Instant::now(), false);
+        for call in self.calls_mut().filter(|call| call.reply.key.session == session) {
+            call.deadline.put_off(now);
+            any = true;
+        }
+        any
+    }
+
     /// Removes every request that `condition` holds for, with their ids.
     pub(in crate::server) fn remove_where(
         &mut self,

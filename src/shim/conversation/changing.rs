@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::long::Long;
 use super::{Conversation, News, Stage, gone, unavailable};
-use crate::jsonrpc::members::members;
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
 use crate::shim::asking::Asking;
 use crate::shim::greeting::{Welcome, repeated, welcome};
@@ -149,6 +149,5 @@ impl Conversation {
 
 /// Whether a refusal says nothing of the next daemon.
 pub(super) fn is_passing(error: &Bytes) -> bool {
-    let code = members(error, ["code"]).ok().and_then(|[code]| code);
-    code.is_some_and(|code| [&b"-31003"[..], b"-31004", b"-31005"].contains(&&code[..]))
+    matches!(ErrorCode::of(error), Some(ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ShuttingDown))
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{Conversation, News, Stage};
+use crate::jsonrpc::mcpd_error::is_refusal_of_stopping_daemon;
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::reply::is_refusal_of_stopping_daemon;
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
 use crate::shim::asking::{Asked, Effect};

@@ -38,6 +38,10 @@ fn come_back(agent: &mut Agent, arguments: &Value, asked: &Value, response: &Val
     agent.call_again("s__ask_client", arguments, asked, &json!({only(asked).0: response}))
 }
 
+fn cancel(agent: &mut Agent, call: &Value) {
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+}
+
 #[test]
 fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
     let daemon = start();
@@ -127,6 +131,24 @@ fn what_an_agent_cannot_do_it_is_not_asked_and_nothing_hangs() {
 
 /// Case J10.
 #[test]
+fn instance_of_a_modern_agent_may_ask_what_the_request_at_hand_declares() {
+    let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
+    let mut agent = Agent::modern(&daemon, &json!({}));
+    assert!(agent.tools().contains(&"s__ask_client".to_owned()), "its instance runs");
+    let asking = question(SAMPLE, &json!({}));
+    agent.speak_modern(&json!({"sampling": {}}));
+    let asked = agent.call("s__ask_client", &asking);
+    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+    let declared = |line: &String| line.contains("\"sampling\"") && line.contains("\"roots\"");
+    let opened: Vec<_> = daemon.journal("s").into_iter().filter(|line| line.contains("\"initialize\"")).collect();
+    assert!(opened.iter().any(declared), "{opened:?}");
+    agent.speak_modern(&json!({}));
+    assert!(got(&agent.call("s__ask_client", &asking))["error"]["code"].is_number());
+}
+
+/// Case J10.
+#[test]
 fn a_question_that_may_be_anothers_is_refused_at_once() {
     let daemon = start();
     for neighbour in Era::BOTH {
@@ -142,15 +164,63 @@ fn a_question_that_may_be_anothers_is_refused_at_once() {
 }
 
 /// Case J10.
+///
+/// The question comes with the answer to the later call.
 #[test]
-fn two_calls_of_one_modern_connection_are_two_and_neither_is_asked() {
+fn agent_with_another_call_of_its_own_is_asked() {
     let daemon = start();
     let mut agent = able(&daemon);
-    let busy = agent.start_call("s__sleep", &json!({"ms": 500, "mark": 1}));
+    let busy = agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
-    let answer = agent.call("s__ask_client", &question(SAMPLE, &json!({})));
-    assert_eq!(got(&answer)["error"]["code"], -31004, "a connection says nothing: {answer}");
-    arguments(&agent.answer(&busy));
+    let asking = question(SAMPLE, &json!({}));
+    let asked = agent.call("s__ask_client", &asking);
+    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+    cancel(&mut agent, &busy);
+    agent.expect_quiet();
+}
+
+/// Case J10.
+///
+/// The server goes on with calls that were cancelled, so each counts as its work for a minute.
+#[test]
+fn agent_that_has_cancelled_another_call_is_asked() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    for ms in [3000, 60_000] {
+        let busy = agent.start_call("s__sleep", &json!({"ms": ms, "stubborn": true}));
+        daemon.wait_journal("s", &format!("\"ms\":{ms}"));
+        cancel(&mut agent, &busy);
+        if ms == 3000 {
+            daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
+        }
+    }
+    let asking = question(SAMPLE, &json!({}));
+    let asked = agent.call("s__ask_client", &asking);
+    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+    agent.expect_quiet();
+}
+
+#[test]
+fn questions_that_are_asked_together_come_in_one_answer() {
+    let daemon = start();
+    let mut agent = able(&daemon);
+    let asked = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {"for": id}});
+    let arguments = json!({"text": format!("{}\n{}\n", asked("q-1"), asked("q-2")), "answer": false});
+    let answer = agent.call("s__raw", &arguments);
+    let inputs: Vec<_> = inputs(&answer).iter().map(|(key, input)| (key.clone(), input["params"].clone())).collect();
+    assert_eq!(inputs.len(), 2, "{answer}");
+    let responses: Value = inputs.into_iter().map(|(key, params)| (key, json!({ "model": params["for"] }))).collect();
+    let params = json!({"name": "s__raw", "arguments": arguments});
+    let id = agent.ask_again("tools/call", &params, &answer, &responses);
+    for id in ["q-1", "q-2"] {
+        let line: Value =
+            serde_json::from_str(&daemon.wait_journal("s", &format!("\"model\":\"{id}\""))).expect("JSON");
+        assert_eq!(line["id"], id, "{line}");
+    }
+    cancel(&mut agent, &id);
+    agent.expect_quiet();
 }
 
 #[test]

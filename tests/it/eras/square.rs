@@ -209,6 +209,20 @@ fn log_messages_come_to_the_agent_that_asked_for_them_from_its_level_on() {
 }
 
 #[test]
+fn legacy_agent_gets_logs_of_a_modern_server_after_its_own_cancellation() {
+    let daemon = both();
+    let mut agent = Agent::ready(&daemon);
+    agent.request("logging/setLevel", &json!({"level": "warning"}));
+    let busy = agent.start_call("new__sleep", &json!({"ms": 60_000}));
+    daemon.wait_journal("new", "60000");
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+    let call = agent.start_call("new__log", &json!({"messages": [{"level": "error", "data": "loud"}]}));
+    assert_eq!(agent.expect_notification("notifications/message")["params"]["data"], "loud");
+    arguments(&agent.answer(&call));
+    agent.expect_quiet();
+}
+
+#[test]
 fn a_modern_agent_that_asks_for_no_log_messages_gets_none() {
     let daemon = both();
     let mut agent = Agent::modern(&daemon, &json!({}));

@@ -93,6 +93,19 @@ fn a_state_is_good_for_the_call_that_it_is_of_alone() {
 
 /// Case J12.
 #[test]
+fn malformed_input_responses_are_refused_before_the_server_is_called() {
+    let daemon = start();
+    let mut agent = able(Agent::connect(&daemon));
+    for responses in [json!(null), json!([]), json!({"1": 12345})] {
+        let params = json!({"name": "s__echo", "arguments": {}, "inputResponses": responses});
+        let refused = agent.request("tools/call", &params);
+        assert_eq!(code(&refused), -32602, "{responses}: {refused}");
+    }
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("tools/call")));
+}
+
+/// Case J12.
+#[test]
 fn a_state_is_good_once() {
     let daemon = start();
     let (mut agent, asked) = asked(&daemon);
@@ -103,19 +116,44 @@ fn a_state_is_good_once() {
     assert_eq!(calls, 1, "nothing was done again");
 }
 
+/// A call that was answered with a question, and that its server has answered meanwhile.
+fn answered(daemon: &Daemon) -> (Agent, Value, Value) {
+    let mut agent = able(Agent::connect(daemon));
+    let arguments = json!({"method": SAMPLE, "params": {}, "hang": true});
+    let asked = agent.call("s__ask_client", &arguments);
+    let call: Value = serde_json::from_str(&daemon.wait_journal("s", "ask_client")).expect("JSON");
+    let answer =
+        json!({"jsonrpc": "2.0", "id": call["id"], "result": {"content": [], "structuredContent": {"late": 1}}});
+    result(&agent.call("s__raw", &json!({"text": format!("{answer}\n")})));
+    (agent, arguments, asked)
+}
+
 /// Case J12.
 #[test]
 fn what_a_server_answers_before_its_agent_comes_back_is_kept_for_it() {
     let daemon = start();
-    let mut agent = able(Agent::connect(&daemon));
-    let arguments = json!({"method": SAMPLE, "params": {}, "leave": true});
-    let asked = agent.call("s__ask_client", &arguments);
+    let (mut agent, arguments, asked) = answered(&daemon);
     let answer = agent.call_again("s__ask_client", &arguments, &asked, &responses(&asked));
-    assert_eq!(result(&answer)["structuredContent"]["params"]["arguments"], arguments, "{answer}");
+    assert_eq!(result(&answer)["structuredContent"], json!({"late": 1}), "{answer}");
     let twice = agent.call_again("s__ask_client", &arguments, &asked, &responses(&asked));
     assert_eq!(twice["error"]["data"]["outcome"], "unknown", "{twice}");
-    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
+    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("ask_client")).count();
     assert_eq!(calls, 1, "nothing was done again");
+}
+
+/// Case J12.
+///
+/// The server has answered the call, so it asks nothing more for it.
+#[test]
+fn answered_call_of_an_absent_agent_keeps_no_other_agent_from_being_asked() {
+    let daemon = start();
+    let (agent, ..) = answered(&daemon);
+    drop(agent);
+    let refused: Value = serde_json::from_str(&daemon.wait_journal("s", "has ended")).expect("JSON");
+    assert_eq!(refused["error"]["code"], -31001, "what it had asked for that call is refused: {refused}");
+    let (mut other, asked) = asked(&daemon);
+    let answer = come_back(&mut other, "s__ask_client", &asked);
+    assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
 }
 
 /// Case J12.

@@ -25,10 +25,6 @@ pub(crate) fn tool(server: &mut Server, call: &Call) {
     let (again, hangs) = (call.number("again"), call.arguments["hang"] == true);
     let asked = Asked { call: call.id.clone(), method, params, again, hangs };
     (0..call.arguments["times"].as_u64().unwrap_or(1)).for_each(|_| ask(server, asked.clone()));
-    if call.arguments["leave"] == true {
-        server.asked.clear();
-        server.output.line(&call.echo());
-    }
 }
 
 fn ask(server: &mut Server, asked: Asked) {

@@ -39,7 +39,11 @@ fn of_old_cancelled_calls_only_the_sessions_are_kept_until_the_last_is_over() {
     cancelled.pending_answered(count.to_string().as_bytes());
     assert_eq!(owner(&cancelled, 8, now), Ownership::Several);
     assert_eq!(owner(&cancelled, 8, now + SECOND), Ownership::One(8));
-    assert!(!cancelled.may_ask(now), "it has read every cancellation");
+    assert_eq!(
+        cancelled.owner_of_request(std::iter::empty(), now),
+        Ownership::Nobody,
+        "it has read every cancellation"
+    );
     cancelled.add((count, 7), None, None, now + SECOND);
     assert_eq!(cancelled.known.len(), 1);
 }
@@ -110,5 +114,18 @@ fn where_messages_may_overtake_each_other_only_time_shows_that_a_call_has_stoppe
     let mut cancelled = CancelledCalls::new(false);
     cancelled.add((3, 7), Some(Until { at: now + SECOND, answered: 5 }), None, now);
     cancelled.pending_answered(b"5");
-    assert!(cancelled.may_ask(now) && !cancelled.may_ask(now + SECOND));
+    let owner = |at| cancelled.owner_of_request(std::iter::empty(), at);
+    assert_eq!((owner(now), owner(now + SECOND)), (Ownership::One(7), Ownership::Nobody));
+}
+
+#[test]
+fn messages_about_cancelled_calls_of_a_modern_server_arrive_for_a_short_time() {
+    let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
+    cancelled.add_modern(7, now);
+    assert_eq!(cancelled.in_transit_for(now), Ownership::One(7));
+    cancelled.add_modern(8, now + SECOND);
+    assert_eq!(cancelled.in_transit_for(now + IN_TRANSIT), Ownership::Several);
+    assert_eq!(cancelled.in_transit_for(now + IN_TRANSIT + SECOND), Ownership::Nobody);
+    cancelled.add_modern(8, now + 2 * IN_TRANSIT);
+    assert_eq!(cancelled.in_transit_for(now + 2 * IN_TRANSIT), Ownership::One(8));
 }

@@ -13,10 +13,13 @@ use crate::server::instance::calls::Unanswered;
 use crate::server::instance::crossing::{Crossing, Way};
 use crate::server::role::Abilities;
 
+/// How long the questions of one call are collected. A server that wants to know several things asks them together.
+const COLLECT: Duration = Duration::from_millis(50);
+
 /// What the server has asked about one call.
 #[derive(Default)]
 pub(in crate::server::instance) struct Held {
-    pub(super) asked: Vec<Asked>,
+    pub(in crate::server::instance) asked: Vec<Asked>,
     /// How many there have been.
     count: u64,
     /// What the agent has to come back with.
@@ -25,6 +28,8 @@ pub(in crate::server::instance) struct Held {
     pub(super) answer: Option<Bytes>,
     /// Where the agent was told what is asked, and whether it is still there.
     told: Option<(ReplySender, Absence)>,
+    /// When the agent is told what is asked. Until then the server may ask more, and the agent is told of all at once.
+    tell_at: Option<Instant>,
 }
 
 impl Held {
@@ -36,6 +41,12 @@ impl Held {
     pub(super) fn add(&mut self, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
         self.count += 1;
         self.asked.push(Asked::new(self.count, id, method, params.map(|raw| &raw[..])));
+        self.tell_at.get_or_insert_with(|| Instant::now() + COLLECT);
+    }
+
+    /// When there is something to do: to tell the agent, or to look whether it is still there.
+    fn next_look(&self) -> Option<Instant> {
+        self.tell_at.or(self.told.as_ref().map(|(_, absence)| absence.look_at))
     }
 
     /// Whether the server has answered, and is at the call no more.
@@ -52,6 +63,11 @@ impl Unanswered {
         }
     }
 
+    /// Whether the server has answered it, and the answer is kept until the agent comes back.
+    pub(in crate::server::instance) fn is_answered(&self) -> bool {
+        matches!(self.crossing.as_deref(), Some(Crossing { way: Way::Down { held, .. }, .. }) if held.is_answered())
+    }
+
     pub(super) fn is_held_as(&self, wanted: &Bytes, by: &str) -> bool {
         match self.crossing.as_deref() {
             Some(Crossing { way: Way::Down { profile, held, .. }, .. }) => {
@@ -63,12 +79,10 @@ impl Unanswered {
 
     /// Answers that more has to be known, if anything has and somebody waits.
     pub(super) fn tell_what_is_asked(&mut self, mark: u64) {
-        let Some(to) = self.reply.to().cloned() else { return };
-        let id = self.reply.id().clone();
+        let (to, id) = (self.reply.to().cloned(), self.reply.id().clone());
         let Some((_, held)) = self.held() else { return };
-        if held.asked.is_empty() {
-            return;
-        }
+        held.tell_at = None;
+        let Some(to) = to.filter(|_| !held.asked.is_empty()) else { return };
         // Without chance there is no state that could be brought back.
         let Ok(chance) = chance::fresh() else { return };
         let state = format!("{mark:x}.{chance}");
@@ -86,17 +100,21 @@ impl Unanswered {
         take_answered(&mut held.asked, responses)
     }
 
-    /// When to look whether the agent is still there that has been told what is asked.
+    /// When to tell the agent what is asked, or to look whether it is still there.
     pub(in crate::server::instance) fn look_at(&self) -> Option<Instant> {
         match &self.crossing.as_deref()?.way {
-            Way::Down { held: Held { told: Some((_, absence)), answer: None, .. }, .. } => Some(absence.look_at),
-            _ => None,
+            Way::Down { held, .. } => held.next_look(),
+            Way::Up { .. } | Way::About { .. } | Way::Stated { .. } => None,
         }
     }
 
-    /// Looks, and lets the call run out of time if the agent has gone for good.
-    pub(in crate::server::instance) fn look(&mut self, now: Instant) {
-        let Some((_, Held { told: Some((to, absence)), answer: None, .. })) = self.held() else { return };
+    /// Tells the agent what is asked, or lets the call run out of time if the agent has gone for good.
+    pub(in crate::server::instance) fn look(&mut self, mark: u64, now: Instant) {
+        let Some((_, held)) = self.held() else { return };
+        if held.tell_at.is_some_and(|at| at <= now) {
+            return self.tell_what_is_asked(mark);
+        }
+        let Some((_, Held { told: Some((to, absence)), .. })) = self.held() else { return };
         if absence.look(to.is_gone(), now) {
             self.deadline.end(now);
         }

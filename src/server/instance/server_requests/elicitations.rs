@@ -19,7 +19,7 @@ const URL_ELICITATION_REQUIRED: &[u8] = b"-32042";
 
 /// Those of one instance; `T` is the way to an agent.
 #[derive(Debug)]
-pub(in crate::server) struct Elicitations<T> {
+pub(super) struct Elicitations<T> {
     /// Ids as text, each with the session that was told it, oldest first.
     known: Vec<(Bytes, u64, T)>,
 }

@@ -1,0 +1,139 @@
+//! Errors of mcpd's own: the codes −31001 to −31006, and the `data` that programs may branch on.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::members::members;
+use super::reply::ErrorObject;
+
+/// Codes of errors that mcpd answers with itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// The receiver of the request has ended.
+    Died,
+    /// The receiver has not answered within its limit.
+    TimedOut,
+    /// A limit is reached.
+    Overloaded,
+    /// The receiver cannot be reached.
+    Unavailable,
+    /// The receiver, or the daemon, is being stopped.
+    ShuttingDown,
+    /// A message exceeds the size limit.
+    TooLarge,
+}
+
+/// Whether a request that failed may have been received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Nobody has received it, so it can be sent again.
+    NotSent,
+    /// Somebody may have received it.
+    Unknown,
+}
+
+impl ErrorCode {
+    const ALL: [Self; 6] =
+        [Self::Died, Self::TimedOut, Self::Overloaded, Self::Unavailable, Self::ShuttingDown, Self::TooLarge];
+
+    /// As it is in an error object.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::Died => -31001,
+            Self::TimedOut => -31002,
+            Self::Overloaded => -31003,
+            Self::Unavailable => -31004,
+            Self::ShuttingDown => -31005,
+            Self::TooLarge => -31006,
+        }
+    }
+
+    /// The code of a raw error object, if it is one of these.
+    #[must_use]
+    pub fn of(error: &Bytes) -> Option<Self> {
+        let [code] = members(error, ["code"]).ok()?;
+        let number: i32 = serde_json::from_slice(&code?).ok()?;
+        Self::ALL.into_iter().find(|code| code.number() == number)
+    }
+}
+
+impl ErrorObject {
+    /// An error of mcpd's own.
+    pub fn of_mcpd(code: ErrorCode, message: impl Into<String>, delivery: Delivery) -> Self {
+        Self::new(code.number(), message).with_delivery(delivery)
+    }
+
+    /// Adds whether the request may have been received.
+    #[must_use]
+    pub fn with_delivery(self, delivery: Delivery) -> Self {
+        self.with("outcome", if delivery == Delivery::NotSent { "not_sent" } else { "unknown" })
+    }
+
+    /// Adds the configured server that the request is about.
+    #[must_use]
+    pub fn about_server(self, server: &str) -> Self {
+        self.with("server", server)
+    }
+
+    /// Adds when it is worth to repeat the request.
+    #[must_use]
+    pub fn retry_after(self, after: Duration) -> Self {
+        self.with("retryAfterMs", u64::try_from(after.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Marks the error as one of a daemon that is being stopped as a whole: what was not sent can be sent to the next one.
+    #[must_use]
+    pub fn by_stopping_daemon(self) -> Self {
+        self.with("daemon", "stopping")
+    }
+
+    fn with(mut self, key: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.data.get_or_insert_default()[key] = value.into();
+        self
+    }
+}
+
+/// Whether an error object, raw, refuses what was not sent because the daemon is being stopped as a whole.
+#[must_use]
+pub fn is_refusal_of_stopping_daemon(error: &Bytes) -> bool {
+    let Ok([Some(data)]) = members(error, ["data"]) else { return false };
+    let data = members(&data, ["outcome", "daemon"]);
+    ErrorCode::of(error) == Some(ErrorCode::ShuttingDown)
+        && matches!(data, Ok([Some(outcome), Some(daemon)]) if outcome[..] == *b"\"not_sent\"" && daemon[..] == *b"\"stopping\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_says_what_a_program_may_branch_on() {
+        let error = ErrorObject::of_mcpd(ErrorCode::Unavailable, "m", Delivery::NotSent);
+        let error = error.about_server("s").retry_after(Duration::from_millis(1500));
+        let expected =
+            r#"{"code":-31004,"message":"m","data":{"outcome":"not_sent","retryAfterMs":1500,"server":"s"}}"#;
+        assert_eq!(serde_json::to_string(&error).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn refusals_of_a_stopping_daemon_are_marked() {
+        let is_refusal =
+            |error: &ErrorObject| is_refusal_of_stopping_daemon(&serde_json::to_vec(error).expect("JSON").into());
+        let refusal = ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "x", Delivery::NotSent);
+        assert!(!is_refusal(&refusal) && is_refusal(&refusal.clone().by_stopping_daemon()));
+        assert!(!is_refusal(&refusal.with_delivery(Delivery::Unknown).by_stopping_daemon()));
+    }
+
+    #[test]
+    fn codes_of_mcpd_are_recognized() {
+        for code in ErrorCode::ALL {
+            let raw = Bytes::from(format!(r#"{{"code":{},"message":""}}"#, code.number()));
+            assert_eq!(ErrorCode::of(&raw), Some(code));
+        }
+        for other in [r#"{"code":-31000}"#, r#"{"code":-31007}"#, r#"{"code":"-31001"}"#, "{}", "7"] {
+            assert_eq!(ErrorCode::of(&Bytes::from_static(other.as_bytes())), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Requests of the server to agents: sent to one agent, and ended by its answer, a cancellation or a deadline.
+//!
+//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`,
+//! `basic/utilities/tasks`.
+
+mod elicitations;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use self::elicitations::Elicitations;
+use super::calls::MAX_WORDS;
+use super::rounds::Place;
+use super::task_inputs::TaskInput;
+use super::wire::Wire;
+use crate::era::input::elicitation_to_legacy;
+use crate::jsonrpc::mcpd_error::ErrorCode;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
+use crate::jsonrpc::splice::{applied, splice};
+use crate::progress;
+use crate::server::call::{ReplySender, ToAgent};
+use crate::server::cancellation::Cancellation;
+use crate::server::question::{Asker, Back, OfTask, Question, Said, Wish, Withdrawal, failed, not_asked};
+use crate::server::role::Ability;
+use crate::server::unasked::Unasked;
+
+/// Requests of one instance that agents have not answered. One more is refused with −31003, and so is one that would exceed the size
+/// of the largest message together with those.
+const MAX_OPEN: usize = 64;
+
+/// The unanswered requests of one instance.
+pub(in crate::server) struct ServerRequests {
+    server: Arc<str>,
+    /// How long an agent may take to answer.
+    timeout: Duration,
+    open: Vec<OpenRequest>,
+    /// How many there have been.
+    count: u64,
+    /// Futures that the task has to poll and give to [`ServerRequests::received`].
+    waits: Vec<BoxFuture<'static, FromAgent>>,
+    elicitations: Elicitations<ReplySender>,
+    /// Where notifications about tasks of the agent come from, once the server has asked it for some.
+    asker: Option<Asker>,
+}
+
+/// A request that an agent has not answered.
+struct OpenRequest {
+    number: u64,
+    /// The server's own, raw.
+    id: Bytes,
+    session: u64,
+    bytes: usize,
+    purpose: Purpose,
+    /// Calls of that agent were unanswered when it came: it ends when the last of them is cancelled.
+    is_for_call: bool,
+    deadline: Instant,
+    withdraw: oneshot::Sender<Withdrawal>,
+}
+
+/// What the answer of the agent is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The server, which has sent the request.
+    Server,
+    /// A call that is sent again with the answer.
+    Call(Place),
+    /// A task: the server is sent an update.
+    Task(TaskInput),
+}
+
+/// The agent that gets a request.
+pub(super) struct Recipient {
+    pub(super) session: u64,
+    pub(super) to: ReplySender,
+}
+
+/// What agents send about requests of the server.
+pub(in crate::server) enum FromAgent {
+    /// About the request of this number, and where more may come from.
+    Reply(u64, Option<Said>, mpsc::Receiver<Said>),
+    /// A line about a task of the agent.
+    OfTask(Option<Bytes>, mpsc::Receiver<Bytes>),
+}
+
+/// The answer of an agent, or why there is none, for a call or a task.
+pub(super) struct Answer {
+    pub(super) purpose: Purpose,
+    /// The whole response line.
+    pub(super) response: Result<Bytes, &'static str>,
+}
+
+async fn reply_of(number: u64, mut replies: mpsc::Receiver<Said>) -> FromAgent {
+    FromAgent::Reply(number, replies.recv().await, replies)
+}
+
+async fn of_task(mut lines: mpsc::Receiver<Bytes>) -> FromAgent {
+    FromAgent::OfTask(lines.recv().await, lines)
+}
+
+impl ServerRequests {
+    /// Those of an instance of this server, whose agents have `timeout` to answer.
+    pub(super) fn new(server: Arc<str>, timeout: Duration) -> Self {
+        let elicitations = Elicitations::default();
+        Self { server, timeout, open: Vec::new(), count: 0, waits: Vec::new(), elicitations, asker: None }
+    }
+
+    /// The sessions that have any.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = u64> {
+        self.open.iter().map(|open| open.session)
+    }
+
+    /// When the next one has waited too long.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.open.iter().map(|open| open.deadline).min()
+    }
+
+    /// Whether an agent has any.
+    pub(in crate::server) fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Whether the server has sent one with this raw id.
+    pub(super) fn has(&self, id: &Bytes) -> bool {
+        self.open.iter().any(|open| open.purpose == Purpose::Server && open.id == id)
+    }
+
+    /// What the task has to poll from now on.
+    pub(in crate::server) fn take_waits(&mut self) -> impl Iterator<Item = BoxFuture<'static, FromAgent>> {
+        self.waits.drain(..)
+    }
+
+    /// Sends an agent what a modern server wants to know before it answers a call, or goes on with a task.
+    pub(super) fn send_input(
+        &mut self,
+        wire: &mut Wire,
+        recipient: &Recipient,
+        purpose: Purpose,
+        (method, params): (&Bytes, Option<&Bytes>),
+        wish: Wish,
+    ) -> Result<(), ErrorObject> {
+        let number = self.count + 1;
+        let params = params.map(|raw| match elicitation_to_legacy(raw, &number.to_string()) {
+            Some(change) if wish.ability == Ability::Url => applied(raw, &[change]),
+            _ => raw.to_vec(),
+        });
+        let params: Option<&RawValue> = params.as_deref().and_then(|raw| serde_json::from_slice(raw).ok());
+        let line = request_line(number, &String::from_utf8_lossy(method), params);
+        let parts = members(&line, ["id", "params"]).ok().and_then(|[id, params]| Some((id?, params)));
+        let (id, params) = parts.ok_or_else(|| ErrorObject::new(INVALID_REQUEST, "cannot be asked"))?;
+        // What was read is of the server's line; what is replaced has to be of this one.
+        let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
+        let progress_token = progress::token(meta).unwrap_or_default();
+        self.send(wire, recipient, (line, id), purpose, Wish { progress_token, ..wish })
+    }
+
+    /// Sends an agent a request. Until it is answered, the calls of the agent have their full time.
+    pub(super) fn send(
+        &mut self,
+        wire: &mut Wire,
+        Recipient { session, to }: &Recipient,
+        (line, id): (Bytes, Bytes),
+        purpose: Purpose,
+        wish: Wish,
+    ) -> Result<(), ErrorObject> {
+        let bytes: usize = self.open.iter().map(|open| open.bytes).sum();
+        let is_full = bytes > 0 && bytes + line.len() > wire.max_message();
+        if is_full || self.open.len() >= MAX_OPEN {
+            return Err(not_asked(ErrorCode::Overloaded, "too many requests for agents are unanswered", &self.server));
+        }
+        let (back, replies) = Back::new(&id, &self.server);
+        let own_id = back.id().clone();
+        let (withdraw, withdrawn) = oneshot::channel();
+        let Wish { ability, progress_token, elicitation, task } = wish;
+        let task = task.map(|wish| OfTask { wish, asker: self.asker() });
+        let bytes = line.len();
+        let question = Question { line, id, progress_token, ability, task, back, withdrawn };
+        if !to.ask(Box::new(question)) {
+            return Err(not_asked(ErrorCode::Unavailable, "the agent has gone, or does not keep up", &self.server));
+        }
+        if let Some(elicitation) = elicitation {
+            self.elicitations.add(&elicitation, *session, to);
+        }
+        let deadline = Instant::now() + self.timeout;
+        wire.expire_by(deadline);
+        self.count += 1;
+        let (number, is_for_call) = (self.count, wire.put_off_calls(*session));
+        let session = *session;
+        self.open.push(OpenRequest { number, id: own_id, session, bytes, purpose, is_for_call, deadline, withdraw });
+        self.waits.push(reply_of(number, replies).boxed());
+        Ok(())
+    }
+
+    fn asker(&mut self) -> Asker {
+        let waits = &mut self.waits;
+        let asker = self.asker.get_or_insert_with(|| {
+            let (asker, lines) = Asker::new();
+            waits.push(of_task(lines).boxed());
+            asker
+        });
+        asker.clone()
+    }
+
+    /// Passes on to the server what an agent has sent. Returns an answer that is for a call or a task.
+    pub(super) fn received(&mut self, wire: &mut Wire, received: FromAgent) -> Option<Answer> {
+        match received {
+            FromAgent::Reply(number, reply, replies) => self.replied(wire, number, reply, replies),
+            FromAgent::OfTask(line, lines) => {
+                // There is always one sender, which is here.
+                wire.try_notify(line?);
+                self.waits.push(of_task(lines).boxed());
+                None
+            }
+        }
+    }
+
+    fn replied(
+        &mut self,
+        wire: &mut Wire,
+        number: u64,
+        reply: Option<Said>,
+        replies: mpsc::Receiver<Said>,
+    ) -> Option<Answer> {
+        let index = self.open.iter().position(|open| open.number == number)?;
+        // A person may be typing.
+        wire.put_off_calls(self.open[index].session);
+        // There is always an answer before the end.
+        match reply? {
+            Said::Progress(line) => {
+                if self.open[index].purpose == Purpose::Server {
+                    wire.try_notify(line);
+                }
+                self.waits.push(reply_of(number, replies).boxed());
+                None
+            }
+            Said::Answer(line) => {
+                let OpenRequest { id, purpose, .. } = self.open.swap_remove(index);
+                if purpose != Purpose::Server {
+                    return Some(Answer { purpose, response: Ok(line) });
+                }
+                if !wire.try_notify(line) {
+                    let why = "the answer found no room, because the server does not read";
+                    wire.try_notify(reply::error(Some(&id), &failed(ErrorCode::Overloaded, why, &self.server)));
+                }
+                None
+            }
+        }
+    }
+
+    /// The server has cancelled a request. Returns its raw id if no agent has it.
+    pub(super) fn cancelled_by_server(&mut self, line: Bytes, params: Option<&Bytes>) -> Option<Bytes> {
+        let [request] = members(params?, ["requestId"]).ok()?;
+        let request = request?;
+        let is_it = |open: &OpenRequest| open.purpose == Purpose::Server && open.id == request;
+        let Some(index) = self.open.iter().position(is_it) else { return Some(request) };
+        let withdrawal = if line.len() > MAX_WORDS {
+            Withdrawal::Reason("the server cancelled")
+        } else {
+            Withdrawal::Words(Cancellation { line, request })
+        };
+        // An agent that has gone meanwhile need not be told.
+        let _ = self.open.swap_remove(index).withdraw.send(withdrawal);
+        None
+    }
+
+    /// A call of this session was cancelled or has timed out. If it has no other, requests that came for its calls end.
+    pub(super) fn call_ended(
+        &mut self,
+        wire: &mut Wire,
+        session: u64,
+        error: (ErrorCode, &'static str),
+    ) -> Vec<Answer> {
+        if self.open.is_empty() || wire.calls().any(|(_, call)| call.reply.key.session == session) {
+            return Vec::new();
+        }
+        self.end(wire, |open| open.is_for_call && open.session == session, error)
+    }
+
+    /// Ends requests that have waited too long.
+    pub(super) fn expire(&mut self, wire: &mut Wire, now: Instant) -> Vec<Answer> {
+        self.end(wire, |open| open.deadline <= now, (ErrorCode::TimedOut, "the agent did not answer in time"))
+    }
+
+    fn end(
+        &mut self,
+        wire: &mut Wire,
+        is_over: impl Fn(&OpenRequest) -> bool,
+        (code, why): (ErrorCode, &'static str),
+    ) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        for OpenRequest { id, purpose, withdraw, .. } in self.open.extract_if(.., |open| is_over(open)) {
+            let _ = withdraw.send(Withdrawal::Reason(why));
+            if purpose == Purpose::Server {
+                wire.try_notify(reply::error(Some(&id), &failed(code, why, &self.server)));
+            } else {
+                answers.push(Answer { purpose, response: Err(why) });
+            }
+        }
+        answers
+    }
+
+    /// Ends requests of this purpose, whose answers are not needed any more.
+    pub(super) fn withdraw(&mut self, is_it: impl Fn(Purpose) -> bool, why: &'static str) {
+        for OpenRequest { withdraw, .. } in self.open.extract_if(.., |open| is_it(open.purpose)) {
+            let _ = withdraw.send(Withdrawal::Reason(why));
+        }
+    }
+
+    /// The server is gone. Agents are told by what is dropped.
+    pub(super) fn withdraw_all(&mut self) {
+        self.open.clear();
+    }
+
+    /// A call of this session has failed with this raw error, which may want URLs opened.
+    pub(super) fn call_failed(&mut self, error: &Bytes, session: u64, to: &ReplySender) {
+        self.elicitations.add_required(error, session, to);
+    }
+
+    /// The server says that a person has opened a URL. Agents that were sent there are told.
+    pub(super) fn elicitation_completed(&mut self, line: &Bytes, params: Option<&Bytes>) {
+        let Some(Ok([Some(id)])) = params.map(|params| members(params, ["elicitationId"])) else { return };
+        let Some(id) = text(&id) else { return };
+        for to in self.elicitations.complete(&id) {
+            to.send_unasked(ToAgent::Unasked(Unasked::Completed(splice(line, &mut []))));
+        }
+    }
+}
+
+/// A request line without a newline.
+fn request_line(id: u64, method: &str, params: Option<&RawValue>) -> Bytes {
+    let mut line = json!({ "jsonrpc": "2.0", "id": id, "method": method }).to_string();
+    if let Some(params) = params {
+        line.pop();
+        line.push_str(",\"params\":");
+        line.push_str(params.get());
+        line.push('}');
+    }
+    line.into()
+}

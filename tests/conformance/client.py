@@ -158,7 +158,7 @@ def play(daemon, era, scenario, context):
 def comes_to_need_login(daemon):
     """A server that has not even listed its tools is known a little later for one that needs a login."""
     try:
-        eventually(lambda: needs_login(daemon), "it needs a login", seconds=2)
+        eventually(lambda: needs_login(daemon), "it needs a login", seconds=15)
     except AssertionError:
         return False
     return True

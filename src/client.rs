@@ -32,9 +32,9 @@ use crate::era::{self, Era};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::kind::Kind;
 use crate::policy::Policy;
-use crate::server::call::Access;
 use crate::server::lifecycle::State;
-use crate::server::{self, Guard, Host, Record, Running, ServerHandle, Stop};
+use crate::server::messages::call::Access;
+use crate::server::{self, Guard, Running, ServerContext, ServerHandle, SharedState, Stop};
 
 /// A server process of this program's own, or its session with a server that is reached at a URL. Dropping it ends the process
 /// and everything it started, or the connections, at once; [`Client::close`] is the polite way.
@@ -145,9 +145,9 @@ impl Client {
     /// Starts the server under the given guard. The handshake begins at once; [`Client::initialize`] waits for it.
     #[must_use]
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
-        let host = Host { restarts: false, ..Host::new(guard) };
+        let host = ServerContext { restarts: false, ..ServerContext::new(guard) };
         let (policy, settings) = (server.policy.clone(), server.settings.clone());
-        let record = Record::new(Arc::clone(&server.name));
+        let record = SharedState::new(Arc::clone(&server.name));
         let running = server::start((Arc::new(server), true), host, Arc::default(), record);
         Self { running, policy, settings, initialized: AtomicBool::new(false) }
     }

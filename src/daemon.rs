@@ -48,7 +48,7 @@ use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, Loaded, Stamp};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
-use crate::server::{Cgroups, Guard, Host, Logins, Stop, StopOrder, Turns, raise};
+use crate::server::{Cgroups, Guard, Inherited, Logins, ServerContext, Stop, StopOrder, Turns, raise};
 use crate::session::Seal;
 use crate::session::backlog::Budget;
 use crate::signals;
@@ -115,6 +115,24 @@ struct Asked {
     reloads: mpsc::Receiver<admin::ReloadAsked>,
 }
 
+fn server_context(
+    config: &DaemonConfig,
+    inherited: Inherited,
+    cgroups: Cgroups,
+    logins: Option<Logins>,
+) -> ServerContext {
+    ServerContext {
+        inherited,
+        max_message: config.max_message_bytes,
+        turns: Turns::new(config.max_starting),
+        cgroups,
+        cache: cache_directory(),
+        logins,
+        serves_agents: true,
+        ..ServerContext::new(Guard::available())
+    }
+}
+
 /// Serves `loaded` in `directory`, servers with limits in `cgroups`, until a signal says otherwise. SIGHUP has it read again from
 /// `files`, which were named at the start, or from the default files. Returns when no process and no socket is left.
 ///
@@ -134,13 +152,9 @@ pub async fn run(
     let mut lock = directory.lock()?;
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
-    let max_message = config.daemon.max_message_bytes;
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
-    let turns = Turns::new(config.daemon.max_starting);
-    let (cache, logins, serves_agents) = (cache_directory(), process::logins(), true);
-    let guard = Guard::available();
-    let host = Host { inherited, max_message, turns, cgroups, cache, serves_agents, ..Host::new(guard) };
-    let host = Host { logins: logins.clone(), ..host };
+    let logins = process::logins();
+    let host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     let agents = Doors::make(&config.profiles, &mut lock, activated)?;
     let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner)?.with_reserve());
     let mut presence = Presence::new(lock)?;

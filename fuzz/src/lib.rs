@@ -52,41 +52,52 @@ mod mcpd {
 
     /// What of a server's room does no I/O.
     pub mod server {
-        pub mod call;
         pub mod listing;
-        mod stats;
-        mod subscriptions;
-        pub mod tasks;
-        mod unasked;
+        pub mod share;
+        pub mod stats;
 
-        pub use stats::Counter;
-        pub use subscriptions::Subscription;
+        /// What sessions and servers send each other.
+        pub mod messages {
+            pub mod call;
+            pub mod server_notification;
+            pub mod subscriptions;
+            pub mod tasks;
 
-        /// Limits of a server's calls, which no target reaches.
-        pub const MAX_IN_FLIGHT: usize = 256;
-        /// The same for those that wait.
-        pub const MAX_WAITING_PER_SESSION: usize = 1024;
+            /// The handle of a server, which no target uses.
+            pub mod handle {
+                /// The handle.
+                #[derive(Debug, Clone)]
+                pub struct ServerHandle;
+            }
+        }
 
-        /// The way to a server, of which no target has one.
-        #[derive(Debug, Clone)]
-        pub struct ServerHandle;
+        pub use messages::subscriptions::Subscription;
 
-        /// How far the daemon is to be stopped.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Stop {
-            /// Not at all.
-            Run,
+        /// Limits of the queue of calls, which no target reaches.
+        pub mod fair_queue {
+            /// Queued calls of one session.
+            pub const MAX_WAITING_PER_SESSION: usize = 1024;
         }
 
         /// The order to stop, which no target gives.
-        #[derive(Debug, Clone)]
-        pub struct StopOrder;
+        pub mod stop_order {
+            /// The level.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum Stop {
+                /// The daemon runs.
+                Run,
+            }
 
-        impl StopOrder {
-            /// What it says now.
-            #[must_use]
-            pub fn now(&self) -> Stop {
-                Stop::Run
+            /// The order.
+            #[derive(Debug, Clone)]
+            pub struct StopOrder;
+
+            impl StopOrder {
+                /// The current level.
+                #[must_use]
+                pub fn now(&self) -> Stop {
+                    Stop::Run
+                }
             }
         }
 

@@ -22,9 +22,9 @@ use rooms::kind::{Kind, PerKind};
 use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
-use rooms::server::StopOrder;
-use rooms::server::call::{Call, CallKey, Matter, Origin, Reply, ReplySender};
+use rooms::server::stop_order::StopOrder;
 use rooms::server::listing::{Listing, Next};
+use rooms::server::messages::call::{Call, CallKey, Origin, Reply, ReplySender, RequestKind};
 use rooms::session::asked::{Asked, Lead, Method};
 use serde_json::value::RawValue;
 
@@ -145,7 +145,7 @@ impl Router {
             id: id.clone(),
             rename: Some((asked.raw_key.clone(), route.raw_name.clone())),
             progress_token: asked.progress_token.clone(),
-            matter: Matter::Nothing,
+            matter: RequestKind::Nothing,
             limit: route.limit,
             origin: Origin::Legacy(Arc::default()),
             access: None,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
-use crate::server::Vouched;
+use crate::server::HealthOverride;
 
 /// A daemon answers within milliseconds; one that takes this long is stuck.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ pub enum Order {
     /// Switches it, or one of its tools, off or on; until it is switched again, or the daemon started.
     Toggle(Toggle),
     /// Takes this for how it is, whatever it answers when it is asked.
-    Vouch(Vouched),
+    Vouch(HealthOverride),
 }
 
 /// Has something done with a server, and tells what has become of it.

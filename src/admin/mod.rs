@@ -39,7 +39,7 @@ pub(crate) use self::serve::{Access, LASTING, Query, Waiting, serve};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
-use crate::server::Vouched;
+use crate::server::HealthOverride;
 
 /// A question to the daemon.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ struct Params {
     tool: Option<String>,
     /// With `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    vouched: Option<Vouched>,
+    vouched: Option<HealthOverride>,
 }
 
 /// Which calls are asked for.

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::server::Vouched;
+use crate::server::HealthOverride;
 
 /// What a person says of how a server is.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -15,7 +15,7 @@ pub(super) enum Health {
     Auto,
 }
 
-impl From<Health> for Vouched {
+impl From<Health> for HealthOverride {
     fn from(health: Health) -> Self {
         match health {
             Health::Up => Self::Up,

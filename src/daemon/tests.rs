@@ -10,7 +10,7 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     // Neither speaks MCP nor leaves at the end of its input.
     std::fs::write(&file, "[servers.a]\ncommand = \"sleep\"\nargs = [\"600\"]\n").expect("its own directory");
     let config = config::load(&[file], &Process).expect("a good configuration").config;
-    let host = Host::new(Guard::None);
+    let host = ServerContext::new(Guard::None);
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
     let mut lock = directory.lock().expect("nobody else's");
     let doors = Doors::make(&config.profiles, &mut lock, Activated::default()).expect("free");

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::View;
 use crate::catalog::Lists;
-use crate::server::call::{Exposure, Listener, Target};
+use crate::server::messages::call::{Exposure, Listener, Target};
 
 /// What is exposed in the newest view.
 #[derive(Debug)]

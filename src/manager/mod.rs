@@ -74,7 +74,7 @@ use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::{self, Guard, Host, Stop, StopOrder, Vouched};
+use crate::server::{self, Guard, HealthOverride, ServerContext, Stop, StopOrder};
 
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
@@ -85,7 +85,7 @@ pub struct Setup {
     /// How tools are named.
     pub naming: Naming,
     /// What servers are run with.
-    pub host: Host,
+    pub host: ServerContext,
     /// How long the first lists wait for servers of which nothing is known.
     pub first_list_wait: Duration,
     /// Whether what a killed guard leaves is looked for.
@@ -96,7 +96,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let first_list_wait = DaemonConfig::default().first_list_wait;
-        Self { naming: Naming::default(), host: Host::new(Guard::available()), first_list_wait, strays: None }
+        Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait, strays: None }
     }
 }
 
@@ -247,12 +247,12 @@ impl Manager {
         Ok(tool)
     }
 
-    /// Says how a server is, whatever it answers when it is asked: one that is [`Vouched::Down`] gets no calls, one that is
-    /// [`Vouched::Up`] is not restarted for not answering. Holds until something else is said.
+    /// Says how a server is, whatever it answers when it is asked: one that is [`HealthOverride::Down`] gets no calls, one that is
+    /// [`HealthOverride::Up`] is not restarted for not answering. Holds until something else is said.
     ///
     /// # Errors
     /// [`ManagerError::UnknownServer`].
-    pub async fn vouch(&self, server: &str, vouched: Vouched) -> Result<(), ManagerError> {
+    pub async fn vouch(&self, server: &str, vouched: HealthOverride) -> Result<(), ManagerError> {
         self.order(|done| Order::Vouch(server.to_owned(), vouched, done)).await
     }
 

@@ -16,7 +16,7 @@ use super::task::{Entry, ManagerTask};
 use super::{ManagerError, View};
 use crate::config::ServerConfig;
 use crate::naming::is_server_name;
-use crate::server::{ServerHandle, Stop, Vouched};
+use crate::server::{HealthOverride, ServerHandle, Stop};
 
 /// The answer to an order.
 pub(super) type Done<T> = oneshot::Sender<Result<T, ManagerError>>;
@@ -35,7 +35,7 @@ pub(super) enum Order {
     /// Something switched on or off.
     Toggle(String, Toggle, Done<Switched>),
     /// What a person says of how it is.
-    Vouch(String, Vouched, Done<()>),
+    Vouch(String, HealthOverride, Done<()>),
     /// Another instance.
     Restart(String, Done<(ServerHandle, u64)>),
     /// What the agent of this profile with this connection sees.
@@ -104,7 +104,7 @@ impl ManagerTask {
         Ok(())
     }
 
-    fn vouch(&mut self, name: &str, vouched: Vouched) -> Result<(), ManagerError> {
+    fn vouch(&mut self, name: &str, vouched: HealthOverride) -> Result<(), ManagerError> {
         self.find(name)?.running.control.vouch(vouched);
         for one in self.changing.successors.iter().filter(|one| *one.config.name == *name) {
             one.running.control.vouch(vouched);

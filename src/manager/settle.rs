@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::orders::Order;
 use super::{Manager, ManagerError, Member, Presence, Toggle, View};
 use crate::server::lifecycle::State;
-use crate::server::{Published, ServerHandle, Vouched};
+use crate::server::{HealthOverride, Published, ServerHandle};
 
 /// For the end of the instance before, and for the tools of the next one, beside what its handshake may take.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -69,13 +69,13 @@ impl Manager {
     }
 
     /// As [`Manager::vouch`], and waits until every instance that runs goes by it.
-    pub(crate) async fn vouch_and_wait(&self, server: &str, vouched: Vouched) -> Result<Settled, ManagerError> {
+    pub(crate) async fn vouch_and_wait(&self, server: &str, vouched: HealthOverride) -> Result<Settled, ManagerError> {
         let limit = self.patience(server)?;
         self.vouch(server, vouched).await?;
         let told: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
         let goes_by_it = |published: &Published| match vouched {
-            Vouched::Down => !matches!(published.state, State::Ready { .. }),
-            Vouched::Up | Vouched::Auto => !matches!(published.state, State::Unresponsive { .. }),
+            HealthOverride::Down => !matches!(published.state, State::Ready { .. }),
+            HealthOverride::Up | HealthOverride::Auto => !matches!(published.state, State::Unresponsive { .. }),
         };
         // What was said holds, however long an instance that ends just now takes for it.
         let _ = timeout(limit, join_all(told.iter().map(|one| one.wait_for(goes_by_it)))).await;

@@ -8,7 +8,7 @@ use super::switches::Presence;
 use super::task::{Entry, ManagerTask};
 use crate::config::{Replace, ServerConfig};
 use crate::server::lifecycle::State;
-use crate::server::{Record, Running, ServerHandle, Stop};
+use crate::server::{Running, ServerHandle, SharedState, Stop};
 
 /// For the lists of a server beyond what its handshake may take, and for the end of the instance before.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -108,7 +108,8 @@ impl ManagerTask {
         let waits =
             !self.to_wait_for(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
         let enabled = before.is_none_or(|entry| entry.presence.runs()) && !waits;
-        let record = before.map_or_else(|| Record::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
+        let record =
+            before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
         let running = self.start_running((Arc::clone(config), enabled), record);
         if let Some(entry) = before {
             running.control.vouch(entry.running.control.vouched());

@@ -19,7 +19,7 @@ use super::{Member, Served, Setup, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
-use crate::server::{self, Record, Running, ServerHandle, Stop, StopOrder};
+use crate::server::{self, Running, ServerHandle, SharedState, Stop, StopOrder};
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -74,13 +74,13 @@ impl ManagerTask {
     }
 
     pub(super) fn start_one(&self, config: Arc<ServerConfig>, presence: Presence) -> Entry {
-        let record = Record::new(Arc::clone(&config.name));
+        let record = SharedState::new(Arc::clone(&config.name));
         let follows = self.to_wait_for(&config);
         let running = self.start_running((Arc::clone(&config), presence.runs() && follows.is_empty()), record);
         Entry { follows, ..Entry::new(running, config, presence) }
     }
 
-    pub(super) fn start_running(&self, wanted: (Arc<ServerConfig>, bool), record: Record) -> Running {
+    pub(super) fn start_running(&self, wanted: (Arc<ServerConfig>, bool), record: SharedState) -> Running {
         server::start(wanted, self.setup.host.clone(), Arc::clone(&self.changed), record)
     }
 

@@ -13,7 +13,7 @@ use crate::catalog::{Item, identity};
 use crate::client::{ClientError, ToolResult, call_tool};
 use crate::era::Era;
 use crate::kind::Kind;
-use crate::server::call::{Access, Subject, Target};
+use crate::server::messages::call::{Access, Subject, Target};
 
 /// A tool as it is exposed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::switches::Presence;
 use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
-use crate::server::call::{Exposure, Target};
-use crate::server::{ServerHandle, Vouched};
+use crate::server::messages::call::{Exposure, Target};
+use crate::server::{HealthOverride, ServerHandle};
 
 /// What agents of one profile see, or some of them, at one moment; or all there is, but for what servers' own policies hide.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Member {
     /// What it offers those who see this, as last listed; nothing, if it is not there for agents.
     pub lists: Lists,
     /// What a person says of how it is.
-    pub vouched: Vouched,
+    pub vouched: HealthOverride,
     /// Why it is run as it was before it was changed last, if the change failed.
     pub refused: Option<Arc<str>>,
 }

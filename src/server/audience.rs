@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 
-use super::call::{Call, Matter, ReplySender, ToAgent};
-use super::followers::{Following, Interest};
 use super::instance::{Instance, NewSubscription, Topic, level_of};
+use super::messages::agents::Agent;
+use super::messages::call::{Call, ReplySender, RequestKind, ToAgent};
+use super::messages::server_notification::{FollowedTask, ServerNotification, Updated};
+use super::messages::subscriptions::Subscription;
+use super::messages::task_subscribers::{Following, Interest};
 use super::task::ServerTask;
-use super::unasked::{FollowedTask, Unasked, Updated};
-use super::{Agent, Subscription};
 use crate::config::{Settings, Sharing};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::splice;
@@ -18,9 +19,9 @@ impl ServerTask {
     /// answered here, and the server goes on as it does.
     pub(super) fn give(&mut self, call: Box<Call>, instance: &mut Instance) {
         let wanted = match &call.matter {
-            Matter::Subscription(wanted) => wanted,
-            Matter::Task(_) => return instance.ask_about_task(call),
-            Matter::Nothing | Matter::NewTask | Matter::MayBeTask | Matter::Stated(_) => {
+            RequestKind::Subscription(wanted) => wanted,
+            RequestKind::Task(_) => return instance.ask_about_task(call),
+            RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::Stated(_) => {
                 instance.call(call);
                 return;
             }
@@ -115,17 +116,17 @@ impl ServerTask {
 
     /// Passes a log message to whom it certainly belongs: to nobody, if that is not known and it is not for all.
     pub(super) fn logged(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<(u64, Option<ReplySender>)>) {
-        let make = || Unasked::Logged { level: level_of(params), line: splice(line, &mut []) };
+        let make = || ServerNotification::Logged { level: level_of(params), line: splice(line, &mut []) };
         let Settings { sharing, broadcast_logs, .. } = self.config.settings;
         if broadcast_logs || sharing == Sharing::Session {
             let mut unasked = None;
             for to in self.agents.all() {
-                to.send_unasked(ToAgent::Unasked(unasked.get_or_insert_with(make).clone()));
+                to.send_unasked(ToAgent::ServerNotification(unasked.get_or_insert_with(make).clone()));
             }
         } else if let Some((session, to)) = owner
             && let Some(to) = to.as_ref().or_else(|| self.agents.find(session))
         {
-            to.send_unasked(ToAgent::Unasked(make()));
+            to.send_unasked(ToAgent::ServerNotification(make()));
         }
     }
 
@@ -134,7 +135,7 @@ impl ServerTask {
         let to: Vec<_> = self.agents.followers.of(&id).filter_map(|session| self.agents.find(session)).collect();
         let told = FollowedTask { server: self.config.name.clone(), id, line };
         for to in to {
-            to.send_unasked(ToAgent::Unasked(Unasked::Followed(Box::new(told.clone()))));
+            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Followed(Box::new(told.clone()))));
         }
         if ended {
             self.agents.followers.forget(&told.id);
@@ -152,7 +153,7 @@ impl ServerTask {
         let (server, line) = (self.config.name.clone(), splice(line, &mut []));
         let updated = Updated { server, uri, line };
         for to in agents.into_iter().filter_map(|session| self.agents.find(session)) {
-            to.send_unasked(ToAgent::Unasked(Unasked::Updated(Box::new(updated.clone()))));
+            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Updated(Box::new(updated.clone()))));
         }
     }
 }

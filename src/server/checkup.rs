@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::control::Vouched;
+use super::control::HealthOverride;
 use super::ending::End;
 use super::health::{Act, Calls, Health, Silence};
 use super::instance::Instance;
@@ -23,12 +23,12 @@ impl ServerTask {
         let vouched = self.orders.vouched();
         let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
         // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
-        match health.check(Instant::now(), calls, vouched != Vouched::Auto) {
+        match health.check(Instant::now(), calls, vouched != HealthOverride::Auto) {
             Act::Wait => return None,
             Act::Ping => instance.health.ping(&mut instance.wire),
             Act::Well => {
                 self.publisher.checked(Silence::default());
-                if vouched == Vouched::Auto {
+                if vouched == HealthOverride::Auto {
                     self.on(Event::Well);
                 }
             }
@@ -55,10 +55,10 @@ impl ServerTask {
     }
 
     /// Takes over what a person says of the server.
-    pub(super) fn vouch(&mut self, vouched: Vouched) {
+    pub(super) fn vouch(&mut self, vouched: HealthOverride) {
         match vouched {
-            Vouched::Auto | Vouched::Up => self.on(Event::Well),
-            Vouched::Down => self.on(Event::Ill { reason: MARKED_DOWN.to_owned() }),
+            HealthOverride::Auto | HealthOverride::Up => self.on(Event::Well),
+            HealthOverride::Down => self.on(Event::Ill { reason: MARKED_DOWN.to_owned() }),
         }
     }
 

@@ -3,58 +3,14 @@
 //! Two watches: the order to end for good, which only rises, and what is wanted until then. The task compares what is
 //! wanted with what it runs, so orders may come at any time and any number of them come down to the last.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio::task::JoinError;
 
-use super::Running;
-use super::handshake::EraPreference;
+use super::era_cache::EraPreference;
+use super::stop_order::{Stop, StopOrder, raise};
 use crate::config::ServerConfig;
-
-/// How far something is to be stopped. It only ever rises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// Not at all.
-    Run,
-    /// Let it take what waits for it and finish its calls, then end it: another stands in its place, so no more will come.
-    Finish,
-    /// Let it finish its calls, then end it.
-    Stop,
-    /// End it at once.
-    Kill,
-}
-
-/// The order to stop, as whoever has to obey it sees it.
-#[derive(Debug, Clone)]
-pub struct StopOrder(watch::Receiver<Stop>);
-
-impl StopOrder {
-    /// An order that says [`Stop::Run`] until its sender raises it.
-    #[must_use]
-    pub fn channel() -> (watch::Sender<Stop>, Self) {
-        let (sender, receiver) = watch::channel(Stop::Run);
-        (sender, Self(receiver))
-    }
-
-    /// What it says now. A sender that is gone means [`Stop::Kill`].
-    #[must_use]
-    pub fn now(&self) -> Stop {
-        if self.0.has_changed().is_err() { Stop::Kill } else { *self.0.borrow() }
-    }
-
-    /// Waits until it is at least `stop`. A sender that is gone means [`Stop::Kill`].
-    pub async fn at_least(&mut self, stop: Stop) {
-        let _ = self.0.wait_for(|order| *order >= stop).await;
-    }
-}
-
-/// Raises an order to `stop`, unless it says that or more already.
-pub(crate) fn raise(order: &watch::Sender<Stop>, stop: Stop) {
-    order.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
-}
 
 /// What is wanted of a server that is not to end.
 #[derive(Debug, Clone)]
@@ -62,7 +18,7 @@ pub(super) struct Wanted {
     pub(super) config: Arc<ServerConfig>,
     pub(super) enabled: bool,
     /// What a person says of how it is.
-    pub(super) vouched: Vouched,
+    pub(super) vouched: HealthOverride,
     /// In which era an instance is opened next.
     pub(super) era: EraPreference,
     /// Rises whenever the running instance has to make way for another one.
@@ -72,7 +28,7 @@ pub(super) struct Wanted {
 /// What a person says of how a server is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Vouched {
+pub enum HealthOverride {
     /// Nothing: it is asked itself.
     #[default]
     Auto,
@@ -82,7 +38,7 @@ pub enum Vouched {
     Down,
 }
 
-impl Vouched {
+impl HealthOverride {
     /// The word for it in `mcpd status`, if anything is said.
     #[must_use]
     pub fn word(self) -> Option<&'static str> {
@@ -110,7 +66,8 @@ pub(super) struct Orders {
 
 pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, Orders) {
     let (stop_sender, stop) = StopOrder::channel();
-    let (wanted_sender, wanted) = watch::channel(Wanted { config, enabled, vouched: Vouched::Auto, era, revision: 0 });
+    let (wanted_sender, wanted) =
+        watch::channel(Wanted { config, enabled, vouched: HealthOverride::Auto, era, revision: 0 });
     (Control { stop: stop_sender, wanted: wanted_sender }, Orders { stop, wanted })
 }
 
@@ -132,7 +89,7 @@ impl Control {
     }
 
     /// Takes over what a person says of how it is.
-    pub fn vouch(&self, vouched: Vouched) {
+    pub fn vouch(&self, vouched: HealthOverride) {
         self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.vouched, vouched) != vouched);
     }
 
@@ -143,7 +100,7 @@ impl Control {
 
     /// What a person has said last of how it is.
     #[must_use]
-    pub fn vouched(&self) -> Vouched {
+    pub fn vouched(&self) -> HealthOverride {
         self.wanted.borrow().vouched
     }
 
@@ -160,29 +117,6 @@ impl Control {
     }
 }
 
-/// Stops all in parallel as far as `stop` says, and returns when no process of theirs is left. Tells if a task ended with
-/// a panic rather than in order.
-pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopOrder) -> Option<JoinError> {
-    let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
-    pass_on(all, stop.now());
-    let mut stop_now = pin!(stop.at_least(Stop::Kill));
-    let (mut killed, mut panicked) = (false, None);
-    for next in 0..all.len() {
-        loop {
-            tokio::select! {
-                // A task that panicked has dropped its process, and so its lifeline.
-                ended = &mut all[next].task => {
-                    panicked = ended.err().filter(JoinError::is_panic).or(panicked);
-                    break;
-                }
-                () = &mut stop_now, if !killed => killed = true,
-            }
-            pass_on(all, Stop::Kill);
-        }
-    }
-    panicked
-}
-
 impl Orders {
     /// Waits until something else is wanted.
     pub(super) async fn changed(&mut self) -> Wanted {
@@ -194,12 +128,12 @@ impl Orders {
     }
 
     /// What a person says of how it is.
-    pub(super) fn vouched(&self) -> Vouched {
+    pub(super) fn vouched(&self) -> HealthOverride {
         self.wanted.borrow().vouched
     }
 
     /// Waits until a person says anything else but `vouched`.
-    pub(super) async fn vouched_other_than(&mut self, vouched: Vouched) -> Vouched {
+    pub(super) async fn vouched_other_than(&mut self, vouched: HealthOverride) -> HealthOverride {
         let said = self.wanted.wait_for(|wanted| wanted.vouched != vouched).await.map(|wanted| wanted.vouched);
         match said {
             Ok(said) => said,

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::call::Failure;
 use super::instance::Instance;
 use super::lifecycle::{Event, State};
 use super::link::{Closed, Link};
+use super::messages::call::Failure;
 use super::process::{Ended, Process};
+use super::remote;
+use super::stop_order::Stop;
 use super::task::{AbortOnDrop, ServerTask};
-use super::{Stop, remote};
 use crate::transport::http::Parting;
 
 /// How long the tools of a server that is down stay listed.

@@ -14,6 +14,15 @@ use tokio::sync::watch;
 use crate::config::ServerConfig;
 use crate::era::{Era, Eras};
 
+/// For whom an instance is opened, where the server may support both eras and the configuration leaves the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum EraPreference {
+    /// Agents of both eras: the legacy one. At a URL, the handshake also finds out whether the server has both.
+    Shared,
+    /// Agents of this era.
+    Of(Era),
+}
+
 /// What is known of one era of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Support {

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 pub(super) use self::info::{ServerInfo, Tells};
 use self::negotiation::Negotiation;
-pub(super) use self::opening::{EraPreference, Opening};
+pub(super) use self::opening::Opening;
 use super::era_cache::EraSupport;
 use super::instance::{Instance, PendingRequest};
 use super::link::Closed;

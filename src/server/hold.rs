@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::call::{Call, CallKey, Exposure, Failure, Matter};
 use super::checkup::MARKED_DOWN;
-use super::control::Vouched;
+use super::control::HealthOverride;
+use super::fair_queue;
 use super::fair_queue::{Entry, FairQueue};
 use super::instance::Instance;
 use super::lifecycle::State;
+use super::messages::call::{Call, CallKey, Exposure, Failure, RequestKind};
+use super::messages::command::Command;
+use super::messages::task_subscribers::Interest;
+use super::stop_order::Stop;
 use super::task::ServerTask;
-use super::{Command, Interest, Stop, fair_queue};
 use crate::catalog::Lists;
 use crate::era::Era;
 use crate::kind::Kind;
@@ -126,7 +129,7 @@ impl ServerTask {
                         self.refuse(*call, self.unavailable());
                     }
                     State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
-                    _ if self.orders.vouched() == Vouched::Down => self.refuse(*call, self.unavailable()),
+                    _ if self.orders.vouched() == HealthOverride::Down => self.refuse(*call, self.unavailable()),
                     State::Backoff { not_executable: true, .. } => self.refuse(*call, self.unavailable()),
                     State::Backoff { until, .. } if *until > Instant::now() + START_WAIT => {
                         self.refuse(*call, self.unavailable());
@@ -172,10 +175,10 @@ impl ServerTask {
     }
 
     /// Whether it is about a task that went with its instance, which one may not that both ends know by themselves.
-    fn is_about_gone_task(&self, matter: &Matter) -> bool {
+    fn is_about_gone_task(&self, matter: &RequestKind) -> bool {
         match matter {
-            Matter::Task(_) => true,
-            Matter::Stated(_) => self.speaks_legacy(),
+            RequestKind::Task(_) => true,
+            RequestKind::Stated(_) => self.speaks_legacy(),
             _ => false,
         }
     }
@@ -188,7 +191,7 @@ impl ServerTask {
 
     /// Hands the calls that may be written now to an instance that is ready, unless the server is marked down.
     pub(super) fn release_parked(&mut self, instance: &mut Instance) {
-        if self.orders.vouched() == Vouched::Down {
+        if self.orders.vouched() == HealthOverride::Down {
             return self.refuse_parked();
         }
         for mut parked in self.parked.drain() {
@@ -271,7 +274,7 @@ impl ServerTask {
             State::Stopping | State::Stopped if !self.orders.wants_any() => {
                 Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }
             }
-            _ if self.orders.vouched() == Vouched::Down => {
+            _ if self.orders.vouched() == HealthOverride::Down => {
                 Failure::Unavailable { reason: MARKED_DOWN.to_owned(), retry_after: None }
             }
             state => Failure::of_state(state),

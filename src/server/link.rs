@@ -6,9 +6,28 @@ use std::task::{Context, Poll, ready};
 
 use tokio::net::unix::pipe;
 
-use super::publish::RemoteTransport;
 use crate::transport::http::{Http, Mirrors, Parting};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
+
+/// What a server with a URL is talked to by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoteTransport {
+    /// MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP".
+    StreamableHttp,
+    /// MCP 2024-11-05, `basic/transports`, "HTTP with SSE".
+    HttpSse,
+}
+
+impl RemoteTransport {
+    /// The words for it in `mcpd status`.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::StreamableHttp => "streamable http",
+            Self::HttpSse => "http+sse",
+        }
+    }
+}
 
 /// The way to an instance.
 #[expect(clippy::large_enum_variant, reason = "the larger one is what most have, and is used at every turn")]

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::call::Call;
 use super::ending::{End, ended, parted};
+use super::era_cache::EraPreference;
 use super::era_cache::{EraSupport, Support};
-use super::handshake::{EraPreference, HandshakeError, Opened, Opening, ServerInfo, handshake};
+use super::handshake::{HandshakeError, Opened, Opening, ServerInfo, handshake};
 use super::health::Silence;
 use super::instance::{Instance, held};
 use super::lifecycle::Event;
 use super::link::Link;
+use super::link::RemoteTransport;
+use super::messages::call::Call;
 use super::process::{Activity, Ended, Process};
-use super::publish::RemoteTransport;
 use super::start_limit::StartLimit;
 use super::task::ServerTask;
 use super::turn::Turn;

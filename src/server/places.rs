@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use super::MAX_IN_FLIGHT;
-use super::call::{Call, Failure, Matter};
 use super::fair_queue::Entry;
 use super::hold::{ParkedCall, Readiness};
 use super::instance::Instance;
-use super::share::Shares;
+use super::messages::call::{Call, Failure, RequestKind};
+use super::share::{MAX_IN_FLIGHT, Shares};
 use super::task::ServerTask;
 
 /// Which sessions an instance can be given one more call of.
@@ -34,8 +33,8 @@ impl Vacancies {
 /// shared by agents.
 fn takes_place(call: &Call, instance: &Instance) -> bool {
     match call.matter {
-        Matter::Nothing | Matter::NewTask | Matter::MayBeTask => !instance.is_resumed_by(call),
-        Matter::Subscription(_) | Matter::Task(_) | Matter::Stated(_) => false,
+        RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask => !instance.is_resumed_by(call),
+        RequestKind::Subscription(_) | RequestKind::Task(_) | RequestKind::Stated(_) => false,
     }
 }
 

@@ -20,10 +20,11 @@ pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
 use self::grouped::Grouped;
 use self::guarded::Guarded;
+use super::context::{Guard, Inherited};
 use super::exit::Exit;
 use super::guard::Definition;
 use super::start_failure::StartFailure;
-use super::{Guard, Inherited, Stop, StopOrder};
+use super::stop_order::{Stop, StopOrder};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).

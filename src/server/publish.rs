@@ -7,12 +7,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
-use super::Record;
 use super::cache::Known;
 use super::era_cache::EraCache;
 use super::health::Silence;
 use super::lifecycle::State;
+use super::link::RemoteTransport;
 use super::process::cgroup::Enforcement;
+use super::shared_state::SharedState;
 use super::stats::Stats;
 use super::stderr;
 use super::told::Told;
@@ -25,26 +26,6 @@ pub type Changed = Arc<Notify>;
 
 /// What instances offer that belong to agents, as they listed it last: by the numbers of the agents' connections.
 pub type OwnLists = BTreeMap<u64, Lists>;
-
-/// What a server with a URL is talked to by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemoteTransport {
-    /// MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP".
-    StreamableHttp,
-    /// MCP 2024-11-05, `basic/transports`, "HTTP with SSE".
-    HttpSse,
-}
-
-impl RemoteTransport {
-    /// The words for it in `mcpd status`.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::StreamableHttp => "streamable http",
-            Self::HttpSse => "http+sse",
-        }
-    }
-}
 
 /// One server as others see it.
 #[derive(Debug, Clone)]
@@ -135,7 +116,11 @@ pub(super) struct Publisher {
     pub(super) stats: Arc<Stats>,
 }
 
-pub(super) fn channel(changed: Changed, enabled: bool, record: &Record) -> (Publisher, watch::Receiver<Published>) {
+pub(super) fn channel(
+    changed: Changed,
+    enabled: bool,
+    record: &SharedState,
+) -> (Publisher, watch::Receiver<Published>) {
     let first = Published {
         state: if enabled { State::Starting } else { State::Stopped },
         attempted: false,
@@ -173,9 +158,9 @@ impl Drop for Publisher {
 
 impl Publisher {
     /// For an instance of the server, which has its own numbers.
-    pub(super) fn record_of_instance(&self, stderr: stderr::Writer) -> Record {
+    pub(super) fn record_of_instance(&self, stderr: stderr::Writer) -> SharedState {
         let (told, eras) = (self.told.clone(), self.eras.clone());
-        Record { stderr, told, eras, stats: Arc::new(self.stats.of_instance()) }
+        SharedState { stderr, told, eras, stats: Arc::new(self.stats.of_instance()) }
     }
 
     /// Changes what is published and tells whoever watches.

@@ -12,8 +12,8 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::tasks::{Asker, OfTask, TaskWish};
-use super::cancellation::Cancellation;
-use super::role::Ability;
+use super::client_capabilities::ClientCapability;
+use super::messages::cancellation::Cancellation;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
@@ -25,7 +25,7 @@ const PROGRESS_PLACES: usize = 8;
 /// What a server wants of an agent, read. The parts are slices of its params.
 #[derive(Debug)]
 pub(super) struct Wish {
-    pub(super) ability: Ability,
+    pub(super) ability: ClientCapability,
     pub(super) progress_token: Option<Bytes>,
     /// Of a URL that the person is to visit, as text.
     pub(super) elicitation: Option<Bytes>,
@@ -36,10 +36,10 @@ impl Wish {
     /// What this method asks for; `None` for one that no agent is asked with.
     pub(super) fn read(method: &[u8], params: Option<&Bytes>) -> Option<Result<Self, ErrorObject>> {
         let ability = match method {
-            b"sampling/createMessage" => Ability::Sampling,
-            b"elicitation/create" => Ability::Form,
-            b"roots/list" => Ability::Roots,
-            b"tasks/get" | b"tasks/result" | b"tasks/cancel" | b"tasks/list" => Ability::Tasks,
+            b"sampling/createMessage" => ClientCapability::Sampling,
+            b"elicitation/create" => ClientCapability::Form,
+            b"roots/list" => ClientCapability::Roots,
+            b"tasks/get" | b"tasks/result" | b"tasks/cancel" | b"tasks/list" => ClientCapability::Tasks,
             _ => return None,
         };
         let none = Bytes::from_static(b"{}");
@@ -47,22 +47,22 @@ impl Wish {
         Some(wish.map_err(|what| ErrorObject::new(INVALID_PARAMS, what)))
     }
 
-    fn of(ability: Ability, method: &[u8], params: &Bytes) -> Result<Self, &'static str> {
+    fn of(ability: ClientCapability, method: &[u8], params: &Bytes) -> Result<Self, &'static str> {
         let [meta, mode, elicitation, task, task_id] =
             members(params, ["_meta", "mode", "elicitationId", "task", "taskId"])
                 .map_err(|_| "`params` is no object")?;
         let task = match ability {
-            Ability::Tasks => Some(TaskWish::about(method, task_id.as_ref())?),
+            ClientCapability::Tasks => Some(TaskWish::about(method, task_id.as_ref())?),
             _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| TaskWish::Make),
         };
         let progress_token = progress::token(meta)?;
         let ability = match (ability, mode.as_ref().and_then(text).as_deref()) {
-            (Ability::Form, Some(b"url")) => Ability::Url,
-            (Ability::Form, Some(b"form")) => Ability::Form,
-            (Ability::Form, _) if mode.is_some() => return Err("`mode` is neither `form` nor `url`"),
+            (ClientCapability::Form, Some(b"url")) => ClientCapability::Url,
+            (ClientCapability::Form, Some(b"form")) => ClientCapability::Form,
+            (ClientCapability::Form, _) if mode.is_some() => return Err("`mode` is neither `form` nor `url`"),
             (other, _) => other,
         };
-        let elicitation = elicitation.as_ref().and_then(text).filter(|_| ability == Ability::Url);
+        let elicitation = elicitation.as_ref().and_then(text).filter(|_| ability == ClientCapability::Url);
         Ok(Self { ability, progress_token, elicitation, task })
     }
 }
@@ -77,7 +77,7 @@ pub struct Question {
     /// The server's own progress token, raw.
     pub progress_token: Option<Bytes>,
     /// What the agent has to have declared.
-    pub ability: Ability,
+    pub ability: ClientCapability,
     /// What it has to do with tasks of the agent's, if the server is told of them.
     pub task: Option<OfTask>,
     /// To the server.
@@ -147,7 +147,7 @@ impl Back {
     }
 
     /// Answers that the agent has not declared that it can do that.
-    pub fn unable(self, ability: Ability) {
+    pub fn unable(self, ability: ClientCapability) {
         self.refuse(&undeclared(ability));
     }
 
@@ -178,9 +178,9 @@ impl Drop for Back {
 }
 
 /// That an agent has not declared that it can do something.
-pub(super) fn undeclared(ability: Ability) -> ErrorObject {
+pub(super) fn undeclared(ability: ClientCapability) -> ErrorObject {
     // MCP 2025-11-25, `client/elicitation`, "Error Handling", on a mode that was not declared.
-    let code = if ability == Ability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
+    let code = if ability == ClientCapability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
     ErrorObject::new(code, format!("the agent that this is for has not declared `{}`", ability.declared_by()))
 }
 
@@ -198,7 +198,7 @@ pub(super) fn failed(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
 mod tests {
     use super::*;
 
-    fn check(method: &str, params: Option<&'static str>, expected: Result<(Ability, Option<&str>), &str>) {
+    fn check(method: &str, params: Option<&'static str>, expected: Result<(ClientCapability, Option<&str>), &str>) {
         let params = params.map(|params| Bytes::from_static(params.as_bytes()));
         let wish = Wish::read(method.as_bytes(), params.as_ref()).expect("a method for agents");
         let found = wish.as_ref().map(|wish| (wish.ability, wish.elicitation.as_deref()));
@@ -208,15 +208,19 @@ mod tests {
 
     #[test]
     fn what_a_server_wants_is_in_its_method_and_mode() {
-        check("roots/list", None, Ok((Ability::Roots, None)));
-        check("roots/list", Some(r#"{"mode":"x"}"#), Ok((Ability::Roots, None)));
-        check("sampling/createMessage", Some(r#"{"elicitationId":"e"}"#), Ok((Ability::Sampling, None)));
-        check("elicitation/create", Some("{}"), Ok((Ability::Form, None)));
-        check("elicitation/create", Some(r#"{"mode":"form"}"#), Ok((Ability::Form, None)));
-        check("elicitation/create", Some(r#"{"mode":"url","elicitationId":"\u0065"}"#), Ok((Ability::Url, Some("e"))));
+        check("roots/list", None, Ok((ClientCapability::Roots, None)));
+        check("roots/list", Some(r#"{"mode":"x"}"#), Ok((ClientCapability::Roots, None)));
+        check("sampling/createMessage", Some(r#"{"elicitationId":"e"}"#), Ok((ClientCapability::Sampling, None)));
+        check("elicitation/create", Some("{}"), Ok((ClientCapability::Form, None)));
+        check("elicitation/create", Some(r#"{"mode":"form"}"#), Ok((ClientCapability::Form, None)));
+        check(
+            "elicitation/create",
+            Some(r#"{"mode":"url","elicitationId":"\u0065"}"#),
+            Ok((ClientCapability::Url, Some("e"))),
+        );
         check("elicitation/create", Some(r#"{"mode":null}"#), Err("`mode` is neither `form` nor `url`"));
         check("elicitation/create", Some(r#"{"Mode":"url"}"#), Err("`params` is no object"));
-        check("tasks/list", None, Ok((Ability::Tasks, None)));
+        check("tasks/list", None, Ok((ClientCapability::Tasks, None)));
         check("tasks/get", None, Err("`taskId` is missing or not a string"));
         check("tasks/cancel", Some(r#"{"taskId":7}"#), Err("`taskId` is missing or not a string"));
         check(

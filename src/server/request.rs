@@ -10,8 +10,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use tracing::Span;
 
-use super::call::{Access, Call, CallKey, Matter, Origin, Reply, ReplySender, ToAgent};
-use super::{ServerHandle, StopOrder};
+use super::messages::call::{Access, Call, CallKey, Origin, Reply, ReplySender, RequestKind, ToAgent};
+use super::messages::handle::ServerHandle;
+use super::stop_order::StopOrder;
 use crate::calls::{Moment, Outcome, span};
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -49,7 +50,7 @@ impl ServerHandle {
             id,
             rename: None,
             progress_token: None,
-            matter: Matter::Nothing,
+            matter: RequestKind::Nothing,
             limit,
             origin: Origin::Legacy(Arc::default()),
             access,
@@ -66,7 +67,7 @@ impl ServerHandle {
                     }
                 }
                 ToAgent::Question(question) => question.back.unable(question.ability),
-                ToAgent::Progress { .. } | ToAgent::Unasked(_) => {}
+                ToAgent::Progress { .. } | ToAgent::ServerNotification(_) => {}
             }
         }
         Err(ErrorObject::new(reply::INTERNAL_ERROR, "no answer"))

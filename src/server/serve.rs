@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::control::{Orders, Vouched};
+use super::control::{HealthOverride, Orders};
 use super::ending::{End, parted};
 use super::health::{Health, Silence};
 use super::instance::{Effect, FromAgent, Instance};
 use super::lifecycle::Event;
 use super::link::Closed;
+use super::messages::command::Command;
 use super::process::{Ended, Process};
+use super::stop_order::Stop;
 use super::task::ServerTask;
-use super::{Command, Stop};
 use crate::alarm::Alarm;
 use crate::era;
 use crate::kind::{Kind, PerKind};
@@ -33,7 +34,7 @@ enum Rare {
     /// It is to finish its calls and end.
     Unwanted,
     Killed,
-    Vouched(Vouched),
+    HealthOverride(HealthOverride),
     /// An agent that the server has asked something says something.
     FromAgent(FromAgent),
     Alarm,
@@ -86,7 +87,7 @@ impl ServerTask {
             Err(error) => return Ok(End::Broken(format!("cannot be served: {error}"))),
         };
         let rare = self.rare_events(process);
-        rare.push(vouched(self.orders.clone(), Vouched::Auto));
+        rare.push(vouched(self.orders.clone(), HealthOverride::Auto));
         rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
         let mut relay = Relay {
             rare,
@@ -186,7 +187,7 @@ impl ServerTask {
                 self.effect(effect);
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
             }
-            Rare::Vouched(said) => {
+            Rare::HealthOverride(said) => {
                 self.vouch(said);
                 relay.rare.push(vouched(self.orders.clone(), said));
             }
@@ -314,6 +315,6 @@ impl ServerTask {
 }
 
 /// Until a person says something else of the server than `last`.
-fn vouched<'a>(mut orders: Orders, last: Vouched) -> BoxFuture<'a, Rare> {
-    async move { Rare::Vouched(orders.vouched_other_than(last).await) }.boxed()
+fn vouched<'a>(mut orders: Orders, last: HealthOverride) -> BoxFuture<'a, Rare> {
+    async move { Rare::HealthOverride(orders.vouched_other_than(last).await) }.boxed()
 }

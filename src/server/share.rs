@@ -7,6 +7,11 @@
 
 use std::collections::HashMap;
 
+/// Calls one instance may have unanswered. When there are so many, one more waits ([`super::fair_queue`]), unless its agent has
+/// less than its equal share of them. Of what the instance has not read yet there are at most as many bytes as in one largest
+/// message: a call beyond is refused with −31003, with the same exception.
+pub(crate) const MAX_IN_FLIGHT: usize = 256;
+
 /// What each session has of what is shared.
 pub(super) struct Shares(HashMap<u64, usize>);
 

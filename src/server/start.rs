@@ -3,65 +3,25 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 
-use super::command_queue::CommandQueue;
-use super::control::Orders;
-use super::era_cache::EraCache;
-use super::handle::Way;
-use super::handshake::EraPreference;
-use super::publish::{self, Publisher};
+use super::context::ServerContext;
+use super::control::{Control, Orders};
+use super::era_cache::EraPreference;
+use super::messages::command::Command;
+use super::messages::command_queue::CommandQueue;
+use super::messages::handle::{ServerHandle, Way};
+use super::publish::{self, Changed, Publisher};
 use super::role::Role;
-use super::told::Told;
-use super::{Changed, Command, Control, Host, ServerHandle, Stats, control, group, stderr, task};
+use super::running::Running;
+use super::shared_state::SharedState;
+use super::{control, group, stderr, task};
 use crate::config::{ServerConfig, Sharing};
 use crate::era::Era;
-
-/// A server's task, as its owner holds it.
-#[derive(Debug)]
-pub struct Running {
-    /// The way to it.
-    pub handle: ServerHandle,
-    /// Tells it what it is to do.
-    pub control: Control,
-    /// Ends when no process of the server is left.
-    pub task: JoinHandle<()>,
-    /// For another task in its place.
-    pub record: Record,
-}
-
-/// What is known of a server whichever task runs it: it goes on when another stands in the place of one. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Record {
-    pub(super) stderr: stderr::Writer,
-    pub(super) told: Told,
-    pub(super) eras: EraCache,
-    pub(super) stats: Arc<Stats>,
-}
-
-impl Record {
-    /// That of a server of which nothing is known yet.
-    #[must_use]
-    pub fn new(server: Arc<str>) -> Self {
-        Self {
-            stderr: stderr::Writer::new(server),
-            told: Told::default(),
-            eras: EraCache::default(),
-            stats: Arc::default(),
-        }
-    }
-
-    /// What its tasks count.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
-        &self.stats
-    }
-}
 
 /// Starts the task of one server, and the server itself once it is enabled. `changed` is notified whenever what it publishes
 /// has changed.
 #[must_use]
-pub fn start(wanted: (Arc<ServerConfig>, bool), host: Host, changed: Changed, record: Record) -> Running {
+pub fn start(wanted: (Arc<ServerConfig>, bool), host: ServerContext, changed: Changed, record: SharedState) -> Running {
     let (is_shared, role) = (wanted.0.settings.sharing == Sharing::Shared, host.role());
     let Wiring { mut way, control, orders, commands, publisher } =
         Wiring::new(wanted, EraPreference::Shared, changed, &record);
@@ -85,10 +45,10 @@ pub fn start(wanted: (Arc<ServerConfig>, bool), host: Host, changed: Changed, re
 pub(super) fn start_instance(
     wanted: (Arc<ServerConfig>, bool),
     era: Era,
-    host: Host,
+    host: ServerContext,
     changed: Changed,
     (purpose, role): (Arc<str>, Role),
-    record: Record,
+    record: SharedState,
 ) -> Running {
     let Wiring { mut way, control, orders, commands, publisher } =
         Wiring::new(wanted, EraPreference::Of(era), changed, &record);
@@ -102,7 +62,7 @@ pub(super) fn start_instance(
 
 /// What a task is started with, whether it is that of an instance or of several.
 pub(super) struct Parts {
-    pub(super) host: Host,
+    pub(super) host: ServerContext,
     /// One for all instances.
     pub(super) stderr: stderr::Writer,
     pub(super) orders: Orders,
@@ -124,7 +84,7 @@ impl Wiring {
         (config, enabled): (Arc<ServerConfig>, bool),
         era: EraPreference,
         changed: Changed,
-        record: &Record,
+        record: &SharedState,
     ) -> Self {
         let name = Arc::clone(&config.name);
         let (command_queue, commands) = CommandQueue::new();

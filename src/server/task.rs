@@ -11,23 +11,24 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
-use super::agents::Agents;
+use super::context::ServerContext;
 use super::control::{Orders, Wanted};
 use super::ending::ended;
 use super::failure_log::LastProcess;
 use super::fair_queue::FairQueue;
 use super::hold::ParkedCall;
 use super::lifecycle::{Event, Lifecycle, State};
+use super::messages::agents::Agents;
+use super::messages::command::Command;
 use super::publish::Publisher;
 use super::role::Role;
 use super::start::Parts;
 use super::stderr;
-use super::{Command, Host};
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
 
 pub(super) struct ServerTask {
-    pub(super) host: Host,
+    pub(super) host: ServerContext,
     pub(super) orders: Orders,
     /// As the instance is run, or was last.
     pub(super) config: Arc<ServerConfig>,

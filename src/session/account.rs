@@ -11,7 +11,7 @@ use crate::calls::{Moment, Outcome, Record, span, text};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Member;
 use crate::server::ServerHandle;
-use crate::server::call::Subject;
+use crate::server::messages::call::Subject;
 
 /// What is noted of a call until it ends.
 pub(super) struct Account {

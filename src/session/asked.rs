@@ -13,8 +13,8 @@ use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
 use crate::server::Subscription;
-use crate::server::call::{Matter, Subject, Target};
-use crate::server::tasks::{TaskAct, TaskAsk};
+use crate::server::messages::call::{RequestKind, Subject, Target};
+use crate::server::messages::tasks::{TaskAct, TaskAsk};
 
 /// What is wrong with params of which nothing can be read.
 const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
@@ -193,22 +193,22 @@ impl Asked {
     }
 
     /// What it is about, beside itself.
-    pub(super) fn matter(&self) -> Matter {
+    pub(super) fn matter(&self) -> RequestKind {
         let begins = match self.method {
-            Method::Call if self.makes_task => return Matter::NewTask,
-            Method::Call if self.takes_tasks() => return Matter::MayBeTask,
+            Method::Call if self.makes_task => return RequestKind::NewTask,
+            Method::Call if self.takes_tasks() => return RequestKind::MayBeTask,
             Method::Task(act) => {
-                return Matter::Task(Box::new(TaskAsk { id: Bytes::copy_from_slice(&self.key), act }));
+                return RequestKind::Task(Box::new(TaskAsk { id: Bytes::copy_from_slice(&self.key), act }));
             }
             Method::Subscribe => true,
             Method::Unsubscribe => false,
             Method::Call | Method::Get | Method::Read | Method::Complete | Method::UpdateTask => {
-                return Matter::Nothing;
+                return RequestKind::Nothing;
             }
         };
         // Copied, for it outlives the line.
         let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
-        Matter::Subscription(Box::new(Subscription { uri, raw, begins }))
+        RequestKind::Subscription(Box::new(Subscription { uri, raw, begins }))
     }
 
     /// Whether it declares that its agent understands tasks of the modern era.

@@ -14,8 +14,8 @@ use crate::jsonrpc::mcpd_error::{Delivery, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
-use crate::server::call::{CallKey, ToAgent};
-use crate::server::tasks::TaskNews;
+use crate::server::messages::call::{CallKey, ToAgent};
+use crate::server::messages::tasks::TaskNews;
 
 /// An agent for which more bytes wait has fallen behind: notifications go to [`super::notices`] until it has caught up.
 const BEHIND: usize = 256 << 10;
@@ -52,7 +52,7 @@ impl Session {
                 self.take_answer(key, line, outcome, task);
             }
             ToAgent::Progress { key, line } => self.tell_or_keep(Some(key), line),
-            ToAgent::Unasked(unasked) => self.tell_unasked(unasked),
+            ToAgent::ServerNotification(unasked) => self.tell_unasked(unasked),
             ToAgent::Question(question) => self.question(*question),
         }
     }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use super::agent_message::AgentMessage;
 use super::{Session, UNREAD_MESSAGES, hangup};
 use crate::manager::View;
-use crate::server::call::ToAgent;
+use crate::server::messages::call::ToAgent;
 use crate::server::question::Withdrawal;
 use crate::server::{Stop, StopOrder};
 use crate::transport::MessageReader;

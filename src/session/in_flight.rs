@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::account::Account;
 use super::stated_tasks::MayTell;
 use crate::server::ServerHandle;
-use crate::server::call::CallKey;
+use crate::server::messages::call::CallKey;
 
 /// A call that is unanswered.
 pub(super) struct InFlight {
@@ -15,7 +15,7 @@ pub(super) struct InFlight {
     pub(super) may_tell: Option<MayTell>,
 }
 
-/// All of one agent, by its own raw ids. There are at most [`crate::server::call::MAX_PER_SESSION`], mostly a few: a list
+/// All of one agent, by its own raw ids. There are at most [`crate::server::messages::call::MAX_PER_SESSION`], mostly a few: a list
 /// is searched faster than an id is hashed.
 #[derive(Default)]
 pub(super) struct Calls {

@@ -12,7 +12,7 @@ use super::in_flight::InFlight;
 use crate::calls::Outcome;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::server::call::ToAgent;
+use crate::server::messages::call::ToAgent;
 
 /// For its calls in flight, as they have at a server that is removed.
 const LAST_CALLS: Duration = Duration::from_secs(2);

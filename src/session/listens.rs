@@ -18,7 +18,7 @@ use crate::jsonrpc::splice::splice;
 use crate::jsonrpc::{Message, parse};
 use crate::kind::{Kind, PerKind};
 use crate::manager::View;
-use crate::server::call::CallKey;
+use crate::server::messages::call::CallKey;
 use crate::server::{Interest, ServerHandle, Subscription, is_part};
 
 /// Those of one agent that are open, mostly one: it has at most as many as unanswered requests.

@@ -23,8 +23,8 @@ use crate::jsonrpc::reply::{
 use crate::kind::Kind;
 use crate::peer;
 use crate::printable::{excerpt, one_line};
-use crate::server::cancellation::Cancellation;
-use crate::server::role::Abilities;
+use crate::server::client_capabilities::ClientCapabilities;
+use crate::server::messages::cancellation::Cancellation;
 
 /// Most characters of what an agent calls itself.
 pub(super) const LONGEST_CLIENT: usize = 100;
@@ -144,7 +144,7 @@ impl Session {
             return self.refuse(Some(id), INVALID_PARAMS, "`clientInfo` needs a `name` and a `version`, both strings");
         }
         let protocol = era::negotiate(&String::from_utf8_lossy(&version));
-        self.abilities = Arc::new(Abilities::read(protocol, capabilities.as_ref()));
+        self.abilities = Arc::new(ClientCapabilities::read(protocol, capabilities.as_ref()));
         self.speaker = Arc::new(Speaker {
             capabilities: self.abilities.raw(),
             client: client.as_deref().map(Bytes::copy_from_slice),

@@ -72,9 +72,9 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::kind::PerKind;
 use crate::level::Level;
 use crate::manager::{OwnViews, View, ViewListener};
-use crate::server::call::{Call, CallKey, ReplySender, ToAgent};
-use crate::server::cancellation::Cancellation;
-use crate::server::role::Abilities;
+use crate::server::client_capabilities::ClientCapabilities;
+use crate::server::messages::call::{Call, CallKey, ReplySender, ToAgent};
+use crate::server::messages::cancellation::Cancellation;
 use crate::server::{Agent, Counter, Interest, ServerHandle, StopOrder, User};
 use crate::transport::Outbox;
 
@@ -164,7 +164,7 @@ struct Session {
     questions: Questions,
     made_tasks: MadeTasks,
     /// What it has declared that it can be asked to do.
-    abilities: Arc<Abilities>,
+    abilities: Arc<ClientCapabilities>,
     /// The same and more, as servers of the modern era are told of it.
     speaker: Arc<Speaker>,
     /// What the profile shows, whatever this agent is shown: a request of the modern era is answered the same on every connection.

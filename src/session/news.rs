@@ -11,7 +11,7 @@ use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::kind::Kind;
 use crate::level::Level;
 use crate::manager::{Member, Presence};
-use crate::server::unasked::{Unasked, Updated};
+use crate::server::messages::server_notification::{ServerNotification, Updated};
 
 impl Session {
     /// The agent says from which level on it wants log messages.
@@ -28,20 +28,22 @@ impl Session {
     }
 
     /// Tells the agent, unless it is not to know.
-    pub(super) fn tell_unasked(&mut self, unasked: Unasked) {
+    pub(super) fn tell_unasked(&mut self, unasked: ServerNotification) {
         match unasked {
-            Unasked::Updated(updated) => {
+            ServerNotification::Updated(updated) => {
                 if self.may_know(&updated) {
                     self.tell_updated(*updated);
                 }
             }
             // One of no known level is as severe as its server thought it had to be.
-            Unasked::Logged { level: Some(level), .. } if self.level.is_some_and(|least| level < least) => {}
-            Unasked::Logged { line, .. } => self.tell_or_keep(None, line),
-            Unasked::Completed(line) if self.has("notifications/elicitation/complete") => self.tell_or_keep(None, line),
-            Unasked::Completed(_) => {}
-            Unasked::Task(status) => self.tell_status(*status),
-            Unasked::Followed(told) => self.tell_followers(&told),
+            ServerNotification::Logged { level: Some(level), .. } if self.level.is_some_and(|least| level < least) => {}
+            ServerNotification::Logged { line, .. } => self.tell_or_keep(None, line),
+            ServerNotification::Completed(line) if self.has("notifications/elicitation/complete") => {
+                self.tell_or_keep(None, line)
+            }
+            ServerNotification::Completed(_) => {}
+            ServerNotification::Task(status) => self.tell_status(*status),
+            ServerNotification::Followed(told) => self.tell_followers(&told),
         }
     }
 

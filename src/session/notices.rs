@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::server::call::CallKey;
+use crate::server::messages::call::CallKey;
 
 /// Notifications that wait. When there are so many, the oldest is dropped for the newest, and counted.
 const PLACES: usize = 256;

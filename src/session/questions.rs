@@ -13,9 +13,9 @@ use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
+use crate::server::client_capabilities::ClientCapability;
+use crate::server::messages::tasks::{TaskState, unknown_task};
 use crate::server::question::{Asker, Back, OfTask, Question, TaskWish, Withdrawal};
-use crate::server::role::Ability;
-use crate::server::tasks::{TaskState, unknown_task};
 
 /// Requests of all servers that one agent may have unanswered, more than one instance may have; one more is refused at once with
 /// −31003.
@@ -93,7 +93,7 @@ impl Session {
             return;
         }
         let Question { line, id, progress_token, task, back, withdrawn, .. } = question;
-        let task = task.filter(|_| self.abilities.include(Ability::Tasks));
+        let task = task.filter(|_| self.abilities.include(ClientCapability::Tasks));
         let (outbox, waits) = (&mut self.outbox, &mut self.waits);
         self.questions.open.register(|own| {
             let mut digits = itoa::Buffer::new();

@@ -22,7 +22,9 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::kind::Kind;
 use crate::manager::{Member, View};
-use crate::server::call::{Access, Call, CallError, CallKey, Failure, MAX_PER_SESSION, Matter, Reply, Subject, Target};
+use crate::server::messages::call::{
+    Access, Call, CallError, CallKey, Failure, MAX_PER_SESSION, Reply, RequestKind, Subject, Target,
+};
 use crate::server::{START_WAIT, ServerHandle, Subscription};
 
 /// A request that waits for the first lists.
@@ -208,7 +210,7 @@ impl Session {
         &mut self,
         asked: Asked,
         account: Account,
-        matter: Matter,
+        matter: RequestKind,
         Destination { server, rename, access, limit }: Destination<'_>,
     ) {
         if let Some(limit) = self.limit_reached(&asked, &matter) {
@@ -223,12 +225,12 @@ impl Session {
         let reply = Reply::new(key, &asked.id, server.name(), &self.reply);
         let id = reply.id().clone();
         match &matter {
-            Matter::Nothing | Matter::Task(_) | Matter::MayBeTask | Matter::Stated(_) => {}
-            Matter::Subscription(subscription) => {
+            RequestKind::Nothing | RequestKind::Task(_) | RequestKind::MayBeTask | RequestKind::Stated(_) => {}
+            RequestKind::Subscription(subscription) => {
                 self.attachments.ensure(server, self.agent());
                 self.subscriptions.ask(key, Subscription::clone(subscription), server);
             }
-            Matter::NewTask => {
+            RequestKind::NewTask => {
                 // For the server to cancel it when the agent has gone.
                 self.attachments.ensure(server, self.agent());
                 self.tasks.ask(key, &asked.key);
@@ -243,7 +245,7 @@ impl Session {
     }
 
     /// Why the agent may not ask this as well, if it may not.
-    fn limit_reached(&mut self, asked: &Asked, matter: &Matter) -> Option<&'static str> {
+    fn limit_reached(&mut self, asked: &Asked, matter: &RequestKind) -> Option<&'static str> {
         if self.calls.bytes() + asked.line.len() > UNANSWERED_MESSAGES * self.setup.max_message {
             return Some(TOO_LARGE);
         }
@@ -251,8 +253,8 @@ impl Session {
             return Some(TOO_MANY);
         }
         match matter {
-            Matter::Subscription(wanted) if !self.subscriptions.have_room(wanted) => Some(TOO_MANY_SUBSCRIPTIONS),
-            Matter::NewTask if !self.tasks.have_room(Instant::now()) => Some(TOO_MANY_TASKS),
+            RequestKind::Subscription(wanted) if !self.subscriptions.have_room(wanted) => Some(TOO_MANY_SUBSCRIPTIONS),
+            RequestKind::NewTask if !self.tasks.have_room(Instant::now()) => Some(TOO_MANY_TASKS),
             _ => None,
         }
     }

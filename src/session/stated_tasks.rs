@@ -19,8 +19,8 @@ use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
-use crate::server::call::{Matter, Subject, Target};
-use crate::server::tasks::{StatedAsk, TaskNews};
+use crate::server::messages::call::{RequestKind, Subject, Target};
+use crate::server::messages::tasks::{StatedAsk, TaskNews};
 
 /// An unanswered call whose answer may tell of a task.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Session {
         let rename = Some((asked.raw_key.clone(), Bytes::from(json!(id).to_string())));
         let limit = member.config.settings.request_limit();
         let [own, task] = [&asked.key, id.as_bytes()].map(Bytes::copy_from_slice);
-        let matter = Matter::Stated(Box::new(StatedAsk { id: own, task, maker }));
+        let matter = RequestKind::Stated(Box::new(StatedAsk { id: own, task, maker }));
         let (exposed, name) = (Bytes::copy_from_slice(tool.as_bytes()), Arc::clone(&route.name));
         let target = Target::Named { kind: Kind::Tools, exposed, name };
         let access = Some(self.access(&asked, target, (member, &view)));

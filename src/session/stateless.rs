@@ -18,8 +18,8 @@ use crate::era::{self, Era};
 use crate::kind::Kind;
 use crate::manager::View;
 use crate::peer;
-use crate::server::call::Origin;
-use crate::server::role::Abilities;
+use crate::server::client_capabilities::ClientCapabilities;
+use crate::server::messages::call::Origin;
 
 impl Session {
     pub(super) fn stateless_request(
@@ -58,7 +58,7 @@ impl Session {
         let _ = self.setup.facts.stateless.set(introduction);
         if is_first && !only_looks {
             self.caller = Arc::new(Caller { client, ..Caller::clone(&self.caller) });
-            self.abilities = Arc::new(Abilities::read(era::MODERN, capabilities.as_ref()));
+            self.abilities = Arc::new(ClientCapabilities::read(era::MODERN, capabilities.as_ref()));
             self.attach();
         }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::kind::Kind;
 use crate::manager::{Member, View};
-use crate::server::call::CallKey;
+use crate::server::messages::call::CallKey;
 use crate::server::{ServerHandle, Subscription, is_part};
 
 /// Resources one agent may have subscribed to or listen to, at all servers; one more is refused with −31003. As many tasks.

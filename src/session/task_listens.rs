@@ -19,7 +19,7 @@ use crate::jsonrpc::splice::{Change, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
 use crate::manager::View;
-use crate::server::unasked::FollowedTask;
+use crate::server::messages::server_notification::FollowedTask;
 use crate::server::{Following, Interest, ServerHandle};
 
 /// One of them.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::server::call::CallKey;
+use crate::server::messages::call::CallKey;
 
 /// Those of one agent.
 #[derive(Debug, Default)]

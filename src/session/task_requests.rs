@@ -22,9 +22,9 @@ use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
 use crate::manager::View;
 use crate::server::ServerHandle;
-use crate::server::call::{Call, CallError, CallKey, Failure, Matter, Reply, Target};
-use crate::server::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, unknown_task};
-use crate::server::unasked::TaskStatus;
+use crate::server::messages::call::{Call, CallError, CallKey, Failure, Reply, RequestKind, Target};
+use crate::server::messages::server_notification::TaskStatus;
+use crate::server::messages::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, unknown_task};
 
 /// What an agent is told of its tasks with, if its version has that.
 const STATUS: &str = "notifications/tasks/status";
@@ -112,7 +112,7 @@ impl Session {
         let line = line.slice(..line.len() - 1);
         let (Ok(Message::Request { id, .. }), Some(task_id)) = (parse(&line), text(raw_id)) else { return (key, None) };
         let reply = Reply::new(key, &id, instance.name(), &self.reply);
-        let matter = Matter::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
+        let matter = RequestKind::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
         let limit = CallLimit { silence: PATIENCE, total: PATIENCE };
         let origin = self.origin(None);
         // Asked for a list of tasks whose tools are callable, and answered to the agent only as far as they still are.

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::server::call::CallKey;
-use crate::server::tasks::TaskState;
+use crate::server::messages::call::CallKey;
+use crate::server::messages::tasks::TaskState;
 
 /// Tasks of one agent that are remembered. For one more the oldest that has ended is forgotten; while none has, a call that
 /// asks for another is refused with −31003.

@@ -11,7 +11,7 @@ use super::events::changed;
 use crate::era::Era;
 use crate::manager::{View, ViewListener};
 use crate::server::Agent;
-use crate::server::call::Listener;
+use crate::server::messages::call::Listener;
 
 impl Session {
     /// What decides about requests of this era.

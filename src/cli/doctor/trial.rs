@@ -10,7 +10,7 @@ use super::servers::{Told, Trial};
 use crate::config::{Launch, Limits, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
-use crate::server::{Guard, Host, Turns};
+use crate::server::{Guard, ServerContext, Turns};
 
 /// For all of them together to be ready.
 const TRIAL: Duration = Duration::from_secs(25);
@@ -28,7 +28,8 @@ pub(super) async fn run(
     let cwd = directory.and_then(Path::to_str);
     let tried = servers.iter().map(|server| tried(server, cwd));
     let (turns, logins) = (Turns::new(at_once), daemon::logins());
-    let host = Host { restarts: false, turns, logins: logins.clone(), ..Host::new(Guard::available()) };
+    let host =
+        ServerContext { restarts: false, turns, logins: logins.clone(), ..ServerContext::new(Guard::available()) };
     let manager = Manager::start_with(Setup { host, ..Setup::default() }, tried)?;
     let begin = Instant::now();
     let handles: Vec<_> = manager.view().borrow().servers.iter().map(|member| member.handle.clone()).collect();

@@ -7,7 +7,8 @@ use super::Group;
 use super::slots::Purpose;
 use crate::config::Sharing;
 use crate::era::Eras;
-use crate::server::{Agent, Interest};
+use crate::server::messages::agents::Agent;
+use crate::server::messages::task_subscribers::Interest;
 
 impl Group {
     /// Attaches an agent to its own instance or that of its directory. Starts the instance if it is absent, unless the agent's user

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Group;
-use crate::server::call::Call;
+use crate::server::messages::agents::Agent;
+use crate::server::messages::call::Call;
+use crate::server::messages::handle::ServerHandle;
+use crate::server::messages::subscriptions::Subscription;
+use crate::server::messages::task_subscribers::Interest;
 use crate::server::start::Parts;
 use crate::server::task::ServerTask;
-use crate::server::{Agent, Interest, ServerHandle, Subscription};
 
 /// Calls that wait for an instance, and subscriptions.
 #[derive(Default)]

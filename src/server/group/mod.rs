@@ -21,11 +21,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 use self::inherited::Inherited;
 use self::slots::{Purpose, Slot};
 use self::summary::Counted;
-use super::call::{Call, Failure, Matter};
+use super::context::ServerContext;
 use super::control::{Orders, Wanted};
-use super::publish::Publisher;
+use super::messages::agents::Agent;
+use super::messages::call::{Call, Failure, RequestKind};
+use super::messages::command::Command;
+use super::messages::handle::ServerHandle;
+use super::publish::{Changed, Publisher};
+use super::running::{Running, stop_all};
 use super::start::{Parts, start_instance};
-use super::{Agent, Changed, Command, Host, Running, ServerHandle, Stop, stderr, stop_all};
+use super::stderr;
+use super::stop_order::Stop;
 use crate::alarm::Alarm;
 use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
@@ -39,7 +45,7 @@ const TOO_MANY_DIRECTORIES: &str = "agents of this user work in too many directo
 
 /// The task of such a server.
 pub(super) struct Group {
-    host: Host,
+    host: ServerContext,
     /// One for all instances.
     stderr: stderr::Writer,
     orders: Orders,
@@ -245,12 +251,12 @@ impl Group {
         self.note_era(era);
         let index = match self.config().settings.sharing {
             _ if let Some(index) = self.holder_of(&call) => Some(index),
-            _ if let Matter::Stated(ask) = &call.matter => match self.maker(ask.maker) {
+            _ if let RequestKind::Stated(ask) = &call.matter => match self.maker(ask.maker) {
                 Some(index) => Some(index),
                 None => return call.refuse_unknown_task(),
             },
             // Only one is asked for what is asked for once.
-            Sharing::Shared | Sharing::Pool if matches!(call.matter, Matter::Subscription(_)) => self.first(),
+            Sharing::Shared | Sharing::Pool if matches!(call.matter, RequestKind::Subscription(_)) => self.first(),
             Sharing::Shared => self.of_era(era),
             Sharing::Pool => self.least_busy(era, session),
             Sharing::Session | Sharing::Workspace => {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
 use crate::era::{self, Era, Eras};
-use crate::server::agents::User;
-use crate::server::call::{Call, Ticket};
 use crate::server::instance::held;
 use crate::server::lifecycle::State;
+use crate::server::messages::agents::{Agent, User};
+use crate::server::messages::call::{Call, LoadGuard};
 use crate::server::role::Role;
-use crate::server::{Agent, Running};
+use crate::server::running::Running;
 
 /// Directories for which a user at a profile may have instances of one server at once. An instance without agents makes
 /// room; if there is none, calls from one more directory are refused with −31004.
@@ -125,7 +125,7 @@ pub(super) struct Slot {
     /// Agents that it does not belong to, and whose calls have come back to it.
     pub(super) guests: HashSet<u64>,
     /// One for each session: each call that has not been answered, and each task that has not ended, holds a copy.
-    tickets: BTreeMap<u64, Ticket>,
+    tickets: BTreeMap<u64, LoadGuard>,
 }
 
 impl Slot {
@@ -161,10 +161,10 @@ impl Slot {
     }
 
     /// A ticket for a call of this session.
-    pub(super) fn ticket(&mut self, session: u64) -> Ticket {
+    pub(super) fn ticket(&mut self, session: u64) -> LoadGuard {
         self.tickets.retain(|_, ticket| is_out(ticket));
-        let ticket = self.tickets.entry(session).or_insert_with(|| Ticket::new(self.running.handle.clone()));
-        Ticket::clone(ticket)
+        let ticket = self.tickets.entry(session).or_insert_with(|| LoadGuard::new(self.running.handle.clone()));
+        LoadGuard::clone(ticket)
     }
 
     /// Calls that have not been answered, and tasks that have not ended.
@@ -205,7 +205,7 @@ impl Slot {
 }
 
 /// Whether a call holds it, or was given up and may still ask something.
-fn is_out(ticket: &Ticket) -> bool {
+fn is_out(ticket: &LoadGuard) -> bool {
     Arc::strong_count(ticket) > 1 || Arc::weak_count(ticket) > 0
 }
 

@@ -7,7 +7,10 @@ use super::slots::Slot;
 use crate::catalog::{identity, offer_any};
 use crate::server::cache::{Cache, Known};
 use crate::server::lifecycle::State;
-use crate::server::{OwnLists, Published, Running, ServerHandle, Stats, Totals};
+use crate::server::messages::handle::ServerHandle;
+use crate::server::publish::{OwnLists, Published};
+use crate::server::running::Running;
+use crate::server::stats::{Stats, Totals};
 
 impl Group {
     /// Takes the lists of the server from where they were kept: they are listed until an instance has listed.

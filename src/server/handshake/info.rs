@@ -10,7 +10,7 @@ use crate::instructions;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::{Kind, PerKind};
 use crate::peer;
-use crate::server::tasks::TaskSupport;
+use crate::server::messages::tasks::TaskSupport;
 
 /// Most characters shown of a server's own words.
 const LONGEST: usize = 200;

@@ -5,16 +5,7 @@
 
 use crate::config::EraChoice;
 use crate::era::{Era, Eras};
-use crate::server::era_cache::{EraSupport, Support};
-
-/// For whom an instance is opened, where the server may support both eras and the configuration leaves the choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) enum EraPreference {
-    /// Agents of both eras: the legacy one. At a URL, the handshake also finds out whether the server has both.
-    Shared,
-    /// Agents of this era.
-    Of(Era),
-}
+use crate::server::era_cache::{EraPreference, EraSupport, Support};
 
 /// How a connection begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use crate::era::request;
 use crate::era::task::Status;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::minted;
-use crate::server::call::{Failure, Matter};
-use crate::server::tasks::{TaskAct, TaskAsk, TaskState};
+use crate::server::messages::call::{Failure, RequestKind};
+use crate::server::messages::tasks::{TaskAct, TaskAsk, TaskState};
 
 /// Most of them that are remembered; for one more all are forgotten, and found out again.
 const MOST: usize = 1024;
@@ -87,7 +87,7 @@ impl Instance {
         if !self.add_task(request, Task::new(&state, call.reply.key, to, token, Some(open))) {
             return self.end_failed(call, Failure::TaskIdTaken);
         }
-        call.matter = Matter::Task(Box::new(TaskAsk { id: state.id, act: TaskAct::Result }));
+        call.matter = RequestKind::Task(Box::new(TaskAsk { id: state.id, act: TaskAct::Result }));
         crossing.way = Way::About { speaker, step: Step::State };
         if Status::read(modern) == Some(Status::Working) {
             self.wait_on(call, crossing, modern);
@@ -114,7 +114,7 @@ impl Unanswered {
     /// Whether its answer may be a task.
     pub(super) fn makes_task(&self) -> bool {
         let crossing = self.crossing.as_deref();
-        matches!(self.matter, Matter::NewTask) || crossing.is_some_and(Crossing::makes_task)
+        matches!(self.matter, RequestKind::NewTask) || crossing.is_some_and(Crossing::makes_task)
     }
 
     /// Whether what it waits for is a task of which its agent knows nothing.

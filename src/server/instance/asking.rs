@@ -11,8 +11,9 @@ use super::server_requests::{Answer, FromAgent, Purpose, Recipient};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::printable::one_line;
+use crate::server::client_capabilities::ClientCapability;
 use crate::server::question::{Wish, not_asked};
-use crate::server::role::{Ability, Role};
+use crate::server::role::Role;
 
 /// Who is asked.
 enum Whom {
@@ -33,13 +34,13 @@ impl Instance {
                 let message = format!("mcpd does not pass `{}` on", one_line(&String::from_utf8_lossy(method)));
                 Err(ErrorObject::new(METHOD_NOT_FOUND, message))
             }
-            Some(Ok(wish)) if wish.ability == Ability::Roots && !self.is_one_agents() => {
+            Some(Ok(wish)) if wish.ability == ClientCapability::Roots && !self.is_one_agents() => {
                 return self.tell_roots(id);
             }
             Some(Ok(_)) if matches!(self.role, Role::Nobody) => {
                 Err(ErrorObject::new(METHOD_NOT_FOUND, "there are no agents here that could be asked"))
             }
-            Some(Ok(wish)) if wish.ability == Ability::Tasks && !self.is_one_agents() => {
+            Some(Ok(wish)) if wish.ability == ClientCapability::Tasks && !self.is_one_agents() => {
                 let why = "mcpd has not declared `tasks` here: they are for an agent's own instance (`sharing = \"session\"`)";
                 Err(ErrorObject::new(METHOD_NOT_FOUND, why))
             }

@@ -12,8 +12,8 @@ use super::calls::Unanswered;
 use super::task_calls::{News, is_unknown};
 use crate::era::Era;
 use crate::era::task::{Told, told_id};
-use crate::server::call::{CallKey, Matter, Ticket};
-use crate::server::tasks::{TaskNews, TaskState};
+use crate::server::messages::call::{CallKey, LoadGuard, RequestKind};
+use crate::server::messages::tasks::{TaskNews, TaskState};
 
 /// Tasks that are known. For one more, that of which nothing was heard for longest is forgotten.
 const MOST: usize = 1024;
@@ -39,7 +39,7 @@ pub(super) struct Open {
     pub(super) ends_at: Option<Instant>,
     pub(super) heard_at: Instant,
     /// Keeps one of several instances.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<LoadGuard>,
 }
 
 impl Open {
@@ -52,7 +52,7 @@ impl Open {
 
 impl AtWork {
     /// The server says how a task is to the call `key`, which holds `ticket`; when it is over in any case, unless it is.
-    fn hear(&mut self, state: &TaskState, key: CallKey, ticket: Option<&Ticket>, now: Instant) -> Option<Instant> {
+    fn hear(&mut self, state: &TaskState, key: CallKey, ticket: Option<&LoadGuard>, now: Instant) -> Option<Instant> {
         if state.ended {
             self.end(&state.id);
             return None;
@@ -114,9 +114,9 @@ impl Instance {
 
     fn note_work(&mut self, call: &Unanswered, response: Result<&Bytes, &Bytes>) {
         let told = match (&call.matter, response) {
-            (Matter::Stated(ask), Err(_)) if is_unknown(response) => return self.stated.at_work.end(&ask.task),
-            (Matter::Stated(_), Ok(result)) => (result, Told::State),
-            (Matter::MayBeTask, Ok(result)) => (result, Told::Made),
+            (RequestKind::Stated(ask), Err(_)) if is_unknown(response) => return self.stated.at_work.end(&ask.task),
+            (RequestKind::Stated(_), Ok(result)) => (result, Told::State),
+            (RequestKind::MayBeTask, Ok(result)) => (result, Told::Made),
             _ => return,
         };
         let Some(state) = read(told) else { return };

@@ -19,9 +19,11 @@ use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Access, Call, CallKey, Exposure, Failure, Matter, Origin, Reply, WeakTicket, numbered};
-use crate::server::cancellation::Cancellation;
 use crate::server::deadline::Deadline;
+use crate::server::messages::call::{
+    Access, Call, CallKey, Exposure, Failure, Origin, Reply, RequestKind, WeakLoadGuard, numbered,
+};
+use crate::server::messages::cancellation::Cancellation;
 use crate::server::{MAX_IN_FLIGHT, share};
 
 /// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
@@ -34,7 +36,7 @@ pub(super) const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct Unanswered {
     pub(super) reply: Reply,
-    pub(super) matter: Matter,
+    pub(super) matter: RequestKind,
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
     /// Its number in the outbox.
@@ -120,7 +122,7 @@ impl Instance {
     /// Why there is no place for this call, if there is none.
     fn lacks(&self, call: &Call) -> Option<&'static str> {
         let (session, bytes) = (call.reply.key.session, call.line.len());
-        if matches!(call.matter, Matter::NewTask) && !self.tasks.have_room() {
+        if matches!(call.matter, RequestKind::NewTask) && !self.tasks.have_room() {
             return Some("it has too many tasks that have not ended");
         }
         let unread = |call: &Unanswered| if self.wire.has_begun(call.line) { 0 } else { call.bytes };
@@ -199,7 +201,7 @@ impl Instance {
         &mut self,
         (id, key): (u64, CallKey),
         makes_task: bool,
-        ticket: Option<WeakTicket>,
+        ticket: Option<WeakLoadGuard>,
         cancellation: Bytes,
     ) {
         self.give_up(id, key, makes_task, ticket);
@@ -216,7 +218,7 @@ impl Instance {
     }
 
     /// The server goes on with a call of which nobody waits for the answer, perhaps.
-    pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool, ticket: Option<WeakTicket>) {
+    pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool, ticket: Option<WeakLoadGuard>) {
         if self.wire.era() == Era::Legacy {
             let now = Instant::now();
             let at = now + GRACE.min(self.config.settings.call_timeout);

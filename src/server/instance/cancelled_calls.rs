@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::ownership::Ownership;
 use crate::jsonrpc::pending::minted;
-use crate::server::call::WeakTicket;
+use crate::server::messages::call::WeakLoadGuard;
 
 /// Calls that are remembered one by one. Of older ones only the sessions are known.
 const CAPACITY: usize = 1024;
@@ -50,7 +50,7 @@ struct One {
     /// `None` where nothing tells.
     until: Option<Until>,
     /// The instance's ticket of the session, for as long as the server may ask something for the call.
-    ticket: Option<WeakTicket>,
+    ticket: Option<WeakLoadGuard>,
 }
 
 /// The calls that were given up here after they had reached the server.
@@ -81,7 +81,7 @@ impl CancelledCalls {
         &mut self,
         (id, session): (u64, u64),
         until: Option<Until>,
-        ticket: Option<WeakTicket>,
+        ticket: Option<WeakLoadGuard>,
         now: Instant,
     ) {
         self.sweep(now);

@@ -27,8 +27,8 @@ use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::printable::excerpt;
-use crate::server::call::{Call, Failure, Matter, Origin, numbered};
-use crate::server::role::{Abilities, Ability};
+use crate::server::client_capabilities::{ClientCapabilities, ClientCapability};
+use crate::server::messages::call::{Call, Failure, Origin, RequestKind, numbered};
 
 /// Most characters shown of what an agent says.
 const LONGEST_KEY: usize = 20;
@@ -57,7 +57,7 @@ pub(super) enum Way {
     /// The same about a task that such a server has made.
     About { speaker: Arc<Speaker>, step: Step },
     /// From an agent that can be asked nothing to a server that asks.
-    Down { profile: Arc<str>, abilities: Abilities, held: Held, makes_task: bool },
+    Down { profile: Arc<str>, abilities: ClientCapabilities, held: Held, makes_task: bool },
     /// The same about a task that such a server has made, which calls it by this id, as text.
     Stated { id: Bytes, phase: Phase },
 }
@@ -84,15 +84,15 @@ impl Crossing {
         let (rename, progress_token) = (call.rename.clone(), call.progress_token.clone());
         let asked = Request { line, id, rename, progress_token, method, params };
         let (way, changes) = match (&call.origin, &call.matter) {
-            (Origin::Legacy(speaker), Matter::Task(ask)) => {
+            (Origin::Legacy(speaker), RequestKind::Task(ask)) => {
                 let (step, changes) = Step::first(&asked, speaker, ask.act)?;
                 (Way::About { speaker: Arc::clone(speaker), step }, changes)
             }
             (Origin::Legacy(speaker), matter) => {
                 let is_one_always = |tools: &AlwaysTasks| asked.tool().is_some_and(|name| tools.include(&name));
                 let task = match (always, matter) {
-                    (Some(_), Matter::NewTask) => TaskUse::Told,
-                    (Some(tools), Matter::Nothing) if is_one_always(tools) => TaskUse::Followed,
+                    (Some(_), RequestKind::NewTask) => TaskUse::Told,
+                    (Some(tools), RequestKind::Nothing) if is_one_always(tools) => TaskUse::Followed,
                     _ => TaskUse::None,
                 };
                 let changes = request::to_modern(&asked.params, speaker, task != TaskUse::None)?;
@@ -102,7 +102,7 @@ impl Crossing {
                 let changes = request::to_legacy(&asked.params, false)?;
                 let [meta] = members(&asked.params, ["_meta"])?;
                 let capabilities = meta.and_then(|meta| members(&meta, [era::meta::CAPABILITIES]).ok());
-                let abilities = Abilities::read(era::MODERN, capabilities.and_then(|[raw]| raw).as_ref());
+                let abilities = ClientCapabilities::read(era::MODERN, capabilities.and_then(|[raw]| raw).as_ref());
                 let held = Held::default();
                 (Way::Down { profile: Arc::clone(profile), abilities, held, makes_task: false }, changes)
             }
@@ -226,7 +226,7 @@ impl Instance {
             (Way::Down { abilities, .. }, Err(raw)) => match error::to_modern(&crossing.asked.method, raw) {
                 ErrorToModern::Unchanged => self.end_changed(call, (id, line), &[], outcome),
                 ErrorToModern::Changed(change) => self.end_changed(call, (id, line), &[change], outcome),
-                ErrorToModern::Required(required) if abilities.include(Ability::Url) => {
+                ErrorToModern::Required(required) if abilities.include(ClientCapability::Url) => {
                     let answer = reply::result(call.reply.id(), &required);
                     self.end_call(call, id, answer, outcome)
                 }

@@ -9,7 +9,8 @@ use super::Instance;
 use crate::jsonrpc::reply::{self, ErrorObject, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::splice;
 use crate::server::Agent;
-use crate::server::role::{Ability, Role, roots_result};
+use crate::server::client_capabilities::ClientCapability;
+use crate::server::role::{Role, roots_result};
 
 impl Instance {
     /// Whether it is one agent's own.
@@ -24,7 +25,7 @@ impl Instance {
 
     /// The roots of an agent have changed, which concerns the server if it is that agent's own.
     pub(in crate::server) fn roots_changed(&mut self, session: u64, line: &Bytes) {
-        let has_them = |agent: &Agent| agent.session == session && agent.abilities.include(Ability::Roots);
+        let has_them = |agent: &Agent| agent.session == session && agent.abilities.include(ClientCapability::Roots);
         if matches!(&self.role, Role::Of(agent) if has_them(agent)) {
             self.wire.try_notify(splice(line, &mut []));
         }

@@ -6,7 +6,7 @@ use super::health_checks::Callers;
 use super::{NewSubscription, Topic};
 use crate::catalog::List;
 use crate::kind::Kind;
-use crate::server::call::ReplySender;
+use crate::server::messages::call::ReplySender;
 
 /// What the task has to act on.
 pub(in crate::server) enum Effect {

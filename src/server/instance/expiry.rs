@@ -7,7 +7,7 @@ use super::calls::Unanswered;
 use super::{Effect, Instance, PendingRequest};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
-use crate::server::call::Failure;
+use crate::server::messages::call::Failure;
 
 impl Instance {
     /// Ends what has waited too long.

@@ -9,7 +9,7 @@ use crate::era::HEADER_MISMATCH;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::printable::excerpt;
-use crate::server::call::Failure;
+use crate::server::messages::call::Failure;
 use crate::transport::http::Mirrors;
 
 /// Tools that are left out of one list and named in the log; of others it is said how many there are.

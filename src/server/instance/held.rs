@@ -23,7 +23,7 @@ use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::{Message, parse};
-use crate::server::call::{Call, CallKey, Failure, Origin};
+use crate::server::messages::call::{Call, CallKey, Failure, Origin};
 use crate::server::question::{Wish, failed, not_asked, undeclared};
 
 /// Requests of a server that one call waits with.

@@ -21,8 +21,8 @@ use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::applied;
-use crate::server::call::{Call, Failure};
-use crate::server::tasks::{MadeTask, TaskAct, TaskNews, TaskState};
+use crate::server::messages::call::{Call, Failure};
+use crate::server::messages::tasks::{MadeTask, TaskAct, TaskNews, TaskState};
 
 /// How long one is kept whose agent does not say.
 const USUAL: Duration = Duration::from_secs(60);

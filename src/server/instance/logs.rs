@@ -13,7 +13,7 @@ use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::splice;
 use crate::level::Level;
-use crate::server::call::ReplySender;
+use crate::server::messages::call::ReplySender;
 
 impl Instance {
     /// Passes a log message to the one call of the modern era that it is certainly of, and that wants it; else it is its session's.

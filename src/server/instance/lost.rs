@@ -11,9 +11,9 @@ use super::polls::Step;
 use super::{Effect, Instance, PendingRequest};
 use crate::era::Era;
 use crate::jsonrpc::pending::minted;
-use crate::server::call::{Failure, Matter};
 use crate::server::lifecycle::LONGEST_RETRY_AFTER;
-use crate::server::tasks::TaskAct;
+use crate::server::messages::call::{Failure, RequestKind};
+use crate::server::messages::tasks::TaskAct;
 use crate::transport::http::{Lost, is_busy, unprocessed};
 
 /// Before a look at a task that was lost on its way is made again.
@@ -66,7 +66,9 @@ impl Instance {
     fn look_later(&mut self, mut call: Unanswered, pause: Duration) -> Option<Unanswered> {
         let at = Instant::now() + pause;
         match (&call.matter, call.crossing.as_deref_mut().map(|crossing| &mut crossing.way)) {
-            (Matter::Task(ask), Some(Way::About { step, .. })) if ask.act == TaskAct::Result => *step = Step::Wait(at),
+            (RequestKind::Task(ask), Some(Way::About { step, .. })) if ask.act == TaskAct::Result => {
+                *step = Step::Wait(at)
+            }
             _ => return Some(call),
         }
         self.wire.expire_by(at);

@@ -22,8 +22,8 @@ use crate::era::task::{Status, result_to_legacy, state_to_legacy};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Change, applied};
-use crate::server::call::{Failure, Matter};
-use crate::server::tasks::TaskAct;
+use crate::server::messages::call::{Failure, RequestKind};
+use crate::server::messages::tasks::TaskAct;
 
 const STATE: &str = "tasks/get";
 /// Between two looks at a task whose server does not say how often it is to be looked at.
@@ -68,7 +68,7 @@ impl Instance {
         (id, line): (&Bytes, &Bytes),
         outcome: Result<&Bytes, &Bytes>,
     ) -> Effect {
-        let (Matter::Task(ask), Way::About { step, .. }) = (&call.matter, &crossing.way) else {
+        let (RequestKind::Task(ask), Way::About { step, .. }) = (&call.matter, &crossing.way) else {
             return self.end_failed(call, Failure::AnswerMalformed);
         };
         let state = match outcome {
@@ -142,7 +142,7 @@ impl Instance {
                 _ => None,
             };
         }
-        let Matter::Task(ask) = &call.matter else { return None };
+        let RequestKind::Task(ask) = &call.matter else { return None };
         let (_, task) = self.tasks.find(&ask.id)?;
         result_to_legacy(result, &task.raw_id).ok()
     }
@@ -172,7 +172,7 @@ impl Instance {
 
     /// Has the agent asked what the server wants to know for the task, and wait on.
     fn ask_on_the_way(&mut self, call: Unanswered, crossing: Crossing, state: &Bytes, wanted: &Bytes) {
-        let Matter::Task(ask) = &call.matter else { return };
+        let RequestKind::Task(ask) = &call.matter else { return };
         let task = self.tasks.find(&ask.id).map(|(request, _)| request);
         let (session, to, speaker) = (call.reply.key.session, call.reply.to().cloned(), crossing.speaker());
         let is_known = !crossing.follows_task();
@@ -184,7 +184,7 @@ impl Instance {
 
     /// The task is at work still, so that whoever waits for its result may wait on.
     pub(super) fn wait_on(&mut self, mut call: Unanswered, mut crossing: Crossing, state: &Bytes) {
-        let Matter::Task(ask) = &call.matter else { return };
+        let RequestKind::Task(ask) = &call.matter else { return };
         let (task, at) = (ask.id.clone(), Instant::now() + interval(state));
         if let Way::About { step, .. } = &mut crossing.way {
             *step = Step::Wait(at);
@@ -212,7 +212,7 @@ impl Instance {
 
     /// Asks how the task is.
     pub(super) fn look_again(&mut self, mut call: Unanswered, mut crossing: Crossing) {
-        let (Matter::Task(ask), Way::About { speaker, step }) = (&call.matter, &mut crossing.way) else { return };
+        let (RequestKind::Task(ask), Way::About { speaker, step }) = (&call.matter, &mut crossing.way) else { return };
         *step = Step::State;
         let raw_id = Bytes::from(serde_json::json!(String::from_utf8_lossy(&ask.id)).to_string());
         let params = about(&raw_id, speaker);
@@ -243,7 +243,7 @@ impl Unanswered {
 
     /// Whether it waits for the result of this task.
     pub(super) fn awaits(&self, task: &[u8]) -> bool {
-        matches!(&self.matter, Matter::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
+        matches!(&self.matter, RequestKind::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
     }
 }
 

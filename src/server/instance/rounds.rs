@@ -16,9 +16,10 @@ use crate::era::input::{Input, Required};
 use crate::era::request;
 use crate::jsonrpc::members::{members, text};
 use crate::printable::one_line;
-use crate::server::call::Failure;
+use crate::server::client_capabilities::ClientCapability;
+use crate::server::messages::call::Failure;
 use crate::server::question::Wish;
-use crate::server::role::{Ability, roots_result};
+use crate::server::role::roots_result;
 
 /// Rounds of one call. A server that wants to know more after so many is not asked again.
 const MOST: usize = 64;
@@ -100,11 +101,11 @@ impl Instance {
         match Wish::read(method, params.as_ref()) {
             None => Err(format!("wants `{named}`, which mcpd does not pass on")),
             // Neither is among what may be asked for (MCP 2026-07-28, `basic/patterns/mrtr`); tasks may be another server's.
-            Some(Ok(wish)) if wish.ability == Ability::Tasks || wish.task.is_some() => {
+            Some(Ok(wish)) if wish.ability == ClientCapability::Tasks || wish.task.is_some() => {
                 Err(format!("wants `{named}` of tasks, which mcpd does not pass on"))
             }
             Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
-            Some(Ok(wish)) if wish.ability == Ability::Roots && self.answers_roots() => {
+            Some(Ok(wish)) if wish.ability == ClientCapability::Roots && self.answers_roots() => {
                 let roots = Bytes::from(roots_result(self.config.roots()));
                 match purpose {
                     Purpose::Call(place) => self.keep_input(place, roots),

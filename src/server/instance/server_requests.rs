@@ -25,11 +25,11 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{applied, splice};
 use crate::progress;
-use crate::server::call::{ReplySender, ToAgent};
-use crate::server::cancellation::Cancellation;
+use crate::server::client_capabilities::ClientCapability;
+use crate::server::messages::call::{ReplySender, ToAgent};
+use crate::server::messages::cancellation::Cancellation;
+use crate::server::messages::server_notification::ServerNotification;
 use crate::server::question::{Asker, Back, OfTask, Question, Said, Wish, Withdrawal, failed, not_asked};
-use crate::server::role::Ability;
-use crate::server::unasked::Unasked;
 
 /// Requests of one instance that agents have not answered. One more is refused with −31003, and so is one that would exceed the size
 /// of the largest message together with those.
@@ -147,7 +147,7 @@ impl ServerRequests {
     ) -> Result<(), ErrorObject> {
         let number = self.count + 1;
         let params = params.map(|raw| match elicitation_to_legacy(raw, &number.to_string()) {
-            Some(change) if wish.ability == Ability::Url => applied(raw, &[change]),
+            Some(change) if wish.ability == ClientCapability::Url => applied(raw, &[change]),
             _ => raw.to_vec(),
         });
         let params: Option<&RawValue> = params.as_deref().and_then(|raw| serde_json::from_slice(raw).ok());
@@ -327,7 +327,7 @@ impl ServerRequests {
         let Some(Ok([Some(id)])) = params.map(|params| members(params, ["elicitationId"])) else { return };
         let Some(id) = text(&id) else { return };
         for to in self.elicitations.complete(&id) {
-            to.send_unasked(ToAgent::Unasked(Unasked::Completed(splice(line, &mut []))));
+            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Completed(splice(line, &mut []))));
         }
     }
 }

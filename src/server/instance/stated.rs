@@ -12,9 +12,9 @@ use bytes::Bytes;
 use super::asked::{Asked, take_answered};
 use super::at_work::{AtWork, Open};
 use crate::era::input;
-use crate::server::call::{CallKey, Ticket};
-use crate::server::role::Abilities;
-use crate::server::tasks::TaskState;
+use crate::server::client_capabilities::ClientCapabilities;
+use crate::server::messages::call::{CallKey, LoadGuard};
+use crate::server::messages::tasks::TaskState;
 
 /// Tasks that are remembered. For one more the oldest that has ended is forgotten; while all are open, no call is taken that makes
 /// another.
@@ -31,7 +31,7 @@ pub(super) struct StatedTask {
     pub(super) raw_id: Bytes,
     profile: Arc<str>,
     /// What its agent can be asked, by what it has said last.
-    pub(super) abilities: Abilities,
+    pub(super) abilities: ClientCapabilities,
     /// Unless it has ended.
     open: Option<Open>,
     /// A request for its result is unanswered, which has the server ask what it wants to know.
@@ -55,8 +55,8 @@ impl StatedTask {
         state: &TaskState,
         (request, key): (u64, CallKey),
         profile: Arc<str>,
-        abilities: Abilities,
-        ticket: Option<Ticket>,
+        abilities: ClientCapabilities,
+        ticket: Option<LoadGuard>,
     ) -> Self {
         let raw_id = state.raw_id.clone();
         let mut made =
@@ -66,7 +66,7 @@ impl StatedTask {
     }
 
     /// Takes in how it is, unless it has ended; from when on it is over in any case.
-    pub(super) fn hear(&mut self, state: &TaskState, now: Instant, ticket: Option<Ticket>) -> Option<Instant> {
+    pub(super) fn hear(&mut self, state: &TaskState, now: Instant, ticket: Option<LoadGuard>) -> Option<Instant> {
         if state.ended {
             return None;
         }

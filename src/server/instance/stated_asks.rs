@@ -19,8 +19,8 @@ use crate::era::task::{Detail, Place, Status, state_to_modern};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Change, applied};
-use crate::server::call::{Call, Failure};
-use crate::server::tasks::{TaskState, unknown_task};
+use crate::server::messages::call::{Call, Failure};
+use crate::server::messages::tasks::{TaskState, unknown_task};
 
 /// Largest state of a task that a result is put into, in bytes; a larger one is no answer.
 const LARGEST_STATE: usize = 64 << 10;

@@ -10,13 +10,13 @@ use crate::era::task::{question_to_modern, related_id};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::applied;
+use crate::server::client_capabilities::ClientCapability;
 use crate::server::question::{Wish, failed, not_asked, undeclared};
-use crate::server::role::Ability;
 
 impl Instance {
     /// The modern agent's task that a request with these params says it is about, unless that wants to know about tasks of the agent's.
     pub(super) fn stated_asker(&mut self, params: Option<&Bytes>, wish: &Wish) -> Option<Bytes> {
-        let id = related_id(params?).filter(|_| wish.ability != Ability::Tasks)?;
+        let id = related_id(params?).filter(|_| wish.ability != ClientCapability::Tasks)?;
         self.stated.find(&id).map(|_| id)
     }
 

@@ -20,8 +20,8 @@ use crate::era::task::{made_to_modern, not_declared};
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::splice::Change;
-use crate::server::call::{Call, CallKey, Failure, Ticket};
-use crate::server::tasks::TaskState;
+use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard};
+use crate::server::messages::tasks::TaskState;
 
 impl Instance {
     /// Has a modern agent's call become a task where it has to, or answers a request about one, unless the server has to hear of it.
@@ -99,7 +99,7 @@ impl Instance {
     }
 
     /// Takes in how a task is, if it is a modern agent's. Whether it is.
-    pub(super) fn note_stated(&mut self, seen: &TaskState, ticket: Option<Ticket>) -> bool {
+    pub(super) fn note_stated(&mut self, seen: &TaskState, ticket: Option<LoadGuard>) -> bool {
         let Some(task) = self.stated.find(&seen.id) else { return false };
         match task.hear(seen, Instant::now(), ticket) {
             Some(until) => self.wire.expire_by(until),

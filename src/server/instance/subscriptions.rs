@@ -23,9 +23,9 @@ use super::pending_request::PendingRequest;
 use super::wire::Wire;
 use crate::era::Era;
 use crate::jsonrpc::members::text;
-use crate::server::call::{Call, CallKey, Failure, ReplySender};
-use crate::server::followers::Following;
 use crate::server::handshake::Tells;
+use crate::server::messages::call::{Call, CallKey, Failure, ReplySender};
+use crate::server::messages::task_subscribers::Following;
 use crate::server::stats::Stats;
 
 /// Subscriptions at one instance.

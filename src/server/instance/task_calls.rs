@@ -16,9 +16,9 @@ use crate::era::{self, Era};
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, applied, splice};
-use crate::server::call::{Call, CallKey, Failure, Matter, ReplySender, ToAgent};
-use crate::server::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, TaskState};
-use crate::server::unasked::{TaskStatus, Unasked};
+use crate::server::messages::call::{Call, CallKey, Failure, ReplySender, RequestKind, ToAgent};
+use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
+use crate::server::messages::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, TaskState};
 
 /// What an answer says of a task, if it does.
 pub(super) type News = Option<Box<TaskNews>>;
@@ -26,7 +26,7 @@ pub(super) type News = Option<Box<TaskNews>>;
 impl Instance {
     /// Passes a request about a task on, if this instance has made that for the same agent.
     pub(in crate::server) fn ask_about_task(&mut self, call: Box<Call>) {
-        let Matter::Task(ask) = &call.matter else { return };
+        let RequestKind::Task(ask) = &call.matter else { return };
         let Some((_, task)) = self.tasks.of(call.reply.key.session, &ask.id) else {
             return call.refuse_unknown_task();
         };
@@ -52,14 +52,14 @@ impl Instance {
         response: Result<&Bytes, &Bytes>,
     ) -> Result<News, Failure> {
         match (&call.matter, response) {
-            (Matter::Nothing | Matter::Subscription(_), _) => Ok(None),
-            (Matter::NewTask, response) => {
+            (RequestKind::Nothing | RequestKind::Subscription(_), _) => Ok(None),
+            (RequestKind::NewTask, response) => {
                 let made = response.map_or(Ok(None), |result| self.task_made(call, id, result));
                 self.drop_early_tasks();
                 made
             }
-            (Matter::Task(ask), response) => Ok(self.task_seen(call.reply.key.session, ask, response)),
-            (Matter::MayBeTask | Matter::Stated(_), response) => Ok(self.stated_news(call, response)),
+            (RequestKind::Task(ask), response) => Ok(self.task_seen(call.reply.key.session, ask, response)),
+            (RequestKind::MayBeTask | RequestKind::Stated(_), response) => Ok(self.stated_news(call, response)),
         }
     }
 
@@ -163,7 +163,7 @@ impl Instance {
         self.note_state(request, &state);
         if let Some(to) = to {
             let status = TaskStatus { state, line: splice(line, &mut []) };
-            to.send_unasked(ToAgent::Unasked(Unasked::Task(Box::new(status))));
+            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Task(Box::new(status))));
         }
     }
 

@@ -19,7 +19,7 @@ use crate::era::request::again;
 use crate::era::speaker::Speaker;
 use crate::era::task::question_to_legacy;
 use crate::jsonrpc::splice::applied;
-use crate::server::call::Failure;
+use crate::server::messages::call::Failure;
 
 const TOO_MUCH: &str = "wants to know more for the task, and what it was answered is too large";
 

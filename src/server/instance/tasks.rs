@@ -14,8 +14,8 @@ use super::kept::Kept;
 use super::task_inputs::TaskInputs;
 use crate::era::speaker::Speaker;
 use crate::jsonrpc::pending::minted;
-use crate::server::call::{CallKey, ReplySender, Ticket};
-use crate::server::tasks::TaskState;
+use crate::server::messages::call::{CallKey, LoadGuard, ReplySender};
+use crate::server::messages::tasks::TaskState;
 
 /// Tasks that are remembered. For one more the oldest that has ended is forgotten, else the oldest that is nobody's; while all
 /// are open and somebody's, no call is taken that asks for another.
@@ -55,7 +55,7 @@ pub(in crate::server) struct Open {
     /// When it is over in any case.
     until: Option<Instant>,
     /// Keeps one of several instances, for as long as the task is somebody's.
-    ticket: Option<Ticket>,
+    ticket: Option<LoadGuard>,
 }
 
 /// A status notification that came before the answer to the call that makes the task.
@@ -84,7 +84,7 @@ pub(in crate::server) struct Tasks {
 }
 
 impl Open {
-    pub(in crate::server) fn new(until: Option<Instant>, ticket: Option<Ticket>) -> Self {
+    pub(in crate::server) fn new(until: Option<Instant>, ticket: Option<LoadGuard>) -> Self {
         Self { until, ticket }
     }
 }

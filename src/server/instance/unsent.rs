@@ -9,7 +9,7 @@ use super::calls::Unanswered;
 use super::crossing::{Crossing, Way};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::call::{Call, Failure, Matter};
+use crate::server::messages::call::{Call, Failure, RequestKind};
 
 impl Unanswered {
     /// Whether another instance can take it: it is about nothing that its own instance alone has.
@@ -19,7 +19,7 @@ impl Unanswered {
             Some(Crossing { way: Way::Up { rounds: 0, .. } | Way::Down { .. }, .. }) => !self.is_parked(),
             Some(_) => false,
         };
-        is_new && matches!(self.matter, Matter::Nothing | Matter::NewTask | Matter::MayBeTask)
+        is_new && matches!(self.matter, RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask)
     }
 
     /// The call as it came, of which `line` was to be written.

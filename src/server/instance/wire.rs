@@ -16,8 +16,8 @@ use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply;
+use crate::server::link::RemoteTransport;
 use crate::server::link::{Closed, Link};
-use crate::server::publish::RemoteTransport;
 use crate::transport::http::Mirrors;
 use crate::transport::{Arrival, Incoming, Outbox};
 

@@ -4,7 +4,7 @@ use mcpd::config::Start;
 use mcpd::kind::Kind;
 use mcpd::manager::{Setup, Toggle};
 use mcpd::policy::{Policy, pattern};
-use mcpd::server::Vouched;
+use mcpd::server::HealthOverride;
 use mcpd::{ClientError, Guard, Manager, ManagerError, ResourceTool, ServerConfig};
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ fn each_misuse_of_a_manager_has_an_error_that_says_what_is_wrong() {
             (manager.disconnect("no").await, "there is no server `no`"),
             (manager.toggle("no", Toggle::Enable).await, "there is no server `no`"),
             (manager.restart("no").await, "there is no server `no`"),
-            (manager.vouch("no", Vouched::Up).await, "there is no server `no`"),
+            (manager.vouch("no", HealthOverride::Up).await, "there is no server `no`"),
             (manager.set_denied_tools("no", &[]).await, "there is no server `no`"),
             (manager.set_denied_tools("s", &["[x"]).await, "server `s`: "),
             (manager.connect(owned.demo("s")).await, "there is a server `s` already"),

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use crate::chance;
 use crate::era::input;
 use crate::jsonrpc::reply;
-use crate::server::call::ReplySender;
+use crate::server::client_capabilities::ClientCapabilities;
 use crate::server::instance::asked::{Asked, take_answered};
 use crate::server::instance::calls::Unanswered;
 use crate::server::instance::crossing::{Crossing, Way};
-use crate::server::role::Abilities;
+use crate::server::messages::call::ReplySender;
 
 /// How long the questions of one call are collected. A server that wants to know several things asks them together.
 const COLLECT: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ impl Held {
 }
 
 impl Unanswered {
-    pub(super) fn held(&mut self) -> Option<(&Abilities, &mut Held)> {
+    pub(super) fn held(&mut self) -> Option<(&ClientCapabilities, &mut Held)> {
         match &mut self.crossing.as_mut()?.way {
             Way::Down { abilities, held, .. } => Some((abilities, held)),
             Way::Up { .. } | Way::About { .. } | Way::Stated { .. } => None,

@@ -13,7 +13,7 @@ fn state(id: &str, ended: bool, ttl: Option<u64>) -> TaskState {
 
 fn task(number: u64, state: &TaskState) -> StatedTask {
     let key = CallKey { session: 1, serial: number };
-    StatedTask::new(state, (number, key), Arc::from("p"), Abilities::default(), None)
+    StatedTask::new(state, (number, key), Arc::from("p"), ClientCapabilities::default(), None)
 }
 
 fn add(tasks: &mut StatedTasks, number: u64, ended: bool) -> bool {

@@ -15,9 +15,9 @@ use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
-use crate::server::call::{Call, Failure};
 use crate::server::instance::pending_request::PendingRequest;
 use crate::server::instance::wire::Wire;
+use crate::server::messages::call::{Call, Failure};
 use crate::server::{MAX_IN_FLIGHT, share};
 
 /// Why nobody can subscribe just now.

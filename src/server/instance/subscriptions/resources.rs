@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::{NewSubscription, Subscriptions};
 use crate::calls::Outcome;
 use crate::jsonrpc::reply;
-use crate::server::call::{Call, CallKey, Failure, Matter, ReplySender};
 use crate::server::instance::wire::Wire;
+use crate::server::messages::call::{Call, CallKey, Failure, ReplySender, RequestKind};
 
 /// A request that the server has not answered.
 pub(super) struct Request {
@@ -23,7 +23,7 @@ pub(super) struct Request {
 impl Subscriptions {
     /// Joins the request for the same resource, or returns the call if there is none.
     pub(super) fn join_request(&mut self, call: Call) -> Option<Call> {
-        let Matter::Subscription(subscription) = &call.matter else { return None };
+        let RequestKind::Subscription(subscription) = &call.matter else { return None };
         match self.requests.iter_mut().find(|request| request.uri == subscription.uri) {
             Some(request) => {
                 request.joined.push(call);

@@ -15,9 +15,9 @@ use bytes::Bytes;
 use crate::backoff::Backoff;
 use crate::era::subscription::Filter;
 use crate::kind::Kind;
-use crate::server::call::Call;
 use crate::server::deadline::Deadline;
 use crate::server::handshake::Tells;
+use crate::server::messages::call::Call;
 
 /// How long a server that has ended one is left alone, at first; then twice as long each time.
 const FIRST_DELAY: Duration = Duration::from_millis(250);

@@ -13,7 +13,7 @@ use crate::catalog::{Identity, Lists, identity};
 use crate::era::{self, Era};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::kind::Kind;
-use crate::server::tasks::unknown_task;
+use crate::server::messages::tasks::unknown_task;
 
 /// What a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub struct Access {
 
 impl Access {
     /// Whether the call may be written to `server`, which lists `lists`.
-    pub(in super::super) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
+    pub(crate) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
         if self.listener.version() == self.version && self.lists == identity(lists) {
             return Exposure::Exposed;
         }
@@ -110,18 +110,18 @@ impl Access {
     }
 
     /// Whether the listener hides the target by now, whatever the server lists.
-    pub(in super::super) fn is_hidden(&self, server: &str) -> bool {
+    pub(crate) fn is_hidden(&self, server: &str) -> bool {
         self.listener.version() != self.version
             && self.listener.exposure(server, &self.target, None) == Exposure::Hidden
     }
 
     /// The error for an unknown target.
-    pub(in super::super) fn unknown(&self) -> ErrorObject {
+    pub(crate) fn unknown(&self) -> ErrorObject {
         self.subject.unknown(&self.key, self.era)
     }
 
     /// Whether the server's list of `kind` decides about the call.
-    pub(in super::super) fn depends_on(&self, kind: Kind) -> bool {
+    pub(crate) fn depends_on(&self, kind: Kind) -> bool {
         match self.target {
             Target::Named { kind: own, .. } => own == kind,
             Target::Uri(_) => matches!(kind, Kind::Resources | Kind::Templates),

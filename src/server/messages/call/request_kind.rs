@@ -1,11 +1,11 @@
 //! What a call is about that more than its answer depends on.
 
-use crate::server::Subscription;
-use crate::server::tasks::{StatedAsk, TaskAsk};
+use crate::server::messages::subscriptions::Subscription;
+use crate::server::messages::tasks::{StatedAsk, TaskAsk};
 
 /// What a call is about, beside itself; boxed where there is something, for most are about nothing.
 #[derive(Debug)]
-pub enum Matter {
+pub enum RequestKind {
     /// It ends with its answer.
     Nothing,
     /// What it subscribes to, or no more.

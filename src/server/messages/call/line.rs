@@ -6,7 +6,7 @@ use crate::jsonrpc::splice::{Change, Edit, splice};
 
 /// The request `line`, of which these parts are the id, the name with what is to stand in its place, and the progress token, as a
 /// server gets it: numbered `id`, changed for its era, with a newline.
-pub(in super::super) fn numbered(
+pub(crate) fn numbered(
     line: &Bytes,
     (own, rename, token): (&Bytes, Option<&(Bytes, Bytes)>, Option<&Bytes>),
     id: u64,

@@ -11,11 +11,11 @@ use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{Notify, mpsc};
 
 use super::call::Failure;
-use super::{COMMAND_PLACES, Command};
+use super::command::{Command, MAX_COMMANDS};
 
 /// The senders' end; cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct CommandQueue {
+pub(crate) struct CommandQueue {
     commands: mpsc::Sender<Command>,
     #[expect(
         clippy::disallowed_types,
@@ -34,8 +34,8 @@ struct Overflowing {
 
 impl CommandQueue {
     /// A queue and the end of the server's task.
-    pub(super) fn new() -> (Self, mpsc::Receiver<Command>) {
-        let (commands, receiver) = mpsc::channel(COMMAND_PLACES);
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Command>) {
+        let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
         let (overflow, overflowed) = mpsc::unbounded_channel();
         let overflowing = Arc::default();
         tokio::spawn(forward(overflowed, commands.clone(), Arc::clone(&overflowing)));
@@ -43,12 +43,12 @@ impl CommandQueue {
     }
 
     /// Gives the command back if there is no room, or if the task has ended.
-    pub(super) fn try_send(&self, command: Command) -> Result<(), TrySendError<Command>> {
+    pub(crate) fn try_send(&self, command: Command) -> Result<(), TrySendError<Command>> {
         if self.overflowing.is_any() { Err(TrySendError::Full(command)) } else { self.commands.try_send(command) }
     }
 
     /// Sends the command now, or as soon as there is room. For senders that cannot wait, and whose commands are bounded otherwise.
-    pub(super) fn send_soon(&self, command: Command) {
+    pub(crate) fn send_soon(&self, command: Command) {
         match self.try_send(command) {
             Ok(()) => {}
             Err(TrySendError::Closed(command)) => refuse(command),
@@ -61,12 +61,12 @@ impl CommandQueue {
     }
 
     /// Waits for room.
-    pub(super) async fn send(&self, command: Command) -> Result<(), SendError<Command>> {
+    pub(crate) async fn send(&self, command: Command) -> Result<(), SendError<Command>> {
         self.overflowing.wait_for_none().await;
         self.commands.send(command).await
     }
 
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.commands.same_channel(&other.commands)
     }
 }
@@ -116,7 +116,7 @@ fn refuse(command: Command) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::call::CallKey;
+    use crate::server::messages::call::CallKey;
 
     fn cancel(serial: u64) -> Command {
         Command::Cancel { key: CallKey { session: 1, serial }, words: None }
@@ -132,7 +132,7 @@ mod tests {
     /// One sender sends more than there is room for, now by waiting and now without, while another thread takes them.
     #[tokio::test]
     async fn commands_of_one_sender_arrive_in_order() {
-        const ALL: u64 = 20 * COMMAND_PLACES as u64;
+        const ALL: u64 = 20 * MAX_COMMANDS as u64;
         let (queue, mut commands) = CommandQueue::new();
         let receiver = std::thread::spawn(move || {
             let received: Vec<_> = std::iter::from_fn(|| serial(commands.blocking_recv())).collect();
@@ -151,13 +151,13 @@ mod tests {
     #[tokio::test]
     async fn nothing_that_can_wait_is_put_into_the_overflow() {
         let (queue, mut commands) = CommandQueue::new();
-        for number in 0..=COMMAND_PLACES as u64 {
+        for number in 0..=MAX_COMMANDS as u64 {
             queue.send_soon(cancel(number));
         }
         assert!(matches!(queue.try_send(cancel(7)), Err(TrySendError::Full(_))));
         let mut waiting = std::pin::pin!(queue.send(cancel(1 << 20)));
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        for number in 0..=COMMAND_PLACES as u64 {
+        for number in 0..=MAX_COMMANDS as u64 {
             assert_eq!(serial(commands.recv().await), Some(number));
         }
         waiting.await.expect("the task lives");

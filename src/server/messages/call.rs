@@ -3,8 +3,8 @@
 mod access;
 mod failure;
 mod line;
-mod matter;
 mod origin;
+mod request_kind;
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -14,18 +14,22 @@ use tokio::sync::mpsc;
 
 pub use self::access::{Access, Exposure, Listener, Subject, Target};
 pub use self::failure::{CallError, Failure};
-pub(super) use self::line::numbered;
-pub use self::matter::Matter;
+pub(crate) use self::line::numbered;
 pub use self::origin::Origin;
-use super::question::Question;
+pub use self::request_kind::RequestKind;
+use super::handle::ServerHandle;
+use super::server_notification::ServerNotification;
 use super::subscriptions::Subscription;
 use super::tasks::{TaskNews, unknown_task};
-use super::unasked::Unasked;
-use super::{Counter, MAX_IN_FLIGHT, MAX_WAITING_PER_SESSION, ServerHandle, Stop, StopOrder};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::splice::Change;
+use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
+use crate::server::question::Question;
+use crate::server::share::MAX_IN_FLIGHT;
+use crate::server::stats::Counter;
+use crate::server::stop_order::{Stop, StopOrder};
 
 /// Which call of which session: unique while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,7 +52,7 @@ pub struct Call {
     /// The caller's progress token, raw.
     pub progress_token: Option<Bytes>,
     /// What it is about, beside itself.
-    pub matter: Matter,
+    pub matter: RequestKind,
     /// How long it may take.
     pub limit: CallLimit,
     /// Who calls.
@@ -61,22 +65,22 @@ pub struct Call {
 
 /// The way to one of several instances, held by each of its calls until that has ended, and by each task that has not: how
 /// many copies are out is how busy the instance is.
-pub(super) type Ticket = Arc<ServerHandle>;
+pub(crate) type LoadGuard = Arc<ServerHandle>;
 
 /// The same, of a call that was given up and that its server may ask something for.
-pub(super) type WeakTicket = Weak<ServerHandle>;
+pub(crate) type WeakLoadGuard = Weak<ServerHandle>;
 
 /// The debt of one answer. It cannot be lost: one that is dropped unpaid answers that the outcome is unknown.
 #[derive(Debug)]
 pub struct Reply {
-    /// Names the call in a later [`super::Command::Cancel`].
+    /// Names the call in a later [`crate::server::Command::Cancel`].
     pub key: CallKey,
     id: Bytes,
     server: Arc<str>,
     /// `None` once paid.
     to: Option<ReplySender>,
     /// Of an instance that is one of several.
-    ticket: Option<Ticket>,
+    ticket: Option<LoadGuard>,
     /// When the call was parked first.
     parked_at: Option<Instant>,
 }
@@ -97,17 +101,17 @@ impl Reply {
     }
 
     /// Has the call hold `ticket` until it ends.
-    pub(super) fn hold(&mut self, ticket: Ticket) {
+    pub(crate) fn hold(&mut self, ticket: LoadGuard) {
         self.ticket = Some(ticket);
     }
 
     /// Since when the call has been parked, which it is `now`. It may be parked again if its instance ends before it is written.
-    pub(super) fn park(&mut self, now: Instant) -> Instant {
+    pub(crate) fn park(&mut self, now: Instant) -> Instant {
         *self.parked_at.get_or_insert(now)
     }
 
     /// What it holds.
-    pub(super) fn ticket(&self) -> Option<&Ticket> {
+    pub(crate) fn ticket(&self) -> Option<&LoadGuard> {
         self.ticket.as_ref()
     }
 
@@ -118,45 +122,45 @@ impl Reply {
     }
 
     /// Answers with a whole response line that carries the agent's id.
-    pub(super) fn answer(self, line: Bytes, outcome: Outcome) {
+    pub(crate) fn answer(self, line: Bytes, outcome: Outcome) {
         self.answer_with(line, outcome, None);
     }
 
     /// The same, with what the answer says of a task.
-    pub(super) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
+    pub(crate) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
         self.pay(line, outcome, task);
     }
 
     /// Answers that what was asked for is unknown.
-    pub(super) fn answer_unknown(self, access: &Access) {
+    pub(crate) fn answer_unknown(self, access: &Access) {
         let line = reply::error(Some(&self.id), &access.unknown());
         self.answer(line, Outcome::UnknownTool);
     }
 
     /// Answers that the call failed on the way.
-    pub(super) fn fail(mut self, failure: Failure, sent: bool) {
+    pub(crate) fn fail(mut self, failure: Failure, sent: bool) {
         self.pay_error(failure, sent);
     }
 
     /// Answers the call, which goes on at the server without anybody who waits for it.
-    pub(super) fn suspend(&mut self, line: Bytes) {
+    pub(crate) fn suspend(&mut self, line: Bytes) {
         self.pay(line, Outcome::Ok, None);
     }
 
     /// Owes nothing any more: the agent has cancelled.
-    pub(super) fn forgive(mut self) {
+    pub(crate) fn forgive(mut self) {
         self.to = None;
     }
 
     /// Sends progress, or drops it if the session has fallen behind.
-    pub(super) fn progress(&self, line: Bytes) {
+    pub(crate) fn progress(&self, line: Bytes) {
         if let Some(to) = &self.to {
             to.send_unasked(ToAgent::Progress { key: self.key, line });
         }
     }
 
     /// The way to the session it is owed to.
-    pub(super) fn to(&self) -> Option<&ReplySender> {
+    pub(crate) fn to(&self) -> Option<&ReplySender> {
         self.to.as_ref()
     }
 
@@ -212,7 +216,7 @@ pub enum ToAgent {
         line: Bytes,
     },
     /// A notification line of no call.
-    Unasked(Unasked),
+    ServerNotification(ServerNotification),
     /// A request that the agent is to answer.
     Question(Box<Question>),
 }
@@ -254,7 +258,7 @@ impl ReplySender {
     }
 
     /// Sends what answers nothing, or drops it if the session has fallen behind.
-    pub(super) fn send_unasked(&self, message: ToAgent) {
+    pub(crate) fn send_unasked(&self, message: ToAgent) {
         if self.0.to.capacity() > KEPT_FOR_ANSWERS {
             let _ = self.0.to.try_send(message);
         } else {
@@ -263,12 +267,12 @@ impl ReplySender {
     }
 
     /// Whether the session has ended.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.0.to.is_closed()
     }
 
     /// Hands over a request; `false` if the session is gone or has fallen behind: then the agent does not hear of it.
-    pub(super) fn ask(&self, question: Box<Question>) -> bool {
+    pub(crate) fn ask(&self, question: Box<Question>) -> bool {
         self.0.to.capacity() > KEPT_FOR_ANSWERS && self.0.to.try_send(ToAgent::Question(question)).is_ok()
     }
 }
@@ -281,15 +285,15 @@ impl Call {
     }
 
     /// What it begins or ends, if it does that.
-    pub(super) fn subscription(&self) -> Option<&Subscription> {
+    pub(crate) fn subscription(&self) -> Option<&Subscription> {
         match &self.matter {
-            Matter::Subscription(subscription) => Some(subscription),
+            RequestKind::Subscription(subscription) => Some(subscription),
             _ => None,
         }
     }
 
     /// Answers a call that no server has seen: with `failure`, or as an unknown name if its listener hides it by now.
-    pub(super) fn refuse(self, failure: Failure) {
+    pub(crate) fn refuse(self, failure: Failure) {
         let server = Arc::clone(&self.reply.server);
         match &self.access {
             Some(access) if access.is_hidden(&server) => self.refuse_as_unknown(),
@@ -298,7 +302,7 @@ impl Call {
     }
 
     /// Answers a call of what its listener does not expose any more.
-    pub(super) fn refuse_as_unknown(self) {
+    pub(crate) fn refuse_as_unknown(self) {
         let Self { access, reply, .. } = self;
         match access {
             Some(access) => reply.answer_unknown(&access),
@@ -307,18 +311,18 @@ impl Call {
     }
 
     /// Answers a call for which there is no instance. A task goes with its instance: then there is none to ask about.
-    pub(super) fn refuse_without_instance(self, failure: Failure) {
+    pub(crate) fn refuse_without_instance(self, failure: Failure) {
         match self.matter {
-            Matter::Task(_) => self.refuse_unknown_task(),
+            RequestKind::Task(_) => self.refuse_unknown_task(),
             _ => self.refuse(failure),
         }
     }
 
     /// Answers that there is no such task.
-    pub(super) fn refuse_unknown_task(self) {
+    pub(crate) fn refuse_unknown_task(self) {
         let id = match &self.matter {
-            Matter::Task(ask) => &ask.id,
-            Matter::Stated(ask) => &ask.id,
+            RequestKind::Task(ask) => &ask.id,
+            RequestKind::Stated(ask) => &ask.id,
             _ => return,
         };
         let error = unknown_task(id);
@@ -326,18 +330,18 @@ impl Call {
     }
 
     /// Answers, for the server, with an error.
-    pub(super) fn refuse_with(self, error: &ErrorObject) {
+    pub(crate) fn refuse_with(self, error: &ErrorObject) {
         let line = reply::error(Some(self.reply.id()), error);
         self.reply.answer(line, Outcome::Error { code: Some(error.code.into()) });
     }
 
     /// Answers, for the server, that what is asked is so.
-    pub(super) fn grant(self) {
+    pub(crate) fn grant(self) {
         self.answer_done(b"{}");
     }
 
     /// Answers, for the server, with this result.
-    pub(super) fn answer_done(self, result: &[u8]) {
+    pub(crate) fn answer_done(self, result: &[u8]) {
         let line = reply::result(self.reply.id(), result);
         self.reply.answer(line, Outcome::Ok);
     }

@@ -1,14 +1,14 @@
 //! What servers and agents say to each other of tasks, found by range. Pure.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`. A task's id passes unchanged: who may ask for it is decided by where it
-//! was made and for whom ([`super::instance`], and the session for what it may see).
+//! was made and for whom ([`crate::server::instance`], and the session for what it may see).
 
 use std::sync::Weak;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::ServerHandle;
+use super::handle::ServerHandle;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
@@ -104,7 +104,7 @@ impl TaskState {
     }
 
     /// The same for one of the modern era.
-    pub(super) fn read_modern(raw: &Bytes) -> Option<Self> {
+    pub(crate) fn read_modern(raw: &Bytes) -> Option<Self> {
         Self::read_with(raw, "ttlMs")
     }
 
@@ -135,27 +135,27 @@ pub fn unknown_task(id: &[u8]) -> ErrorObject {
 
 /// What a server has declared of tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct TaskSupport {
+pub(crate) struct TaskSupport {
     /// It makes some; one that does not is never asked about any.
-    pub(super) declared: bool,
+    pub(crate) declared: bool,
     /// They can be cancelled.
-    pub(super) cancels: bool,
+    pub(crate) cancels: bool,
     /// It makes them of calls of tools that ask for one, which is of the legacy era.
-    pub(super) of_calls: bool,
+    pub(crate) of_calls: bool,
 }
 
 impl TaskSupport {
     /// What the raw `extensions` of a server of the modern era say.
     ///
     /// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
-    pub(super) fn of_extensions(extensions: Option<&Bytes>) -> Self {
+    pub(crate) fn of_extensions(extensions: Option<&Bytes>) -> Self {
         let said = extensions.and_then(|raw| members(raw, [era::TASKS]).ok()).and_then(|[said]| said);
         let declared = said.is_some_and(|said| said.starts_with(b"{"));
         Self { declared, cancels: declared, of_calls: false }
     }
 
     /// What the raw capability says, if there is one.
-    pub(super) fn read(capability: Option<&Bytes>) -> Self {
+    pub(crate) fn read(capability: Option<&Bytes>) -> Self {
         let found = capability.map(|raw| members(raw, ["cancel", "requests"]));
         let Some(Ok([cancel, requests])) = found else { return Self::default() };
         let tools = requests.and_then(|raw| members(&raw, ["tools"]).ok()).and_then(|[raw]| raw);

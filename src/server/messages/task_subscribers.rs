@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::Subscription;
+use super::subscriptions::Subscription;
 
 /// Of what an agent wants to hear, or no more, beside changed lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,22 +28,22 @@ pub struct Following {
 
 /// Those of one instance, by the ids of the tasks.
 #[derive(Debug, Default)]
-pub(super) struct Followers(BTreeMap<Bytes, BTreeSet<u64>>);
+pub(crate) struct Followers(BTreeMap<Bytes, BTreeSet<u64>>);
 
 impl Followers {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// An agent follows a task. Whether it is the first.
-    pub(super) fn join(&mut self, id: &Bytes, agent: u64) -> bool {
+    pub(crate) fn join(&mut self, id: &Bytes, agent: u64) -> bool {
         let agents = self.0.entry(id.clone()).or_default();
         agents.insert(agent);
         agents.len() == 1
     }
 
     /// It does so no more. Whether it was the last.
-    pub(super) fn leave(&mut self, id: &Bytes, agent: u64) -> bool {
+    pub(crate) fn leave(&mut self, id: &Bytes, agent: u64) -> bool {
         let Some(agents) = self.0.get_mut(id) else { return false };
         let was_last = agents.remove(&agent) && agents.is_empty();
         if was_last {
@@ -53,23 +53,23 @@ impl Followers {
     }
 
     /// An agent follows none any more. Gives those that nobody is left for.
-    pub(super) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
+    pub(crate) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
         let all: Vec<_> = self.0.keys().cloned().collect();
         all.into_iter().filter(|id| self.leave(id, agent)).collect()
     }
 
     /// Those of one task.
-    pub(super) fn of(&self, id: &[u8]) -> impl Iterator<Item = u64> {
+    pub(crate) fn of(&self, id: &[u8]) -> impl Iterator<Item = u64> {
         self.0.get(id).into_iter().flatten().copied()
     }
 
     /// Nothing more is heard of a task.
-    pub(super) fn forget(&mut self, id: &[u8]) {
+    pub(crate) fn forget(&mut self, id: &[u8]) {
         self.0.remove(id);
     }
 
     /// The instance is another: its tasks are, too.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }

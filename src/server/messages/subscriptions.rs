@@ -22,7 +22,7 @@ pub struct Subscription {
 
 /// Those of one server, by URI.
 #[derive(Debug, Default)]
-pub(super) struct Subscriptions(BTreeMap<Bytes, Subscribed>);
+pub(crate) struct Subscriptions(BTreeMap<Bytes, Subscribed>);
 
 #[derive(Debug)]
 struct Subscribed {
@@ -32,17 +32,17 @@ struct Subscribed {
 }
 
 impl Subscriptions {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Adds an agent to those of a resource; `false` if there are none yet, so that the server has to be asked.
-    pub(super) fn join(&mut self, uri: &[u8], agent: u64) -> bool {
+    pub(crate) fn join(&mut self, uri: &[u8], agent: u64) -> bool {
         self.0.get_mut(uri).map(|one| one.agents.insert(agent)).is_some()
     }
 
     /// The server has accepted that these agents hear of a resource.
-    pub(super) fn insert(&mut self, uri: Bytes, raw: Bytes, agents: impl IntoIterator<Item = u64>) {
+    pub(crate) fn insert(&mut self, uri: Bytes, raw: Bytes, agents: impl IntoIterator<Item = u64>) {
         match self.0.entry(uri) {
             Entry::Vacant(place) => drop(place.insert(Subscribed { raw, agents: agents.into_iter().collect() })),
             Entry::Occupied(mut one) => one.get_mut().agents.extend(agents),
@@ -50,7 +50,7 @@ impl Subscriptions {
     }
 
     /// Removes an agent from those of a resource. Whether others are left.
-    pub(super) fn leave(&mut self, uri: &[u8], agent: u64) -> bool {
+    pub(crate) fn leave(&mut self, uri: &[u8], agent: u64) -> bool {
         let Some(one) = self.0.get_mut(uri) else { return false };
         one.agents.remove(&agent);
         let others = !one.agents.is_empty();
@@ -61,14 +61,14 @@ impl Subscriptions {
     }
 
     /// Removes an agent from those of a resource. Gives its raw URI if nobody is left for it.
-    pub(super) fn give_up(&mut self, uri: &[u8], agent: u64) -> Option<Bytes> {
+    pub(crate) fn give_up(&mut self, uri: &[u8], agent: u64) -> Option<Bytes> {
         let one = self.0.get_mut(uri)?;
         let was_last = one.agents.remove(&agent) && one.agents.is_empty();
         if was_last { self.0.remove(uri).map(|one| one.raw) } else { None }
     }
 
     /// Removes an agent from all. Gives the raw URIs of those that nobody is left for.
-    pub(super) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
+    pub(crate) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
         let mut left = Vec::new();
         self.0.retain(|_, one| {
             let was_last = one.agents.remove(&agent) && one.agents.is_empty();
@@ -81,17 +81,17 @@ impl Subscriptions {
     }
 
     /// Removes one that the server does not keep up.
-    pub(super) fn forget(&mut self, uri: &[u8]) {
+    pub(crate) fn forget(&mut self, uri: &[u8]) {
         self.0.remove(uri);
     }
 
     /// Each URI, as text and raw.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
         self.0.iter().map(|(uri, one)| (uri, &one.raw))
     }
 
     /// What each agent has subscribed to.
-    pub(super) fn by_agent(&self) -> impl Iterator<Item = (u64, Subscription)> {
+    pub(crate) fn by_agent(&self) -> impl Iterator<Item = (u64, Subscription)> {
         self.0.iter().flat_map(|(uri, one)| {
             let subscription = Subscription { uri: uri.clone(), raw: one.raw.clone(), begins: true };
             one.agents.iter().map(move |agent| (*agent, subscription.clone()))
@@ -100,7 +100,7 @@ impl Subscriptions {
 
     /// The agents that are to hear that the resource `uri` has changed: subscribers of it, and of what it is a part of, for
     /// a change of that may be told so (MCP 2025-11-25, schema, `ResourceUpdatedNotificationParams`).
-    pub(super) fn concerned(&self, uri: &[u8]) -> BTreeSet<u64> {
+    pub(crate) fn concerned(&self, uri: &[u8]) -> BTreeSet<u64> {
         let mut agents = BTreeSet::new();
         // Every URI that this one begins with sorts before it; what does not begin it tells how much to cut off.
         let mut before = Bound::Included(uri);

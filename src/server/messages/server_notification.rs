@@ -9,7 +9,7 @@ use crate::level::Level;
 
 /// A notification of a server that belongs to no call.
 #[derive(Debug, Clone)]
-pub enum Unasked {
+pub enum ServerNotification {
     /// A resource has changed.
     Updated(Box<Updated>),
     /// A log message.

@@ -12,33 +12,36 @@ use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
+use super::agents::Agent;
 use super::call::{Call, CallKey, Failure};
 use super::cancellation::Cancellation;
+use super::command::Command;
 use super::command_queue::CommandQueue;
-use super::lifecycle::State;
-use super::publish::Published;
-use super::stats::{Stats, Totals};
-use super::stderr::Log;
-use super::{Agent, Command, Interest, Subscription};
+use super::subscriptions::Subscription;
+use super::task_subscribers::Interest;
+use crate::server::lifecycle::State;
+use crate::server::publish::Published;
+use crate::server::stats::{Stats, Totals};
+use crate::server::stderr::Log;
 
 /// The way to one server; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ServerHandle(pub(super) Arc<Way>);
+pub struct ServerHandle(pub(crate) Arc<Way>);
 
 /// What a handle leads to.
 #[derive(Debug)]
-pub(super) struct Way {
-    pub(super) name: Arc<str>,
-    pub(super) commands: CommandQueue,
-    pub(super) published: watch::Receiver<Published>,
-    pub(super) stderr: Log,
-    pub(super) stats: Arc<Stats>,
+pub(crate) struct Way {
+    pub(crate) name: Arc<str>,
+    pub(crate) commands: CommandQueue,
+    pub(crate) published: watch::Receiver<Published>,
+    pub(crate) stderr: Log,
+    pub(crate) stats: Arc<Stats>,
     /// Requests that this program itself has made of it.
-    pub(super) own_requests: AtomicU64,
+    pub(crate) own_requests: AtomicU64,
     /// Where there may be several: each, with what it is for.
-    pub(super) instances: Option<watch::Receiver<Arc<[ServerHandle]>>>,
+    pub(crate) instances: Option<watch::Receiver<Arc<[ServerHandle]>>>,
     /// What an instance that is one of several is for.
-    pub(super) purpose: Option<Arc<str>>,
+    pub(crate) purpose: Option<Arc<str>>,
 }
 
 impl ServerHandle {
@@ -105,7 +108,7 @@ impl ServerHandle {
     }
 
     /// Has the instance list anew what it offers.
-    pub(super) fn relist(&self) {
+    pub(crate) fn relist(&self) {
         self.send_soon(Command::Relist);
     }
 
@@ -182,14 +185,14 @@ impl ServerHandle {
     }
 
     /// Says to an instance that has just been started that an agent is there.
-    pub(super) fn introduce_soon(&self, agent: Agent) {
+    pub(crate) fn introduce_soon(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, unlisted });
     }
 
     /// Says that an agent is there, or wants something else than before, waiting for the turn of the server's task if there
     /// has to be: an agent may change its mind without end.
-    pub(super) async fn introduce(&self, agent: Agent) {
+    pub(crate) async fn introduce(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         // A task that is gone has nothing to tell anybody.
         let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, unlisted }).await;
@@ -207,12 +210,12 @@ impl ServerHandle {
     }
 
     /// Says that it has gone.
-    pub(super) fn take_leave(&self, session: u64) {
+    pub(crate) fn take_leave(&self, session: u64) {
         self.send_soon(Command::Detach { session });
     }
 
     /// Says that the roots of an agent have changed.
-    pub(super) async fn roots_changed(&self, session: u64, line: Bytes) {
+    pub(crate) async fn roots_changed(&self, session: u64, line: Bytes) {
         // A task that is gone has no instance.
         let _ = self.0.commands.send(Command::RootsChanged { session, line }).await;
     }

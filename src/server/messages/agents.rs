@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::call::ReplySender;
-use super::followers::{Followers, Following};
-use super::role::Abilities;
 use super::subscriptions::{Subscription, Subscriptions};
+use super::task_subscribers::{Followers, Following};
 use crate::era::Era;
 use crate::level::Level;
+use crate::server::client_capabilities::ClientCapabilities;
 
 /// One that is there.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct Agent {
     /// From which level on it wants log messages, if it has said so.
     pub level: Option<Level>,
     /// What it can be asked to do.
-    pub abilities: Arc<Abilities>,
+    pub abilities: Arc<ClientCapabilities>,
     /// In which era it speaks; that of its first request, if it speaks in both.
     pub era: Era,
     /// Whose it is; `None` for one that is known by its calls alone.
@@ -42,38 +42,38 @@ pub struct User {
 
 impl Agent {
     /// One that is known by its calls alone, and has said nothing of itself.
-    pub(super) fn unknown(session: u64, to: &ReplySender, era: Era) -> Self {
+    pub(crate) fn unknown(session: u64, to: &ReplySender, era: Era) -> Self {
         Self { session, to: to.clone(), level: None, abilities: Arc::default(), era, user: None }
     }
 }
 
 /// Those of one server, or of one of its instances.
 #[derive(Debug, Default)]
-pub(super) struct Agents {
+pub(crate) struct Agents {
     there: BTreeMap<u64, Agent>,
-    pub(super) subscriptions: Subscriptions,
-    pub(super) followers: Followers,
+    pub(crate) subscriptions: Subscriptions,
+    pub(crate) followers: Followers,
 }
 
 impl Agents {
     /// One is there, or wants something else than before.
-    pub(super) fn attach(&mut self, agent: Agent) {
+    pub(crate) fn attach(&mut self, agent: Agent) {
         self.there.insert(agent.session, agent);
     }
 
     /// One has gone. Gives the raw URIs of the resources that nobody has subscribed to any more.
-    pub(super) fn detach(&mut self, session: u64) -> Vec<bytes::Bytes> {
+    pub(crate) fn detach(&mut self, session: u64) -> Vec<bytes::Bytes> {
         self.there.remove(&session);
         self.subscriptions.leave_all(session)
     }
 
     /// The way to one is this, if it is not known yet.
-    pub(super) fn know(&mut self, session: u64, to: &ReplySender) {
+    pub(crate) fn know(&mut self, session: u64, to: &ReplySender) {
         self.there.entry(session).or_insert_with(|| Agent::unknown(session, to, Era::Legacy));
     }
 
     /// Has one hear of a resource that others have subscribed to; `false` if there are none.
-    pub(super) fn join(&mut self, uri: &[u8], session: u64, to: Option<&ReplySender>) -> bool {
+    pub(crate) fn join(&mut self, uri: &[u8], session: u64, to: Option<&ReplySender>) -> bool {
         let joined = self.subscriptions.join(uri, session);
         if let Some(to) = to.filter(|_| joined) {
             self.know(session, to);
@@ -82,7 +82,7 @@ impl Agents {
     }
 
     /// One is to hear of a resource from now on, or no more. What the server has to be asked for, if anything.
-    pub(super) fn hear(&mut self, agent: Agent, subscription: Subscription) -> Option<Subscription> {
+    pub(crate) fn hear(&mut self, agent: Agent, subscription: Subscription) -> Option<Subscription> {
         let (session, Subscription { uri, raw, begins }) = (agent.session, &subscription);
         if !begins {
             let raw = self.subscriptions.give_up(uri, session)?;
@@ -97,7 +97,7 @@ impl Agents {
     }
 
     /// One is to hear of a task from now on, or no more. What the server has to be asked for, if anything.
-    pub(super) fn follow(&mut self, agent: Agent, following: Following) -> Option<Following> {
+    pub(crate) fn follow(&mut self, agent: Agent, following: Following) -> Option<Following> {
         let (session, Following { id, begins }) = (agent.session, &following);
         let is_new = if *begins {
             self.attach(agent);
@@ -109,7 +109,7 @@ impl Agents {
     }
 
     /// Each that is there, and what it has subscribed to.
-    pub(super) fn into_parts(self) -> (BTreeMap<u64, Agent>, Vec<(Agent, Subscription)>) {
+    pub(crate) fn into_parts(self) -> (BTreeMap<u64, Agent>, Vec<(Agent, Subscription)>) {
         let subscribed =
             |(session, subscription): (u64, Subscription)| Some((self.there.get(&session)?.clone(), subscription));
         let subscriptions = self.subscriptions.by_agent().filter_map(subscribed).collect();
@@ -117,22 +117,22 @@ impl Agents {
     }
 
     /// Whether nobody wants to hear of anything that only an instance can tell.
-    pub(super) fn want_nothing(&self) -> bool {
+    pub(crate) fn want_nothing(&self) -> bool {
         self.subscriptions.is_empty() && self.followers.is_empty()
     }
 
     /// The level that a server has to log from so that each has what it wants, if any has said so.
-    pub(super) fn level(&self) -> Option<Level> {
+    pub(crate) fn level(&self) -> Option<Level> {
         self.there.values().filter_map(|agent| agent.level).min()
     }
 
     /// The way to each.
-    pub(super) fn all(&self) -> impl Iterator<Item = &ReplySender> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &ReplySender> {
         self.there.values().map(|agent| &agent.to)
     }
 
     /// The way to one.
-    pub(super) fn find(&self, session: u64) -> Option<&ReplySender> {
+    pub(crate) fn find(&self, session: u64) -> Option<&ReplySender> {
         self.there.get(&session).map(|agent| &agent.to)
     }
 }

@@ -1,0 +1,175 @@
+//! The client capabilities that an agent has declared, as far as its version has them. Pure.
+//!
+//! Source: MCP 2025-11-25, schema, `ClientCapabilities`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use crate::era;
+use crate::jsonrpc::members::members;
+
+/// Largest capabilities of an agent that are kept, in bytes. One that declares more has declared none.
+const MAX_DECLARED: usize = 32 << 10;
+
+/// What an agent may be asked to do, if it has declared that it can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientCapability {
+    /// `sampling/createMessage`. Whether tools or context may be in it is between the server and the agent.
+    Sampling,
+    /// `elicitation/create` in the mode `form`.
+    Form,
+    /// `elicitation/create` in the mode `url`.
+    Url,
+    /// `roots/list`.
+    Roots,
+    /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/list`. Which of them, and of which requests it makes tasks, is between
+    /// the server and the agent.
+    Tasks,
+}
+
+impl ClientCapability {
+    /// The capability that declares it.
+    #[must_use]
+    pub fn declared_by(self) -> &'static str {
+        match self {
+            Self::Sampling => "sampling",
+            Self::Form => "elicitation",
+            Self::Url => "elicitation.url",
+            Self::Roots => "roots",
+            Self::Tasks => "tasks",
+        }
+    }
+}
+
+/// What an agent has declared in `initialize`, as far as its version has it.
+#[derive(Debug, Default)]
+pub struct ClientCapabilities {
+    /// The whole object, raw; empty for `{}`.
+    raw: Bytes,
+    sampling: bool,
+    form: bool,
+    url: bool,
+    roots: bool,
+    tasks: bool,
+}
+
+impl ClientCapabilities {
+    /// Those in the raw `capabilities` of an agent that is served in `protocol`. What cannot be read declares nothing.
+    #[must_use]
+    pub fn read(protocol: &str, capabilities: Option<&Bytes>) -> Self {
+        let raw = capabilities.filter(|raw| raw.len() <= MAX_DECLARED).and_then(|raw| known_to(protocol, raw));
+        raw.and_then(Self::found_in).unwrap_or_default()
+    }
+
+    /// The whole object, raw.
+    #[must_use]
+    pub fn raw(&self) -> Bytes {
+        if self.raw.is_empty() { Bytes::from_static(b"{}") } else { self.raw.clone() }
+    }
+
+    /// Without the words, which are not needed to know what is among them.
+    pub(super) fn bare(self) -> Self {
+        Self { raw: Bytes::new(), ..self }
+    }
+
+    fn found_in(raw: Bytes) -> Option<Self> {
+        let [sampling, elicitation, roots, tasks] =
+            members(&raw, ["sampling", "elicitation", "roots", "tasks"]).ok()?;
+        let is_object = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw.starts_with(b"{"));
+        let (form, url) = match &elicitation {
+            Some(modes) if is_object(&elicitation) => {
+                let [form, url] = members(modes, ["form", "url"]).ok()?;
+                // Without any mode it means the one that was there first.
+                (is_object(&form) || !is_object(&url), is_object(&url))
+            }
+            _ => (false, false),
+        };
+        let [sampling, roots, tasks] = [sampling, roots, tasks].map(|raw| is_object(&raw));
+        Some(Self { raw, sampling, form, url, roots, tasks })
+    }
+
+    /// Whether there is anything that a shared instance may ask the agent.
+    pub(super) fn include_any_request(&self) -> bool {
+        self.sampling || self.form || self.url
+    }
+
+    /// Whether this is among them.
+    #[must_use]
+    pub fn include(&self, ability: ClientCapability) -> bool {
+        match ability {
+            ClientCapability::Sampling => self.sampling,
+            ClientCapability::Form => self.form,
+            ClientCapability::Url => self.url,
+            ClientCapability::Roots => self.roots,
+            ClientCapability::Tasks => self.tasks,
+        }
+    }
+}
+
+/// The raw object `declared` without what `protocol` does not have.
+fn known_to(protocol: &str, declared: &Bytes) -> Option<Bytes> {
+    let mut all: BTreeMap<String, &RawValue> = serde_json::from_slice(declared).ok()?;
+    let before = all.len();
+    all.retain(|name, _| era::has(protocol, name));
+    if all.len() == before {
+        // Copied, so that it does not keep the whole message in memory.
+        return Some(Bytes::copy_from_slice(declared));
+    }
+    serde_json::to_vec(&all).ok().map(Bytes::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [ClientCapability; 5] = [
+        ClientCapability::Sampling,
+        ClientCapability::Form,
+        ClientCapability::Url,
+        ClientCapability::Roots,
+        ClientCapability::Tasks,
+    ];
+
+    fn check(protocol: &str, declared: &'static str, expected: &[ClientCapability], raw: &str) {
+        let found = ClientCapabilities::read(protocol, Some(&Bytes::from_static(declared.as_bytes())));
+        let included: Vec<_> = ALL.into_iter().filter(|ability| found.include(*ability)).collect();
+        assert_eq!((&included[..], &found.raw[..]), (expected, raw.as_bytes()), "{declared}");
+    }
+
+    #[test]
+    fn an_agent_can_do_what_it_declares_and_its_version_has() {
+        use ClientCapability::{Form, Roots, Sampling, Url};
+        let all =
+            r#"{"x":1.10,"sampling":{},"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true},"tasks":{}}"#;
+        check("2025-11-25", all, &ALL, all);
+        check(
+            "2025-06-18",
+            all,
+            &[Sampling, Form, Url, Roots],
+            r#"{"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true},"sampling":{},"x":1.10}"#,
+        );
+        let old = r#"{"roots":{"listChanged":true},"sampling":{},"x":1.10}"#;
+        check("2024-11-05", all, &[Sampling, Roots], old);
+        for (elicitation, expected) in [
+            (r#"{"elicitation":{}}"#, Form),
+            (r#"{"elicitation":{"x":1}}"#, Form),
+            (r#"{"elicitation":{"url":{}}}"#, Url),
+        ] {
+            check("2025-11-25", elicitation, &[expected], elicitation);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_is_no_object_declares_nothing() {
+        for declared in ["[]", "7", r#"{"roots":{},"Roots":{}}"#, r#"{"roots":{},"roots":{}}"#] {
+            check("2025-11-25", declared, &[], "");
+        }
+        let odd = r#"{"roots":null,"sampling":true,"elicitation":[]}"#;
+        check("2025-11-25", odd, &[], odd);
+        assert!(ClientCapabilities::read("2025-11-25", None).raw.is_empty());
+        let large = format!(r#"{{"roots":{{}},"x":"{}"}}"#, "x".repeat(MAX_DECLARED));
+        assert!(!ClientCapabilities::read("2025-11-25", Some(&Bytes::from(large))).include(ClientCapability::Roots));
+    }
+}

@@ -1,0 +1,13 @@
+//! What sessions, the manager and the task of a server send each other: commands with their calls one way, responses, notifications
+//! and tasks the other, and the handle that carries them.
+
+pub(crate) mod agents;
+pub mod call;
+pub mod cancellation;
+pub(crate) mod command;
+pub(crate) mod command_queue;
+pub(crate) mod handle;
+pub mod server_notification;
+pub(crate) mod subscriptions;
+pub(crate) mod task_subscribers;
+pub mod tasks;

@@ -1,0 +1,37 @@
+//! What outlives one task of a server, and is shared with the task that replaces it: output on stderr, interned lists, supported eras,
+//! counters.
+
+use std::sync::Arc;
+
+use super::era_cache::EraCache;
+use super::stats::Stats;
+use super::stderr;
+use super::told::Told;
+
+/// What is known of a server whichever task runs it: it goes on when another stands in the place of one. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct SharedState {
+    pub(super) stderr: stderr::Writer,
+    pub(super) told: Told,
+    pub(super) eras: EraCache,
+    pub(super) stats: Arc<Stats>,
+}
+
+impl SharedState {
+    /// That of a server of which nothing is known yet.
+    #[must_use]
+    pub fn new(server: Arc<str>) -> Self {
+        Self {
+            stderr: stderr::Writer::new(server),
+            told: Told::default(),
+            eras: EraCache::default(),
+            stats: Arc::default(),
+        }
+    }
+
+    /// What its tasks count.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}

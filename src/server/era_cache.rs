@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::config::ServerConfig;
+use crate::config::{EraChoice, Launch, ServerConfig, Sharing};
 use crate::era::{Era, Eras};
 
 /// For whom an instance is opened, where the server may support both eras and the configuration leaves the choice.
@@ -134,6 +134,16 @@ impl EraCache {
         }
         self.set(config, support);
     }
+}
+
+/// Whether a server has an instance for each of its eras, if it has both.
+pub(super) fn has_instance_for_each_era(config: &ServerConfig) -> bool {
+    let settings = &config.settings;
+    is_remote(config) && settings.sharing == Sharing::Shared && settings.era == EraChoice::Auto
+}
+
+pub(super) fn is_remote(config: &ServerConfig) -> bool {
+    matches!(config.launch, Ok(Launch::Remote(_)))
 }
 
 #[cfg(test)]

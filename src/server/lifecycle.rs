@@ -251,5 +251,10 @@ fn first_state(startable: Result<(), String>) -> State {
     startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting)
 }
 
+/// The reason of [`State::NeedsLogin`], for people.
+pub(crate) fn login_needed(server: &str) -> String {
+    format!("needs a login: run `mcpd login {server}`")
+}
+
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,26 @@ impl Shares {
     }
 }
 
+/// Which sessions an instance can be given one more call of.
+pub(super) enum Vacancies {
+    /// Any.
+    All,
+    /// None.
+    None,
+    /// Those that have less than their share.
+    Due(Shares),
+}
+
+impl Vacancies {
+    pub(super) fn has(&self, session: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Due(shares) => shares.is_due(MAX_IN_FLIGHT, session, 1),
+        }
+    }
+}
+
 /// Whether a call of `size` gets a place although all of `places` are taken. `taken` has each unanswered call: whose it is,
 /// and its size.
 pub(super) fn is_due(places: usize, session: u64, size: usize, taken: impl Iterator<Item = (u64, usize)>) -> bool {

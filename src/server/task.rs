@@ -1,8 +1,22 @@
 //! The task of one server: instance after instance, until it is told to stop.
 //!
-//! Owns everything of the server, so nothing is locked. While no instance is ready it holds calls back for a bounded
-//! time ([`super::hold`]); [`super::opening`] is how one begins, [`super::serve`] what it does while one is
-//! ready, [`super::ending`] how one ends.
+//! It owns everything of the server. While no instance is ready, calls wait for a bounded time in [`parked_calls`], and for one of
+//! its places in [`places`]. [`opening`] starts an instance, [`serve`] runs it, [`ending`] leaves nothing of it behind.
+
+mod ending;
+mod failure_log;
+mod fanout;
+mod health_checks;
+mod idle;
+mod opening;
+mod parked_calls;
+mod places;
+mod program;
+mod remote;
+mod serve;
+mod start_limit;
+
+pub(crate) use self::parked_calls::START_WAIT;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,57 +25,74 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
+use self::ending::ended;
+use self::failure_log::LastProcess;
+use self::parked_calls::ParkedCall;
 use super::context::ServerContext;
 use super::control::{Orders, Wanted};
-use super::ending::ended;
-use super::failure_log::LastProcess;
 use super::fair_queue::FairQueue;
-use super::hold::ParkedCall;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::messages::agents::Agents;
+use super::messages::call::Call;
 use super::messages::command::Command;
 use super::publish::Publisher;
 use super::role::Role;
-use super::start::Parts;
 use super::stderr;
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
 
-pub(super) struct ServerTask {
+/// What a task is started with, whether it is that of an instance or of several.
+pub(super) struct Parts {
     pub(super) host: ServerContext,
+    /// One for all instances.
+    pub(super) stderr: stderr::Writer,
     pub(super) orders: Orders,
-    /// As the instance is run, or was last.
-    pub(super) config: Arc<ServerConfig>,
-    /// Of the orders that led to this instance.
-    pub(super) revision: u64,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) publisher: Publisher,
-    pub(super) lifecycle: Lifecycle,
-    pub(super) stderr: stderr::Writer,
-    /// What it is for, if it is one of several.
-    pub(super) purpose: Option<Arc<str>>,
-    /// For whom.
-    pub(super) role: Role,
-    /// Calls that wait for an instance, or for it to list what they are for.
-    pub(super) parked: FairQueue<ParkedCall>,
-    /// Calls that wait for one of the instance's places.
-    pub(super) queued: FairQueue<ParkedCall>,
-    /// When the tools of a server that is down are no longer listed.
-    pub(super) forget_at: Option<Instant>,
-    /// Since when an instance that may be stopped for it has had no call.
-    pub(super) idle_since: Option<Instant>,
-    pub(super) agents: Agents,
-    /// A legacy agent has called.
-    pub(super) has_legacy_calls: bool,
-    /// The instance is reopened for legacy calls as soon as it is not busy.
-    pub(super) is_to_reopen: bool,
-    /// The instance has ended when it was opened in this era: the next one is opened in the other.
-    pub(super) died_opening: Option<Era>,
-    pub(super) last_process: LastProcess,
 }
 
-/// Runs until it is stopped, or until several instances are needed: then it returns its state for their group.
-pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role)) -> Option<Box<ServerTask>> {
+pub(super) struct ServerTask {
+    host: ServerContext,
+    orders: Orders,
+    /// As the instance is run, or was last.
+    config: Arc<ServerConfig>,
+    /// Of the orders that led to this instance.
+    revision: u64,
+    commands: mpsc::Receiver<Command>,
+    publisher: Publisher,
+    lifecycle: Lifecycle,
+    stderr: stderr::Writer,
+    /// What it is for, if it is one of several.
+    purpose: Option<Arc<str>>,
+    /// For whom.
+    role: Role,
+    /// Calls that wait for an instance, or for it to list what they are for.
+    parked: FairQueue<ParkedCall>,
+    /// Calls that wait for one of the instance's places.
+    queued: FairQueue<ParkedCall>,
+    /// When the tools of a server that is down are no longer listed.
+    forget_at: Option<Instant>,
+    /// Since when an instance that may be stopped for it has had no call.
+    idle_since: Option<Instant>,
+    agents: Agents,
+    /// A legacy agent has called.
+    has_legacy_calls: bool,
+    /// The instance is reopened for legacy calls as soon as it is not busy.
+    is_to_reopen: bool,
+    /// The instance has ended when it was opened in this era: the next one is opened in the other.
+    died_opening: Option<Era>,
+    last_process: LastProcess,
+}
+
+/// What a task leaves to the group of instances that replaces it.
+pub(super) struct Handover {
+    pub(super) parts: Parts,
+    pub(super) calls: Vec<Call>,
+    pub(super) agents: Agents,
+}
+
+/// Runs until it is stopped, or until several instances are needed: then it returns what their group needs.
+pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role)) -> Option<Handover> {
     let Parts { host, stderr, orders, commands, publisher } = parts;
     let Wanted { config, revision, .. } = orders.wanted();
     let lifecycle = Lifecycle::new(startable(&config), host.restarts, config.settings.backoff_reset);
@@ -92,7 +123,7 @@ pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role))
     }
     task.publish_state(None);
     task.live().await;
-    task.needs_both_eras().then(|| Box::new(task))
+    task.needs_both_eras().then(|| task.into_handover())
 }
 
 pub(super) fn startable(config: &ServerConfig) -> Result<(), String> {
@@ -100,6 +131,15 @@ pub(super) fn startable(config: &ServerConfig) -> Result<(), String> {
 }
 
 impl ServerTask {
+    fn into_handover(mut self) -> Handover {
+        // They are counted again by the instance that gets them.
+        self.publisher.stats.calls.change((self.parked.len() + self.queued.len()) as u64, 0);
+        let waiting = self.parked.drain().into_iter().chain(self.queued.drain());
+        let calls = waiting.map(|waiting| *waiting.item.call).collect();
+        let Self { host, stderr, orders, commands, publisher, agents, .. } = self;
+        Handover { parts: Parts { host, stderr, orders, commands, publisher }, calls, agents }
+    }
+
     async fn live(&mut self) {
         let mut first = true;
         loop {

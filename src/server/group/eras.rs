@@ -8,11 +8,9 @@ use super::slots::{Purpose, Slot};
 use crate::catalog::is_same;
 use crate::config::EraChoice;
 use crate::era::{Era, Eras};
-use crate::server::era_cache::EraPreference;
-use crate::server::era_cache::Support;
+use crate::server::era_cache::{EraPreference, Support, has_instance_for_each_era};
 use crate::server::instance::held;
 use crate::server::lifecycle::State;
-use crate::server::opening::has_instance_for_each_era;
 use crate::server::publish::Published;
 
 /// The era of an instance that these agents share. Without agents it is modern, since that opening finds out most.

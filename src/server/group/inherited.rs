@@ -10,8 +10,7 @@ use crate::server::messages::call::Call;
 use crate::server::messages::handle::ServerHandle;
 use crate::server::messages::subscriptions::Subscription;
 use crate::server::messages::task_subscribers::Interest;
-use crate::server::start::Parts;
-use crate::server::task::ServerTask;
+use crate::server::task::Handover;
 
 /// Calls that wait for an instance, and subscriptions.
 #[derive(Default)]
@@ -22,15 +21,11 @@ pub(super) struct Inherited {
 
 impl Group {
     /// A group that goes on where the task of a single instance has ended.
-    pub(in crate::server) fn in_place_of(task: Box<ServerTask>, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
-        let ServerTask { host, orders, commands, publisher, stderr, mut parked, mut queued, agents, .. } = *task;
-        // They are counted again by the instance that gets them.
-        publisher.stats.calls.change((parked.len() + queued.len()) as u64, 0);
-        let calls = parked.drain().into_iter().chain(queued.drain()).map(|waiting| *waiting.item.call).collect();
+    pub(in crate::server) fn in_place_of(handover: Handover, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
+        let Handover { parts, calls, agents } = handover;
         let (agents, subscriptions) = agents.into_parts();
-        let lists = publisher.known().lists;
-        let group = Self::new(Parts { host, stderr, orders, commands, publisher }, instances);
-        Self { agents, lists, inherited: Inherited { calls, subscriptions }, ..group }
+        let lists = parts.publisher.known().lists;
+        Self { agents, lists, inherited: Inherited { calls, subscriptions }, ..Self::new(parts, instances) }
     }
 
     /// Hands it to instances.

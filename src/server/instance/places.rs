@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use super::Instance;
 use crate::server::MAX_IN_FLIGHT;
-use crate::server::places::Vacancies;
-use crate::server::share::Shares;
+use crate::server::share::{Shares, Vacancies};
 
 impl Instance {
     /// The sessions that may be given one more call now.

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::control::{HealthOverride, Orders};
+use super::ServerTask;
 use super::ending::{End, parted};
-use super::health::{Health, Silence};
-use super::instance::{Effect, FromAgent, Instance};
-use super::lifecycle::Event;
-use super::link::Closed;
-use super::messages::command::Command;
-use super::process::{Ended, Process};
-use super::stop_order::Stop;
-use super::task::ServerTask;
 use crate::alarm::Alarm;
 use crate::era;
 use crate::kind::{Kind, PerKind};
+use crate::server::control::{HealthOverride, Orders};
+use crate::server::health::{Health, Silence};
+use crate::server::instance::{Effect, FromAgent, Instance};
+use crate::server::lifecycle::Event;
+use crate::server::link::Closed;
+use crate::server::messages::command::Command;
+use crate::server::process::{Ended, Process};
+use crate::server::stop_order::Stop;
 use crate::transport::{Arrival, Incoming};
 
 /// How long calls in flight may go on when the server is to be stopped.

@@ -2,17 +2,17 @@
 
 use bytes::Bytes;
 
-use super::instance::{Instance, NewSubscription, Topic, level_of};
-use super::messages::agents::Agent;
-use super::messages::call::{Call, ReplySender, RequestKind, ToAgent};
-use super::messages::server_notification::{FollowedTask, ServerNotification, Updated};
-use super::messages::subscriptions::Subscription;
-use super::messages::task_subscribers::{Following, Interest};
-use super::task::ServerTask;
+use super::ServerTask;
 use crate::config::{Settings, Sharing};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::splice;
 use crate::printable::one_line;
+use crate::server::instance::{Instance, NewSubscription, Topic, level_of};
+use crate::server::messages::agents::Agent;
+use crate::server::messages::call::{Call, ReplySender, RequestKind, ToAgent};
+use crate::server::messages::server_notification::{FollowedTask, ServerNotification, Updated};
+use crate::server::messages::subscriptions::Subscription;
+use crate::server::messages::task_subscribers::{Following, Interest};
 
 impl ServerTask {
     /// Hands a call to the instance, unless it is about a resource that other agents have subscribed to: then it is

@@ -9,25 +9,20 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::checkup::MARKED_DOWN;
-use super::control::HealthOverride;
-use super::fair_queue;
-use super::fair_queue::{Entry, FairQueue};
-use super::instance::Instance;
-use super::lifecycle::State;
-use super::messages::call::{Call, CallKey, Exposure, Failure, RequestKind};
-use super::messages::command::Command;
-use super::messages::task_subscribers::Interest;
-use super::stop_order::Stop;
-use super::task::ServerTask;
+use super::ServerTask;
+use super::health_checks::MARKED_DOWN;
 use crate::catalog::Lists;
 use crate::era::Era;
 use crate::kind::Kind;
-
-/// What is said of a server that needs a login to whoever wants something of it.
-pub(crate) fn login_needed(server: &str) -> String {
-    format!("needs a login: run `mcpd login {server}`")
-}
+use crate::server::control::HealthOverride;
+use crate::server::fair_queue;
+use crate::server::fair_queue::{Entry, FairQueue};
+use crate::server::instance::Instance;
+use crate::server::lifecycle::State;
+use crate::server::messages::call::{Call, CallKey, Exposure, Failure, RequestKind};
+use crate::server::messages::command::Command;
+use crate::server::messages::task_subscribers::Interest;
+use crate::server::stop_order::Stop;
 
 /// Delay before a call to a server that is still starting is worth repeating.
 const STARTING_RETRY: Duration = Duration::from_secs(1);

@@ -2,32 +2,11 @@
 
 use std::time::Instant;
 
-use super::fair_queue::Entry;
-use super::hold::{ParkedCall, Readiness};
-use super::instance::Instance;
-use super::messages::call::{Call, Failure, RequestKind};
-use super::share::{MAX_IN_FLIGHT, Shares};
-use super::task::ServerTask;
-
-/// Which sessions an instance can be given one more call of.
-pub(super) enum Vacancies {
-    /// Any.
-    All,
-    /// None.
-    None,
-    /// Those that have less than their share.
-    Due(Shares),
-}
-
-impl Vacancies {
-    fn has(&self, session: u64) -> bool {
-        match self {
-            Self::All => true,
-            Self::None => false,
-            Self::Due(shares) => shares.is_due(MAX_IN_FLIGHT, session, 1),
-        }
-    }
-}
+use super::ServerTask;
+use super::parked_calls::{ParkedCall, Readiness};
+use crate::server::fair_queue::Entry;
+use crate::server::instance::Instance;
+use crate::server::messages::call::{Call, Failure, RequestKind};
 
 /// Whether a call takes a place. Requests about a task must not wait for the request that waits for its end. Subscriptions are
 /// shared by agents.

@@ -5,22 +5,19 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
+use super::ServerTask;
 use super::ending::{End, ended, parted};
-use super::era_cache::EraPreference;
-use super::era_cache::{EraSupport, Support};
-use super::handshake::{HandshakeError, Opened, Opening, ServerInfo, handshake};
-use super::health::Silence;
-use super::instance::{Instance, held};
-use super::lifecycle::Event;
-use super::link::Link;
-use super::link::RemoteTransport;
-use super::messages::call::Call;
-use super::process::{Activity, Ended, Process};
 use super::start_limit::StartLimit;
-use super::task::ServerTask;
-use super::turn::Turn;
-use crate::config::{EraChoice, Launch, ServerConfig, Sharing};
 use crate::era::{self, Era, Eras};
+use crate::server::era_cache::{EraPreference, EraSupport, Support, has_instance_for_each_era, is_remote};
+use crate::server::handshake::{HandshakeError, Opened, Opening, ServerInfo, handshake};
+use crate::server::health::Silence;
+use crate::server::instance::{Instance, held};
+use crate::server::lifecycle::Event;
+use crate::server::link::{Link, RemoteTransport};
+use crate::server::messages::call::Call;
+use crate::server::process::{Activity, Ended, Process};
+use crate::server::turn::Turn;
 
 impl ServerTask {
     /// Opens the connection, and serves the instance at its end, which has a process if it is one that mcpd has started.
@@ -149,16 +146,6 @@ impl ServerTask {
         });
         self.on(Event::Up);
     }
-}
-
-/// Whether a server has an instance for each of its eras, if it has both.
-pub(super) fn has_instance_for_each_era(config: &ServerConfig) -> bool {
-    let settings = &config.settings;
-    is_remote(config) && settings.sharing == Sharing::Shared && settings.era == EraChoice::Auto
-}
-
-fn is_remote(config: &ServerConfig) -> bool {
-    matches!(config.launch, Ok(Launch::Remote(_)))
 }
 
 /// The handshake, unless the server ends or shows no sign of life for `limit`.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::ServerTask;
 use super::ending::ended;
-use super::lifecycle::Event;
-use super::link::Link;
-use super::task::ServerTask;
-use super::turn::Turn;
 use crate::config::Remote;
 use crate::oauth::Login;
+use crate::server::lifecycle::Event;
+use crate::server::link::Link;
+use crate::server::turn::Turn;
 use crate::transport::http::{Http, Parting};
 
 impl ServerTask {

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::instance::Instance;
-use super::lifecycle::{Event, State};
-use super::link::{Closed, Link};
-use super::messages::call::Failure;
-use super::process::{Ended, Process};
 use super::remote;
-use super::stop_order::Stop;
-use super::task::{AbortOnDrop, ServerTask};
+use super::{AbortOnDrop, ServerTask};
+use crate::server::instance::Instance;
+use crate::server::lifecycle::{Event, State};
+use crate::server::link::{Closed, Link};
+use crate::server::messages::call::Failure;
+use crate::server::process::{Ended, Process};
+use crate::server::stop_order::Stop;
 use crate::transport::http::Parting;
 
 /// How long the tools of a server that is down stay listed.

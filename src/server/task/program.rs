@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::ending::ended;
-use super::lifecycle::Event;
-use super::link::Link;
-use super::process::{self, Activity, NotStarted, StderrBytes};
-use super::start_failure::StartFailure;
-use super::task::{AbortOnDrop, ServerTask};
-use super::turn::Turn;
+use super::{AbortOnDrop, ServerTask};
 use crate::config::{Program, Secrets};
+use crate::server::lifecycle::Event;
+use crate::server::link::Link;
+use crate::server::process::{self, Activity, NotStarted, StderrBytes};
+use crate::server::start_failure::StartFailure;
+use crate::server::turn::Turn;
 
 /// For what a server that is gone had written to stderr to be taken in.
 const LAST_STDERR: Duration = Duration::from_millis(200);

@@ -5,12 +5,12 @@
 
 use std::time::Instant;
 
-use super::exit::Exit;
-use super::lifecycle::{Event, State};
-use super::task::ServerTask;
+use super::ServerTask;
 use crate::config::Launch;
 use crate::era::Era;
 use crate::printable::{excerpt, one_line};
+use crate::server::exit::Exit;
+use crate::server::lifecycle::{Event, State};
 
 /// Characters of a line of stderr.
 const MAX_LINE_LEN: usize = 500;

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use super::control::HealthOverride;
+use super::ServerTask;
 use super::ending::End;
-use super::health::{Act, Calls, Health, Silence};
-use super::instance::Instance;
-use super::lifecycle::{Event, State};
-use super::task::ServerTask;
 use crate::config::OnUnhealthy;
+use crate::server::control::HealthOverride;
+use crate::server::health::{Act, Calls, Health, Silence};
+use crate::server::instance::Instance;
+use crate::server::lifecycle::{Event, State};
 
 impl ServerTask {
     /// How the instance is, unless nobody wants to know.

@@ -1,17 +1,17 @@
 //! A server that is started by its first call and stopped when it was idle for long.
 //!
-//! It can sleep only while its lists are known, from an instance before or from [`super::cache`]: what is in them stays listed.
+//! It can sleep only while its lists are known, from an instance before or from [`crate::server::cache`]: what is in them stays listed.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::cache::Cache;
-use super::control::Wanted;
 use super::ending::LIST_GRACE;
-use super::instance::Instance;
-use super::lifecycle::Event;
-use super::task::{ServerTask, startable};
+use super::{ServerTask, startable};
 use crate::config::Start;
+use crate::server::cache::Cache;
+use crate::server::control::Wanted;
+use crate::server::instance::Instance;
+use crate::server::lifecycle::Event;
 
 impl ServerTask {
     /// Waits until an instance is to run again; `false` if none ever is.

@@ -1,0 +1,72 @@
+//! The channels between a server's task and the rest of the program, and the start of one instance's task.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::context::ServerContext;
+use super::control::{self, Control, Orders};
+use super::era_cache::EraPreference;
+use super::messages::command::Command;
+use super::messages::command_queue::CommandQueue;
+use super::messages::handle::{ServerHandle, Way};
+use super::publish::{self, Changed, Publisher};
+use super::role::Role;
+use super::running::Running;
+use super::shared_state::SharedState;
+use super::task::{self, Parts};
+use crate::config::ServerConfig;
+use crate::era::Era;
+
+/// Both ends of all that is between a task and the rest.
+pub(super) struct Wiring {
+    pub(super) way: Way,
+    pub(super) control: Control,
+    pub(super) orders: Orders,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) publisher: Publisher,
+}
+
+impl Wiring {
+    pub(super) fn new(
+        (config, enabled): (Arc<ServerConfig>, bool),
+        era: EraPreference,
+        changed: Changed,
+        record: &SharedState,
+    ) -> Self {
+        let name = Arc::clone(&config.name);
+        let (command_queue, commands) = CommandQueue::new();
+        let (control, orders) = control::channel(config, enabled, era);
+        let (publisher, published) = publish::channel(changed, enabled, record);
+        let way = Way {
+            name,
+            commands: command_queue,
+            published,
+            stderr: record.stderr.log(),
+            stats: Arc::clone(&record.stats),
+            own_requests: Default::default(),
+            instances: None,
+            purpose: None,
+        };
+        Self { way, control, orders, commands, publisher }
+    }
+}
+
+/// Starts the task of one instance; one that is not the only one of its server has a purpose, and may be one agent's.
+pub(super) fn start_instance(
+    wanted: (Arc<ServerConfig>, bool),
+    era: Era,
+    host: ServerContext,
+    changed: Changed,
+    (purpose, role): (Arc<str>, Role),
+    record: SharedState,
+) -> Running {
+    let Wiring { mut way, control, orders, commands, publisher } =
+        Wiring::new(wanted, EraPreference::Of(era), changed, &record);
+    way.purpose = Some(Arc::clone(&purpose));
+    let parts = Parts { host, stderr: record.stderr.clone(), orders, commands, publisher };
+    let task = tokio::spawn(async move {
+        task::run(parts, (Some(purpose), role)).await;
+    });
+    Running { handle: ServerHandle(Arc::new(way)), control, task, record }
+}

@@ -7,10 +7,10 @@
 //!         ─► sessions write their last answers ─► admin socket gone ─► lock released
 //! ```
 
+mod accept;
 mod doors;
 mod error;
 mod files;
-mod greet;
 mod limits;
 mod notify;
 mod operators;
@@ -33,9 +33,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
+use self::accept::accept;
 use self::doors::{Doors, DoorsWanted};
 pub use self::error::DaemonError;
-use self::greet::accept;
 use self::limits::Refusals;
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
@@ -49,8 +49,7 @@ use crate::config::{DaemonConfig, Loaded, Stamp};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{Cgroups, Guard, Inherited, Logins, ServerContext, Stop, StopOrder, Turns, raise};
-use crate::session::Seal;
-use crate::session::backlog::Budget;
+use crate::session::{Budget, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, Standing};
 
@@ -89,7 +88,7 @@ struct Daemon {
     /// How many they are, for whoever watches.
     agent_count: watch::Sender<usize>,
     next_session: u64,
-    seal: Arc<Seal>,
+    task_token_key: Arc<TaskTokenKey>,
     /// From signals, and from the daemon itself if it has to end.
     stopping: (watch::Sender<Stop>, StopOrder),
     /// To the sessions, once no server is left.
@@ -148,7 +147,7 @@ pub async fn run(
 ) -> Result<(), DaemonError> {
     let activated = Activated::take_over()?;
     let inherited = process::prepare()?;
-    let (signals, seal) = (signals::listen()?, Seal::fresh().map_err(io::Error::other)?);
+    let (signals, task_token_key) = (signals::listen()?, TaskTokenKey::generate().map_err(io::Error::other)?);
     let mut lock = directory.lock()?;
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
@@ -183,7 +182,7 @@ pub async fn run(
     };
     let logs = Logs { calls, reader, log };
     let stopping = (signals.stopper, signals.stop.clone());
-    let (daemon, asked) = Daemon::new(sockets, manager, (limits, seal), logs, (last_read, stopping));
+    let (daemon, asked) = Daemon::new(sockets, manager, (limits, task_token_key), logs, (last_read, stopping));
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop }));
@@ -208,7 +207,7 @@ impl Daemon {
     fn new(
         (agents, operator_listener): (Doors, Listener),
         manager: Manager,
-        (limits, seal): (DaemonConfig, Seal),
+        (limits, task_token_key): (DaemonConfig, TaskTokenKey),
         logs: Logs,
         ((refused, stamps), stopping): (LastRead, (watch::Sender<Stop>, StopOrder)),
     ) -> (Self, Asked) {
@@ -237,7 +236,7 @@ impl Daemon {
             connected: HashMap::new(),
             agent_count: watch::Sender::new(0),
             next_session: 0,
-            seal: Arc::new(seal),
+            task_token_key: Arc::new(task_token_key),
             stopping,
             closing: StopOrder::channel(),
             budget,
@@ -264,9 +263,9 @@ impl Daemon {
         self.open_doors(presence);
         let ended = loop {
             tokio::select! {
-                (door, agent) = accept(self.agents.as_ref()) => self.greet_agent(door, agent),
+                (door, agent) = accept(self.agents.as_ref()) => self.accept_agent(door, agent),
                 operator = self.operator_listener.accept(), if self.operators.have_room() => {
-                    self.greet_operator(operator);
+                    self.accept_operator(operator);
                     self.operator_listener.refill();
                     // Lets the operator's task read its request before another operator could displace it.
                     yield_now().await;

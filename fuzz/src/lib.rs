@@ -9,6 +9,7 @@
 #[path = "../../src"]
 mod mcpd {
     pub mod catalog;
+    pub mod client_info;
     pub mod duration;
     pub mod era;
     pub mod jsonrpc;
@@ -16,7 +17,6 @@ mod mcpd {
     pub mod level;
     pub mod moment;
     pub mod naming;
-    pub mod peer;
     pub mod policy;
     pub mod printable;
     pub mod progress;
@@ -111,7 +111,7 @@ mod mcpd {
 
     /// What of a session's room does no I/O.
     pub mod session {
-        pub mod asked;
+        pub mod routed_request;
     }
 
     /// What of the transports does no I/O.
@@ -153,6 +153,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, config, duration, era, jsonrpc, kind, level, moment, naming, net, peer, policy, printable,
+    calls, catalog, client_info, config, duration, era, jsonrpc, kind, level, moment, naming, net, policy, printable,
     progress, server, session, tokens, transport,
 };

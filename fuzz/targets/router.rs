@@ -22,10 +22,10 @@ use rooms::kind::{Kind, PerKind};
 use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
-use rooms::server::stop_order::StopOrder;
 use rooms::server::listing::{Listing, Next};
 use rooms::server::messages::call::{Call, CallKey, Origin, Reply, ReplySender, RequestKind};
-use rooms::session::asked::{Asked, Lead, Method};
+use rooms::server::stop_order::StopOrder;
+use rooms::session::routed_request::{RoutedMethod, RoutedRequest, Target};
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {
@@ -130,12 +130,14 @@ impl Router {
     /// An agent says `line`; whether that was a call which went to a server.
     fn ask(&mut self, agent: usize, line: Bytes) -> bool {
         let Ok(Message::Request { id, method, params }) = parse(&line) else { return false };
-        let Some(what) = Method::named(&method) else { return false };
+        let Some(what) = RoutedMethod::named(&method) else { return false };
         if self.open.contains_key(&(agent, id.clone())) {
             return false;
         }
-        let Ok(asked) = Asked::read(what, line.clone(), &id, params.as_ref(), Moment::now()) else { return false };
-        let Some(Lead::Route(route)) = asked.lead(&self.world.catalog) else { return false };
+        let Ok(request) = RoutedRequest::read(what, line.clone(), &id, params.as_ref(), Moment::now()) else {
+            return false;
+        };
+        let Some(Target::Route(route)) = request.target(&self.world.catalog) else { return false };
         let route = route.clone();
         let (to, mut answers) = ReplySender::channel(Arc::default(), StopOrder);
         let key = CallKey { session: agent as u64, serial: 1 };
@@ -143,15 +145,15 @@ impl Router {
             reply: Reply::new(key, &id, &self.world.names[route.server], &to),
             line: line.clone(),
             id: id.clone(),
-            rename: Some((asked.raw_key.clone(), route.raw_name.clone())),
-            progress_token: asked.progress_token.clone(),
+            rename: Some((request.raw_key.clone(), route.raw_name.clone())),
+            progress_token: request.progress_token.clone(),
             matter: RequestKind::Nothing,
             limit: route.limit,
             origin: Origin::Legacy(Arc::default()),
             access: None,
         };
         self.pending[route.server].register(|number| {
-            check_request(&asked, (&method, what), &route, number, &call.line_as(number, &[]));
+            check_request(&request, (&method, what), &route, number, &call.line_as(number, &[]));
             Entry { number, agent, id: id.clone() }
         });
         drop(call);
@@ -177,21 +179,27 @@ impl Router {
 }
 
 /// `sent` is the agent's line but for the id, the name and the token, which are those of the server.
-fn check_request(asked: &Asked, (name, what): (&Bytes, Method), route: &Route, number: u64, sent: &Bytes) {
+fn check_request(
+    request: &RoutedRequest,
+    (name, what): (&Bytes, RoutedMethod),
+    route: &Route,
+    number: u64,
+    sent: &Bytes,
+) {
     let line = sent.strip_suffix(b"\n").map(|line| sent.slice_ref(line)).expect("a line");
     assert!(!line.contains(&b'\n') && !line.contains(&b'\r'), "more than one line");
     let Ok(Message::Request { id, method, params }) = parse(&line) else { panic!("no request any more: {line:?}") };
     assert_eq!((&method, &id[..]), (name, number.to_string().as_bytes()));
-    let again = Asked::read(what, line.clone(), &id, params.as_ref(), asked.at).expect("a call still");
+    let again = RoutedRequest::read(what, line.clone(), &id, params.as_ref(), request.received).expect("a call still");
     assert_eq!(again.raw_key, route.raw_name);
     assert_eq!(again.key, route.name.as_bytes());
-    assert_eq!(again.progress_token.as_ref(), asked.progress_token.as_ref().map(|_| &id));
+    assert_eq!(again.progress_token.as_ref(), request.progress_token.as_ref().map(|_| &id));
     // Put back, it is the line that came in.
     let mut edits = vec![
-        Edit { part: &again.id, replacement: &asked.id },
-        Edit { part: &again.raw_key, replacement: &asked.raw_key },
+        Edit { part: &again.id, replacement: &request.id },
+        Edit { part: &again.raw_key, replacement: &request.raw_key },
     ];
-    let tokens = again.progress_token.as_ref().zip(asked.progress_token.as_ref());
+    let tokens = again.progress_token.as_ref().zip(request.progress_token.as_ref());
     edits.extend(tokens.map(|(part, replacement)| Edit { part, replacement }));
-    assert_eq!(splice(&line, &mut edits).strip_suffix(b"\n"), Some(&asked.line[..]), "something else is altered");
+    assert_eq!(splice(&line, &mut edits).strip_suffix(b"\n"), Some(&request.line[..]), "something else is altered");
 }

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
 use super::Daemon;
-use super::greet::may_enter;
+use super::accept::may_enter;
 use crate::config::Profile;
 use crate::manager::Served;
 use crate::sockets::{Activated, Listener, Lock, Presence, Reach, SocketError, agent_socket};
@@ -193,7 +193,7 @@ impl Daemon {
         doors.serve(&profiles, presence.lock());
         for agent in self.connected.values_mut() {
             let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
-            if !profile.is_some_and(|profile| may_enter(profile, agent.peer.uid()))
+            if !profile.is_some_and(|profile| may_enter(profile, agent.peer.uid))
                 && let Some(leave) = agent.leave.take()
             {
                 // It may be leaving already.

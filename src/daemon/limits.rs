@@ -94,7 +94,7 @@ impl Daemon {
         });
         for Holder { id, bytes, .. } in surplus(holders.collect(), self.budget.limit()) {
             let Some(agent) = self.connected.get_mut(&id) else { continue };
-            let (session, pid, uid) = (agent.number, agent.peer.pid(), agent.peer.uid());
+            let (session, pid, uid) = (agent.number, agent.peer.pid, agent.peer.uid);
             tracing::warn!(session, pid, uid, bytes, "cut off an agent: unread and half-sent data exceeds the budget");
             // It may have ended already.
             let _ = agent.cut_off.take().map(|order| order.send(()));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::net::unix::UCred;
 use tokio::sync::oneshot;
 
 use super::Daemon;
@@ -16,8 +15,7 @@ use crate::manager::report::millis;
 use crate::manager::{self, View};
 use crate::moment::Anchor;
 use crate::server::User;
-use crate::session::Facts;
-use crate::session::backlog::Backlog;
+use crate::session::{Backlog, PeerIdentity, SessionStatus};
 
 /// Bytes of what is told of a configuration that does not hold: a report has to fit into one message.
 const MOST_REASON: usize = 32 << 10;
@@ -26,9 +24,9 @@ const MOST_REASON: usize = 32 << 10;
 pub(super) struct Connected {
     pub(super) number: u64,
     pub(super) profile: Arc<str>,
-    pub(super) peer: UCred,
+    pub(super) peer: PeerIdentity,
     pub(super) since: Instant,
-    pub(super) facts: Arc<Facts>,
+    pub(super) status: Arc<SessionStatus>,
     pub(super) user: Arc<User>,
     pub(super) backlog: Arc<Backlog>,
     /// `None` once it was told to leave.
@@ -87,18 +85,18 @@ fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {
 }
 
 fn agent(connected: &Connected) -> AgentReport {
-    let introduction = connected.facts.agent();
+    let introduction = connected.status.introduction();
     AgentReport {
         session: connected.number,
         profile: connected.profile.to_string(),
-        pid: connected.peer.pid(),
-        uid: connected.peer.uid(),
+        pid: connected.peer.pid,
+        uid: connected.peer.uid,
         client: introduction.and_then(|said| said.client.clone()),
         protocol: introduction.map(|said| said.protocol.to_owned()),
         connected_ms: millis(connected.since.elapsed()),
-        calls: connected.facts.calls.get(),
-        dropped_notifications: connected.facts.dropped.get(),
-        stray_responses: connected.facts.stray_responses.get(),
-        stray_notifications: connected.facts.stray_notifications.get(),
+        calls: connected.status.calls.get(),
+        dropped_notifications: connected.status.dropped.get(),
+        stray_responses: connected.status.stray_responses.get(),
+        stray_notifications: connected.status.stray_notifications.get(),
     }
 }

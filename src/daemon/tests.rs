@@ -25,7 +25,7 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let (calls, reader, _keeping) = calls::start(Keep::default()).expect("a timer");
     let logs = Logs { calls, reader, log: logging::Control::default() };
     let (refused, stamps) = (watch::Sender::new(None).subscribe(), watch::Sender::new(Vec::new()).subscribe());
-    let limits = (limits, Seal::fresh().expect("random numbers"));
+    let limits = (limits, TaskTokenKey::generate().expect("random numbers"));
     let (daemon, asked) =
         Daemon::new(sockets, manager.clone(), limits, logs, ((refused, stamps), StopOrder::channel()));
     // What the panic of its task does: nobody is left to obey.

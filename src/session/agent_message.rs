@@ -1,22 +1,22 @@
-//! Messages of an agent, parsed as far as a session needs them. Pure.
+//! Messages of an agent, each read once. Pure.
 //!
-//! The reader of a session parses them together with their envelopes. So large params are parsed where that delays nobody.
+//! The reader of a session parses params together with the envelope, so that large params are parsed on a helper thread.
 
 use bytes::Bytes;
 
-use super::asked::{Asked, Method};
+use super::routed_request::{RoutedMethod, RoutedRequest};
 use crate::era::stated::{Meta, Stated, Unreadable};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::{Malformed, Message};
+use crate::kind::Kind;
 use crate::moment::Moment;
 use crate::transport::Incoming;
 
-/// What an agent sent.
 #[derive(Debug)]
 pub(super) enum AgentMessage {
     Request(Request),
     Notification(Notification),
-    /// The members of a batch; none of them is a batch.
+    /// None of its members is a batch.
     Batch(Vec<Self>),
     Response {
         /// Without its newline.
@@ -27,7 +27,7 @@ pub(super) enum AgentMessage {
         result: Option<Bytes>,
     },
     Malformed(Malformed),
-    /// Over the cap.
+    /// Over the message cap.
     TooLarge {
         /// If it could be read.
         id: Option<Bytes>,
@@ -35,29 +35,40 @@ pub(super) enum AgentMessage {
     },
 }
 
-/// A request.
 #[derive(Debug)]
 pub(super) struct Request {
     /// Raw JSON.
     pub(super) id: Bytes,
-    pub(super) method: Bytes,
+    pub(super) method: Method,
+    /// The method as sent.
+    pub(super) name: Bytes,
     /// Raw JSON.
     pub(super) params: Option<Bytes>,
-    pub(super) routed: Routed,
-    /// What it states of itself, if it is of the modern era.
+    /// The metadata of a modern request; `None` for a legacy one.
     pub(super) stated: Result<Option<Stated>, Unreadable>,
 }
 
-/// A request that leads to a server; `None` for any other.
-pub(super) type Routed = Option<Result<Asked, Unreadable>>;
+/// What to do with a request: answer it here, forward it to a server, or refuse it.
+#[derive(Debug)]
+pub(super) enum Method {
+    Initialize,
+    Ping,
+    Discover,
+    Listen,
+    SetLevel,
+    ListTasks,
+    List(Kind),
+    Forward(RoutedRequest),
+    Unreadable(Unreadable),
+    Unknown,
+}
 
-/// A notification.
 #[derive(Debug)]
 pub(super) struct Notification {
     /// Without its newline.
     pub(super) line: Bytes,
     pub(super) method: Bytes,
-    /// The id or token of what it is about, raw, for methods that have one.
+    /// The id or token that it is about, raw, for methods that have one.
     pub(super) subject: Option<Bytes>,
 }
 
@@ -82,14 +93,27 @@ impl From<Incoming> for AgentMessage {
 }
 
 impl Request {
-    fn parse(line: Bytes, id: Bytes, method: Bytes, params: Option<Bytes>) -> Self {
-        let routed = Method::named(&method).map(|named| Asked::read(named, line, &id, params.as_ref(), Moment::now()));
-        let stated = match &routed {
-            Some(Ok(asked)) => Ok(asked.stated),
-            // It belongs to the era that it states, even if it is malformed.
-            Some(Err(_)) | None => Meta::of(params.as_ref()).map(|meta| meta.stated),
+    fn parse(line: Bytes, id: Bytes, name: Bytes, params: Option<Bytes>) -> Self {
+        let method = match &name[..] {
+            b"initialize" => Method::Initialize,
+            b"ping" => Method::Ping,
+            b"server/discover" => Method::Discover,
+            b"subscriptions/listen" => Method::Listen,
+            b"logging/setLevel" => Method::SetLevel,
+            b"tasks/list" => Method::ListTasks,
+            name => match (RoutedMethod::named(name), Kind::listed_by(name)) {
+                (Some(routed), _) => RoutedRequest::read(routed, line, &id, params.as_ref(), Moment::now())
+                    .map_or_else(Method::Unreadable, Method::Forward),
+                (None, Some(kind)) => Method::List(kind),
+                (None, None) => Method::Unknown,
+            },
         };
-        Self { id, method, params, routed, stated }
+        let stated = match &method {
+            Method::Forward(request) => Ok(request.stated),
+            // The era of a malformed request is the one that it declares.
+            _ => Meta::of(params.as_ref()).map(|meta| meta.stated),
+        };
+        Self { id, method, name, params, stated }
     }
 }
 
@@ -114,14 +138,20 @@ mod tests {
     #[test]
     fn params_are_parsed_with_the_envelope() {
         let call = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
-        let AgentMessage::Request(Request { routed: Some(Ok(asked)), stated: Ok(None), .. }) = call else {
+        let AgentMessage::Request(Request { method: Method::Forward(request), stated: Ok(None), .. }) = call else {
             panic!("{call:?}")
         };
-        assert_eq!(&asked.key[..], b"a");
+        assert_eq!(&request.key[..], b"a");
         let ping = parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-        assert!(matches!(ping, AgentMessage::Request(Request { routed: None, stated: Ok(None), .. })), "{ping:?}");
+        assert!(
+            matches!(ping, AgentMessage::Request(Request { method: Method::Ping, stated: Ok(None), .. })),
+            "{ping:?}"
+        );
         let malformed = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}"#);
-        assert!(matches!(malformed, AgentMessage::Request(Request { routed: Some(Err(_)), .. })), "{malformed:?}");
+        assert!(
+            matches!(malformed, AgentMessage::Request(Request { method: Method::Unreadable(_), .. })),
+            "{malformed:?}"
+        );
     }
 
     #[test]

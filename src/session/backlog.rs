@@ -1,24 +1,22 @@
-//! What agents leave unread and unfinished, and the budget that all of them share.
+//! The memory that connections use for unread responses and incomplete lines, and the budget that all of them share.
 //!
-//! A connection may hold [`ALLOWANCE`] bytes of unread answers and of half a line. What it holds beyond that counts towards the
-//! budget. While that is exceeded, the daemon closes connections: which of them it decides by what is published here.
+//! Each connection may use [`ALLOWANCE`] bytes. What it uses beyond that counts towards the budget. While the budget is exceeded, the
+//! daemon closes connections, which it chooses by the numbers that are published here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
-use super::events::Rare;
-
-/// What each connection may hold without being counted, in bytes.
+/// What each connection may use without being counted, in bytes.
 const ALLOWANCE: usize = 64 << 10;
 /// The budget has room for so many of the largest messages.
 const MAX_MESSAGES: usize = 16;
 /// The least budget, in bytes.
 const MIN_BUDGET: usize = 64 << 20;
 
-/// What all connections may hold together beyond their allowances.
+/// What all connections may use together beyond their allowances.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -27,24 +25,24 @@ pub struct Budget {
     started: Instant,
 }
 
-/// What one connection holds of it.
+/// What one connection uses of the budget.
 #[derive(Debug)]
 pub struct Backlog {
     budget: Arc<Budget>,
     bytes: AtomicUsize,
-    /// Since when it has held anything, in milliseconds since the budget was made.
+    /// Since when it is more than 0, in milliseconds since the budget was made.
     since: AtomicU64,
 }
 
 impl Budget {
-    /// One for messages of at most `max_message` bytes.
+    /// A budget for messages of at most `max_message` bytes.
     #[must_use]
     pub fn new(max_message: usize) -> Arc<Self> {
         let limit = max_message.saturating_mul(MAX_MESSAGES).max(MIN_BUDGET);
         Arc::new(Self { limit, used: AtomicUsize::new(0), exceeded: Notify::new(), started: Instant::now() })
     }
 
-    /// How much that is, in bytes.
+    /// In bytes.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.limit
@@ -61,15 +59,15 @@ impl Budget {
 }
 
 impl Backlog {
-    /// That of a new connection.
+    /// For a new connection.
     #[must_use]
     pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self { budget: Arc::clone(budget), bytes: AtomicUsize::new(0), since: AtomicU64::new(0) })
     }
 
-    /// The connection holds so many bytes now.
-    pub(super) fn set(&self, held: usize) {
-        let (bytes, before) = (held.saturating_sub(ALLOWANCE), self.bytes.load(Ordering::Relaxed));
+    /// Publishes that the connection uses so many bytes now.
+    pub(super) fn set(&self, used: usize) {
+        let (bytes, before) = (used.saturating_sub(ALLOWANCE), self.bytes.load(Ordering::Relaxed));
         if bytes == before {
             return;
         }
@@ -85,13 +83,13 @@ impl Backlog {
         }
     }
 
-    /// What it holds beyond its allowance, in bytes.
+    /// Bytes beyond the allowance.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// For how long it has held anything.
+    /// For how long that is more than 0.
     #[must_use]
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.budget.now().saturating_sub(self.since.load(Ordering::Relaxed)))
@@ -102,14 +100,6 @@ impl Drop for Backlog {
     fn drop(&mut self) {
         self.set(0);
     }
-}
-
-/// Waits until the connection is to be closed.
-pub(super) async fn cut_off(order: oneshot::Receiver<()>) -> Rare {
-    if order.await.is_err() {
-        std::future::pending::<()>().await;
-    }
-    Rare::CutOff
 }
 
 #[cfg(test)]

@@ -1,76 +1,168 @@
-//! An agent's calls at servers.
+//! The unanswered requests of the agent: calls at servers, and parked requests. Pure.
+//!
+//! A request is parked while the first lists of servers may still bring what it needs. [`MAX_UNANSWERED_MESSAGES`] bounds the
+//! bytes of the calls, and the size of the largest message those of the parked requests.
+
+use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::account::Account;
-use super::stated_tasks::MayTell;
+use super::call_record::CallRecord;
+use super::routed_request::RoutedRequest;
+use super::task_token::TaskReference;
+use crate::era::Era;
+use crate::era::subscription::Filter;
+use crate::kind::Kind;
 use crate::server::ServerHandle;
 use crate::server::messages::call::CallKey;
 
-/// A call that is unanswered.
-pub(super) struct InFlight {
+/// An agent's unanswered calls may together have the bytes of so many largest messages; one more is refused with −31003.
+const MAX_UNANSWERED_MESSAGES: usize = 4;
+
+/// A call at a server.
+pub(super) struct Call {
     pub(super) key: CallKey,
     pub(super) server: ServerHandle,
-    pub(super) account: Account,
-    pub(super) may_tell: Option<MayTell>,
+    pub(super) record: CallRecord,
+    /// The response may refer to a modern task.
+    pub(super) task: Option<TaskReference>,
 }
 
-/// All of one agent, by its own raw ids. There are at most [`crate::server::messages::call::MAX_PER_SESSION`], mostly a few: a list
-/// is searched faster than an id is hashed.
-#[derive(Default)]
-pub(super) struct Calls {
-    by_id: Vec<(Bytes, InFlight)>,
-    /// What the agent sent for them.
+/// A request that waits for lists.
+pub(super) enum Parked {
+    List {
+        id: Bytes,
+        kind: Kind,
+        era: Era,
+    },
+    Listen {
+        id: Bytes,
+        filter: Filter,
+    },
+    Forward {
+        request: RoutedRequest,
+        /// No server has listed its name, and one that is starting may still do so until then.
+        until: Option<Instant>,
+    },
+}
+
+impl Parked {
+    pub(super) fn id(&self) -> &Bytes {
+        match self {
+            Self::List { id, .. } | Self::Listen { id, .. } => id,
+            Self::Forward { request, .. } => &request.id,
+        }
+    }
+
+    pub(super) fn era(&self) -> Era {
+        match self {
+            Self::List { era, .. } => *era,
+            Self::Listen { .. } => Era::Modern,
+            Self::Forward { request, .. } => request.era(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::List { id, .. } => id.len(),
+            Self::Listen { id, filter } => id.len() + filter.written().len(),
+            Self::Forward { request, .. } => request.line.len(),
+        }
+    }
+}
+
+pub(super) struct InFlight {
+    session: u64,
+    /// Of the last call.
+    serial: u64,
+    /// By the agent's raw ids. There are at most [`crate::server::messages::call::MAX_PER_SESSION`], mostly a few: searching a list is
+    /// faster than hashing an id.
+    calls: Vec<(Bytes, Call)>,
+    /// Bytes of their requests.
     bytes: usize,
+    /// In the order in which they arrived.
+    parked: Vec<Parked>,
+    max_message: usize,
 }
 
-impl Calls {
+impl InFlight {
+    pub(super) fn new(session: u64, max_message: usize) -> Self {
+        Self { session, serial: 0, calls: Vec::new(), bytes: 0, parked: Vec::new(), max_message }
+    }
+
+    /// A key for a call or subscription of this session.
+    pub(super) fn next_key(&mut self) -> CallKey {
+        self.serial += 1;
+        CallKey { session: self.session, serial: self.serial }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.by_id.len()
+        self.calls.len() + self.parked.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.calls.is_empty() && self.parked.is_empty()
     }
 
-    pub(super) fn contains_key(&self, id: &Bytes) -> bool {
-        self.by_id.iter().any(|(own, _)| own == id)
+    /// Whether a request with this id is unanswered.
+    pub(super) fn contains(&self, id: &Bytes) -> bool {
+        self.calls.iter().any(|(own, _)| own == id) || self.parked.iter().any(|parked| parked.id() == id)
     }
 
-    pub(super) fn contains(&self, key: CallKey) -> bool {
-        self.by_id.iter().any(|(_, call)| call.key == key)
+    /// Whether this call is unanswered.
+    pub(super) fn contains_key(&self, key: CallKey) -> bool {
+        self.calls.iter().any(|(_, call)| call.key == key)
     }
 
-    /// The bytes of their requests.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// Whether the bytes of all calls allow one more with so many.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        self.bytes + bytes <= MAX_UNANSWERED_MESSAGES * self.max_message
     }
 
     /// Adds a call whose id no other has.
-    pub(super) fn insert(&mut self, id: Bytes, call: InFlight) {
-        self.bytes += call.account.request_bytes();
-        self.by_id.push((id, call));
+    pub(super) fn insert(&mut self, id: Bytes, call: Call) {
+        self.bytes += call.record.request_bytes();
+        self.calls.push((id, call));
     }
 
-    pub(super) fn remove(&mut self, id: &Bytes) -> Option<InFlight> {
+    pub(super) fn remove(&mut self, id: &Bytes) -> Option<Call> {
         Some(self.remove_where(|own, _| own == id)?.1)
     }
 
     /// Removes the call `key`, with its id, unless it was cancelled.
-    pub(super) fn end(&mut self, key: CallKey) -> Option<(Bytes, InFlight)> {
+    pub(super) fn remove_key(&mut self, key: CallKey) -> Option<(Bytes, Call)> {
         self.remove_where(|_, call| call.key == key)
     }
 
-    /// Removes all, each with its id.
-    pub(super) fn drain(&mut self) -> Vec<(Bytes, InFlight)> {
+    /// Removes all calls, each with its id.
+    pub(super) fn take_calls(&mut self) -> Vec<(Bytes, Call)> {
         self.bytes = 0;
-        std::mem::take(&mut self.by_id)
+        std::mem::take(&mut self.calls)
     }
 
-    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &InFlight) -> bool) -> Option<(Bytes, InFlight)> {
-        let index = self.by_id.iter().position(|(id, call)| is_it(id, call))?;
-        let (id, call) = self.by_id.swap_remove(index);
-        self.bytes -= call.account.request_bytes();
+    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &Call) -> bool) -> Option<(Bytes, Call)> {
+        let index = self.calls.iter().position(|(id, call)| is_it(id, call))?;
+        let (id, call) = self.calls.swap_remove(index);
+        self.bytes -= call.record.request_bytes();
         Some((id, call))
+    }
+
+    /// Whether the bytes of the parked requests allow one more.
+    pub(super) fn has_room_to_park(&self) -> bool {
+        self.parked.iter().map(Parked::bytes).sum::<usize>() <= self.max_message
+    }
+
+    pub(super) fn park(&mut self, request: Parked) {
+        self.parked.push(request);
+    }
+
+    pub(super) fn take_parked(&mut self) -> Vec<Parked> {
+        std::mem::take(&mut self.parked)
+    }
+
+    /// Removes the parked request with this id.
+    pub(super) fn remove_parked(&mut self, id: &Bytes) -> Option<Parked> {
+        let index = self.parked.iter().position(|parked| parked.id() == id)?;
+        Some(self.parked.remove(index))
     }
 }

@@ -1,159 +1,249 @@
-//! The resources that the agent has subscribed to, or listens to, each with the server that it has it from.
+//! What the agent has subscribed to: resources by `resources/subscribe`, and `subscriptions/listen` requests.
 //!
-//! Servers do the counting over agents; what is known here bounds what one agent may have, and leads what it gives up to
-//! where it had it, whatever is listed by then.
-
-use std::collections::HashMap;
+//! A `subscriptions/listen` stays open and includes lists, resources and tasks; its notifications carry its id. Tasks are known to
+//! the agent by their token and to the server by its own id. An unknown task or resource is left out of the acknowledgement.
+//!
+//! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
+//! Notifications".
 
 use bytes::Bytes;
-use serde_json::Value;
 
+use super::io::Io;
+use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
+use super::task_token::{TaskToken, TaskTokens};
+use super::view::ListVersions;
+use crate::config::Sharing;
+use crate::era::notification::for_subscription;
+use crate::era::subscription::{Filter, end};
+use crate::era::{Era, meta};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply;
+use crate::jsonrpc::splice::{Change, splice};
+use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
-use crate::manager::{Member, View};
+use crate::manager::View;
 use crate::server::messages::call::CallKey;
-use crate::server::{ServerHandle, Subscription, is_part};
+use crate::server::messages::server_notification::FollowedTask;
+use crate::server::{Following, Interest, ServerHandle, Subscription, is_part};
 
-/// Resources one agent may have subscribed to or listen to, at all servers; one more is refused with −31003. As many tasks.
-pub(super) const MOST: usize = 1000;
-/// Bytes of their URIs, or of the ids.
-pub(super) const BYTES: usize = 256 << 10;
-
-/// Those of one agent.
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    all: HashMap<Bytes, Held>,
-    /// Calls that begin or end one.
-    asked: Vec<(CallKey, Subscription, ServerHandle)>,
-    /// How often a resource is subscribed to or listened to.
-    count: usize,
-    /// Of their URIs.
-    bytes: usize,
+    resources: ResourceSubscriptions,
+    /// Open `subscriptions/listen` requests, mostly one. They count as unanswered requests.
+    listens: Vec<Listen>,
 }
 
-/// A resource that the agent hears of.
-struct Held {
+struct Listen {
+    /// Raw.
+    id: Bytes,
+    /// Delayed notifications refer to it.
+    key: CallKey,
+    /// As acknowledged.
+    filter: Filter,
+    tasks: Vec<Followed>,
+    lists: ListVersions,
+}
+
+/// A task that the agent follows.
+struct Followed {
     server: ServerHandle,
-    /// By `resources/subscribe`.
-    is_subscribed: bool,
-    /// By how many `subscriptions/listen`.
-    listens: usize,
-    /// The server may not tell of it any more: it was told to end, or policy denies the resource.
-    is_lost: bool,
+    /// The exposed name of the tool whose call made it.
+    tool: Bytes,
+    /// The server's own id, as text.
+    id: Bytes,
+    /// The agent's id, raw as it was spelled.
+    raw: Bytes,
+}
+
+/// A notification for one `subscriptions/listen`.
+pub(super) struct ListenNotification {
+    pub(super) key: CallKey,
+    pub(super) line: Bytes,
+}
+
+/// The agent has too many subscriptions.
+pub(super) struct TooMany;
+
+impl Followed {
+    /// The task with this token, if the agent may follow it.
+    fn find(tokens: &TaskTokens, (token, raw): &(Bytes, Bytes), view: &View) -> Option<Self> {
+        let TaskToken { tool, id, .. } = tokens.verify(token)?;
+        let route = view.catalog.route(Kind::Tools, tool.as_bytes())?;
+        let member = view.servers.get(route.server)?;
+        // Ids of several instances may collide, and a legacy server announces the end of a task without its result.
+        let is_shared = member.config.settings.sharing == Sharing::Shared;
+        let is_modern = member.handle.published().eras.contains(Era::Modern);
+        let server = Some(&member.handle).filter(|_| is_shared && is_modern)?.clone();
+        let [tool, id] = [tool, id].map(|part| Bytes::copy_from_slice(part.as_bytes()));
+        Some(Self { server, tool, id, raw: raw.clone() })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id && self.server.is_same(&other.server)
+    }
+
+    fn interest(&self, begins: bool) -> (ServerHandle, Interest) {
+        (self.server.clone(), Interest::Task(Following { id: self.id.clone(), begins }))
+    }
+
+    /// Whether `update` is about it, and the tool that made it can still be called.
+    fn is_updated_by(&self, update: &FollowedTask, view: &View) -> bool {
+        let is_it = self.id == update.id && *self.server.name() == update.server;
+        is_it && view.catalog.route(Kind::Tools, &self.tool).is_some()
+    }
 }
 
 impl Subscriptions {
-    /// Whether the agent may have this one, too.
-    pub(super) fn have_room(&self, wanted: &Subscription) -> bool {
-        !wanted.begins || self.is_subscribed(&wanted.uri) || self.have_room_for(&[(wanted.uri.clone(), Bytes::new())])
+    /// By `resources/subscribe`.
+    pub(super) fn resources(&self) -> &ResourceSubscriptions {
+        &self.resources
     }
 
-    /// Whether it may listen to these, too: URIs as text, and raw.
-    pub(super) fn have_room_for(&self, wanted: &[(Bytes, Bytes)]) -> bool {
-        let asked = || self.asked.iter().map(|(_, asked, _)| asked).filter(|asked| asked.begins);
-        let bytes = asked().map(|asked| asked.uri.len()).chain(wanted.iter().map(|(uri, _)| uri.len())).sum::<usize>();
-        self.count + asked().count() + wanted.len() <= MOST && self.bytes + bytes <= BYTES
+    pub(super) fn resources_mut(&mut self) -> &mut ResourceSubscriptions {
+        &mut self.resources
     }
 
-    fn is_subscribed(&self, uri: &Bytes) -> bool {
-        self.all.get(uri).is_some_and(|held| held.is_subscribed)
+    /// How many `subscriptions/listen` requests are open.
+    pub(super) fn len(&self) -> usize {
+        self.listens.len()
     }
 
-    /// The call `key` asks a server for it.
-    pub(super) fn ask(&mut self, key: CallKey, wanted: Subscription, server: &ServerHandle) {
-        self.asked.push((key, wanted, server.clone()));
+    pub(super) fn contains(&self, id: &Bytes) -> bool {
+        self.listens.iter().any(|listen| listen.id == id)
     }
 
-    /// A call has ended, which may be one of those; `accepted` if the server has done what it asks. Whether one is to be looked
-    /// for in [`Self::moved`].
-    pub(super) fn end(&mut self, key: CallKey, accepted: bool) -> bool {
-        let Some(index) = self.asked.iter().position(|(own, ..)| *own == key) else { return false };
-        let (_, Subscription { uri, begins, .. }, server) = self.asked.swap_remove(index);
-        if !accepted {
-            return false;
+    pub(super) fn contains_key(&self, key: CallKey) -> bool {
+        self.listens.iter().any(|listen| listen.key == key)
+    }
+
+    /// Acknowledges as much of a `subscriptions/listen` as the agent may see. Returns what servers have to send from now on.
+    pub(super) fn listen(
+        &mut self,
+        id: &Bytes,
+        mut filter: Filter,
+        key: CallKey,
+        tokens: &TaskTokens,
+        view: &View,
+        io: &mut Io,
+    ) -> Result<Vec<(ServerHandle, Interest)>, TooMany> {
+        let servers = keep_readable(&mut filter, view);
+        let known = std::mem::take(&mut filter.tasks).into_iter();
+        let known = known.filter_map(|task| Some((Followed::find(tokens, &task, view)?, task)));
+        let tasks: Vec<Followed>;
+        (tasks, filter.tasks) = known.unzip();
+        if !self.resources.has_room_for_all(&filter.uris) || !self.has_room_for_tasks(&filter.tasks) {
+            return Err(TooMany);
         }
-        if begins {
-            let held = self.all.entry(uri.clone()).or_insert_with(|| Held::at(&server));
-            if !std::mem::replace(&mut held.is_subscribed, true) {
-                self.add(&uri);
-            }
-            return true;
-        }
-        let Some(held) = self.all.get_mut(&uri) else { return false };
-        held.is_lost = held.listens > 0;
-        let is_lost = held.is_lost;
-        if std::mem::take(&mut held.is_subscribed) {
-            self.remove(&uri);
-        }
-        is_lost
-    }
-
-    /// The agent listens to a resource; whether the server has to be told.
-    pub(super) fn listen(&mut self, uri: &Bytes, server: &ServerHandle) -> bool {
-        let is_new = !self.all.contains_key(uri);
-        self.all.entry(uri.clone()).or_insert_with(|| Held::at(server)).listens += 1;
-        self.add(uri);
-        is_new
-    }
-
-    /// It does so no more. What the server has to be told, and which.
-    pub(super) fn unlisten(&mut self, (uri, raw): &(Bytes, Bytes)) -> Option<(ServerHandle, Subscription)> {
-        let held = self.all.get_mut(uri)?;
-        held.listens = held.listens.saturating_sub(1);
-        let server = held.server.clone();
-        self.remove(uri);
-        // What is about to be subscribed to is the agent's already, perhaps.
-        let is_wanted = self.all.contains_key(uri) || self.server_of(uri).is_some();
-        (!is_wanted).then(|| (server, Subscription { uri: uri.clone(), raw: raw.clone(), begins: false }))
-    }
-
-    fn add(&mut self, uri: &Bytes) {
-        (self.count, self.bytes) = (self.count + 1, self.bytes + uri.len());
-    }
-
-    /// One reason less to hear of a resource.
-    fn remove(&mut self, uri: &Bytes) {
-        (self.count, self.bytes) = (self.count - 1, self.bytes - uri.len());
-        if self.all.get(uri).is_some_and(|held| !held.is_subscribed && held.listens == 0) {
-            self.all.remove(uri);
-        }
-    }
-
-    /// What servers have to be told now: to begin where the server is another one or may have forgotten, and to end where policy denies
-    /// the resource by now. If it is permitted again, it begins again.
-    pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, Subscription)> {
-        let mut moved = Vec::new();
-        for (uri, held) in &mut self.all {
-            let of_that_name = |member: &&Member| member.handle.name() == held.server.name();
-            let Some(member) = view.servers.iter().find(of_that_name) else { continue };
-            let Ok(text) = str::from_utf8(uri) else { continue };
-            let begins = member.config.policy.permits(Kind::Resources, text, None);
-            let is_with_server = !held.is_lost && member.handle.is_same(&held.server);
-            (held.server, held.is_lost) = (member.handle.clone(), !begins);
-            if begins != is_with_server {
-                let raw = Bytes::from(Value::from(text).to_string());
-                moved.push((held.server.clone(), Subscription { uri: uri.clone(), raw, begins }));
+        io.send([filter.acknowledgement(id)]);
+        let mut wanted = self.task_interests(&tasks, true);
+        for ((uri, raw), server) in filter.uris.iter().zip(servers) {
+            if self.resources.listen(uri, &server) {
+                let subscription = Subscription { uri: uri.clone(), raw: raw.clone(), begins: true };
+                wanted.push((server, Interest::Resource(subscription)));
             }
         }
-        moved
+        let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
+        self.listens.push(Listen { id: id.clone(), key, filter, tasks, lists });
+        Ok(wanted)
     }
 
-    /// Where the agent has subscribed to a resource, or is about to.
-    pub(super) fn server_of(&self, uri: &[u8]) -> Option<&ServerHandle> {
-        let asked = || self.asked.iter().find(|(_, asked, _)| asked.begins && asked.uri == uri);
-        let subscribed = self.all.get(uri).filter(|held| held.is_subscribed);
-        subscribed.map(|held| &held.server).or_else(|| asked().map(|(_, _, server)| server))
+    fn has_room_for_tasks(&self, tasks: &[(Bytes, Bytes)]) -> bool {
+        let followed = self.listens.iter().flat_map(|listen| &listen.tasks).map(|task| &task.raw);
+        let (count, bytes) = followed
+            .chain(tasks.iter().map(|(_, raw)| raw))
+            .fold((0, 0), |(count, bytes), raw| (count + 1, bytes + raw.len()));
+        tasks.is_empty() || (count <= MAX_SUBSCRIPTIONS && bytes <= MAX_BYTES)
     }
 
-    /// Whether the agent has subscribed to a resource, or to what it is a part of, or is about to.
-    pub(super) fn concern(&self, uri: &[u8]) -> bool {
-        let subscribed = self.all.iter().filter(|(_, held)| held.is_subscribed).map(|(own, _)| own);
-        let asked = self.asked.iter().filter(|(_, asked, _)| asked.begins).map(|(_, asked, _)| &asked.uri);
-        subscribed.chain(asked).any(|own| is_part(uri, own))
+    /// Those of these tasks that no other `subscriptions/listen` includes.
+    fn task_interests(&self, tasks: &[Followed], begins: bool) -> Vec<(ServerHandle, Interest)> {
+        let is_alone =
+            |one: &&Followed| !self.listens.iter().flat_map(|listen| &listen.tasks).any(|other| other.is_same(one));
+        tasks.iter().filter(is_alone).map(|one| one.interest(begins)).collect()
+    }
+
+    /// The agent cancels the `subscriptions/listen` with this id. Returns what servers need not send any more.
+    pub(super) fn unlisten(&mut self, id: &Bytes) -> Vec<(ServerHandle, Interest)> {
+        let Some(index) = self.listens.iter().position(|listen| listen.id == id) else { return Vec::new() };
+        let Listen { filter, tasks, .. } = self.listens.swap_remove(index);
+        let mut ended = self.task_interests(&tasks, false);
+        let resources = filter.uris.iter().filter_map(|uri| self.resources.unlisten(uri));
+        ended.extend(resources.map(|(server, subscription)| (server, Interest::Resource(subscription))));
+        ended
+    }
+
+    /// Answers every `subscriptions/listen`: the agent receives nothing more.
+    pub(super) fn end_listens(&mut self, io: &mut Io) {
+        for Listen { id, .. } in std::mem::take(&mut self.listens) {
+            io.respond(&id, [reply::result(&id, end(&id).as_bytes())]);
+        }
+    }
+
+    /// The notifications for a resource that has changed. `line` ends with a newline.
+    pub(super) fn resource_updated(&self, uri: &[u8], line: &Bytes) -> Vec<ListenNotification> {
+        if self.listens.is_empty() {
+            return Vec::new();
+        }
+        let line = line.strip_suffix(b"\n").map_or_else(|| line.clone(), |whole| line.slice_ref(whole));
+        let Ok(Message::Notification { params, .. }) = parse(&line) else { return Vec::new() };
+        let includes = |listen: &&Listen| listen.filter.uris.iter().any(|(own, _)| is_part(uri, own));
+        let notification = |listen: &Listen| {
+            let change = for_subscription(&line, params.as_ref(), &listen.id)?;
+            Some(ListenNotification { key: listen.key, line: splice(&line, &mut [change.edit()]) })
+        };
+        self.listens.iter().filter(includes).filter_map(notification).collect()
+    }
+
+    /// The notifications for a task whose status has changed.
+    pub(super) fn task_updated(&self, update: &FollowedTask, view: &View) -> Vec<ListenNotification> {
+        let line = &update.line;
+        let Ok(Message::Notification { params: Some(params), .. }) = parse(line) else { return Vec::new() };
+        let Ok([Some(id)]) = members(&params, ["taskId"]) else { return Vec::new() };
+        let notification = |listen: &Listen, one: &Followed| {
+            let subscription = for_subscription(line, Some(&params), &listen.id)?;
+            let own_id = Change { part: id.clone(), replacement: one.raw.clone() };
+            Some(ListenNotification { key: listen.key, line: splice(line, &mut [subscription.edit(), own_id.edit()]) })
+        };
+        let updated = |listen: &Listen| {
+            let updated = listen.tasks.iter().filter(|one| one.is_updated_by(update, view));
+            updated.filter_map(|one| notification(listen, one)).collect::<Vec<_>>()
+        };
+        self.listens.iter().flat_map(updated).collect()
+    }
+
+    /// Notifies each `subscriptions/listen` of the lists that have changed, once, however often they did.
+    pub(super) fn send_list_changes(&mut self, view: &View, io: &mut Io) {
+        for Listen { id, lists, .. } in &mut self.listens {
+            for kind in lists.update(&view.catalog) {
+                io.send([list_changed(kind, id)]);
+            }
+        }
     }
 }
 
-impl Held {
-    fn at(server: &ServerHandle) -> Self {
-        Self { server: server.clone(), is_subscribed: false, listens: 0, is_lost: false }
+/// Removes unknown and denied resources from the filter. Returns the servers of the others.
+fn keep_readable(filter: &mut Filter, view: &View) -> Vec<ServerHandle> {
+    let server = |uri: &Bytes| {
+        let index = view.catalog.server_of(str::from_utf8(uri).ok()?)?;
+        Some(view.servers.get(index)?.handle.clone())
+    };
+    let all = std::mem::take(&mut filter.uris).into_iter();
+    let (uris, servers) = all.filter_map(|uri| Some((server(&uri.0)?, uri))).map(|(server, uri)| (uri, server)).unzip();
+    filter.uris = uris;
+    servers
+}
+
+fn includes(filter: &Filter, kind: Kind) -> bool {
+    match kind {
+        Kind::Tools => filter.tools,
+        Kind::Prompts => filter.prompts,
+        Kind::Resources | Kind::Templates => filter.resources,
     }
+}
+
+/// The notification that a list has changed, for the subscription with this raw id.
+fn list_changed(kind: Kind, id: &[u8]) -> Bytes {
+    let (method, id) = (kind.change(), String::from_utf8_lossy(id));
+    let params = format!(r#"{{"_meta":{{"{}":{id}}}}}"#, meta::SUBSCRIPTION);
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n").into()
 }

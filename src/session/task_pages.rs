@@ -1,5 +1,4 @@
-//! The pages of `tasks/list` that the agent waits for: one is gathered at a time, from one answer of a server for each task
-//! on it. Pure.
+//! The pages of `tasks/list` that the agent has requested. One page is gathered at a time, by polling each task on it. Pure.
 
 use std::collections::VecDeque;
 
@@ -7,15 +6,20 @@ use bytes::Bytes;
 
 use crate::server::messages::call::CallKey;
 
-/// Those of one agent.
 #[derive(Debug, Default)]
 pub(super) struct TaskPages {
-    now: Option<Page>,
-    /// Raw ids of requests, with the number of the task after which their pages begin.
-    waiting: VecDeque<(Bytes, u64)>,
+    current: Option<Page>,
+    waiting: VecDeque<PageRequest>,
 }
 
-/// One of them.
+/// A request for the page that begins after the task with number `after`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PageRequest {
+    /// Raw.
+    pub(super) id: Bytes,
+    pub(super) after: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Page {
     /// Raw id of the request.
@@ -25,80 +29,77 @@ pub(super) struct Page {
     pub(super) next: Option<u64>,
 }
 
-/// A task on a page.
 #[derive(Debug)]
 pub(super) struct Item {
     /// Number of the task.
     pub(super) number: u64,
-    /// The request for it.
+    /// The call that polls it.
     pub(super) key: CallKey,
-    pub(super) told: Told,
+    pub(super) polled: Polled,
 }
 
-/// What its server tells of it.
+/// What polling a task has brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Polled {
     /// Nothing yet.
     Awaited,
-    /// This object.
+    /// This state, a raw object.
     Fresh(Bytes),
-    /// Nothing of use: it is as it was.
-    Nothing,
-    /// That there is none.
+    /// Nothing of use: the last known state counts.
+    Unchanged,
+    /// The task does not exist any more.
     Gone,
 }
 
 impl TaskPages {
-    /// How many are waited for.
     pub(super) fn len(&self) -> usize {
-        usize::from(self.now.is_some()) + self.waiting.len()
+        usize::from(self.current.is_some()) + self.waiting.len()
     }
 
-    /// Whether the request of this raw id is for one.
-    pub(super) fn contain(&self, id: &Bytes) -> bool {
-        self.now.as_ref().is_some_and(|page| page.id == *id) || self.waiting.iter().any(|(own, _)| own == id)
+    /// Whether the request with this raw id is for a page.
+    pub(super) fn contains(&self, id: &Bytes) -> bool {
+        self.current.as_ref().is_some_and(|page| page.id == *id) || self.waiting.iter().any(|request| request.id == *id)
     }
 
-    /// The agent asks for one.
-    pub(super) fn ask(&mut self, id: &Bytes, after: u64) {
-        self.waiting.push_back((Bytes::copy_from_slice(id), after));
+    pub(super) fn push(&mut self, id: &Bytes, after: u64) {
+        self.waiting.push_back(PageRequest { id: Bytes::copy_from_slice(id), after });
     }
 
-    /// The next one to be gathered, if none is.
-    pub(super) fn next(&mut self) -> Option<(Bytes, u64)> {
-        if self.now.is_some() {
+    /// The next page to gather, if none is being gathered.
+    pub(super) fn next(&mut self) -> Option<PageRequest> {
+        if self.current.is_some() {
             return None;
         }
         self.waiting.pop_front()
     }
 
-    /// It is being gathered.
+    /// Begins to gather a page.
     pub(super) fn gather(&mut self, page: Page) {
-        self.now = Some(page);
+        self.current = Some(page);
     }
 
-    /// The request `key` was answered, which may be one for a task on the page. The page, if that is complete.
-    pub(super) fn take(&mut self, key: CallKey, told: Told) -> Option<Page> {
-        let item = self.now.as_mut()?.items.iter_mut().find(|item| item.key == key)?;
-        item.told = told;
+    /// The call `key` was answered, which may poll a task on the page. Returns the page if it is complete.
+    pub(super) fn take(&mut self, key: CallKey, polled: Polled) -> Option<Page> {
+        let item = self.current.as_mut()?.items.iter_mut().find(|item| item.key == key)?;
+        item.polled = polled;
         self.take_complete()
     }
 
-    /// The page, if every answer to it is there.
+    /// The page, if every task on it was polled.
     pub(super) fn take_complete(&mut self) -> Option<Page> {
-        self.now.take_if(|page| page.items.iter().all(|item| item.told != Told::Awaited))
+        self.current.take_if(|page| page.items.iter().all(|item| item.polled != Polled::Awaited))
     }
 
-    /// The agent does not want that one any more. The requests for what was to be on it, and the numbers of its tasks.
+    /// The agent cancels the request. Returns the items of the page, if it is being gathered.
     pub(super) fn cancel(&mut self, id: &Bytes) -> Vec<Item> {
-        self.waiting.retain(|(own, _)| own != id);
-        self.now.take_if(|page| page.id == *id).map_or_else(Vec::new, |page| page.items)
+        self.waiting.retain(|request| request.id != *id);
+        self.current.take_if(|page| page.id == *id).map_or_else(Vec::new, |page| page.items)
     }
 
-    /// Gives all of them up. The raw ids of their requests.
-    pub(super) fn give_up(&mut self) -> Vec<Bytes> {
-        let now = self.now.take().map(|page| page.id);
-        now.into_iter().chain(self.waiting.drain(..).map(|(id, _)| id)).collect()
+    /// Drops all pages. Returns the raw ids of the requests.
+    pub(super) fn clear(&mut self) -> Vec<Bytes> {
+        let current = self.current.take().map(|page| page.id);
+        current.into_iter().chain(self.waiting.drain(..).map(|request| request.id)).collect()
     }
 }
 
@@ -111,23 +112,23 @@ mod tests {
     }
 
     fn page(id: &'static str, serials: &[u64]) -> Page {
-        let item = |serial: &u64| Item { number: *serial, key: key(*serial), told: Told::Awaited };
+        let item = |serial: &u64| Item { number: *serial, key: key(*serial), polled: Polled::Awaited };
         Page { id: Bytes::from(id), items: serials.iter().map(item).collect(), next: None }
     }
 
     #[test]
     fn pages_are_gathered_one_after_another_each_until_its_last_answer() {
         let (mut pages, [one, other]) = (TaskPages::default(), ["1", "2"].map(Bytes::from));
-        pages.ask(&one, 0);
-        pages.ask(&other, 5);
-        assert_eq!(pages.next(), Some((one.clone(), 0)));
+        pages.push(&one, 0);
+        pages.push(&other, 5);
+        assert_eq!(pages.next(), Some(PageRequest { id: one.clone(), after: 0 }));
         pages.gather(page("1", &[7, 8]));
-        assert!(pages.next().is_none() && pages.contain(&one) && pages.contain(&other) && pages.len() == 2);
-        assert!(pages.take(key(9), Told::Gone).is_none() && pages.take(key(8), Told::Gone).is_none());
-        let told = |page: Page| page.items.into_iter().map(|item| item.told).collect::<Vec<_>>();
-        let fresh = Told::Fresh(Bytes::from("x"));
-        assert_eq!(pages.take(key(7), fresh.clone()).map(told), Some(vec![fresh, Told::Gone]));
-        assert_eq!(pages.next(), Some((other, 5)));
+        assert!(pages.next().is_none() && pages.contains(&one) && pages.contains(&other) && pages.len() == 2);
+        assert!(pages.take(key(9), Polled::Gone).is_none() && pages.take(key(8), Polled::Gone).is_none());
+        let told = |page: Page| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
+        let fresh = Polled::Fresh(Bytes::from("x"));
+        assert_eq!(pages.take(key(7), fresh.clone()).map(told), Some(vec![fresh, Polled::Gone]));
+        assert_eq!(pages.next(), Some(PageRequest { id: other, after: 5 }));
         pages.gather(page("2", &[]));
         assert!(pages.take_complete().is_some_and(|page| page.id == "2") && pages.len() == 0);
     }
@@ -135,11 +136,11 @@ mod tests {
     #[test]
     fn what_is_cancelled_is_gathered_no_longer() {
         let (mut pages, ids) = (TaskPages::default(), ["1", "2", "3"].map(Bytes::from));
-        ids.iter().for_each(|id| pages.ask(id, 0));
+        ids.iter().for_each(|id| pages.push(id, 0));
         pages.next();
         pages.gather(page("1", &[7]));
-        assert!(pages.cancel(&ids[1]).is_empty() && !pages.contain(&ids[1]));
+        assert!(pages.cancel(&ids[1]).is_empty() && !pages.contains(&ids[1]));
         assert_eq!(pages.cancel(&ids[0]).iter().map(|item| item.key).collect::<Vec<_>>(), [key(7)]);
-        assert!(pages.take(key(7), Told::Gone).is_none() && pages.give_up() == ["3"] && pages.len() == 0);
+        assert!(pages.take(key(7), Polled::Gone).is_none() && pages.clear() == ["3"] && pages.len() == 0);
     }
 }

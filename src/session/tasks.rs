@@ -1,4 +1,4 @@
-//! The tasks that servers have made of the agent's calls: where each is, and how it was last known to be. Pure.
+//! The tasks that servers have made of the agent's calls: where each of them is, and its last known state. Pure.
 
 use std::sync::Weak;
 use std::time::Instant;
@@ -8,33 +8,31 @@ use bytes::Bytes;
 use crate::server::messages::call::CallKey;
 use crate::server::messages::tasks::TaskState;
 
-/// Tasks of one agent that are remembered. For one more the oldest that has ended is forgotten; while none has, a call that
-/// asks for another is refused with −31003.
-const MOST: usize = 256;
-/// Bytes of their last known states. While there are so many, a larger one than before is not kept.
-const BYTES: usize = 256 << 10;
+/// One more replaces the oldest that has ended; while none has, a call that requests a task is refused with −31003.
+const MAX_TASKS: usize = 256;
+/// Of last known states. Beyond that a state is replaced only by one that fits.
+const MAX_BYTES: usize = 256 << 10;
 
 /// Where a task was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place<H> {
     /// The configured server.
     pub(super) server: H,
-    /// The very instance.
+    /// The instance that runs the task.
     pub(super) instance: H,
     /// The exposed name of the tool that was called.
     pub(super) tool: Bytes,
 }
 
-/// How long a task may be there.
+/// How long a task exists.
 #[derive(Debug)]
-pub(super) struct Life {
-    /// Dead once its instance is.
+pub(super) struct Lifetime {
+    /// Dead once the instance is.
     pub(super) instance: Weak<()>,
-    /// When its server has done with it in any case.
+    /// When the server may have forgotten it.
     pub(super) until: Option<Instant>,
 }
 
-/// One that was made for the agent.
 #[derive(Debug)]
 pub(super) struct Task<H> {
     /// In the order in which they were made.
@@ -43,59 +41,66 @@ pub(super) struct Task<H> {
     /// As its server spelled it in JSON.
     pub(super) raw_id: Bytes,
     pub(super) place: Place<H>,
-    life: Life,
+    lifetime: Lifetime,
     /// The call that made it.
     key: CallKey,
     ended: bool,
-    /// The object as it was last seen.
+    /// The last known state, a raw object.
     pub(super) state: Option<Bytes>,
 }
 
-/// Those of one agent.
 #[derive(Debug)]
 pub(super) struct Tasks<H> {
     all: Vec<Task<H>>,
     last: u64,
-    /// Unanswered calls that ask for one, with the exposed names of their tools.
-    asked: Vec<(CallKey, Bytes)>,
+    /// Unanswered calls that request a task.
+    calls: Vec<PendingCall>,
     /// Of states.
     bytes: usize,
 }
 
+#[derive(Debug)]
+struct PendingCall {
+    key: CallKey,
+    /// The exposed name of the tool.
+    tool: Bytes,
+}
+
 impl<H> Default for Tasks<H> {
     fn default() -> Self {
-        Self { all: Vec::new(), last: 0, asked: Vec::new(), bytes: 0 }
+        Self { all: Vec::new(), last: 0, calls: Vec::new(), bytes: 0 }
     }
 }
 
 impl<H: Clone> Tasks<H> {
-    /// Whether the agent may ask for one more `now`.
+    /// Whether the agent may request one more `now`.
     pub(super) fn have_room(&mut self, now: Instant) -> bool {
         for task in &mut self.all {
-            task.ended |= task.life.until.is_some_and(|until| until <= now);
+            task.ended |= task.lifetime.until.is_some_and(|until| until <= now);
         }
         let open = self.all.iter().filter(|task| task.is_open()).count();
-        open + self.asked.len() < MOST
+        open + self.calls.len() < MAX_TASKS
     }
 
-    /// The call `key` of a tool asks for one.
-    pub(super) fn ask(&mut self, key: CallKey, tool: &Bytes) {
+    /// The call `key` of a tool requests a task.
+    pub(super) fn begin_call(&mut self, key: CallKey, tool: &Bytes) {
         // Copied, so that a small name does not keep a large line in memory.
-        self.asked.push((key, Bytes::copy_from_slice(tool)));
+        self.calls.push(PendingCall { key, tool: Bytes::copy_from_slice(tool) });
     }
 
-    /// A call has ended, which may be one of those. Its tool.
-    pub(super) fn end_ask(&mut self, key: CallKey) -> Option<Bytes> {
-        let index = self.asked.iter().position(|(own, _)| *own == key)?;
-        Some(self.asked.swap_remove(index).1)
+    /// A call has ended. Its tool, if it requested a task.
+    pub(super) fn end_call(&mut self, key: CallKey) -> Option<Bytes> {
+        let index = self.calls.iter().position(|call| call.key == key)?;
+        Some(self.calls.swap_remove(index).tool)
     }
 
-    /// Adds one that the call `key` has made; `false` if one that is known has its id and `is_elsewhere`.
+    /// Adds the task that the call `key` made; `false` if a known task has the same id and `is_elsewhere`.
     pub(super) fn add(
         &mut self,
         key: CallKey,
         state: TaskState,
-        (place, life): (Place<H>, Life),
+        place: Place<H>,
+        lifetime: Lifetime,
         is_elsewhere: impl FnOnce(&H) -> bool,
     ) -> bool {
         if let Some(other) = self.find(&state.id) {
@@ -105,8 +110,8 @@ impl<H: Clone> Tasks<H> {
             // The instance has forgotten it, or there is another instance.
             self.forget(&state.id);
         }
-        self.all.retain(|task| task.is_there());
-        if self.all.len() >= MOST
+        self.all.retain(|task| task.exists());
+        if self.all.len() >= MAX_TASKS
             && let Some(index) = self.all.iter().position(|task| !task.is_open())
         {
             self.all.remove(index);
@@ -114,28 +119,28 @@ impl<H: Clone> Tasks<H> {
         self.bytes = self.all.iter().map(Task::bytes).sum();
         self.last += 1;
         let TaskState { id, raw_id, ended, object, .. } = state;
-        let state = object.filter(|object| self.bytes + object.len() <= BYTES);
+        let state = object.filter(|object| self.bytes + object.len() <= MAX_BYTES);
         self.bytes += state.as_ref().map_or(0, Bytes::len);
-        self.all.push(Task { number: self.last, id, raw_id, place, life, key, ended, state });
+        self.all.push(Task { number: self.last, id, raw_id, place, lifetime, key, ended, state });
         true
     }
 
-    /// The one of that id, unless it has gone with its instance.
+    /// The task with this id, unless its instance is gone.
     pub(super) fn find(&self, id: &[u8]) -> Option<&Task<H>> {
-        self.all.iter().find(|task| task.id == id && task.is_there())
+        self.all.iter().find(|task| task.id == id && task.exists())
     }
 
-    /// The one that the call `key` has made, if it may still be at work.
+    /// The task that the call `key` made, if it may still be running.
     pub(super) fn open_of(&self, key: CallKey) -> Option<&Task<H>> {
         self.all.iter().find(|task| task.key == key && task.is_open())
     }
 
-    /// It is so now.
-    pub(super) fn note(&mut self, state: TaskState) {
+    /// Updates the state of a task.
+    pub(super) fn update(&mut self, state: TaskState) {
         let Some(task) = self.all.iter_mut().find(|task| task.id == state.id) else { return };
         task.ended |= state.ended;
         let rest = self.bytes - task.bytes();
-        if let Some(object) = state.object.filter(|object| rest + object.len() <= BYTES) {
+        if let Some(object) = state.object.filter(|object| rest + object.len() <= MAX_BYTES) {
             self.bytes = rest + object.len();
             task.state = Some(object);
         }
@@ -147,35 +152,35 @@ impl<H: Clone> Tasks<H> {
         self.bytes = self.all.iter().map(Task::bytes).sum();
     }
 
-    /// The one of that number, unless it has gone with its instance.
+    /// The task with this number, unless its instance is gone.
     pub(super) fn numbered(&self, number: u64) -> Option<&Task<H>> {
-        self.all.iter().find(|task| task.number == number && task.is_there())
+        self.all.iter().find(|task| task.number == number && task.exists())
     }
 
-    /// Those made after number `after`, in order.
+    /// The tasks with a higher number, in order.
     pub(super) fn made_after(&self, after: u64) -> impl Iterator<Item = &Task<H>> {
-        self.all.iter().filter(move |task| task.number > after && task.is_there())
+        self.all.iter().filter(move |task| task.number > after && task.exists())
     }
 
-    /// The number in a cursor of [`cursor`]'s.
+    /// The number in a cursor of [`cursor`].
     pub(super) fn number_of(&self, cursor: &[u8]) -> Option<u64> {
         let number = std::str::from_utf8(cursor).ok()?.parse().ok()?;
         (number <= self.last && self::cursor(number).as_bytes() == cursor).then_some(number)
     }
 }
 
-/// The cursor, as text, of what comes after the task of this number.
+/// The cursor, as text, of the page after the task with this number.
 pub(super) fn cursor(number: u64) -> String {
     number.to_string()
 }
 
 impl<H> Task<H> {
-    fn is_there(&self) -> bool {
-        self.life.instance.strong_count() > 0
+    fn exists(&self) -> bool {
+        self.lifetime.instance.strong_count() > 0
     }
 
     fn is_open(&self) -> bool {
-        !self.ended && self.is_there()
+        !self.ended && self.exists()
     }
 
     fn bytes(&self) -> usize {
@@ -204,8 +209,8 @@ mod tests {
     }
 
     fn add(tasks: &mut Tasks<u8>, (serial, id, status): (u64, &str, &str), instance: u8, life: &Arc<()>) -> bool {
-        let at = (place(instance), Life { instance: Arc::downgrade(life), until: None });
-        tasks.add(key(serial), state(id, status, 0), at, |other| *other != instance)
+        let lifetime = Lifetime { instance: Arc::downgrade(life), until: None };
+        tasks.add(key(serial), state(id, status, 0), place(instance), lifetime, |other| *other != instance)
     }
 
     fn ids(tasks: &Tasks<u8>, after: u64) -> Vec<&str> {
@@ -248,36 +253,36 @@ mod tests {
         let (mut tasks, life) = (Tasks::default(), Arc::new(()));
         add(&mut tasks, (1, "a", "working"), 1, &life);
         let ended = state("a", "completed", 3);
-        tasks.note(ended.clone());
+        tasks.update(ended.clone());
         assert_eq!(tasks.find(b"a").and_then(|task| task.state.clone()), ended.object);
-        tasks.note(TaskState { object: None, ..state("a", "working", 0) });
+        tasks.update(TaskState { object: None, ..state("a", "working", 0) });
         assert_eq!(tasks.find(b"a").and_then(|task| task.state.clone()), ended.object);
         assert!(tasks.open_of(key(1)).is_none());
-        tasks.note(state("b", "working", 0));
+        tasks.update(state("b", "working", 0));
         assert_eq!(ids(&tasks, 0), ["a"]);
     }
 
     #[test]
     fn no_more_than_so_many_are_kept_nor_more_of_their_states() {
         let (mut tasks, life, now) = (Tasks::default(), Arc::new(()), Instant::now());
-        for serial in 0..2 * MOST as u64 {
+        for serial in 0..2 * MAX_TASKS as u64 {
             assert!(tasks.have_room(now));
-            tasks.ask(key(serial), &Bytes::from_static(b"s__t"));
-            assert_eq!(tasks.end_ask(key(serial)).as_deref(), Some(&b"s__t"[..]));
+            tasks.begin_call(key(serial), &Bytes::from_static(b"s__t"));
+            assert_eq!(tasks.end_call(key(serial)).as_deref(), Some(&b"s__t"[..]));
             add(&mut tasks, (serial, &serial.to_string(), "completed"), 1, &life);
         }
-        assert_eq!((tasks.all.len(), tasks.end_ask(key(3))), (MOST, None));
-        for id in 0..MOST {
-            tasks.note(state(&(id + MOST).to_string(), "completed", 2 << 10));
+        assert_eq!((tasks.all.len(), tasks.end_call(key(3))), (MAX_TASKS, None));
+        for id in 0..MAX_TASKS {
+            tasks.update(state(&(id + MAX_TASKS).to_string(), "completed", 2 << 10));
         }
-        assert!(tasks.bytes <= BYTES && tasks.bytes > BYTES / 2);
+        assert!(tasks.bytes <= MAX_BYTES && tasks.bytes > MAX_BYTES / 2);
         assert_eq!(tasks.bytes, tasks.all.iter().map(Task::bytes).sum::<usize>());
-        for serial in 0..MOST as u64 {
+        for serial in 0..MAX_TASKS as u64 {
             assert!(tasks.have_room(now));
             add(&mut tasks, (1000 + serial, &format!("open {serial}"), "working"), 1, &life);
         }
         assert!(!tasks.have_room(now));
-        tasks.all[7].life.until = Some(now);
+        tasks.all[7].lifetime.until = Some(now);
         assert!(tasks.have_room(now) && tasks.find(b"open 7").is_some(), "its server may keep it longer");
     }
 }

@@ -10,7 +10,7 @@ use crate::jsonrpc::Message;
 use crate::jsonrpc::codec::without_marks;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::session::said_meta::{CONNECT, CWD, IDS_FROM};
+use crate::session::initialize_meta::{CONNECT, CWD, IDS_FROM};
 use crate::transport::Incoming;
 
 /// What the shim says of itself.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::shortened;
+use crate::client_info;
 use crate::era::{self, Era};
 use crate::instructions;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::{Kind, PerKind};
-use crate::peer;
 use crate::server::messages::tasks::TaskSupport;
 
 /// Most characters shown of a server's own words.
@@ -96,7 +96,7 @@ impl ServerInfo {
         let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
         Some(Self {
             protocol,
-            software: info.and_then(|info| peer::software(info, LONGEST)),
+            software: info.and_then(|info| client_info::name_and_version(info, LONGEST)),
             instructions: instructions.map(Arc::from),
             offers: PerKind::from_fn(|kind| declared(of_kind(kind))),
             logs: !is_modern && declared(&logging),

@@ -1,4 +1,4 @@
-//! Who comes in by which socket, and what becomes of them.
+//! New connections: who may connect by which socket, and the session or task that serves them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,17 +10,15 @@ use tokio::sync::oneshot;
 use super::doors::Doors;
 use super::status::Connected;
 use super::{Daemon, process};
-use crate::calls::Caller;
 use crate::config::Profile;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Served;
 use crate::server::User;
-use crate::session::Ends;
-use crate::session::backlog::Backlog;
+use crate::session::{Backlog, Orders, PeerIdentity, SessionStatus};
 use crate::{server, session};
 
-/// The next agent, and its door; never, if there is none any more.
+/// The next agent, and the index of its listener; pending if there are no listeners any more.
 pub(super) async fn accept(doors: Option<&Doors>) -> (usize, UnixStream) {
     match doors {
         Some(doors) => doors.accept().await,
@@ -29,7 +27,7 @@ pub(super) async fn accept(doors: Option<&Doors>) -> (usize, UnixStream) {
 }
 
 impl Daemon {
-    pub(super) fn greet_agent(&mut self, door: usize, stream: UnixStream) {
+    pub(super) fn accept_agent(&mut self, door: usize, stream: UnixStream) {
         let Some(Served { profile, view }) = self.agents.as_ref().map(|doors| doors.get(door).served.clone()) else {
             return;
         };
@@ -46,11 +44,13 @@ impl Daemon {
             return;
         }
         self.next_session += 1;
-        let facts = Arc::new(session::Facts::default());
+        let status = Arc::new(SessionStatus::default());
         let backlog = Backlog::new(&self.budget);
+        let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
         let setup = session::Setup {
             number: self.next_session,
-            caller: Caller { session: self.next_session, profile: Arc::clone(&profile.name), pid, uid, client: None },
+            identity: identity.clone(),
+            user: Arc::clone(&user),
             calls: self.calls.clone(),
             view,
             own_views: self.manager.own_views(&profile.name),
@@ -59,22 +59,20 @@ impl Daemon {
             first_list_wait: self.limits.first_list_wait,
             stopping: self.stopping.1.clone(),
             closing: self.closing.1.clone(),
-            facts: Arc::clone(&facts),
-            user: Arc::clone(&user),
-            cwd: process::working_directory(pid),
+            status: Arc::clone(&status),
             backlog: Arc::clone(&backlog),
-            seal: Arc::clone(&self.seal),
+            task_token_key: Arc::clone(&self.task_token_key),
         };
-        let ((leave, told), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
-        let task = self.sessions.spawn(session::run(stream, setup, Ends { leave: told, cut_off: closed }));
+        let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
+        let task = self.sessions.spawn(session::run(stream, setup, Orders { leave: left, cut_off: closed }));
         let (number, profile) = (self.next_session, Arc::clone(&profile.name));
         let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
-        let connected = Connected { number, profile, peer, since, facts, user, backlog, leave, cut_off };
+        let connected = Connected { number, profile, peer: identity, since, status, user, backlog, leave, cut_off };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
     }
 
-    pub(super) fn greet_operator(&mut self, stream: UnixStream) {
+    pub(super) fn accept_operator(&mut self, stream: UnixStream) {
         let Some(peer) = self.peer(&stream, is_own) else { return };
         // All that this process starts are servers, whether they serve, come or go.
         let own = std::process::id();

@@ -1,4 +1,4 @@
-//! The parts of an agent's request that leads to a server, found by range. Pure.
+//! A request that goes to one server, read once: its parts by range, and the server that it leads to. Pure.
 //!
 //! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`, `server/utilities/completion`.
 
@@ -13,22 +13,21 @@ use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
 use crate::server::Subscription;
-use crate::server::messages::call::{RequestKind, Subject, Target};
+use crate::server::messages::call::{RequestKind, Subject, Target as AccessTarget};
 use crate::server::messages::tasks::{TaskAct, TaskAsk};
 
-/// What is wrong with params of which nothing can be read.
 const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
 
-/// A request that was read and not routed yet. All but a name with escapes are slices of the line.
+/// A request that goes to one server. All parts but a name with escapes are slices of the line.
 #[derive(Debug)]
-pub struct Asked {
-    /// What is asked.
-    pub method: Method,
+pub struct RoutedRequest {
+    /// What it does.
+    pub method: RoutedMethod,
     /// The whole request, without its newline.
     pub line: Bytes,
     /// Raw JSON.
     pub id: Bytes,
-    /// What it is about.
+    /// What the key names.
     pub subject: Subject,
     /// The exposed name, the URI or the id of a task, raw.
     pub raw_key: Bytes,
@@ -36,26 +35,26 @@ pub struct Asked {
     pub key: Bytes,
     /// Raw JSON.
     pub progress_token: Option<Bytes>,
-    /// A task is to be made of it.
+    /// A legacy call that requests a task.
     pub makes_task: bool,
-    /// What it states of itself, if it is of the modern era.
+    /// The metadata of a modern request.
     pub stated: Option<Stated>,
-    /// When it was read.
-    pub at: Moment,
+    /// When the line was read.
+    pub received: Moment,
 }
 
-/// Where it leads.
+/// The server that a request leads to.
 #[derive(Debug, Clone, Copy)]
-pub enum Lead<'a> {
-    /// To what has another name there.
+pub enum Target<'a> {
+    /// A tool or prompt, which has another name at its server.
     Route(&'a Route),
-    /// To the server of this index, where it has the same name.
+    /// The server of this index; names and URIs are the same there.
     Server(usize),
 }
 
 /// The methods whose requests lead to one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum RoutedMethod {
     /// `tools/call`
     Call,
     /// `prompts/get`
@@ -74,17 +73,16 @@ pub enum Method {
     UpdateTask,
 }
 
-/// What a request's params say, raw.
+/// The relevant params of a request, raw.
 struct Params {
     subject: Subject,
-    /// What tells that from others of its kind.
     key: Option<Bytes>,
     meta: Option<Bytes>,
     makes_task: bool,
 }
 
-impl Method {
-    /// The one of that name.
+impl RoutedMethod {
+    /// `None` if `method` does not lead to one server.
     #[must_use]
     pub fn named(method: &[u8]) -> Option<Self> {
         match method {
@@ -102,7 +100,6 @@ impl Method {
         }
     }
 
-    /// What its params say.
     fn read(self, params: &Bytes) -> Result<Params, &'static str> {
         let plain = |subject, key, meta| Params { subject, key, meta, makes_task: false };
         let (subject, key) = match self {
@@ -130,21 +127,21 @@ impl Method {
     }
 }
 
-impl Asked {
-    /// What the request `line` with this id and these params asks for, read `at` this moment.
+impl RoutedRequest {
+    /// Reads the request `line` with this id and these params.
     ///
     /// # Errors
-    /// What is wrong with its params.
+    /// If the params are malformed.
     pub fn read(
-        method: Method,
+        method: RoutedMethod,
         line: Bytes,
         id: &Bytes,
         params: Option<&Bytes>,
-        at: Moment,
+        received: Moment,
     ) -> Result<Self, Unreadable> {
         let params = params.ok_or(Unreadable::Malformed(NOT_READABLE))?;
         let Params { subject, key, meta, makes_task } = method.read(params).map_err(Unreadable::Malformed)?;
-        // Which era it is of comes before what is wrong with the rest.
+        // A wrong version is reported before other mistakes.
         let Meta { progress_token, stated } = Meta::read(meta.as_ref())?;
         let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return Err(Unreadable::Malformed(match subject {
@@ -153,78 +150,71 @@ impl Asked {
                 Subject::Task => "`taskId` is missing or not a string",
             }));
         };
-        // What would ask for one is of the legacy era.
+        // Modern calls do not request tasks.
         let makes_task = makes_task && stated.is_none();
-        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, stated, at })
+        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, stated, received })
     }
 
-    /// What its listener has to expose for it, if it leads there.
+    /// The server that it leads to; `None` for unknown and for denied names alike.
     #[must_use]
-    pub fn target(&self, lead: Lead<'_>) -> Option<Target> {
-        let named = |kind, route: &Route| {
-            let exposed = Bytes::copy_from_slice(&self.key);
-            Some(Target::Named { kind, exposed, name: Arc::clone(&route.name) })
-        };
-        match (self.subject, lead) {
-            (Subject::Call, Lead::Route(route)) => named(Kind::Tools, route),
-            (Subject::Prompt, Lead::Route(route)) => named(Kind::Prompts, route),
-            // An agent may end a subscription to what is not exposed any more.
-            (Subject::Resource, _) if self.method == Method::Unsubscribe => None,
-            (Subject::Resource, _) => Some(Target::Uri(Bytes::copy_from_slice(&self.key))),
-            _ => None,
-        }
-    }
-
-    /// Where it leads; `None` for what is unknown and for what is denied alike.
-    #[must_use]
-    pub fn lead<'a>(&self, catalog: &'a Catalog) -> Option<Lead<'a>> {
+    pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<Target<'a>> {
         match self.subject {
-            Subject::Call => catalog.route(Kind::Tools, &self.key).map(Lead::Route),
-            Subject::Prompt => catalog.route(Kind::Prompts, &self.key).map(Lead::Route),
-            Subject::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Lead::Server),
-            // Only who had it made knows where it is.
+            Subject::Call => catalog.route(Kind::Tools, &self.key).map(Target::Route),
+            Subject::Prompt => catalog.route(Kind::Prompts, &self.key).map(Target::Route),
+            Subject::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Target::Server),
+            // The catalog has no tasks.
             Subject::Task => None,
         }
     }
 
-    /// The era that it is of.
-    pub(super) fn era(&self) -> Era {
-        if self.stated.is_some() { Era::Modern } else { Era::Legacy }
-    }
-
-    /// What it is about, beside itself.
-    pub(super) fn matter(&self) -> RequestKind {
-        let begins = match self.method {
-            Method::Call if self.makes_task => return RequestKind::NewTask,
-            Method::Call if self.takes_tasks() => return RequestKind::MayBeTask,
-            Method::Task(act) => {
-                return RequestKind::Task(Box::new(TaskAsk { id: Bytes::copy_from_slice(&self.key), act }));
-            }
-            Method::Subscribe => true,
-            Method::Unsubscribe => false,
-            Method::Call | Method::Get | Method::Read | Method::Complete | Method::UpdateTask => {
-                return RequestKind::Nothing;
-            }
+    /// What the agent must be allowed to use for this request, if `target` is where it leads.
+    #[must_use]
+    pub fn access_target(&self, target: Target<'_>) -> Option<AccessTarget> {
+        let named = |kind, route: &Route| {
+            let exposed = Bytes::copy_from_slice(&self.key);
+            Some(AccessTarget::Named { kind, exposed, name: Arc::clone(&route.name) })
         };
-        // Copied, for it outlives the line.
-        let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
-        RequestKind::Subscription(Box::new(Subscription { uri, raw, begins }))
-    }
-
-    /// Whether it declares that its agent understands tasks of the modern era.
-    pub(super) fn takes_tasks(&self) -> bool {
-        self.stated.is_some_and(|stated| stated.takes_tasks)
-    }
-
-    /// What of a task is asked, if anything.
-    pub(super) fn task_act(&self) -> Option<TaskAct> {
-        match self.method {
-            Method::Task(act) => Some(act),
+        match (self.subject, target) {
+            (Subject::Call, Target::Route(route)) => named(Kind::Tools, route),
+            (Subject::Prompt, Target::Route(route)) => named(Kind::Prompts, route),
+            // An agent may end a subscription to a resource that is not exposed any more.
+            (Subject::Resource, _) if self.method == RoutedMethod::Unsubscribe => None,
+            (Subject::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.key))),
             _ => None,
         }
     }
 
-    /// What the tool is asked with, raw.
+    pub(super) fn era(&self) -> Era {
+        if self.stated.is_some() { Era::Modern } else { Era::Legacy }
+    }
+
+    /// The kind of request, as servers distinguish them. Tokens of modern tasks are resolved elsewhere.
+    pub(super) fn matter(&self) -> RequestKind {
+        let begins = match self.method {
+            RoutedMethod::Call if self.makes_task => return RequestKind::NewTask,
+            RoutedMethod::Call if self.takes_tasks() => return RequestKind::MayBeTask,
+            RoutedMethod::Task(act) => {
+                return RequestKind::Task(Box::new(TaskAsk { id: Bytes::copy_from_slice(&self.key), act }));
+            }
+            RoutedMethod::Subscribe => true,
+            RoutedMethod::Unsubscribe => false,
+            RoutedMethod::Call
+            | RoutedMethod::Get
+            | RoutedMethod::Read
+            | RoutedMethod::Complete
+            | RoutedMethod::UpdateTask => return RequestKind::Nothing,
+        };
+        // Copied, because it outlives the line.
+        let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
+        RequestKind::Subscription(Box::new(Subscription { uri, raw, begins }))
+    }
+
+    /// Whether its agent declares support for modern tasks.
+    pub(super) fn takes_tasks(&self) -> bool {
+        self.stated.is_some_and(|stated| stated.takes_tasks)
+    }
+
+    /// The arguments of a tool call, raw.
     pub(super) fn arguments(&self) -> Option<Bytes> {
         let [params] = members(&self.line, ["params"]).ok()?;
         let [arguments] = members(&params?, ["arguments"]).ok()?;
@@ -232,7 +222,7 @@ impl Asked {
     }
 }
 
-impl Lead<'_> {
+impl Target<'_> {
     /// The index of the server.
     #[must_use]
     pub fn server(&self) -> usize {
@@ -249,15 +239,15 @@ mod tests {
 
     fn check(method: &str, params: &str, expected: Result<(Subject, &str), &'static str>) {
         let params = Bytes::copy_from_slice(params.as_bytes());
-        let method = Method::named(method.as_bytes()).expect("a method");
-        let asked = Asked::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
-        let found = asked.as_ref().map(|asked| (asked.subject, std::str::from_utf8(&asked.key).expect("text")));
+        let method = RoutedMethod::named(method.as_bytes()).expect("a method");
+        let request = RoutedRequest::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
+        let found = request.as_ref().map(|request| (request.subject, std::str::from_utf8(&request.key).expect("text")));
         let expected = expected.map_err(Unreadable::Malformed);
         assert_eq!(found.map_err(Clone::clone), expected, "{params:?}");
     }
 
     #[test]
-    fn says_what_a_request_is_about() {
+    fn a_request_has_the_subject_of_its_method() {
         check("tools/call", r#"{"name":"a\u0062"}"#, Ok((Subject::Call, "ab")));
         check("tasks/get", r#"{"taskId":"\u0074"}"#, Ok((Subject::Task, "t")));
         check("prompts/get", r#"{"name":"p"}"#, Ok((Subject::Prompt, "p")));
@@ -267,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_says_whether_a_task_is_to_be_made_of_it() {
+    fn a_call_may_request_a_task() {
         for (params, expected) in [
             (r#"{"name":"a","task":{}}"#, true),
             (r#"{"name":"a","task":{"ttl":5},"x":1}"#, true),
@@ -275,13 +265,19 @@ mod tests {
             (r#"{"name":"a","arguments":{"task":{}}}"#, false),
         ] {
             let params = Bytes::from_static(params.as_bytes());
-            let asked = Asked::read(Method::Call, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
-            assert_eq!(asked.map(|asked| asked.makes_task), Ok(expected), "{params:?}");
+            let request = RoutedRequest::read(
+                RoutedMethod::Call,
+                params.clone(),
+                &Bytes::from_static(b"1"),
+                Some(&params),
+                Moment(0),
+            );
+            assert_eq!(request.map(|request| request.makes_task), Ok(expected), "{params:?}");
         }
     }
 
     #[test]
-    fn says_what_is_wrong_with_one() {
+    fn malformed_params_are_explained() {
         check("tools/call", "{}", Err("`name` is missing or not a string"));
         check("tasks/result", r#"{"taskId":7}"#, Err("`taskId` is missing or not a string"));
         check("tools/call", r#"{"name":"a","task":{},"Task":{}}"#, Err(NOT_READABLE));

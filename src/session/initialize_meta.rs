@@ -1,6 +1,6 @@
-//! What an agent says in `_meta` of its `initialize` for mcpd alone, under keys of mcpd's own. Pure.
+//! The `mcpd/…` members in `_meta` of `initialize`, which `mcpd connect` sends. Pure.
 //!
-//! Source: MCP 2025-11-25, `basic/index`, "_meta": a key may have a prefix of who means it.
+//! Source: MCP 2025-11-25, `basic/index`, "_meta", on key prefixes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,36 +10,35 @@ use bytes::Bytes;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::minted;
 
-/// Where the agent works.
+/// The agent's working directory.
 pub(crate) const CWD: &str = "mcpd/cwd";
-/// The version of the `mcpd connect` that it comes through.
+/// The version of `mcpd connect`.
 pub(crate) const CONNECT: &str = "mcpd/connect";
-/// The first number that it may be asked under: it has been asked under lower ones by a daemon before.
+/// The first id for requests to the agent: a previous daemon has used the lower ones.
 pub(crate) const IDS_FROM: &str = "mcpd/ids_from";
 
-/// Numbers that every agent can tell apart, whatever its language makes of them: those below 2^53.
-const LARGEST_ID: u64 = 1 << 52;
-/// Longest version that is told of, in bytes.
-const LONGEST_VERSION: usize = 64;
+/// Every language represents integers below 2^53 exactly.
+const MAX_ID: u64 = 1 << 52;
+/// In bytes; a longer version is ignored.
+const MAX_VERSION_LEN: usize = 64;
 
-/// All of it.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Said {
-    /// An absolute path: the kernel cannot know it of one in a container, say.
+pub(super) struct InitializeMeta {
+    /// An absolute path. The kernel does not know it for an agent in a container.
     pub(super) cwd: Option<Arc<str>>,
     pub(super) connect: Option<String>,
     pub(super) ids_from: Option<u64>,
 }
 
-impl Said {
-    /// Reads a raw `_meta`. What has another form than it should counts as not said.
+impl InitializeMeta {
+    /// Reads a raw `_meta`. Malformed members are ignored.
     pub(super) fn read(meta: &Bytes) -> Self {
         let Ok([cwd, connect, ids_from]) = members(meta, [CWD, CONNECT, IDS_FROM]) else { return Self::default() };
         let string = |raw: Option<Bytes>| String::from_utf8(text(&raw?)?.into()).ok();
         Self {
             cwd: string(cwd).filter(|cwd| Path::new(cwd).is_absolute() && !cwd.contains('\0')).map(Into::into),
-            connect: string(connect).filter(|version| version.len() <= LONGEST_VERSION),
-            ids_from: ids_from.and_then(|raw| minted(&raw)).filter(|id| *id <= LARGEST_ID),
+            connect: string(connect).filter(|version| version.len() <= MAX_VERSION_LEN),
+            ids_from: ids_from.and_then(|raw| minted(&raw)).filter(|id| *id <= MAX_ID),
         }
     }
 }
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_another_form_was_not_said() {
+    fn malformed_members_are_ignored() {
         for (meta, cwd, connect, ids_from) in [
             (r#"{"mcpd/cwd":"/a","mcpd/connect":"1.2","mcpd/ids_from":7}"#, Some("/a"), Some("1.2"), Some(7)),
             (r#"{"mcpd/cwd":"a","mcpd/connect":1,"mcpd/ids_from":"7"}"#, None, None, None),
@@ -60,8 +59,8 @@ mod tests {
             ("[]", None, None, None),
         ] {
             let connect = connect.map(str::to_owned);
-            let expected = Said { cwd: cwd.map(Into::into), connect, ids_from };
-            assert_eq!(Said::read(&Bytes::from_static(meta.as_bytes())), expected, "{meta}");
+            let expected = InitializeMeta { cwd: cwd.map(Into::into), connect, ids_from };
+            assert_eq!(InitializeMeta::read(&Bytes::from_static(meta.as_bytes())), expected, "{meta}");
         }
     }
 }

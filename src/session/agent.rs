@@ -1,0 +1,239 @@
+//! What is known of the agent: who it is, what it supports, and how far it has introduced itself.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::initialize_meta::InitializeMeta;
+use crate::client_info;
+use crate::era::speaker::Speaker;
+use crate::era::stated::{Client, Stated};
+use crate::era::{self, Era};
+use crate::jsonrpc::members::{members, text};
+use crate::level::Level;
+use crate::printable::excerpt;
+use crate::server::client_capabilities::{ClientCapabilities, ClientCapability};
+use crate::server::messages::call::{Origin, ReplySender};
+use crate::server::{Agent, Counter, User};
+
+/// In characters.
+const MAX_CLIENT_LEN: usize = 100;
+
+/// One session, as the daemon reports it.
+#[derive(Debug, Default)]
+pub struct SessionStatus {
+    /// Set once, by `initialize`.
+    initialized: OnceLock<Introduction>,
+    /// Set once, by the first modern request. Later ones may be from other agents.
+    modern: OnceLock<Introduction>,
+    /// Calls that were forwarded.
+    pub calls: Counter,
+    /// Notifications that were dropped because the agent did not read.
+    pub dropped: Arc<Counter>,
+    /// Responses without a request.
+    pub stray_responses: Counter,
+    /// Notifications about tasks of no server.
+    pub stray_notifications: Counter,
+}
+
+/// What an agent has declared.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    /// `name version`, for display only.
+    pub client: Option<String>,
+    /// The negotiated version.
+    pub protocol: &'static str,
+}
+
+impl SessionStatus {
+    /// Who the agent is, if it has introduced itself.
+    #[must_use]
+    pub fn introduction(&self) -> Option<&Introduction> {
+        self.initialized.get().or_else(|| self.modern.get())
+    }
+}
+
+pub(super) struct AgentInfo {
+    session: u64,
+    user: Arc<User>,
+    /// From servers to this session.
+    replies: ReplySender,
+    status: Arc<SessionStatus>,
+    capabilities: Arc<ClientCapabilities>,
+    /// The same and more, for modern servers.
+    speaker: Arc<Speaker>,
+    /// The least level of log messages; until the agent sets it, servers decide.
+    level: Option<Level>,
+    /// The agent has sent `notifications/initialized`.
+    is_ready: bool,
+    /// A modern request has introduced the agent.
+    is_met: bool,
+}
+
+impl AgentInfo {
+    pub(super) fn new(session: u64, user: Arc<User>, replies: ReplySender, status: Arc<SessionStatus>) -> Self {
+        Self {
+            session,
+            user,
+            replies,
+            status,
+            capabilities: Arc::default(),
+            speaker: Arc::default(),
+            level: None,
+            is_ready: false,
+            is_met: false,
+        }
+    }
+
+    pub(super) fn session(&self) -> u64 {
+        self.session
+    }
+
+    pub(super) fn replies(&self) -> &ReplySender {
+        &self.replies
+    }
+
+    /// A call is forwarded.
+    pub(super) fn count_call(&self) {
+        self.status.calls.add_one();
+    }
+
+    /// The version that was negotiated by `initialize`.
+    pub(super) fn protocol(&self) -> Option<&'static str> {
+        self.status.initialized.get().map(|introduction| introduction.protocol)
+    }
+
+    /// Whether the negotiated version has this method, notification or capability.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.protocol().is_some_and(|protocol| era::has(protocol, name))
+    }
+
+    pub(super) fn supports(&self, ability: ClientCapability) -> bool {
+        self.capabilities.include(ability)
+    }
+
+    pub(super) fn is_introduced(&self) -> bool {
+        self.is_met || self.protocol().is_some()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// The agent has sent `notifications/initialized`, which counts only after `initialize`.
+    pub(super) fn set_ready(&mut self) {
+        self.is_ready = self.protocol().is_some();
+    }
+
+    pub(super) fn level(&self) -> Option<Level> {
+        self.level
+    }
+
+    /// Reads `initialize`. Returns the negotiated version, the client's name, and the members for mcpd.
+    ///
+    /// # Errors
+    /// If a required member is missing or malformed.
+    pub(super) fn initialize(
+        &mut self,
+        params: Option<&Bytes>,
+    ) -> Result<(Introduction, InitializeMeta), &'static str> {
+        let params =
+            params.and_then(|params| members(params, ["protocolVersion", "clientInfo", "_meta", "capabilities"]).ok());
+        let Some([Some(version), client, meta, capabilities]) = params else {
+            return Err("`protocolVersion` is missing");
+        };
+        let version = text(&version).ok_or("`protocolVersion` is not a string")?;
+        // Both are required (MCP, `schema`, "InitializeRequest").
+        if !capabilities.as_ref().is_some_and(|raw| raw.starts_with(b"{")) {
+            return Err("`capabilities` is missing or not an object");
+        }
+        if !client.as_ref().is_some_and(is_implementation) {
+            return Err("`clientInfo` needs a `name` and a `version`, both strings");
+        }
+        let protocol = era::negotiate(&String::from_utf8_lossy(&version));
+        self.capabilities = Arc::new(ClientCapabilities::read(protocol, capabilities.as_ref()));
+        self.speaker = Arc::new(Speaker {
+            capabilities: self.capabilities.raw(),
+            client: client.as_deref().map(Bytes::copy_from_slice),
+            level: self.level,
+        });
+        let client = client.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
+        let introduction = Introduction { client, protocol };
+        // Only this task sets it, and only once.
+        let _ = self.status.initialized.set(introduction.clone());
+        let meta = meta.as_ref().map(InitializeMeta::read).unwrap_or_default();
+        self.warn_of_other_version(&meta);
+        Ok((introduction, meta))
+    }
+
+    fn warn_of_other_version(&self, meta: &InitializeMeta) {
+        let own = env!("CARGO_PKG_VERSION");
+        if let Some(connect) = meta.connect.as_ref().filter(|connect| *connect != own) {
+            let connect = excerpt(connect, MAX_CLIENT_LEN);
+            tracing::warn!(
+                session = self.session,
+                "an agent comes through `mcpd connect` {connect}; this is mcpd {own}"
+            );
+        }
+    }
+
+    /// Reads who has sent a modern request, for the daemon's report and for servers with an instance per agent: both take the
+    /// first agent of the connection. `server/discover` does not count, because a legacy agent may send it before `initialize`.
+    /// Returns the introduction, if this request is the one that counts.
+    pub(super) fn meet(&mut self, params: Option<&Bytes>, is_discover: bool) -> Option<Introduction> {
+        if self.is_met {
+            return None;
+        }
+        self.is_met = !is_discover;
+        let Client { capabilities, info } = Client::of(params);
+        let client = info.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
+        let introduction = Introduction { client, protocol: era::MODERN };
+        // The first one is reported.
+        let _ = self.status.modern.set(introduction.clone());
+        if is_discover || self.protocol().is_some() {
+            return None;
+        }
+        self.capabilities = Arc::new(ClientCapabilities::read(era::MODERN, capabilities.as_ref()));
+        Some(introduction)
+    }
+
+    /// Reads `logging/setLevel`.
+    ///
+    /// # Errors
+    /// If the level is missing or unknown.
+    pub(super) fn set_level(&mut self, params: Option<&Bytes>) -> Result<(), String> {
+        let level = params.and_then(|params| members(params, ["level"]).ok()).and_then(|[level]| text(&level?));
+        let Some(level) = level.and_then(|word| Level::named(&word)) else {
+            return Err(format!("`level` is missing or none of {}", Level::ALL.map(|(word, _)| word).join(", ")));
+        };
+        self.level = Some(level);
+        self.speaker = Arc::new(Speaker { level: Some(level), ..Speaker::clone(&self.speaker) });
+        Ok(())
+    }
+
+    /// The agent, as servers know it.
+    pub(super) fn for_servers(&self) -> Agent {
+        Agent {
+            session: self.session,
+            to: self.replies.clone(),
+            level: self.level,
+            abilities: Arc::clone(&self.capabilities),
+            era: if self.protocol().is_some() { Era::Legacy } else { Era::Modern },
+            user: Some(Arc::clone(&self.user)),
+        }
+    }
+
+    /// Who sends a request: a legacy agent, or whoever has sent this metadata.
+    pub(super) fn origin(&self, stated: Option<&Stated>) -> Origin {
+        match stated {
+            None => Origin::Legacy(Arc::clone(&self.speaker)),
+            Some(stated) => Origin::Modern { profile: Arc::clone(&self.user.profile), level: stated.level },
+        }
+    }
+}
+
+/// Whether a raw `clientInfo` is valid (MCP, `schema`, "Implementation").
+fn is_implementation(info: &Bytes) -> bool {
+    let parts = members(info, ["name", "version"]);
+    parts.is_ok_and(|parts| parts.into_iter().all(|raw| raw.is_some_and(|raw| text(&raw).is_some())))
+}

@@ -1,0 +1,1071 @@
+//! What happens with each message of the agent, each message of a server, and each order of the daemon.
+//!
+//! A [`Session`] is one task that owns all its state, which is in components; it only passes messages between them. It never waits
+//! for a server, only for room in the queue of a server's task: calls go out by that queue, responses come back by one.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::FutureExt;
+use serde_json::json;
+use tokio::net::UnixStream;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{sleep, timeout};
+
+use super::agent::{AgentInfo, SessionStatus};
+use super::agent_message::{AgentMessage, Method, Notification, Request};
+use super::backlog::Backlog;
+use super::call_record::{CallEnd, CallRecorder};
+use super::events::{Event, Events};
+use super::in_flight::{self, InFlight, Parked};
+use super::io::Io;
+use super::notification_queue;
+use super::results;
+use super::routed_request::{RoutedMethod, RoutedRequest, Target};
+use super::server_requests::ServerRequests;
+use super::subscriptions::{ListenNotification, Subscriptions, TooMany};
+use super::task_directory::{Located, PageContext, TaskDirectory};
+use super::task_token::{TaskToken, TaskTokenKey, TaskTokens};
+use super::transport::{LineTransport, PeerIdentity, Transport};
+use super::view::AgentView;
+use crate::calls::{Caller, Log, Outcome};
+use crate::catalog::identity;
+use crate::config::CallLimit;
+use crate::era::subscription::Filter;
+use crate::era::task::not_declared;
+use crate::era::{self, Era};
+use crate::jsonrpc::batch::MOST as MAX_BATCH;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply::{
+    self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
+};
+use crate::jsonrpc::{Malformed, Message, parse};
+use crate::kind::Kind;
+use crate::manager::{Member, OwnViews, View};
+use crate::printable::one_line;
+use crate::server::messages::call::{
+    Access, Call, CallError, CallKey, Failure, MAX_PER_SESSION, Reply, ReplySender, RequestKind, Subject,
+    Target as AccessTarget, ToAgent,
+};
+use crate::server::messages::cancellation::Cancellation;
+use crate::server::messages::server_notification::{ServerNotification, TaskStatus, Updated};
+use crate::server::messages::tasks::{StatedAsk, TaskAct, TaskNews, unknown_task};
+use crate::server::{Interest, START_WAIT, ServerHandle, StopOrder, User};
+
+/// Messages of the agent that are handled before anything else is done.
+const BURST: usize = 64;
+/// For the last responses to be written when the daemon stops.
+const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(500);
+/// For calls in flight when the agent has to leave, as at a server that is removed.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+const TASK_STATUS: &str = "notifications/tasks/status";
+
+const NOT_INTRODUCED: &str = "send `initialize` first, or state in `_meta` of each request what MCP 2026-07-28 wants there: \
+    `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
+const TOO_MANY: &str = "this connection has too many unanswered requests";
+const TOO_MANY_SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
+const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
+const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
+
+/// What a session is started with.
+pub(crate) struct Setup {
+    /// Number of the connection.
+    pub(crate) number: u64,
+    pub(crate) identity: PeerIdentity,
+    pub(crate) user: Arc<User>,
+    /// The view of the profile.
+    pub(crate) view: watch::Receiver<Arc<View>>,
+    pub(crate) own_views: OwnViews,
+    /// In bytes, each way.
+    pub(crate) max_message: usize,
+    /// How long an agent may pause within a line.
+    pub(crate) line_timeout: Duration,
+    /// How long the first lists wait for instances of the agent of which nothing is known.
+    pub(crate) first_list_wait: Duration,
+    pub(crate) calls: Log,
+    /// The daemon begins to stop.
+    pub(crate) stopping: StopOrder,
+    /// The daemon has stopped its servers.
+    pub(crate) closing: StopOrder,
+    pub(crate) status: Arc<SessionStatus>,
+    pub(crate) backlog: Arc<Backlog>,
+    pub(crate) task_token_key: Arc<TaskTokenKey>,
+}
+
+/// Orders of the daemon to one session.
+pub(crate) struct Orders {
+    /// The profile is not available to the agent any more: it receives the responses that it waits for.
+    pub(crate) leave: oneshot::Receiver<()>,
+    /// All connections together use too much memory: this one is closed at once.
+    pub(crate) cut_off: oneshot::Receiver<()>,
+}
+
+struct Session<T> {
+    transport: T,
+    io: Io,
+    events: Events,
+    agent: AgentInfo,
+    view: AgentView,
+    calls: InFlight,
+    server_requests: ServerRequests,
+    subscriptions: Subscriptions,
+    tasks: TaskDirectory,
+    recorder: CallRecorder,
+    /// The agent is not read from until this is sent.
+    command: Option<ServerCommand>,
+    drain: Drain,
+}
+
+/// What may have to wait for room in the queue of a server's task.
+enum ServerCommand {
+    Call(ServerHandle, Box<Call>),
+    Cancel(ServerHandle, CallKey, Cancellation),
+    Interests(Vec<(ServerHandle, Interest)>),
+    /// The whole notification.
+    RootsChanged(Bytes),
+    /// The servers that know of the agent receive its new log level.
+    AgentChanged,
+}
+
+/// Whether the session ends as soon as everything is answered.
+#[derive(Default)]
+struct Drain {
+    /// The agent has finished sending.
+    is_half_closed: bool,
+    /// The response to each further request, once none is accepted any more.
+    refusal: Option<ErrorObject>,
+}
+
+/// What requires waiting, or ends the session.
+enum Step {
+    /// There is a [`Session::command`].
+    Command,
+    Batch(Vec<AgentMessage>),
+    Event(Event),
+    Done,
+}
+
+/// Where a request is sent, and under which conditions.
+struct Destination<'a> {
+    member: &'a Member,
+    /// The member's server, or one of its instances.
+    server: &'a ServerHandle,
+    /// The tool, if this is a call of one.
+    tool: Option<&'a Arc<str>>,
+    /// The exposed name or id, raw, and the server's own.
+    rename: Option<(Bytes, Bytes)>,
+    /// What the agent must be allowed to use; `None` where that is not checked again.
+    access: Option<AccessTarget>,
+    limit: CallLimit,
+    matter: RequestKind,
+}
+
+/// Serves one agent over a Unix socket until it leaves, has to, is cut off, or the daemon stops.
+pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
+    let transport = LineTransport::new(stream, setup.max_message, setup.line_timeout);
+    Session::new(transport, setup, orders).run().await;
+}
+
+impl<T: Transport> Session<T> {
+    fn new(transport: T, setup: Setup, orders: Orders) -> Self {
+        let Setup { number, identity, user, view, status, max_message, stopping, closing, .. } = setup;
+        let profile = Arc::clone(&user.profile);
+        let (replies, from_servers) = ReplySender::channel(Arc::clone(&status.dropped), stopping);
+        let mut events = Events::new(from_servers);
+        events.watch(view.clone());
+        events.watch_closing(closing);
+        events.watch_order(orders.leave, Event::Leave);
+        events.watch_order(orders.cut_off, Event::CutOff);
+        let PeerIdentity { uid, pid, cwd } = identity;
+        let caller = Caller { session: number, profile: Arc::clone(&profile), pid, uid, client: None };
+        let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
+        Self {
+            transport,
+            io: Io::new(max_message, Arc::clone(&status.dropped), setup.backlog),
+            events,
+            server_requests: ServerRequests::new(Arc::clone(&status)),
+            agent: AgentInfo::new(number, user, replies, status),
+            view: AgentView::new(view, setup.own_views, setup.first_list_wait, cwd),
+            calls: InFlight::new(number, max_message),
+            subscriptions: Subscriptions::default(),
+            tasks: TaskDirectory::new(tokens),
+            recorder: CallRecorder::new(setup.calls, caller),
+            command: None,
+            drain: Drain::default(),
+        }
+    }
+
+    async fn run(mut self) {
+        let session = self.agent.session();
+        match self.serve().await {
+            Err(error) if matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::TimedOut) => {
+                tracing::warn!(session, "disconnected: {error}");
+            }
+            ended => tracing::debug!(session, "ended: {ended:?}"),
+        }
+        self.io.clear();
+        for parked in self.calls.take_parked() {
+            self.record_cancelled(&parked);
+        }
+        for (_, in_flight::Call { key, server, record, .. }) in self.calls.take_calls() {
+            self.recorder.end(record, CallEnd::at(&server, Outcome::Cancelled, 0));
+            server.cancel(key, None).await;
+        }
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
+        loop {
+            match poll_fn(|cx| self.poll_step(cx)).await? {
+                Step::Command => self.send_command().await,
+                Step::Batch(members) => self.receive_batch(members).await,
+                Step::Event(Event::ViewChanged(view)) => {
+                    if self.view.is_changed(view, &mut self.events) {
+                        self.view_changed().await;
+                    }
+                }
+                Step::Event(Event::OwnView(view)) => self.show(view).await,
+                Step::Event(Event::Listed { view, is_known }) => {
+                    self.view.listed(is_known);
+                    if let Some(view) = view {
+                        self.show(view).await;
+                    }
+                    self.retry_parked().await;
+                }
+                Step::Event(Event::MayBeListed) => {
+                    self.view.may_be_listed();
+                    self.retry_parked().await;
+                }
+                Step::Event(Event::Withdrawn(id, withdrawal)) => {
+                    self.server_requests.withdrawn(id, withdrawal, &mut self.io);
+                }
+                Step::Event(Event::Leave) => self.leave(),
+                Step::Event(Event::DrainTimeout) => {
+                    self.end_calls().await;
+                    return self.close().await;
+                }
+                Step::Event(Event::Closing) => return self.close().await,
+                Step::Event(Event::CutOff) => {
+                    return Err(io::Error::other("unread data of all agents is over budget"));
+                }
+                Step::Event(Event::HungUp) | Step::Done => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes, delivers and receives until something has to be waited for, and accounts for the memory in use then.
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
+        let step = self.poll_all(cx);
+        self.io.account(self.transport.unfinished());
+        step
+    }
+
+    /// One function for all sources: a future for each costs more than a small call does otherwise.
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
+        loop {
+            let written = self.poll_write(cx)?;
+            let is_draining = self.drain.is_half_closed || self.drain.refusal.is_some();
+            if is_draining && !self.owes_responses() && self.io.is_empty() {
+                if self.subscriptions.len() > 0 {
+                    self.subscriptions.end_listens(&mut self.io);
+                    continue;
+                }
+                return Poll::Ready(Ok(Step::Done));
+            }
+            // Sources that can be ready without end come last.
+            if let Poll::Ready(event) = self.events.poll(cx) {
+                return Poll::Ready(Ok(Step::Event(event)));
+            } else if let Poll::Ready(message) = self.events.poll_server(cx) {
+                self.deliver_all(message)?;
+            } else if !self.drain.is_half_closed
+                && self.io.has_room()
+                && let Poll::Ready(message) = self.transport.poll_message(cx)?
+            {
+                let Some(message) = message else {
+                    self.half_close()?;
+                    continue;
+                };
+                if let Some(step) = self.receive_all(message) {
+                    return Poll::Ready(Ok(step));
+                }
+            } else if written.is_pending() || self.io.is_empty() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_write(cx, &mut self.transport).map_ok(|written| {
+            if written.caught_up {
+                let (io, is_current) = self.notifier();
+                io.send_delayed(is_current);
+            }
+            if written.made_room {
+                self.announce_list_changes();
+            }
+        })
+    }
+
+    /// The agent has finished sending, which answers everything that servers have requested of it.
+    fn half_close(&mut self) -> io::Result<()> {
+        self.server_requests.close();
+        self.drain.is_half_closed = true;
+        self.events.push(self.transport.closed()?.map(|()| Event::HungUp));
+        Ok(())
+    }
+
+    /// Handles what was read at once, so that the responses are written at once; a flood is interrupted for other work.
+    fn receive_all(&mut self, first: AgentMessage) -> Option<Step> {
+        let mut message = first;
+        for count in 1.. {
+            match message {
+                AgentMessage::Batch(members) if self.agent.has(era::BATCHES) => return Some(Step::Batch(members)),
+                single => self.receive(single),
+            }
+            if self.command.is_some() {
+                return Some(Step::Command);
+            }
+            if count == BURST || !self.io.has_room() {
+                break;
+            }
+            message = self.transport.buffered()?;
+        }
+        None
+    }
+
+    fn deliver_all(&mut self, first: ToAgent) -> io::Result<()> {
+        self.deliver(first);
+        self.deliver_arrived();
+        if self.io.is_stuck() {
+            return Err(io::Error::other("the agent does not read its answers"));
+        }
+        Ok(())
+    }
+
+    fn deliver_arrived(&mut self) {
+        while let Some(message) = self.events.next_from_server() {
+            self.deliver(message);
+        }
+    }
+
+    /// Waits for room in the queue of a server's task, rather than refusing a burst of requests.
+    async fn send_command(&mut self) {
+        match self.command.take() {
+            None => {}
+            Some(ServerCommand::Call(server, call)) => server.call(call).await,
+            Some(ServerCommand::Cancel(server, key, words)) => server.cancel(key, Some(words)).await,
+            Some(ServerCommand::Interests(interests)) => {
+                for (server, interest) in interests {
+                    server.hear(self.agent.for_servers(), Box::new(interest)).await;
+                }
+            }
+            Some(ServerCommand::RootsChanged(line)) => self.view.roots_changed(&line).await,
+            Some(ServerCommand::AgentChanged) => {
+                self.view.update_agent(&self.agent.for_servers()).await;
+                self.attach();
+            }
+        }
+    }
+
+    // The end.
+
+    /// Accepts no more requests; the agent receives the responses that it waits for.
+    fn leave(&mut self) {
+        let refusal = profile_removed(Delivery::NotSent);
+        self.refuse_parked(&refusal);
+        self.drain.refusal = Some(refusal);
+        self.subscriptions.end_listens(&mut self.io);
+        self.events.push(sleep(DRAIN_TIMEOUT).map(|()| Event::DrainTimeout));
+    }
+
+    /// Answers calls that have taken too long, and cancels them.
+    async fn end_calls(&mut self) {
+        self.deliver_arrived();
+        for (id, in_flight::Call { key, server, record, .. }) in self.calls.take_calls() {
+            let line = reply::error(Some(&id), &profile_removed(Delivery::Unknown).about_server(server.name()));
+            self.recorder.end(record, CallEnd::at(&server, Outcome::ShuttingDown, line.len()));
+            self.io.respond(&id, [line]);
+            server.cancel(key, None).await;
+        }
+    }
+
+    /// Writes the last responses, for which there may be no time left.
+    async fn close(&mut self) -> io::Result<()> {
+        self.deliver_arrived();
+        self.refuse_parked(&stopping());
+        let last = async {
+            self.refuse_unread().await?;
+            self.subscriptions.end_listens(&mut self.io);
+            self.io.flush_batches();
+            while !self.io.is_empty() {
+                poll_fn(|cx| self.io.poll_write(cx, &mut self.transport)).await?;
+            }
+            Ok(())
+        };
+        timeout(LAST_RESPONSES_TIMEOUT, last).await.unwrap_or(Ok(()))
+    }
+
+    /// Refuses what the agent has sent and nobody has read, so that the agent knows that no server has received it.
+    async fn refuse_unread(&mut self) -> io::Result<()> {
+        self.drain.refusal.get_or_insert_with(stopping);
+        self.transport.stop_receiving()?;
+        while let Some(message) = poll_fn(|cx| self.transport.poll_message(cx)).await? {
+            match message {
+                AgentMessage::Batch(members) if self.agent.has(era::BATCHES) => self.receive_batch(members).await,
+                single => self.receive(single),
+            }
+            self.command = None;
+        }
+        Ok(())
+    }
+
+    fn refuse_parked(&mut self, error: &ErrorObject) {
+        for parked in self.calls.take_parked() {
+            self.end_parked(&parked, error, Outcome::ShuttingDown);
+        }
+        self.tasks.refuse_pages(error, &mut self.io);
+    }
+
+    // Messages of the agent.
+
+    /// Handles each member as if it had come alone.
+    async fn receive_batch(&mut self, members: Vec<AgentMessage>) {
+        if members.is_empty() {
+            return self.io.refuse(None, INVALID_REQUEST, "a batch without a member");
+        }
+        self.io.begin_batch();
+        for member in members {
+            let id = match &member {
+                AgentMessage::Request(Request { id, .. }) => Some(id.clone()),
+                _ => None,
+            };
+            let id = id.filter(|id| !self.is_unanswered(id));
+            self.receive(member);
+            self.send_command().await;
+            if let Some(id) = id.filter(|id| self.is_unanswered(id)) {
+                self.io.expect_in_batch(&id);
+            }
+        }
+        self.io.end_batch();
+    }
+
+    /// Handles a message, or a batch that the agent must not send.
+    fn receive(&mut self, message: AgentMessage) {
+        let (io, server_requests) = (&mut self.io, &mut self.server_requests);
+        match message {
+            AgentMessage::Request(request) => self.request(request),
+            AgentMessage::Notification(notification) => self.notification(notification),
+            AgentMessage::Response { line, id, result } => server_requests.answered(&line, &id, result.as_ref()),
+            AgentMessage::Malformed(Malformed::BadResponse { id }) => {
+                server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
+            }
+            AgentMessage::TooLarge { id: Some(id), is_response: true } => {
+                let code = ErrorCode::TooLarge.number();
+                server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
+            }
+            AgentMessage::Malformed(Malformed::NotJson) => io.refuse(None, PARSE_ERROR, "not JSON"),
+            AgentMessage::Malformed(Malformed::Batch) | AgentMessage::Batch(_) => {
+                let why = if self.agent.has(era::BATCHES) {
+                    format!("a batch has at most {MAX_BATCH} members")
+                } else {
+                    "batches are not supported in this version of MCP".to_owned()
+                };
+                io.refuse(None, INVALID_REQUEST, why);
+            }
+            AgentMessage::Malformed(Malformed::NotAMessage { id }) => {
+                io.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
+            }
+            AgentMessage::TooLarge { id, .. } => {
+                let message = format!("the message is over the cap of {} bytes", io.max_message());
+                let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent);
+                io.fail(id.as_ref(), &error);
+            }
+        }
+    }
+
+    fn notification(&mut self, Notification { line, method, subject }: Notification) {
+        match (&method[..], subject) {
+            (b"notifications/initialized", _) => {
+                self.agent.set_ready();
+                if self.agent.is_ready() {
+                    self.server_requests.send_early(&self.agent, &mut self.io, &mut self.events);
+                }
+                self.announce_list_changes();
+            }
+            (b"notifications/cancelled", Some(id)) => self.cancelled(line, &id),
+            (b"notifications/progress", Some(token)) => self.server_requests.progress(&line, &token),
+            (b"notifications/tasks/status", id) => self.server_requests.task_status(&line, id.as_ref()),
+            (b"notifications/roots/list_changed", _) => self.command = Some(ServerCommand::RootsChanged(line)),
+            _ => {}
+        }
+    }
+
+    fn cancelled(&mut self, line: Bytes, id: &Bytes) {
+        if let Some(parked) = self.calls.remove_parked(id) {
+            self.record_cancelled(&parked);
+        }
+        if self.tasks.has_page(id) {
+            let view = self.view.of(Era::Legacy);
+            let context = PageContext { agent: &self.agent, view: &view, calls: &mut self.calls, io: &mut self.io };
+            self.tasks.cancel_page(id, context);
+        }
+        let interests = self.subscriptions.unlisten(id);
+        self.set_interests(interests);
+        if let Some(in_flight::Call { key, server, record, .. }) = self.calls.remove(id) {
+            self.recorder.end(record, CallEnd::at(&server, Outcome::Cancelled, 0));
+            self.subscriptions.resources_mut().end_call(key, false);
+            self.tasks.end_call(key);
+            let words = Cancellation { line, request: id.clone() };
+            self.command = Some(ServerCommand::Cancel(server, key, words));
+        }
+        self.io.forget(id);
+    }
+
+    fn record_cancelled(&self, parked: &Parked) {
+        if let Parked::Forward { request, .. } = parked {
+            self.recorder.unrouted(request, Outcome::Cancelled, 0);
+        }
+    }
+
+    // Requests of the agent.
+
+    fn request(&mut self, Request { id, method, name, params, stated }: Request) {
+        if self.is_unanswered(&id) {
+            return self.io.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
+        }
+        if let Some(refusal) = &self.drain.refusal {
+            return self.io.fail(Some(&id), refusal);
+        }
+        let params = params.as_ref();
+        let (protocol, stated) = match stated {
+            Ok(None) => (self.agent.protocol(), None),
+            Ok(Some(stated)) => {
+                self.meet(params, matches!(method, Method::Discover));
+                (Some(era::MODERN), Some(stated))
+            }
+            Err(error) => return self.io.fail(Some(&id), &error.to_object()),
+        };
+        let method = match protocol {
+            Some(protocol) if !era::has(protocol, &name) => Method::Unknown,
+            _ => method,
+        };
+        match method {
+            // Answered here.
+            Method::Initialize if protocol.is_none() => self.initialize(&id, params),
+            Method::Initialize => self.io.refuse(Some(&id), INVALID_REQUEST, "already initialized"),
+            Method::Ping => self.io.answer(&id, b"{}"),
+            _ if protocol.is_none() => self.io.refuse(Some(&id), INVALID_PARAMS, NOT_INTRODUCED),
+            Method::Discover => {
+                let result = results::discover(&self.view.of(Era::Modern));
+                self.io.answer(&id, result.to_string().as_bytes());
+            }
+            Method::SetLevel => self.set_level(&id, params),
+            Method::List(kind) => {
+                let era = if stated.is_some() { Era::Modern } else { Era::Legacy };
+                self.list(kind, id, params, era);
+            }
+            Method::ListTasks => self.list_tasks(&id, params),
+            Method::Listen => self.listen(&id, params, stated.is_some_and(|stated| stated.takes_tasks)),
+            // Forwarded.
+            Method::Forward(request) => match request.method {
+                RoutedMethod::Task(_) | RoutedMethod::UpdateTask if stated.is_some() => self.send_modern_task(request),
+                RoutedMethod::Task(act) => self.send_task(request, act),
+                _ => self.route(Parked::Forward { request, until: None }),
+            },
+            // Refused.
+            Method::Unreadable(error) => self.io.fail(Some(&id), &error.to_object()),
+            Method::Unknown => {
+                let message = format!("unknown method: {}", one_line(&String::from_utf8_lossy(&name)));
+                self.io.refuse(Some(&id), METHOD_NOT_FOUND, message);
+            }
+        }
+    }
+
+    fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) {
+        let (introduction, meta) = match self.agent.initialize(params) {
+            Ok(read) => read,
+            Err(why) => return self.io.refuse(Some(id), INVALID_PARAMS, why),
+        };
+        self.recorder.set_client(introduction.client);
+        if let Some(cwd) = meta.cwd {
+            self.view.set_cwd(cwd);
+        }
+        self.server_requests.begin_at(meta.ids_from);
+        self.attach();
+        let result = results::initialize(introduction.protocol, &self.view.of(Era::Legacy));
+        self.io.answer(id, result.to_string().as_bytes());
+    }
+
+    fn meet(&mut self, params: Option<&Bytes>, is_discover: bool) {
+        if let Some(introduction) = self.agent.meet(params, is_discover) {
+            self.recorder.set_client(introduction.client);
+            self.attach();
+        }
+    }
+
+    fn set_level(&mut self, id: &Bytes, params: Option<&Bytes>) {
+        if let Err(why) = self.agent.set_level(params) {
+            return self.io.refuse(Some(id), INVALID_PARAMS, why);
+        }
+        self.command = Some(ServerCommand::AgentChanged);
+        self.io.answer(id, b"{}");
+    }
+
+    fn list(&mut self, kind: Kind, id: Bytes, params: Option<&Bytes>, era: Era) {
+        match params.map(|params| members(params, ["cursor"])) {
+            Some(Err(_)) => self.io.refuse(Some(&id), INVALID_PARAMS, "`params` is not an object"),
+            Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => {
+                self.io.refuse(Some(&id), INVALID_PARAMS, "unknown cursor: the list has one page");
+            }
+            _ => self.route(Parked::List { id, kind, era }),
+        }
+    }
+
+    fn list_tasks(&mut self, id: &Bytes, params: Option<&Bytes>) {
+        let after = match self.tasks.read_cursor(params) {
+            Ok(after) => after,
+            Err(why) => return self.io.refuse(Some(id), INVALID_PARAMS, why),
+        };
+        if self.is_full() {
+            return self.io.respond_error(id, &overloaded(TOO_MANY));
+        }
+        let view = self.view.of(Era::Legacy);
+        let context = PageContext { agent: &self.agent, view: &view, calls: &mut self.calls, io: &mut self.io };
+        self.tasks.list(id, after, context);
+    }
+
+    /// A `subscriptions/listen` waits for the first lists, because what is not known yet is not acknowledged.
+    fn listen(&mut self, id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) {
+        match params.map(Filter::read) {
+            Some(Ok(filter)) if !filter.tasks.is_empty() && !takes_tasks => self.io.fail(Some(id), &not_declared()),
+            // The id outlives the line.
+            Some(Ok(filter)) => self.route(Parked::Listen { id: Bytes::copy_from_slice(id), filter }),
+            Some(Err(why)) => self.io.refuse(Some(id), INVALID_PARAMS, why),
+            None => self.io.refuse(Some(id), INVALID_PARAMS, "the params are missing"),
+        }
+    }
+
+    fn begin_listen(&mut self, id: &Bytes, filter: Filter, view: &View) {
+        if self.is_full() {
+            return self.io.respond_error(id, &overloaded(TOO_MANY));
+        }
+        let key = self.calls.next_key();
+        match self.subscriptions.listen(id, filter, key, self.tasks.tokens(), view, &mut self.io) {
+            Ok(interests) => {
+                for (server, _) in &interests {
+                    self.view.attach_for(server, self.agent.for_servers());
+                }
+                self.set_interests(interests);
+            }
+            Err(TooMany) => self.io.respond_error(id, &overloaded(TOO_MANY_SUBSCRIPTIONS)),
+        }
+    }
+
+    fn set_interests(&mut self, interests: Vec<(ServerHandle, Interest)>) {
+        if !interests.is_empty() {
+            self.command = Some(ServerCommand::Interests(interests));
+        }
+    }
+
+    // Requests that lead to a server.
+
+    /// Answers or forwards a request, or parks it while the first lists may still bring what it needs.
+    fn route(&mut self, request: Parked) {
+        let view = self.view.of(request.era());
+        let is_settled = self.view.is_settled(&view);
+        match request {
+            Parked::List { id, kind, era: Era::Modern } if is_settled => {
+                self.io.respond(&id, results::modern_list(&id, kind, &view.catalog));
+            }
+            Parked::List { id, kind, era: Era::Legacy } if is_settled => {
+                self.view.list_sent(kind, &view.catalog);
+                self.io.respond(&id, results::list(&id, kind, &view.catalog, self.agent.has("tasks")));
+            }
+            Parked::Listen { id, filter } if is_settled => self.begin_listen(&id, filter, &view),
+            Parked::Forward { request, until: Some(until) } => self.forward(request, until, &view),
+            Parked::Forward { request, until: None }
+                if self.view.has_listed() || self.target(&request, &view).is_some() =>
+            {
+                self.forward(request, Instant::now() + START_WAIT, &view);
+            }
+            waiting => match self.parking_limit() {
+                Some(limit) => self.end_parked(&waiting, &overloaded(limit), Outcome::Overloaded),
+                None => self.calls.park(waiting),
+            },
+        }
+    }
+
+    /// Forwards a request, or parks it for a server that may still list its name, at most until then.
+    fn forward(&mut self, request: RoutedRequest, until: Instant, view: &View) {
+        if let Some(target) = self.target(&request, view) {
+            return self.send_to(request, target, view);
+        }
+        let name = matches!(request.subject, Subject::Call | Subject::Prompt).then_some(&request.key[..]);
+        let unlisted: Vec<&Member> = view.may_still_list(name).collect();
+        let Some(first) = unlisted.first().map(|member| &member.handle) else { return self.unknown(&request) };
+        let may_come = unlisted.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
+        let error = if !may_come || until <= Instant::now() {
+            let failure = Failure::of_state(&first.published().state);
+            CallError { server: Arc::clone(first.name()), failure, sent: false }.to_object()
+        } else if let Some(limit) = self.parking_limit() {
+            overloaded(limit)
+        } else {
+            self.view.await_lists(view, until, &mut self.events);
+            return self.calls.park(Parked::Forward { request, until: Some(until) });
+        };
+        let outcome = Outcome::Error { code: Some(error.code.into()) };
+        self.end_unrouted(&request, &error, outcome);
+    }
+
+    /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more.
+    fn target<'a>(&self, request: &RoutedRequest, view: &'a View) -> Option<Target<'a>> {
+        let resources = self.subscriptions.resources();
+        let subscribed = (request.method == RoutedMethod::Unsubscribe).then(|| resources.server_of(&request.key));
+        let subscribed = subscribed
+            .flatten()
+            .and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
+        subscribed.map(Target::Server).or_else(|| request.target(&view.catalog))
+    }
+
+    fn send_to(&mut self, request: RoutedRequest, target: Target<'_>, view: &View) {
+        let Some(member) = view.servers.get(target.server()) else { return self.unknown(&request) };
+        let (tool, rename, limit) = match target {
+            Target::Route(route) => {
+                let tool = (request.subject == Subject::Call).then_some(&route.name);
+                (tool, Some((request.raw_key.clone(), route.raw_name.clone())), route.limit)
+            }
+            Target::Server(_) => (None, None, member.config.settings.request_limit()),
+        };
+        let (access, matter) = (request.access_target(target), request.matter());
+        let server = &member.handle;
+        self.send(request, Destination { member, server, tool, rename, access, limit, matter }, view);
+    }
+
+    /// Sends a request about a task to the instance that runs the task.
+    fn send_task(&mut self, request: RoutedRequest, act: TaskAct) {
+        let view = self.view.of(Era::Legacy);
+        let Some((Located { member, route, tool }, instance)) = self.tasks.locate(&request.key, &view) else {
+            return self.end_unrouted(&request, &unknown_task(&request.key), Outcome::UnknownTool);
+        };
+        let limit = match act {
+            TaskAct::Result => route.limit,
+            TaskAct::Get | TaskAct::Cancel => member.config.settings.request_limit(),
+        };
+        let matter = request.matter();
+        let access = Some(AccessTarget::Named { kind: Kind::Tools, exposed: tool, name: Arc::clone(&route.name) });
+        let server = &instance;
+        self.send(request, Destination { member, server, tool: None, rename: None, access, limit, matter }, &view);
+    }
+
+    /// Sends a modern request about a task to the server whose tool made the task.
+    fn send_modern_task(&mut self, request: RoutedRequest) {
+        if !request.takes_tasks() {
+            let error = not_declared();
+            return self.end_unrouted(&request, &error, Outcome::Error { code: Some(error.code.into()) });
+        }
+        let view = self.view.of(Era::Modern);
+        let Some((Located { member, route, tool }, task)) = self.tasks.locate_token(&request.key, &view) else {
+            return self.unknown(&request);
+        };
+        let TaskToken { maker, id, .. } = task;
+        let rename = Some((request.raw_key.clone(), Bytes::from(json!(id).to_string())));
+        let [token, task] = [&request.key, id.as_bytes()].map(Bytes::copy_from_slice);
+        let matter = RequestKind::Stated(Box::new(StatedAsk { id: token, task, maker }));
+        let access = Some(AccessTarget::Named { kind: Kind::Tools, exposed: tool, name: Arc::clone(&route.name) });
+        let (server, limit) = (&member.handle, member.config.settings.request_limit());
+        self.send(request, Destination { member, server, tool: None, rename, access, limit, matter }, &view);
+    }
+
+    /// Sends a request to a server, unless the agent has too much unanswered.
+    fn send(&mut self, request: RoutedRequest, to: Destination<'_>, view: &View) {
+        let Destination { member, server, tool, rename, access, limit, matter } = to;
+        let record = self.recorder.begin(&request, server.name(), tool, member.config.log_arguments);
+        if let Some(limit) = self.limit_reached(&request, &matter) {
+            let line = reply::error(Some(&request.id), &overloaded(limit));
+            self.recorder.end(record, CallEnd::at(server, Outcome::Overloaded, line.len()));
+            return self.io.respond(&request.id, [line]);
+        }
+        let access = access.map(|target| self.access(&request, target, member, view));
+        let key = self.calls.next_key();
+        self.agent.count_call();
+        let reply = Reply::new(key, &request.id, server.name(), self.agent.replies());
+        let id = reply.id().clone();
+        match &matter {
+            RequestKind::Subscription(subscription) => {
+                self.view.attach_for(server, self.agent.for_servers());
+                self.subscriptions.resources_mut().begin_call(key, (**subscription).clone(), server);
+            }
+            RequestKind::NewTask => {
+                // The server cancels the task when the agent leaves.
+                self.view.attach_for(server, self.agent.for_servers());
+                self.tasks.begin_call(key, &request.key);
+            }
+            RequestKind::Nothing | RequestKind::Task(_) | RequestKind::MayBeTask | RequestKind::Stated(_) => {}
+        }
+        let origin = self.agent.origin(request.stated.as_ref());
+        let task = self.tasks.tokens().reference(&request);
+        let RoutedRequest { line, id: request_id, progress_token, .. } = request;
+        let call =
+            Box::new(Call { line, id: request_id, rename, progress_token, matter, limit, origin, access, reply });
+        let unsent = record.in_scope(|| server.try_call(call));
+        self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
+        self.calls.insert(id, in_flight::Call { key, server: server.clone(), record, task });
+    }
+
+    /// The permission of a request that `view` leads to `member`.
+    fn access(&self, request: &RoutedRequest, target: AccessTarget, member: &Member, view: &View) -> Box<Access> {
+        let (subject, era) = (request.subject, request.era());
+        // Copied, so that a small name does not keep a large line in memory.
+        let key = Bytes::copy_from_slice(&request.key);
+        let (listener, lists) = (self.view.listener(era), identity(&member.lists));
+        Box::new(Access { listener, target, subject, key, era, version: view.version(), lists })
+    }
+
+    /// Why the agent may not send this request as well, if it may not.
+    fn limit_reached(&mut self, request: &RoutedRequest, matter: &RequestKind) -> Option<&'static str> {
+        if !self.calls.has_room_for(request.line.len()) {
+            return Some(TOO_LARGE);
+        }
+        if self.is_full() {
+            return Some(TOO_MANY);
+        }
+        match matter {
+            RequestKind::Subscription(wanted) if !self.subscriptions.resources().has_room_for(wanted) => {
+                Some(TOO_MANY_SUBSCRIPTIONS)
+            }
+            RequestKind::NewTask if !self.tasks.has_room() => Some(TOO_MANY_TASKS),
+            _ => None,
+        }
+    }
+
+    fn parking_limit(&self) -> Option<&'static str> {
+        if self.is_full() {
+            return Some(TOO_MANY);
+        }
+        (!self.calls.has_room_to_park()).then_some(TOO_LARGE)
+    }
+
+    async fn retry_parked(&mut self) {
+        for request in self.calls.take_parked() {
+            self.route(request);
+            self.send_command().await;
+        }
+    }
+
+    /// Unknown and denied names get the same bytes.
+    fn unknown(&mut self, request: &RoutedRequest) {
+        let error = request.subject.unknown(&request.key, request.era());
+        self.end_unrouted(request, &error, Outcome::UnknownTool);
+    }
+
+    /// Answers a request that reaches no server with an error.
+    fn end_unrouted(&mut self, request: &RoutedRequest, error: &ErrorObject, outcome: Outcome) {
+        let line = reply::error(Some(&request.id), error);
+        self.recorder.unrouted(request, outcome, line.len());
+        self.io.respond(&request.id, [line]);
+    }
+
+    /// Answers a request that is parked, or would have to be, with an error.
+    fn end_parked(&mut self, parked: &Parked, error: &ErrorObject, outcome: Outcome) {
+        match parked {
+            Parked::Forward { request, .. } => self.end_unrouted(request, error, outcome),
+            Parked::List { id, .. } | Parked::Listen { id, .. } => self.io.respond_error(id, error),
+        }
+    }
+
+    /// Whether a request with this id is unanswered.
+    fn is_unanswered(&self, id: &Bytes) -> bool {
+        self.calls.contains(id) || self.tasks.has_page(id) || self.subscriptions.contains(id)
+    }
+
+    /// Whether a request is unanswered, besides `subscriptions/listen`, which stays open.
+    fn owes_responses(&self) -> bool {
+        !self.calls.is_empty() || self.tasks.pages() > 0
+    }
+
+    fn is_full(&self) -> bool {
+        self.calls.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_PER_SESSION
+    }
+
+    // Messages of servers.
+
+    fn deliver(&mut self, message: ToAgent) {
+        match message {
+            ToAgent::Answer { key, line, outcome, task } => self.response(key, line, outcome, task),
+            ToAgent::Progress { key, line } => self.notify(Some(key), line),
+            ToAgent::ServerNotification(notification) => self.server_notification(notification),
+            ToAgent::Question(request) => {
+                self.server_requests.receive(*request, &self.agent, &mut self.io, &mut self.events);
+            }
+        }
+    }
+
+    /// Nothing is sent of a call that was cancelled, even if its id is in use again.
+    fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, news: Option<Box<TaskNews>>) {
+        let (io, is_current) = self.notifier();
+        io.end_notifications(key, is_current);
+        let is_accepted = matches!(outcome, Outcome::Ok | Outcome::ToolError);
+        if self.subscriptions.resources_mut().end_call(key, is_accepted) {
+            // The server may have been replaced meanwhile, or may have ended the subscription for others, too.
+            self.renew_subscriptions();
+        }
+        let tool = self.tasks.end_call(key);
+        let Some((id, in_flight::Call { record, server, task, .. })) = self.calls.remove_key(key) else {
+            let view = self.view.of(Era::Legacy);
+            let context = PageContext { agent: &self.agent, view: &view, calls: &mut self.calls, io: &mut self.io };
+            return self.tasks.polled(key, outcome, news.map(|news| *news), context);
+        };
+        let line = match &task {
+            Some(reference) => self.tasks.tokens().replace_id(reference, news.as_deref(), line),
+            None => line,
+        };
+        let early = news.map_or_else(|| Ok(Vec::new()), |news| self.tasks.take_news(key, tool, *news, &server));
+        let (line, outcome) = match early {
+            Ok(early) => {
+                if self.agent.has(TASK_STATUS) {
+                    early.into_iter().for_each(|line| self.notify(None, line));
+                }
+                (line, outcome)
+            }
+            Err(error) => (reply::error(Some(&id), &error), Outcome::Malformed),
+        };
+        let (line, outcome) = if matches!(outcome, Outcome::Error { .. }) && speaks_for_daemon(&line) {
+            (reply::error(Some(&id), &reserved(server.name())), Outcome::Malformed)
+        } else {
+            (line, outcome)
+        };
+        self.recorder.end(record, CallEnd::at(&server, outcome, line.len()));
+        self.io.respond(&id, [line]);
+    }
+
+    fn server_notification(&mut self, notification: ServerNotification) {
+        match notification {
+            ServerNotification::Updated(updated) => self.resource_updated(*updated),
+            // A message of an unknown level is always sent.
+            ServerNotification::Logged { level: Some(level), .. }
+                if self.agent.level().is_some_and(|least| level < least) => {}
+            ServerNotification::Logged { line, .. } => self.notify(None, line),
+            ServerNotification::Completed(line) => {
+                if self.agent.has("notifications/elicitation/complete") {
+                    self.notify(None, line);
+                }
+            }
+            ServerNotification::Task(status) => {
+                let TaskStatus { state, line } = *status;
+                if self.tasks.update(state, &self.view.of(Era::Legacy)) && self.agent.has(TASK_STATUS) {
+                    self.notify(None, line);
+                }
+            }
+            ServerNotification::Followed(update) => {
+                let notifications = self.subscriptions.task_updated(&update, &self.view.of(Era::Modern));
+                self.notify_listens(notifications);
+            }
+        }
+    }
+
+    fn resource_updated(&mut self, Updated { server, uri, line }: Updated) {
+        if !self.view.permits_resource(&server, &uri) {
+            return;
+        }
+        let notifications = self.subscriptions.resource_updated(&uri, &line);
+        self.notify_listens(notifications);
+        if self.subscriptions.resources().include(&uri) {
+            self.notify(None, line);
+        }
+    }
+
+    fn notify_listens(&mut self, notifications: Vec<ListenNotification>) {
+        for ListenNotification { key, line } in notifications {
+            self.notify(Some(key), line);
+        }
+    }
+
+    /// Sends a notification, of a call or subscription if `key` is given. An agent that is behind loses the oldest.
+    fn notify(&mut self, key: Option<CallKey>, line: Bytes) {
+        let (io, is_current) = self.notifier();
+        io.notify(notification_queue::Notification { key, line }, is_current);
+    }
+
+    /// The way to the agent, and whether a call or subscription still takes notifications.
+    fn notifier(&mut self) -> (&mut Io, impl Fn(CallKey) -> bool) {
+        let Self { io, calls, tasks, subscriptions, view, .. } = self;
+        let is_current = |key| {
+            calls.contains_key(key)
+                || tasks.has_open_task(key, &view.of(Era::Legacy))
+                || subscriptions.contains_key(key)
+        };
+        (io, is_current)
+    }
+
+    // What the agent sees.
+
+    async fn show(&mut self, view: watch::Receiver<Arc<View>>) {
+        if self.view.show(view, &mut self.events) {
+            self.view_changed().await;
+        }
+    }
+
+    async fn view_changed(&mut self) {
+        self.attach();
+        self.retry_parked().await;
+        self.announce_list_changes();
+    }
+
+    /// Attaches the agent to the servers that have to know of it.
+    fn attach(&mut self) {
+        if self.agent.is_introduced() {
+            self.view.attach(&self.agent.for_servers(), &mut self.events);
+            self.renew_subscriptions();
+        }
+    }
+
+    /// Moves the agent's subscriptions to servers that have replaced others.
+    fn renew_subscriptions(&mut self) {
+        let agent = self.agent.for_servers();
+        for (server, subscription) in self.subscriptions.resources_mut().moved(&self.view.of(Era::Legacy)) {
+            self.view.attach_for(&server, agent.clone());
+            server.hear_soon(agent.clone(), subscription);
+        }
+    }
+
+    /// Notifies the agent of lists that have changed: once, however often they did, and only if there is room.
+    fn announce_list_changes(&mut self) {
+        if !self.io.has_room() {
+            return;
+        }
+        self.subscriptions.send_list_changes(&self.view.of(Era::Modern), &mut self.io);
+        if self.agent.is_ready() {
+            for kind in self.view.changed_lists() {
+                self.io.send([reply::notification(kind.change())]);
+            }
+        }
+    }
+}
+
+/// Whether an error of a server claims that the daemon is stopping: `mcpd connect` would resend requests because of it.
+fn speaks_for_daemon(line: &Bytes) -> bool {
+    let response = parse(&line.slice(..line.len().saturating_sub(1)));
+    matches!(response, Ok(Message::Response { outcome: Err(error), .. }) if is_refusal_of_stopping_daemon(&error))
+}
+
+fn reserved(server: &str) -> ErrorObject {
+    let message = format!("server `{server}` answered with an error that is reserved for mcpd");
+    ErrorObject::new(INTERNAL_ERROR, message).about_server(server).with_delivery(Delivery::Unknown)
+}
+
+fn overloaded(what: &str) -> ErrorObject {
+    ErrorObject::of_mcpd(ErrorCode::Overloaded, what, Delivery::NotSent)
+}
+
+fn stopping() -> ErrorObject {
+    ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "mcpd is being stopped", Delivery::NotSent).by_stopping_daemon()
+}
+
+fn profile_removed(delivery: Delivery) -> ErrorObject {
+    ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "the profile of this connection was removed", delivery)
+}

@@ -1,0 +1,206 @@
+//! The lines to the agent: responses always, notifications as long as the agent reads.
+//!
+//! Responses to the requests of a batch wait for each other. Notifications wait while the agent is behind, and the oldest of
+//! them are dropped when there are too many.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use super::backlog::Backlog;
+use super::batches::Batches;
+use super::notification_queue::{Notification, NotificationQueue};
+use super::transport::Transport;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::server::Counter;
+use crate::server::messages::call::CallKey;
+use crate::transport::Outbox;
+
+/// With more unread bytes than this an agent is behind.
+const BEHIND: usize = 256 << 10;
+/// An agent that leaves more unread bytes than in so many of the largest messages is disconnected.
+const MAX_UNREAD_MESSAGES: usize = 4;
+
+pub(super) struct Io {
+    outbox: Outbox,
+    batches: Batches,
+    delayed: NotificationQueue,
+    /// Notifications that were dropped.
+    dropped: Arc<Counter>,
+    /// This connection's share of the memory that all of them may use.
+    backlog: Arc<Backlog>,
+    max_message: usize,
+}
+
+/// What a write has changed.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// The agent was behind, and is not any more: delayed notifications can be sent.
+    pub(super) caught_up: bool,
+    /// There was no room for list changes, and there may be now.
+    pub(super) made_room: bool,
+}
+
+impl Io {
+    pub(super) fn new(max_message: usize, dropped: Arc<Counter>, backlog: Arc<Backlog>) -> Self {
+        let (outbox, batches, delayed) = (Outbox::default(), Batches::default(), NotificationQueue::default());
+        Self { outbox, batches, delayed, dropped, backlog, max_message }
+    }
+
+    pub(super) fn max_message(&self) -> usize {
+        self.max_message
+    }
+
+    /// Writes as much as the agent accepts. Pending if it accepts nothing; ready, too, if there is nothing to write.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut impl Transport,
+    ) -> Poll<io::Result<Written>> {
+        if self.outbox.is_empty() {
+            return Poll::Ready(Ok(Written::default()));
+        }
+        let (was_behind, had_room) = (self.is_behind(), self.has_room());
+        ready!(transport.poll_write(cx, &mut self.outbox))?;
+        Poll::Ready(Ok(Written { caught_up: was_behind && !self.is_behind(), made_room: !had_room }))
+    }
+
+    /// Whether everything was written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.outbox.bytes() > BEHIND
+    }
+
+    /// Whether the agent reads fast enough for more of its messages to be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.outbox.bytes() + self.batches.bytes() <= self.max_message
+    }
+
+    /// Whether the agent has left so much unread that it has to be disconnected.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.outbox.bytes() > MAX_UNREAD_MESSAGES * self.max_message
+    }
+
+    /// Publishes how much memory the connection uses, `unfinished` bytes of its input included.
+    pub(super) fn account(&self, unfinished: usize) {
+        self.backlog.set(self.outbox.bytes() + self.batches.bytes() + unfinished);
+    }
+
+    /// Forgets everything that was not written.
+    pub(super) fn clear(&mut self) {
+        (self.outbox, self.batches) = (Outbox::default(), Batches::default());
+        self.backlog.set(0);
+    }
+
+    /// Sends a whole line, in parts.
+    pub(super) fn send(&mut self, parts: impl IntoIterator<Item = Bytes>) {
+        for part in parts {
+            self.outbox.push(part);
+        }
+    }
+
+    /// Answers the pending request `id` with a whole line, in parts.
+    pub(super) fn respond(&mut self, id: &Bytes, response: impl IntoIterator<Item = Bytes>) {
+        self.send_response(Some(id), response);
+    }
+
+    /// Answers the pending request `id` with an error.
+    pub(super) fn respond_error(&mut self, id: &Bytes, error: &ErrorObject) {
+        self.respond(id, [reply::error(Some(id), error)]);
+    }
+
+    /// Answers, at once, the request that was just received.
+    pub(super) fn answer(&mut self, id: &Bytes, result: &[u8]) {
+        self.send_response(None, [reply::result(id, result)]);
+    }
+
+    /// Refuses, at once, the message that was just received. Its id may be that of a pending request, or missing.
+    pub(super) fn fail(&mut self, id: Option<&Bytes>, error: &ErrorObject) {
+        self.send_response(None, [reply::error(id.map(|id| &id[..]), error)]);
+    }
+
+    /// The same with an error of JSON-RPC.
+    pub(super) fn refuse(&mut self, id: Option<&Bytes>, code: i32, message: impl Into<String>) {
+        self.fail(id, &ErrorObject::new(code, message));
+    }
+
+    fn send_response(&mut self, id: Option<&Bytes>, response: impl IntoIterator<Item = Bytes>) {
+        if self.batches.is_empty() || !self.batches.wants(id) {
+            return self.send(response);
+        }
+        let mut response: Vec<Bytes> = response.into_iter().collect();
+        let bytes: usize = response.iter().map(Bytes::len).sum();
+        if let Some(id) = id
+            && self.batches.bytes() + bytes > self.max_message
+        {
+            let message = "the answers to a batch are over the message cap together";
+            let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
+            response = vec![reply::error(Some(id), &error)];
+        }
+        let complete = self.batches.keep(id, response);
+        self.send(complete);
+    }
+
+    /// The request gets no response: its batch does not wait for it.
+    pub(super) fn forget(&mut self, id: &Bytes) {
+        let complete = self.batches.forget(Some(id));
+        self.send(complete);
+    }
+
+    pub(super) fn begin_batch(&mut self) {
+        self.batches.begin();
+    }
+
+    /// The current batch waits for the response to this request.
+    pub(super) fn expect_in_batch(&mut self, id: &Bytes) {
+        self.batches.expect(id);
+    }
+
+    pub(super) fn end_batch(&mut self) {
+        let complete = self.batches.end();
+        self.send(complete);
+    }
+
+    /// Sends the responses of incomplete batches.
+    pub(super) fn flush_batches(&mut self) {
+        for incomplete in self.batches.give_up() {
+            self.send(incomplete);
+        }
+    }
+
+    /// Sends a notification. While the agent is behind, it is delayed, and may be dropped.
+    pub(super) fn notify(&mut self, notification: Notification, is_current: impl FnOnce(CallKey) -> bool) {
+        if self.is_behind() {
+            self.dropped.add(self.delayed.push(notification));
+        } else if notification.key.is_none_or(is_current) {
+            self.outbox.push(notification.line);
+        }
+    }
+
+    /// Sends the delayed notifications of which `is_current` is true.
+    pub(super) fn send_delayed(&mut self, is_current: impl Fn(CallKey) -> bool) {
+        for Notification { key, line } in self.delayed.take() {
+            if key.is_none_or(&is_current) {
+                self.outbox.push(line);
+            }
+        }
+    }
+
+    /// Sends delayed notifications before the response of the call `key`, or drops those of the call if there is no room.
+    pub(super) fn end_notifications(&mut self, key: CallKey, is_current: impl Fn(CallKey) -> bool) {
+        if self.delayed.is_empty() {
+            return;
+        }
+        if self.has_room() {
+            self.send_delayed(is_current);
+        } else {
+            self.dropped.add(self.delayed.remove(key));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The resources of which the agent receives updates, each with its server.
+//!
+//! The agent subscribes by `resources/subscribe` (legacy) or `subscriptions/listen` (modern). Servers count subscribers; this table
+//! limits what one agent may have, and knows the server when the agent unsubscribes, even if nobody lists the resource any more.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::kind::Kind;
+use crate::manager::{Member, View};
+use crate::server::messages::call::CallKey;
+use crate::server::{ServerHandle, Subscription, is_part};
+
+/// Resources per agent, over all servers; one more is refused with −31003. The same limit applies to tasks.
+pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
+/// Bytes of their URIs, or of the task ids.
+pub(super) const MAX_BYTES: usize = 256 << 10;
+
+#[derive(Default)]
+pub(super) struct ResourceSubscriptions {
+    all: HashMap<Bytes, Resource>,
+    /// Unanswered calls that begin or end a subscription.
+    calls: Vec<PendingCall>,
+    /// How often a resource is subscribed to.
+    count: usize,
+    /// Bytes of their URIs.
+    bytes: usize,
+}
+
+struct PendingCall {
+    key: CallKey,
+    subscription: Subscription,
+    server: ServerHandle,
+}
+
+struct Resource {
+    server: ServerHandle,
+    /// By `resources/subscribe`.
+    is_subscribed: bool,
+    /// The number of `subscriptions/listen` requests with this resource.
+    listens: usize,
+    /// The server may send no updates any more: it was asked to stop, or policy denies the resource.
+    is_lost: bool,
+}
+
+impl ResourceSubscriptions {
+    /// Whether the limits allow this `resources/subscribe`.
+    pub(super) fn has_room_for(&self, wanted: &Subscription) -> bool {
+        let is_subscribed = || self.all.get(&wanted.uri).is_some_and(|resource| resource.is_subscribed);
+        !wanted.begins || is_subscribed() || self.has_room_for_all(&[(wanted.uri.clone(), Bytes::new())])
+    }
+
+    /// Whether the limits allow these, too: URIs as text, and raw.
+    pub(super) fn has_room_for_all(&self, wanted: &[(Bytes, Bytes)]) -> bool {
+        let bytes = self.beginning().map(|call| call.subscription.uri.len());
+        let bytes: usize = bytes.chain(wanted.iter().map(|(uri, _)| uri.len())).sum();
+        self.count + self.beginning().count() + wanted.len() <= MAX_SUBSCRIPTIONS && self.bytes + bytes <= MAX_BYTES
+    }
+
+    fn beginning(&self) -> impl Iterator<Item = &PendingCall> {
+        self.calls.iter().filter(|call| call.subscription.begins)
+    }
+
+    /// The call `key` requests `subscription` from `server`.
+    pub(super) fn begin_call(&mut self, key: CallKey, subscription: Subscription, server: &ServerHandle) {
+        self.calls.push(PendingCall { key, subscription, server: server.clone() });
+    }
+
+    /// A call has ended; `is_accepted` if the server has done what it requests. Whether [`Self::moved`] may have something new.
+    pub(super) fn end_call(&mut self, key: CallKey, is_accepted: bool) -> bool {
+        let Some(index) = self.calls.iter().position(|call| call.key == key) else { return false };
+        let PendingCall { subscription: Subscription { uri, begins, .. }, server, .. } = self.calls.swap_remove(index);
+        if !is_accepted {
+            return false;
+        }
+        if begins {
+            let resource = self.all.entry(uri.clone()).or_insert_with(|| Resource::of(&server));
+            if !std::mem::replace(&mut resource.is_subscribed, true) {
+                self.add(&uri);
+            }
+            return true;
+        }
+        let Some(resource) = self.all.get_mut(&uri) else { return false };
+        resource.is_lost = resource.listens > 0;
+        let is_lost = resource.is_lost;
+        if std::mem::take(&mut resource.is_subscribed) {
+            self.remove(&uri);
+        }
+        is_lost
+    }
+
+    /// A `subscriptions/listen` includes the resource. Whether the server has to be asked for updates.
+    pub(super) fn listen(&mut self, uri: &Bytes, server: &ServerHandle) -> bool {
+        let is_new = !self.all.contains_key(uri);
+        self.all.entry(uri.clone()).or_insert_with(|| Resource::of(server)).listens += 1;
+        self.add(uri);
+        is_new
+    }
+
+    /// A `subscriptions/listen` with the resource has ended. Returns the request to its server, if nobody needs updates.
+    pub(super) fn unlisten(&mut self, (uri, raw): &(Bytes, Bytes)) -> Option<(ServerHandle, Subscription)> {
+        let resource = self.all.get_mut(uri)?;
+        resource.listens = resource.listens.saturating_sub(1);
+        let server = resource.server.clone();
+        self.remove(uri);
+        // An unanswered `resources/subscribe` may need it.
+        let is_needed = self.all.contains_key(uri) || self.server_of(uri).is_some();
+        (!is_needed).then(|| (server, Subscription { uri: uri.clone(), raw: raw.clone(), begins: false }))
+    }
+
+    fn add(&mut self, uri: &Bytes) {
+        (self.count, self.bytes) = (self.count + 1, self.bytes + uri.len());
+    }
+
+    fn remove(&mut self, uri: &Bytes) {
+        (self.count, self.bytes) = (self.count - 1, self.bytes - uri.len());
+        if self.all.get(uri).is_some_and(|resource| !resource.is_subscribed && resource.listens == 0) {
+            self.all.remove(uri);
+        }
+    }
+
+    /// The requests to send to servers now: to begin where the server was replaced or may have stopped, and to end where policy denies
+    /// the resource by now. If policy permits it again, it begins again.
+    pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, Subscription)> {
+        let mut moved = Vec::new();
+        for (uri, resource) in &mut self.all {
+            let has_that_name = |member: &&Member| member.handle.name() == resource.server.name();
+            let Some(member) = view.servers.iter().find(has_that_name) else { continue };
+            let Ok(text) = str::from_utf8(uri) else { continue };
+            let begins = member.config.policy.permits(Kind::Resources, text, None);
+            let is_with_server = !resource.is_lost && member.handle.is_same(&resource.server);
+            (resource.server, resource.is_lost) = (member.handle.clone(), !begins);
+            if begins != is_with_server {
+                let raw = Bytes::from(Value::from(text).to_string());
+                moved.push((resource.server.clone(), Subscription { uri: uri.clone(), raw, begins }));
+            }
+        }
+        moved
+    }
+
+    /// The server of a resource that the agent has subscribed to, or is about to.
+    pub(super) fn server_of(&self, uri: &[u8]) -> Option<&ServerHandle> {
+        let subscribed = self.all.get(uri).filter(|resource| resource.is_subscribed);
+        let beginning = || self.beginning().find(|call| call.subscription.uri == uri);
+        subscribed.map(|resource| &resource.server).or_else(|| beginning().map(|call| &call.server))
+    }
+
+    /// Whether the agent has subscribed to a resource, or to one that contains it, or is about to.
+    pub(super) fn include(&self, uri: &[u8]) -> bool {
+        let subscribed = self.all.iter().filter(|(_, resource)| resource.is_subscribed).map(|(own, _)| own);
+        let beginning = self.beginning().map(|call| &call.subscription.uri);
+        subscribed.chain(beginning).any(|own| is_part(uri, own))
+    }
+}
+
+impl Resource {
+    fn of(server: &ServerHandle) -> Self {
+        Self { server: server.clone(), is_subscribed: false, listens: 0, is_lost: false }
+    }
+}

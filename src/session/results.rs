@@ -1,0 +1,69 @@
+//! The results that mcpd gives itself: `initialize`, `server/discover` and lists. Pure.
+//!
+//! Lists come in parts, so that all agents share one copy of a long list. Source: MCP 2025-11-25, `basic/lifecycle`; MCP
+//! 2026-07-28, `server/discover`, `server/utilities/caching`.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::catalog::{Catalog, Keep};
+use crate::era;
+use crate::jsonrpc::reply;
+use crate::kind::Kind;
+use crate::manager::View;
+
+/// The result of `initialize`.
+pub(super) fn initialize(protocol: &str, view: &View) -> Value {
+    let mut result = json!({
+        "protocolVersion": protocol,
+        "capabilities": era::capabilities(protocol),
+        "serverInfo": server_info(),
+    });
+    if let Some(instructions) = view.instructions() {
+        result["instructions"] = instructions.into();
+    }
+    result
+}
+
+/// The result of `server/discover`.
+pub(super) fn discover(view: &View) -> Value {
+    let mut result = complete(Keep::default());
+    result["supportedVersions"] = json!([era::MODERN]);
+    result["capabilities"] = era::capabilities(era::MODERN);
+    let extensions = view.extensions();
+    if !extensions.is_empty() {
+        result["capabilities"]["extensions"] = Value::Object(extensions);
+    }
+    if let Some(instructions) = view.instructions() {
+        result["instructions"] = instructions.into();
+    }
+    result
+}
+
+/// The response to a legacy request for a list.
+pub(super) fn list(id: &Bytes, kind: Kind, catalog: &Catalog, has_tasks: bool) -> [Bytes; 3] {
+    let list = if has_tasks { catalog.list_for_tasks(kind) } else { catalog.list(kind) };
+    reply::result_in_parts(id, list)
+}
+
+/// The response to a modern request for a list.
+pub(super) fn modern_list(id: &Bytes, kind: Kind, catalog: &Catalog) -> [Bytes; 3] {
+    let members = complete(catalog.keep(kind)).to_string();
+    let members = members.strip_suffix('}').unwrap_or_default();
+    let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{members},"#, String::from_utf8_lossy(id));
+    [head.into(), catalog.list(kind).slice(1..), Bytes::from_static(b"}\n")]
+}
+
+/// The members of a modern result that a client may cache.
+fn complete(keep: Keep) -> Value {
+    json!({
+        "resultType": "complete",
+        "ttlMs": keep.ttl,
+        "cacheScope": "private",
+        "_meta": { era::meta::SERVER: server_info() },
+    })
+}
+
+fn server_info() -> Value {
+    json!({ "name": "mcpd", "version": env!("CARGO_PKG_VERSION") })
+}

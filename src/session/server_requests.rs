@@ -1,0 +1,216 @@
+//! Requests of servers to the agent: sampling, elicitation, roots, and the tasks that the agent makes for them.
+//!
+//! The agent receives them under ids of the session's own, because two servers may use the same id. The response goes back by the
+//! channel of the request, which both ends see close. Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`,
+//! `client/roots`, `basic/utilities/cancellation`, `progress` and `tasks`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::FutureExt;
+
+use super::agent::{AgentInfo, SessionStatus};
+use super::client_tasks::{ClientTask, ClientTasks, NotATaskList, ProgressToken};
+use super::events::{Event, Events};
+use super::io::Io;
+use crate::jsonrpc::mcpd_error::ErrorCode;
+use crate::jsonrpc::members::text;
+use crate::jsonrpc::pending::{Pending, Taken};
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
+use crate::jsonrpc::splice::{Edit, splice};
+use crate::server::client_capabilities::ClientCapability;
+use crate::server::messages::tasks::{TaskState, unknown_task};
+use crate::server::question::{Asker, Back, OfTask, Question, TaskWish, Withdrawal};
+
+/// Requests of all servers that one agent may have unanswered, more than one instance may have; one more is refused with −31003.
+const MAX_REQUESTS: usize = 128;
+/// Longest progress or status notification that is forwarded, in bytes. A longer one is dropped, because nothing limits how many of
+/// them wait for a server that does not read.
+const MAX_NOTIFICATION: usize = 64 << 10;
+
+pub(super) struct ServerRequests {
+    open: Pending<Open>,
+    /// Those that arrived before `notifications/initialized`.
+    early: Vec<Question>,
+    /// The agent can answer no more.
+    is_closed: bool,
+    client_tasks: ClientTasks,
+    /// Counts stray responses and notifications.
+    status: Arc<SessionStatus>,
+}
+
+/// A request that the agent has received.
+struct Open {
+    back: Back,
+    /// The server's own, raw.
+    progress_token: Option<Bytes>,
+    task: Option<OfTask>,
+}
+
+impl ServerRequests {
+    pub(super) fn new(status: Arc<SessionStatus>) -> Self {
+        let (open, early, client_tasks) = (Pending::default(), Vec::new(), ClientTasks::default());
+        Self { open, early, is_closed: false, client_tasks, status }
+    }
+
+    /// Uses ids from `first` on, because the agent has received requests with lower ones.
+    pub(super) fn begin_at(&mut self, first: Option<u64>) {
+        self.open = first.map_or_else(Pending::default, Pending::beginning_at);
+    }
+
+    /// Forwards a server's request to the agent, or refuses it.
+    pub(super) fn receive(&mut self, request: Question, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+        self.early.retain_mut(Question::is_wanted);
+        if !agent.supports(request.ability) {
+            request.back.unable(request.ability);
+        } else if let Some(id) = self.task_of_another(&request) {
+            request.back.refuse(&unknown_task(&id));
+        } else if agent.protocol().is_none() {
+            request.back.not_asked(
+                ErrorCode::Unavailable,
+                "the agent has not introduced itself, and can be asked only about a call",
+            );
+        } else if self.is_closed {
+            request.back.not_asked(ErrorCode::Unavailable, "the agent says no more");
+        } else if self.open.len() + self.early.len() >= MAX_REQUESTS {
+            request.back.not_asked(ErrorCode::Overloaded, "the agent has too many unanswered requests");
+        } else if !io.has_room() {
+            request.back.not_asked(ErrorCode::Overloaded, "the agent does not read");
+        } else if agent.is_ready() {
+            self.send(request, agent, io, events);
+        } else {
+            self.early.push(request);
+        }
+    }
+
+    /// The id of the task that the request is about, if that was made for another instance.
+    fn task_of_another(&self, request: &Question) -> Option<Bytes> {
+        match &request.task {
+            Some(OfTask { wish: TaskWish::One(id), asker }) => {
+                (!self.client_tasks.is_of(id, asker)).then(|| id.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Two servers may choose the same id and the same token: the session's own id replaces both.
+    fn send(&mut self, mut request: Question, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+        // It may have waited for the agent to be ready.
+        if !request.is_wanted() {
+            return;
+        }
+        let Question { line, id, progress_token, task, back, withdrawn, .. } = request;
+        let task = task.filter(|_| agent.supports(ClientCapability::Tasks));
+        self.open.register(|own| {
+            let mut digits = itoa::Buffer::new();
+            let replacement = digits.format(own).as_bytes();
+            let token = progress_token.as_ref().unwrap_or(&id);
+            let mut edits = [Edit { part: &id, replacement }, Edit { part: token, replacement }];
+            let edits = if progress_token.is_some() { &mut edits[..] } else { &mut edits[..1] };
+            io.send([splice(&line, edits)]);
+            events.push(withdrawn.map(move |withdrawal| Event::Withdrawn(own, withdrawal.ok())));
+            let progress_token = progress_token.as_deref().map(Bytes::copy_from_slice);
+            Open { back, progress_token, task }
+        });
+    }
+
+    /// The agent is ready, and receives what arrived before.
+    pub(super) fn send_early(&mut self, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+        for request in std::mem::take(&mut self.early) {
+            self.send(request, agent, io, events);
+        }
+    }
+
+    /// The agent has answered the request with this id, with this raw result or with an error.
+    pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes, result: Option<&Bytes>) {
+        let Some(Open { back, progress_token, task }) = self.take(id) else { return };
+        let narrowed = match (task, result) {
+            (Some(OfTask { wish: TaskWish::Make, asker }), Some(result)) => {
+                let token = progress_token.map(|own| ProgressToken { sent: Bytes::copy_from_slice(id), own });
+                if !self.keep_task(result, asker, token) {
+                    let message = "the agent has made a task with an id that a task of another server has";
+                    return back.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
+                }
+                None
+            }
+            (Some(OfTask { wish: TaskWish::List, asker }), Some(result)) => {
+                match self.client_tasks.narrow(result, &asker) {
+                    Ok(narrowed) => narrowed,
+                    Err(NotATaskList) => {
+                        let message = "the answer of the agent is no list of tasks";
+                        return back.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
+                    }
+                }
+            }
+            _ => None,
+        };
+        let edit = Edit { part: id, replacement: back.id() };
+        let line = match &narrowed {
+            None => splice(line, &mut [edit]),
+            Some(narrowed) => splice(line, &mut [edit, narrowed.edit()]),
+        };
+        back.answer(line);
+    }
+
+    /// Remembers for which instance the agent has made a task, if this result contains one; `false` if another instance has a task
+    /// of the same id.
+    fn keep_task(&mut self, result: &Bytes, asker: Asker, progress_token: Option<ProgressToken>) -> bool {
+        let task = TaskState::made(result).map(|state| ClientTask { id: state.id, asker, progress_token });
+        task.is_none_or(|task| self.client_tasks.add(task))
+    }
+
+    /// The agent has answered with an invalid response.
+    pub(super) fn answered_badly(&mut self, id: &Bytes, code: i32, why: &str) {
+        if let Some(Open { back, .. }) = self.take(id) {
+            back.refuse(&ErrorObject::new(code, why));
+        }
+    }
+
+    fn take(&mut self, id: &Bytes) -> Option<Open> {
+        match self.open.take(id) {
+            Taken::Owner(open) => Some(open),
+            Taken::Stray => {
+                self.status.stray_responses.add_one();
+                None
+            }
+        }
+    }
+
+    /// Forwards the agent's progress notification to the server whose request or task it is about.
+    pub(super) fn progress(&mut self, line: &Bytes, token: &Bytes) {
+        if line.len() > MAX_NOTIFICATION {
+            return;
+        }
+        if let Some(Open { back, progress_token: Some(own), .. }) = self.open.get_mut(token) {
+            back.progress(splice(line, &mut [Edit { part: token, replacement: own }]));
+        } else if let Some((asker, own)) = self.client_tasks.of_token(token) {
+            asker.tell(splice(line, &mut [Edit { part: token, replacement: own }]));
+        }
+    }
+
+    /// Forwards the status of a task of the agent's to the server that it was made for.
+    pub(super) fn task_status(&mut self, line: &Bytes, id: Option<&Bytes>) {
+        match id.and_then(text).and_then(|id| self.client_tasks.asker_of(&id)) {
+            Some(asker) if line.len() <= MAX_NOTIFICATION => asker.tell(splice(line, &mut [])),
+            Some(_) => {}
+            None => self.status.stray_notifications.add_one(),
+        }
+    }
+
+    /// A server does not need the response any more. The agent is notified, unless it has answered.
+    pub(super) fn withdrawn(&mut self, id: u64, withdrawal: Option<Withdrawal>, io: &mut Io) {
+        let mut digits = itoa::Buffer::new();
+        let replacement = digits.format(id).as_bytes();
+        let Taken::Owner(_) = self.open.take(replacement) else { return };
+        io.send([match withdrawal {
+            Some(Withdrawal::Words(words)) => splice(&words.line, &mut [Edit { part: &words.request, replacement }]),
+            Some(Withdrawal::Reason(reason)) => reply::cancelled(id, reason),
+            None => reply::cancelled(id, "the server has gone"),
+        }]);
+    }
+
+    /// The agent sends nothing more: every request fails.
+    pub(super) fn close(&mut self) {
+        *self = Self { is_closed: true, ..Self::new(Arc::clone(&self.status)) };
+    }
+}

@@ -1,0 +1,283 @@
+//! The tasks of the agent: where each of them is, and `tasks/list` of legacy agents.
+//!
+//! A legacy agent's tasks belong to its session. A modern agent's tasks belong to its profile, and nothing is kept of them: the
+//! id that the agent receives leads to the server ([`super::task_token`]). A task is known as long as the agent may call the
+//! tool that made it.
+//!
+//! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
+
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::json;
+
+use super::agent::AgentInfo;
+use super::in_flight::InFlight;
+use super::io::Io;
+use super::task_pages::{Item, Page, PageRequest, Polled, TaskPages};
+use super::task_token::{TaskToken, TaskTokens};
+use super::tasks::{Lifetime, Place, Task, Tasks, cursor};
+use crate::calls::Outcome;
+use crate::catalog::Route;
+use crate::config::CallLimit;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
+use crate::jsonrpc::{Message, parse};
+use crate::kind::Kind;
+use crate::manager::{Member, View};
+use crate::server::ServerHandle;
+use crate::server::messages::call::{Call, CallError, CallKey, Failure, Reply, RequestKind};
+use crate::server::messages::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, TaskState};
+
+/// Tasks on one page of a list.
+const PAGE: usize = 32;
+/// A server that takes longer to poll a task for a list has the task listed in its last known state.
+const POLL_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) struct TaskDirectory {
+    tasks: Tasks<ServerHandle>,
+    pages: TaskPages,
+    tokens: TaskTokens,
+}
+
+/// A task that the agent may use.
+pub(super) struct Located<'a> {
+    pub(super) member: &'a Member,
+    /// The tool that made the task, and its exposed name.
+    pub(super) route: &'a Route,
+    pub(super) tool: Bytes,
+}
+
+/// What gathering a page needs of the session.
+pub(super) struct PageContext<'a> {
+    pub(super) agent: &'a AgentInfo,
+    pub(super) view: &'a View,
+    pub(super) calls: &'a mut InFlight,
+    pub(super) io: &'a mut Io,
+}
+
+impl TaskDirectory {
+    pub(super) fn new(tokens: TaskTokens) -> Self {
+        Self { tasks: Tasks::default(), pages: TaskPages::default(), tokens }
+    }
+
+    pub(super) fn tokens(&self) -> &TaskTokens {
+        &self.tokens
+    }
+
+    /// Where a legacy agent's task is: the tool that made it, and the instance that runs it.
+    pub(super) fn locate<'a>(&self, id: &[u8], view: &'a View) -> Option<(Located<'a>, ServerHandle)> {
+        let place = &self.tasks.find(id).filter(|task| is_callable(task, view))?.place;
+        Some((located(place.tool.clone(), view)?, place.instance.clone()))
+    }
+
+    /// Where the task with this token is.
+    pub(super) fn locate_token<'a, 'b>(&self, token: &'b [u8], view: &'a View) -> Option<(Located<'a>, TaskToken<'b>)> {
+        let task = self.tokens.verify(token)?;
+        Some((located(Bytes::copy_from_slice(task.tool.as_bytes()), view)?, task))
+    }
+
+    /// Whether the agent may request one more task.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.tasks.have_room(Instant::now())
+    }
+
+    /// The call `key` of a tool requests a task.
+    pub(super) fn begin_call(&mut self, key: CallKey, tool: &Bytes) {
+        self.tasks.begin_call(key, tool);
+    }
+
+    /// A call has ended. Its tool, if it requested a task.
+    pub(super) fn end_call(&mut self, key: CallKey) -> Option<Bytes> {
+        self.tasks.end_call(key)
+    }
+
+    /// Whether the call `key` has made a task that is still running, and that the agent may know of.
+    pub(super) fn has_open_task(&self, key: CallKey, view: &View) -> bool {
+        self.tasks.open_of(key).is_some_and(|task| is_callable(task, view))
+    }
+
+    /// Updates the state of a task. Whether the agent may know of it.
+    pub(super) fn update(&mut self, state: TaskState, view: &View) -> bool {
+        let is_known = self.tasks.find(&state.id).is_some_and(|task| is_callable(task, view));
+        self.tasks.update(state);
+        is_known
+    }
+
+    /// Reads what the response to the call `key` at `server` says of a task: of `tool`, if the call requested one. Returns status
+    /// notifications that arrived before the response.
+    ///
+    /// # Errors
+    /// The error for the agent if another task has the same id.
+    pub(super) fn take_news(
+        &mut self,
+        key: CallKey,
+        tool: Option<Bytes>,
+        news: TaskNews,
+        server: &ServerHandle,
+    ) -> Result<Vec<Bytes>, ErrorObject> {
+        match (news, tool) {
+            (TaskNews::Seen(state), _) => self.tasks.update(state),
+            (TaskNews::Gone { id }, _) => self.tasks.forget(&id),
+            (TaskNews::Made(MadeTask { state, instance, early, life }), Some(tool)) => {
+                let (id, instance) = (state.id.clone(), instance.unwrap_or_else(|| server.clone()));
+                let place = Place { server: server.clone(), instance: instance.clone(), tool };
+                let until = state.ttl.and_then(|ttl| Instant::now().checked_add(ttl));
+                let lifetime = Lifetime { instance: life, until };
+                if self.tasks.add(key, state, place, lifetime, |other| !other.is_same(&instance)) {
+                    return Ok(early);
+                }
+                instance.drop_task(key.session, id);
+                let server = server.name().clone();
+                return Err(CallError { server, failure: Failure::TaskIdTaken, sent: true }.to_object());
+            }
+            (TaskNews::Made(_), None) | (TaskNews::Stated { .. }, _) => {}
+        }
+        Ok(Vec::new())
+    }
+
+    /// How many requests for pages are unanswered.
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Whether the request with this raw id is for a page.
+    pub(super) fn has_page(&self, id: &Bytes) -> bool {
+        self.pages.contains(id)
+    }
+
+    /// The number of the task after which the requested page of `tasks/list` begins.
+    ///
+    /// # Errors
+    /// If the params are malformed.
+    pub(super) fn read_cursor(&self, params: Option<&Bytes>) -> Result<u64, &'static str> {
+        match params.map(|params| members(params, ["cursor"])) {
+            Some(Err(_)) => Err("`params` is not an object"),
+            Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => {
+                text(&cursor).and_then(|cursor| self.tasks.number_of(&cursor)).ok_or("unknown cursor")
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Answers with the page of tasks after number `after`, each in its current state.
+    pub(super) fn list(&mut self, id: &Bytes, after: u64, context: PageContext<'_>) {
+        self.pages.push(id, after);
+        self.gather(context);
+    }
+
+    /// Polls the tasks on the next page, unless a page is being gathered.
+    fn gather(&mut self, PageContext { agent, view, calls, io }: PageContext<'_>) {
+        while let Some(PageRequest { id, after }) = self.pages.next() {
+            let mut found = self.tasks.made_after(after).filter(|task| is_callable(task, view));
+            let tasks: Vec<_> = found.by_ref().take(PAGE).collect();
+            let last = tasks.last().map(|task| task.number);
+            let next = last.filter(|_| found.next().is_some());
+            let mut items = Vec::new();
+            let mut polls = Vec::new();
+            for task in tasks {
+                let key = calls.next_key();
+                let poll = poll(task, key, agent);
+                let polled = if poll.is_some() { Polled::Awaited } else { Polled::Unchanged };
+                items.push(Item { number: task.number, key, polled });
+                polls.extend(poll.map(|poll| (task.place.instance.clone(), poll)));
+            }
+            self.pages.gather(Page { id, items, next });
+            for (instance, poll) in polls {
+                instance.call_soon(poll);
+            }
+            if let Some(page) = self.pages.take_complete() {
+                self.send_page(page, io);
+            }
+        }
+    }
+
+    /// Reads the response to a call that the agent does not wait for, which may poll a task for a page.
+    pub(super) fn polled(&mut self, key: CallKey, outcome: Outcome, news: Option<TaskNews>, context: PageContext<'_>) {
+        let polled = match news {
+            Some(TaskNews::Seen(state)) => {
+                let polled = state.object.clone().map_or(Polled::Unchanged, Polled::Fresh);
+                self.tasks.update(state);
+                polled
+            }
+            Some(TaskNews::Gone { id }) => {
+                self.tasks.forget(&id);
+                Polled::Gone
+            }
+            // The call was cancelled while it was answered: its server does the same.
+            Some(TaskNews::Made(_) | TaskNews::Stated { .. }) => Polled::Unchanged,
+            // The task has ended with its instance.
+            None if outcome.code() == Some(INVALID_PARAMS.into()) => Polled::Gone,
+            None => Polled::Unchanged,
+        };
+        if let Some(page) = self.pages.take(key, polled) {
+            self.send_page(page, context.io);
+            self.gather(context);
+        }
+    }
+
+    fn send_page(&self, Page { id, items, next }: Page, io: &mut Io) {
+        let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
+        let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| match polled {
+            Polled::Fresh(object) => Some(object),
+            Polled::Awaited | Polled::Unchanged => self.tasks.numbered(number)?.state.clone(),
+            Polled::Gone => None,
+        });
+        for (index, object) in tasks.enumerate() {
+            if index > 0 {
+                list.put_u8(b',');
+            }
+            list.put_slice(&object);
+        }
+        list.put_u8(b']');
+        if let Some(next) = next {
+            list.put_slice(format!(",\"nextCursor\":\"{}\"", cursor(next)).as_bytes());
+        }
+        list.put_u8(b'}');
+        io.respond(&id, [reply::result(&id, &list)]);
+    }
+
+    /// The agent cancels a request for a page, if it is one.
+    pub(super) fn cancel_page(&mut self, id: &Bytes, context: PageContext<'_>) {
+        for Item { number, key, .. } in self.pages.cancel(id) {
+            if let Some(task) = self.tasks.numbered(number) {
+                task.place.instance.cancel_soon(key, None);
+            }
+        }
+        self.gather(context);
+    }
+
+    /// Refuses every request for a page.
+    pub(super) fn refuse_pages(&mut self, error: &ErrorObject, io: &mut Io) {
+        for id in self.pages.clear() {
+            io.respond_error(&id, error);
+        }
+    }
+}
+
+/// The tool with this exposed name.
+fn located(tool: Bytes, view: &View) -> Option<Located<'_>> {
+    let route = view.catalog.route(Kind::Tools, &tool)?;
+    Some(Located { member: view.servers.get(route.server)?, route, tool })
+}
+
+/// Whether the tool that made the task can still be called.
+fn is_callable(task: &Task<ServerHandle>, view: &View) -> bool {
+    let tool = located(task.place.tool.clone(), view);
+    tool.is_some_and(|tool| tool.member.handle.is_same(&task.place.server))
+}
+
+/// A `tasks/get` of mcpd's own.
+fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Box<Call>> {
+    let raw_id: Option<&serde_json::value::RawValue> = serde_json::from_slice(&task.raw_id).ok();
+    let line = reply::request(key.serial, "tasks/get", &json!({ "taskId": raw_id }));
+    let line = line.slice(..line.len() - 1);
+    let (Ok(Message::Request { id, .. }), Some(task_id)) = (parse(&line), text(&task.raw_id)) else { return None };
+    let reply = Reply::new(key, &id, task.place.instance.name(), agent.replies());
+    let matter = RequestKind::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
+    let limit = CallLimit { silence: POLL_TIMEOUT, total: POLL_TIMEOUT };
+    let origin = agent.origin(None);
+    // Only tasks of callable tools are polled, and listed only if that is still so.
+    let call = Call { line, id, rename: None, progress_token: None, matter, limit, origin, access: None, reply };
+    Some(Box::new(call))
+}

@@ -1,0 +1,172 @@
+//! Task ids as modern agents see them: the server's task id with an HMAC. Pure but for the key.
+//!
+//! A modern agent may use a task id on any connection to its profile. So the id names the tool whose call made the task and the
+//! instance, and the HMAC covers these and the profile: nobody can forge an id. Source: extension
+//! `io.modelcontextprotocol/tasks`, 2026-07-28, "Security Considerations".
+
+use std::str::from_utf8;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::json;
+use sha2::Sha256;
+
+use super::routed_request::RoutedRequest;
+use crate::chance;
+use crate::era::task::{Told, told_id};
+use crate::jsonrpc::members::text;
+use crate::jsonrpc::splice::{Edit, splice};
+use crate::jsonrpc::{Message, parse};
+use crate::server::messages::call::Subject;
+use crate::server::messages::tasks::TaskNews;
+
+/// Bytes of the HMAC in an id.
+const CODE_LEN: usize = 16;
+
+/// The decoded id of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TaskToken<'a> {
+    /// The exposed name of the tool whose call made the task.
+    pub(super) tool: &'a str,
+    /// The tag of the instance that runs the task, where a server has several instances.
+    pub(super) maker: u64,
+    /// The server's own id.
+    pub(super) id: &'a str,
+}
+
+/// The HMAC key. Ids are valid as long as the daemon runs.
+#[derive(Clone)]
+pub struct TaskTokenKey(Hmac<Sha256>);
+
+impl TaskTokenKey {
+    /// A random key.
+    ///
+    /// # Errors
+    /// If the system provides no random numbers.
+    pub fn generate() -> Result<Self, String> {
+        let mac = Hmac::new_from_slice(chance::fresh()?.as_bytes());
+        mac.map(Self).map_err(|error| error.to_string())
+    }
+}
+
+/// Without the key.
+impl std::fmt::Debug for TaskTokenKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TaskTokenKey")
+    }
+}
+
+/// An unanswered call whose response may contain the id of a task.
+#[derive(Debug)]
+pub(super) struct TaskReference {
+    /// The exposed name of the tool.
+    tool: Bytes,
+    /// The tag of the instance that runs the task, if the task exists already.
+    maker: Option<u64>,
+}
+
+/// Issues and verifies the task ids of one profile.
+#[derive(Debug)]
+pub(super) struct TaskTokens {
+    key: Arc<TaskTokenKey>,
+    profile: Arc<str>,
+}
+
+impl TaskTokens {
+    pub(super) fn new(key: Arc<TaskTokenKey>, profile: Arc<str>) -> Self {
+        Self { key, profile }
+    }
+
+    pub(super) fn issue(&self, TaskToken { tool, maker, id }: TaskToken<'_>) -> String {
+        let rest = format!("{tool}.{maker:x}.{id}");
+        let code = self.mac(&rest).finalize().into_bytes();
+        format!("{}.{rest}", URL_SAFE_NO_PAD.encode(&code[..CODE_LEN]))
+    }
+
+    /// Decodes an id that was issued for this profile.
+    pub(super) fn verify<'a>(&self, token: &'a [u8]) -> Option<TaskToken<'a>> {
+        let (code, rest) = from_utf8(token).ok()?.split_once('.')?;
+        let code = URL_SAFE_NO_PAD.decode(code).ok().filter(|code| code.len() == CODE_LEN)?;
+        // In constant time.
+        self.mac(rest).verify_truncated_left(&code).ok()?;
+        // No exposed name contains a dot.
+        let (tool, rest) = rest.split_once('.')?;
+        let (maker, id) = rest.split_once('.')?;
+        Some(TaskToken { tool, maker: u64::from_str_radix(maker, 16).ok()?, id })
+    }
+
+    /// The reference of a modern request of an agent that supports tasks.
+    pub(super) fn reference(&self, request: &RoutedRequest) -> Option<TaskReference> {
+        if !request.takes_tasks() {
+            return None;
+        }
+        // Copied, so that a small name does not keep a large line in memory.
+        match request.subject {
+            Subject::Call => Some(TaskReference { tool: Bytes::copy_from_slice(&request.key), maker: None }),
+            Subject::Task => {
+                let task = self.verify(&request.key)?;
+                Some(TaskReference { tool: Bytes::copy_from_slice(task.tool.as_bytes()), maker: Some(task.maker) })
+            }
+            Subject::Prompt | Subject::Resource => None,
+        }
+    }
+
+    /// Replaces the server's task id in the response `line`, if there is one.
+    pub(super) fn replace_id(&self, reference: &TaskReference, news: Option<&TaskNews>, line: Bytes) -> Bytes {
+        let (told, maker) = match (reference.maker, news) {
+            (Some(maker), _) => (Told::State, maker),
+            (None, Some(TaskNews::Stated { maker })) => (Told::Made, *maker),
+            (None, _) => return line,
+        };
+        if memchr::memmem::find(&line, b"\"taskId\"").is_none() {
+            return line;
+        }
+        let bare = line.slice(..line.len() - 1);
+        let replaced = || {
+            let Ok(Message::Response { outcome: Ok(result), .. }) = parse(&bare) else { return None };
+            let raw = told_id(&result, told)?;
+            let id = text(&raw)?;
+            let task = TaskToken { tool: from_utf8(&reference.tool).ok()?, maker, id: from_utf8(&id).ok()? };
+            let token = json!(self.issue(task)).to_string();
+            Some(splice(&bare, &mut [Edit { part: &raw, replacement: token.as_bytes() }]))
+        };
+        replaced().unwrap_or(line)
+    }
+
+    fn mac(&self, rest: &str) -> Hmac<Sha256> {
+        // No profile name contains a NUL.
+        self.key.0.clone().chain_update(&*self.profile).chain_update([0]).chain_update(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_valid_only_for_its_profile_and_key() {
+        let key = || Arc::new(TaskTokenKey::generate().expect("random numbers"));
+        let tokens = TaskTokens::new(key(), "default".into());
+        let task = TaskToken { tool: "s__build", maker: u64::MAX, id: "a.b/\"c" };
+        let token = tokens.issue(task);
+        assert_eq!(tokens.verify(token.as_bytes()), Some(task));
+        assert_eq!(TaskTokens::new(Arc::clone(&tokens.key), "other".into()).verify(token.as_bytes()), None);
+        assert_eq!(TaskTokens::new(key(), "default".into()).verify(token.as_bytes()), None);
+        let (code, rest) = token.split_once('.').expect("a code");
+        for forged in [
+            String::new(),
+            rest.to_owned(),
+            format!("{code}.s__other.ffffffffffffffff.a.b/\"c"),
+            format!("{code}.s__build.fffffffffffffffe.a.b/\"c"),
+            format!("{code}.{rest}d"),
+            format!(".{rest}"),
+            format!("{}.{rest}", &code[1..]),
+            code.to_owned(),
+        ] {
+            assert_eq!(tokens.verify(forged.as_bytes()), None, "{forged}");
+        }
+    }
+}

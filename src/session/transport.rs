@@ -1,0 +1,109 @@
+//! The connection to one agent, and who is behind it.
+//!
+//! A session is generic over its [`Transport`]. [`LineTransport`] is newline-delimited JSON over a Unix socket.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::net::{Shutdown, shutdown};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::agent_message::AgentMessage;
+use crate::transport::{MessageReader, Outbox};
+
+/// How often a half-closed connection is polled for a hang-up. Tokio reports no event of a socket after end-of-file.
+const HANGUP_POLL: Duration = Duration::from_millis(100);
+
+/// Who connected, as the operating system knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerIdentity {
+    pub(crate) uid: u32,
+    /// At connect time, if the kernel knows it.
+    pub(crate) pid: Option<i32>,
+    /// The working directory, if it can be read.
+    pub(crate) cwd: Option<Arc<str>>,
+}
+
+/// Messages from an agent, and lines to it.
+pub(super) trait Transport {
+    /// The next message; `None` once the agent has finished sending.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>>;
+
+    /// The next message, if it has been read already.
+    fn buffered(&mut self) -> Option<AgentMessage>;
+
+    /// Bytes that were read and not returned as messages.
+    fn unfinished(&self) -> usize;
+
+    /// Writes as much of `outbox` as the agent accepts now. Pending if it accepts nothing.
+    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>>;
+
+    /// Stops receiving. Messages that have arrived can still be read; then the stream ends.
+    fn stop_receiving(&mut self) -> io::Result<()>;
+
+    /// Completes when an agent that has finished sending closes the connection.
+    fn closed(&self) -> io::Result<BoxFuture<'static, ()>>;
+}
+
+/// Newline-delimited JSON over a Unix socket.
+pub(super) struct LineTransport {
+    reader: MessageReader<OwnedReadHalf, AgentMessage>,
+    writer: OwnedWriteHalf,
+}
+
+impl LineTransport {
+    /// An agent may pause within a line for `line_timeout` at most.
+    pub(super) fn new(stream: UnixStream, max_message: usize, line_timeout: Duration) -> Self {
+        let (read, writer) = stream.into_split();
+        Self { reader: MessageReader::new(read, max_message).line_timeout(line_timeout), writer }
+    }
+
+    fn socket(&self) -> &UnixStream {
+        self.writer.as_ref()
+    }
+}
+
+impl Transport for LineTransport {
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>> {
+        self.reader.poll_next(cx)
+    }
+
+    fn buffered(&mut self) -> Option<AgentMessage> {
+        self.reader.buffered()
+    }
+
+    fn unfinished(&self) -> usize {
+        self.reader.unfinished()
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>> {
+        outbox.poll_write(cx, &mut self.writer)
+    }
+
+    fn stop_receiving(&mut self) -> io::Result<()> {
+        Ok(shutdown(self.socket(), Shutdown::Read)?)
+    }
+
+    fn closed(&self) -> io::Result<BoxFuture<'static, ()>> {
+        Ok(hangup(self.socket().as_fd().try_clone_to_owned()?).boxed())
+    }
+}
+
+async fn hangup(socket: OwnedFd) {
+    loop {
+        let mut fds = [PollFd::new(&socket, PollFlags::empty())];
+        // A signal interrupts even a poll that does not wait.
+        let polled = retry_on_intr(|| poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })));
+        if polled.is_err() || fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            return;
+        }
+        tokio::time::sleep(HANGUP_POLL).await;
+    }
+}

@@ -1,0 +1,298 @@
+//! What the agent sees, and the servers that know of the agent.
+//!
+//! A legacy agent sees the view of its profile, or a view of its own once servers have instances for it. Modern requests
+//! always see the view of the profile, because they are answered alike on every connection.
+//!
+//! A server has to know of the agent if it has an instance for each agent or for each directory, or if it sends the agent
+//! messages that are no responses.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::{FutureExt, select_all};
+use tokio::sync::watch;
+use tokio::time::{timeout, timeout_at};
+
+use super::events::{Event, Events};
+use crate::catalog::{Catalog, is_same};
+use crate::config::{Launch, Settings, Sharing};
+use crate::era::Era;
+use crate::kind::{Kind, PerKind};
+use crate::manager::{Member, OwnViews, Presence, View, ViewListener};
+use crate::server::messages::call::Listener;
+use crate::server::{Agent, Attachment, ServerHandle};
+
+pub(super) struct AgentView {
+    own: Shown,
+    profile: Shown,
+    own_views: OwnViews,
+    /// How long the first lists wait for instances of the agent of which nothing is known.
+    first_list_wait: Duration,
+    cwd: Option<Arc<str>>,
+    attachments: Vec<Attachment>,
+    /// Instances for the agent that have not listed yet.
+    unlisted: usize,
+    /// Those of them whose lists are not known from before: the first lists wait for them.
+    unknown: usize,
+    /// The agent is shown views of its own, or will be.
+    has_own_views: bool,
+    /// Parked requests are routed again when a server lists.
+    awaits_lists: bool,
+    /// The lists that a legacy agent has.
+    lists: ListVersions,
+}
+
+/// A view that the agent is shown.
+#[derive(Clone)]
+struct Shown {
+    view: watch::Receiver<Arc<View>>,
+    /// The same view, for the tasks of servers.
+    listener: Arc<ViewListener>,
+}
+
+/// The version of each list that a peer has, or was told to fetch again.
+#[derive(Default)]
+pub(super) struct ListVersions(PerKind<Option<u64>>);
+
+impl Shown {
+    fn new(view: watch::Receiver<Arc<View>>) -> Self {
+        Self { listener: ViewListener::new(&view), view }
+    }
+}
+
+impl ListVersions {
+    /// The current versions of the lists for which `is_followed` is true.
+    pub(super) fn of(catalog: &Catalog, is_followed: impl Fn(Kind) -> bool) -> Self {
+        Self(PerKind::from_fn(|kind| is_followed(kind).then(|| catalog.version(kind))))
+    }
+
+    /// Brings the versions up to date. Returns one of the kinds for each notification to send: resources and their templates have
+    /// the same one.
+    pub(super) fn update(&mut self, catalog: &Catalog) -> Vec<Kind> {
+        let mut changed: Vec<Kind> = Vec::new();
+        for kind in Kind::ALL {
+            let version = catalog.version(kind);
+            if self.0[kind].is_some_and(|known| known != version) {
+                self.0[kind] = Some(version);
+                if changed.last().map(|last| last.change()) != Some(kind.change()) {
+                    changed.push(kind);
+                }
+            }
+        }
+        changed
+    }
+}
+
+impl AgentView {
+    pub(super) fn new(
+        profile: watch::Receiver<Arc<View>>,
+        own_views: OwnViews,
+        first_list_wait: Duration,
+        cwd: Option<Arc<str>>,
+    ) -> Self {
+        let profile = Shown::new(profile);
+        Self {
+            own: profile.clone(),
+            profile,
+            own_views,
+            first_list_wait,
+            cwd,
+            attachments: Vec::new(),
+            unlisted: 0,
+            unknown: 0,
+            has_own_views: false,
+            awaits_lists: false,
+            lists: ListVersions::default(),
+        }
+    }
+
+    /// The view for requests of this era.
+    pub(super) fn of(&self, era: Era) -> Arc<View> {
+        self.shown(era).view.borrow().clone()
+    }
+
+    /// Decides about requests of this era for as long as they wait at a server.
+    pub(super) fn listener(&self, era: Era) -> Arc<dyn Listener> {
+        Arc::clone(&self.shown(era).listener) as _
+    }
+
+    fn shown(&self, era: Era) -> &Shown {
+        match era {
+            Era::Legacy => &self.own,
+            Era::Modern => &self.profile,
+        }
+    }
+
+    /// Whether the first lists are complete in `view`. They wait for the agent's own instances in both eras: what a server offers
+    /// that is started for a directory is known when the first such instance has listed.
+    pub(super) fn is_settled(&self, view: &View) -> bool {
+        view.settled && self.unknown == 0
+    }
+
+    /// Whether no instance of the agent is about to list.
+    pub(super) fn has_listed(&self) -> bool {
+        self.unlisted == 0
+    }
+
+    pub(super) fn set_cwd(&mut self, cwd: Arc<str>) {
+        self.cwd = Some(cwd);
+    }
+
+    /// The agent receives this list.
+    pub(super) fn list_sent(&mut self, kind: Kind, catalog: &Catalog) {
+        self.lists.0[kind] = Some(catalog.version(kind));
+    }
+
+    /// The lists of a legacy agent that have changed since it was last notified.
+    pub(super) fn changed_lists(&mut self) -> Vec<Kind> {
+        self.lists.update(&self.own.view.borrow().catalog)
+    }
+
+    /// Whether the agent may know of changes of this resource, which may be denied by now.
+    pub(super) fn permits_resource(&self, server: &str, uri: &[u8]) -> bool {
+        let Ok(uri) = str::from_utf8(uri) else { return false };
+        let view = self.own.view.borrow();
+        let is_it = |member: &&Member| **member.handle.name() == *server && member.presence == Presence::Shown;
+        view.servers.iter().find(is_it).is_some_and(|member| member.config.policy.permits(Kind::Resources, uri, None))
+    }
+
+    /// `view` has a successor. Whether the agent is shown that view.
+    pub(super) fn is_changed(&self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
+        let is_shown = view.same_channel(&self.own.view) || view.same_channel(&self.profile.view);
+        if is_shown {
+            events.watch(view);
+        }
+        is_shown
+    }
+
+    /// Shows a legacy agent `view` from now on. Whether it was shown another one.
+    pub(super) fn show(&mut self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
+        let is_other = !view.same_channel(&self.own.view);
+        if is_other {
+            // The view of the profile is watched all along.
+            if !view.same_channel(&self.profile.view) {
+                events.watch(view.clone());
+            }
+            self.own = Shown::new(view);
+        }
+        is_other
+    }
+
+    /// An instance that the first lists wait for has listed, or has had its time.
+    pub(super) fn listed(&mut self, is_known: bool) {
+        self.unlisted -= 1;
+        self.unknown -= usize::from(!is_known);
+    }
+
+    /// Has [`Event::MayBeListed`] happen when a server lists or changes its state, or at `until`.
+    pub(super) fn await_lists(&mut self, view: &View, until: Instant, events: &mut Events) {
+        if std::mem::replace(&mut self.awaits_lists, true) {
+            return;
+        }
+        let seen = |server: &ServerHandle| {
+            let published = server.published();
+            (published.is_listed, published.state.word())
+        };
+        let changed = |member: &Member| {
+            let (server, before) = (member.handle.clone(), seen(&member.handle));
+            async move { server.wait_for(|now| (now.is_listed, now.state.word()) != before).await }.boxed()
+        };
+        let changed = select_all(view.may_still_list(None).map(changed));
+        events.push(timeout_at(until.into(), changed).map(|_| Event::MayBeListed));
+    }
+
+    /// [`Event::MayBeListed`] has happened.
+    pub(super) fn may_be_listed(&mut self) {
+        self.awaits_lists = false;
+    }
+
+    /// Attaches the agent to the servers that have to know of it.
+    pub(super) fn attach(&mut self, agent: &Agent, events: &mut Events) {
+        let current = self.of(Era::Legacy);
+        let knows_agents = |member: &&Member| {
+            let Settings { sharing, broadcast_logs, .. } = member.config.settings;
+            // Instances of a pool follow the eras of the agents that are there.
+            sharing != Sharing::Shared || broadcast_logs || agent.level.is_some()
+        };
+        self.attachments.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
+        for member in current.servers.iter().filter(knows_agents) {
+            if !self.is_attached(&member.handle) {
+                self.attach_to(member, agent, events);
+            }
+        }
+    }
+
+    fn attach_to(&mut self, member: &Member, agent: &Agent, events: &mut Events) {
+        let (attachment, listed) = member.handle.attach(agent.clone(), self.cwd.clone());
+        self.attachments.push(attachment);
+        if !member.config.settings.sharing.is_by_agent() {
+            return;
+        }
+        if !std::mem::replace(&mut self.has_own_views, true) {
+            events.push(own_view(self.own_views.clone(), agent.session));
+        }
+        if member.presence == Presence::Shown {
+            // Known lists are shown at once, unless they depend on where the agent works. If the lists of the agent's own
+            // instance differ, the agent is notified.
+            let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::wants_agent_cwd);
+            let is_known = member.handle.published().has_listed && !is_by_directory;
+            self.unlisted += 1;
+            self.unknown += usize::from(!is_known);
+            let in_view = in_view(listed, member.handle.clone(), self.own_views.clone(), agent.session);
+            let in_view = timeout(self.first_list_wait, in_view);
+            events.push(in_view.map(move |view| Event::Listed { view: view.ok().flatten(), is_known }));
+        }
+    }
+
+    /// Attaches the agent to `server`, so that the server learns when the agent leaves.
+    pub(super) fn attach_for(&mut self, server: &ServerHandle, agent: Agent) {
+        if !self.is_attached(server) {
+            self.attachments.push(server.attach(agent, None).0);
+        }
+    }
+
+    fn is_attached(&self, server: &ServerHandle) -> bool {
+        self.attachments.iter().any(|one| one.is_with(server))
+    }
+
+    /// Sends the servers that know of the agent what it has set since.
+    pub(super) async fn update_agent(&self, agent: &Agent) {
+        for one in &self.attachments {
+            one.change(agent.clone()).await;
+        }
+    }
+
+    pub(super) async fn roots_changed(&self, line: &Bytes) {
+        for one in &self.attachments {
+            one.roots_changed(line.clone()).await;
+        }
+    }
+}
+
+/// Waits for the views of an agent. A manager that has ended provides none.
+async fn own_view(views: OwnViews, session: u64) -> Event {
+    match views.of(session).await {
+        Some(view) => Event::OwnView(view),
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until the lists that `server` offers the agent after `listed` are in the agent's view.
+async fn in_view(
+    listed: impl Future<Output = ()>,
+    server: ServerHandle,
+    views: OwnViews,
+    session: u64,
+) -> Option<watch::Receiver<Arc<View>>> {
+    listed.await;
+    let mut view = views.of(session).await?;
+    let has_them = |view: &Arc<View>| {
+        let member =
+            view.servers.iter().find(|member| member.presence == Presence::Shown && member.handle.is_same(&server));
+        member.is_none_or(|member| server.published().own_lists(session).is_none_or(|own| is_same(own, &member.lists)))
+    };
+    // A view that nobody publishes any more does not change.
+    let _ = view.wait_for(has_them).await;
+    Some(view)
+}

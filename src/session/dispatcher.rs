@@ -21,7 +21,7 @@ use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::backlog::Backlog;
 use super::call_record::{CallEnd, CallRecorder};
 use super::events::{Event, Events};
-use super::in_flight::{self, InFlight, Parked};
+use super::in_flight::{self, InFlight, Parked, Purpose};
 use super::io::Io;
 use super::notification_queue;
 use super::results;
@@ -510,16 +510,13 @@ impl<T: Transport> Session<T> {
             self.record_cancelled(&parked);
         }
         if self.tasks.has_page(id) {
-            let view = self.view.of(Era::Legacy);
-            let context = PageContext { agent: &self.agent, view: &view, calls: &mut self.calls, io: &mut self.io };
-            self.tasks.cancel_page(id, context);
+            let (tasks, context) = self.task_pages();
+            tasks.cancel_page(id, context);
         }
-        let interests = self.subscriptions.unlisten(id);
+        let interests = self.subscriptions.unlisten(id, &self.calls);
         self.set_interests(interests);
         if let Some(in_flight::Call { key, server, record, .. }) = self.calls.remove(id) {
             self.recorder.end(record, CallEnd::at(&server, Outcome::Cancelled, 0));
-            self.subscriptions.resources_mut().end_call(key, false);
-            self.tasks.end_call(key);
             let words = Cancellation { line, request: id.clone() };
             self.command = Some(ServerCommand::Cancel(server, key, words));
         }
@@ -534,21 +531,26 @@ impl<T: Transport> Session<T> {
 
     // Requests of the agent.
 
-    fn request(&mut self, Request { id, method, name, params, stated }: Request) {
+    fn request(&mut self, request: Request) {
+        let id = request.id.clone();
+        if let Err(error) = self.handle(request) {
+            self.io.fail(Some(&id), &error);
+        }
+    }
+
+    fn handle(&mut self, Request { id, method, name, params, stated }: Request) -> Result<(), ErrorObject> {
         if self.is_unanswered(&id) {
-            return self.io.refuse(Some(&id), INVALID_REQUEST, "a request with this id is unanswered");
+            return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
         if let Some(refusal) = &self.drain.refusal {
-            return self.io.fail(Some(&id), refusal);
+            return Err(refusal.clone());
         }
-        let params = params.as_ref();
-        let (protocol, stated) = match stated {
-            Ok(None) => (self.agent.protocol(), None),
-            Ok(Some(stated)) => {
-                self.meet(params, matches!(method, Method::Discover));
-                (Some(era::MODERN), Some(stated))
-            }
-            Err(error) => return self.io.fail(Some(&id), &error.to_object()),
+        let (stated, params) = (stated.map_err(|error| error.to_object())?, params.as_ref());
+        let protocol = if stated.is_some() {
+            self.meet(params, matches!(method, Method::Discover));
+            Some(era::MODERN)
+        } else {
+            self.agent.protocol()
         };
         let method = match protocol {
             Some(protocol) if !era::has(protocol, &name) => Method::Unknown,
@@ -556,21 +558,25 @@ impl<T: Transport> Session<T> {
         };
         match method {
             // Answered here.
-            Method::Initialize if protocol.is_none() => self.initialize(&id, params),
-            Method::Initialize => self.io.refuse(Some(&id), INVALID_REQUEST, "already initialized"),
+            Method::Initialize if protocol.is_none() => self.initialize(&id, params)?,
+            Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
             Method::Ping => self.io.answer(&id, b"{}"),
-            _ if protocol.is_none() => self.io.refuse(Some(&id), INVALID_PARAMS, NOT_INTRODUCED),
+            _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
             Method::Discover => {
                 let result = results::discover(&self.view.of(Era::Modern));
                 self.io.answer(&id, result.to_string().as_bytes());
             }
-            Method::SetLevel => self.set_level(&id, params),
+            Method::SetLevel => {
+                self.agent.set_level(params).map_err(invalid)?;
+                self.command = Some(ServerCommand::AgentChanged);
+                self.io.answer(&id, b"{}");
+            }
+            Method::ListTasks => self.list_tasks(&id, params)?,
             Method::List(kind) => {
                 let era = if stated.is_some() { Era::Modern } else { Era::Legacy };
-                self.list(kind, id, params, era);
+                self.route(read_list(kind, id, params, era)?);
             }
-            Method::ListTasks => self.list_tasks(&id, params),
-            Method::Listen => self.listen(&id, params, stated.is_some_and(|stated| stated.takes_tasks)),
+            Method::Listen => self.route(read_listen(&id, params, stated.is_some_and(|stated| stated.takes_tasks))?),
             // Forwarded.
             Method::Forward(request) => match request.method {
                 RoutedMethod::Task(_) | RoutedMethod::UpdateTask if stated.is_some() => self.send_modern_task(request),
@@ -578,19 +584,17 @@ impl<T: Transport> Session<T> {
                 _ => self.route(Parked::Forward { request, until: None }),
             },
             // Refused.
-            Method::Unreadable(error) => self.io.fail(Some(&id), &error.to_object()),
+            Method::Unreadable(error) => return Err(error.to_object()),
             Method::Unknown => {
                 let message = format!("unknown method: {}", one_line(&String::from_utf8_lossy(&name)));
-                self.io.refuse(Some(&id), METHOD_NOT_FOUND, message);
+                return Err(ErrorObject::new(METHOD_NOT_FOUND, message));
             }
         }
+        Ok(())
     }
 
-    fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) {
-        let (introduction, meta) = match self.agent.initialize(params) {
-            Ok(read) => read,
-            Err(why) => return self.io.refuse(Some(id), INVALID_PARAMS, why),
-        };
+    fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
+        let (introduction, meta) = self.agent.initialize(params).map_err(invalid)?;
         self.recorder.set_client(introduction.client);
         if let Some(cwd) = meta.cwd {
             self.view.set_cwd(cwd);
@@ -599,6 +603,7 @@ impl<T: Transport> Session<T> {
         self.attach();
         let result = results::initialize(introduction.protocol, &self.view.of(Era::Legacy));
         self.io.answer(id, result.to_string().as_bytes());
+        Ok(())
     }
 
     fn meet(&mut self, params: Option<&Bytes>, is_discover: bool) {
@@ -608,54 +613,28 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn set_level(&mut self, id: &Bytes, params: Option<&Bytes>) {
-        if let Err(why) = self.agent.set_level(params) {
-            return self.io.refuse(Some(id), INVALID_PARAMS, why);
-        }
-        self.command = Some(ServerCommand::AgentChanged);
-        self.io.answer(id, b"{}");
-    }
-
-    fn list(&mut self, kind: Kind, id: Bytes, params: Option<&Bytes>, era: Era) {
-        match params.map(|params| members(params, ["cursor"])) {
-            Some(Err(_)) => self.io.refuse(Some(&id), INVALID_PARAMS, "`params` is not an object"),
-            Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => {
-                self.io.refuse(Some(&id), INVALID_PARAMS, "unknown cursor: the list has one page");
-            }
-            _ => self.route(Parked::List { id, kind, era }),
-        }
-    }
-
-    fn list_tasks(&mut self, id: &Bytes, params: Option<&Bytes>) {
-        let after = match self.tasks.read_cursor(params) {
-            Ok(after) => after,
-            Err(why) => return self.io.refuse(Some(id), INVALID_PARAMS, why),
-        };
+    fn list_tasks(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
+        let after = self.tasks.read_cursor(params).map_err(invalid)?;
         if self.is_full() {
-            return self.io.respond_error(id, &overloaded(TOO_MANY));
+            return Err(overloaded(TOO_MANY));
         }
-        let view = self.view.of(Era::Legacy);
-        let context = PageContext { agent: &self.agent, view: &view, calls: &mut self.calls, io: &mut self.io };
-        self.tasks.list(id, after, context);
+        let (tasks, context) = self.task_pages();
+        tasks.list(id, after, context);
+        Ok(())
     }
 
-    /// A `subscriptions/listen` waits for the first lists, because what is not known yet is not acknowledged.
-    fn listen(&mut self, id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) {
-        match params.map(Filter::read) {
-            Some(Ok(filter)) if !filter.tasks.is_empty() && !takes_tasks => self.io.fail(Some(id), &not_declared()),
-            // The id outlives the line.
-            Some(Ok(filter)) => self.route(Parked::Listen { id: Bytes::copy_from_slice(id), filter }),
-            Some(Err(why)) => self.io.refuse(Some(id), INVALID_PARAMS, why),
-            None => self.io.refuse(Some(id), INVALID_PARAMS, "the params are missing"),
-        }
+    /// The task directory, and what it needs to list tasks.
+    fn task_pages(&mut self) -> (&mut TaskDirectory, PageContext<'_>) {
+        let Self { tasks, agent, view, calls, io, .. } = self;
+        (tasks, PageContext { agent, view: view.of(Era::Legacy), calls, io })
     }
 
     fn begin_listen(&mut self, id: &Bytes, filter: Filter, view: &View) {
         if self.is_full() {
             return self.io.respond_error(id, &overloaded(TOO_MANY));
         }
-        let key = self.calls.next_key();
-        match self.subscriptions.listen(id, filter, key, self.tasks.tokens(), view, &mut self.io) {
+        let tokens = self.tasks.tokens();
+        match self.subscriptions.listen(id, filter, tokens, view, &mut self.calls, &mut self.io) {
             Ok(interests) => {
                 for (server, _) in &interests {
                     self.view.attach_for(server, self.agent.for_servers());
@@ -725,7 +704,8 @@ impl<T: Transport> Session<T> {
     /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more.
     fn target<'a>(&self, request: &RoutedRequest, view: &'a View) -> Option<Target<'a>> {
         let resources = self.subscriptions.resources();
-        let subscribed = (request.method == RoutedMethod::Unsubscribe).then(|| resources.server_of(&request.key));
+        let subscribed =
+            (request.method == RoutedMethod::Unsubscribe).then(|| resources.server_of(&request.key, &self.calls));
         let subscribed = subscribed
             .flatten()
             .and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
@@ -749,15 +729,15 @@ impl<T: Transport> Session<T> {
     /// Sends a request about a task to the instance that runs the task.
     fn send_task(&mut self, request: RoutedRequest, act: TaskAct) {
         let view = self.view.of(Era::Legacy);
-        let Some((Located { member, route, tool }, instance)) = self.tasks.locate(&request.key, &view) else {
+        let Some((located, instance)) = self.tasks.locate(&request.key, &view) else {
             return self.end_unrouted(&request, &unknown_task(&request.key), Outcome::UnknownTool);
         };
+        let Located { member, route, .. } = located;
         let limit = match act {
             TaskAct::Result => route.limit,
             TaskAct::Get | TaskAct::Cancel => member.config.settings.request_limit(),
         };
-        let matter = request.matter();
-        let access = Some(AccessTarget::Named { kind: Kind::Tools, exposed: tool, name: Arc::clone(&route.name) });
+        let (access, matter) = (Some(located.access()), request.matter());
         let server = &instance;
         self.send(request, Destination { member, server, tool: None, rename: None, access, limit, matter }, &view);
     }
@@ -769,14 +749,13 @@ impl<T: Transport> Session<T> {
             return self.end_unrouted(&request, &error, Outcome::Error { code: Some(error.code.into()) });
         }
         let view = self.view.of(Era::Modern);
-        let Some((Located { member, route, tool }, task)) = self.tasks.locate_token(&request.key, &view) else {
+        let Some((located, TaskToken { maker, id, .. })) = self.tasks.locate_token(&request.key, &view) else {
             return self.unknown(&request);
         };
-        let TaskToken { maker, id, .. } = task;
         let rename = Some((request.raw_key.clone(), Bytes::from(json!(id).to_string())));
         let [token, task] = [&request.key, id.as_bytes()].map(Bytes::copy_from_slice);
         let matter = RequestKind::Stated(Box::new(StatedAsk { id: token, task, maker }));
-        let access = Some(AccessTarget::Named { kind: Kind::Tools, exposed: tool, name: Arc::clone(&route.name) });
+        let (access, member) = (Some(located.access()), located.member);
         let (server, limit) = (&member.handle, member.config.settings.request_limit());
         self.send(request, Destination { member, server, tool: None, rename, access, limit, matter }, &view);
     }
@@ -795,26 +774,23 @@ impl<T: Transport> Session<T> {
         self.agent.count_call();
         let reply = Reply::new(key, &request.id, server.name(), self.agent.replies());
         let id = reply.id().clone();
-        match &matter {
-            RequestKind::Subscription(subscription) => {
-                self.view.attach_for(server, self.agent.for_servers());
-                self.subscriptions.resources_mut().begin_call(key, (**subscription).clone(), server);
-            }
-            RequestKind::NewTask => {
-                // The server cancels the task when the agent leaves.
-                self.view.attach_for(server, self.agent.for_servers());
-                self.tasks.begin_call(key, &request.key);
-            }
-            RequestKind::Nothing | RequestKind::Task(_) | RequestKind::MayBeTask | RequestKind::Stated(_) => {}
+        let purpose = match &matter {
+            RequestKind::Subscription(subscription) => Purpose::Subscription(subscription.clone()),
+            // Copied, so that a small name does not keep a large line in memory.
+            RequestKind::NewTask => Purpose::NewTask { tool: Bytes::copy_from_slice(&request.key) },
+            _ => self.tasks.tokens().reference(&request).map_or(Purpose::Nothing, Purpose::ModernTask),
+        };
+        if matches!(purpose, Purpose::Subscription(_) | Purpose::NewTask { .. }) {
+            // The server ends the subscription or the task when the agent leaves.
+            self.view.attach_for(server, self.agent.for_servers());
         }
         let origin = self.agent.origin(request.stated.as_ref());
-        let task = self.tasks.tokens().reference(&request);
         let RoutedRequest { line, id: request_id, progress_token, .. } = request;
         let call =
             Box::new(Call { line, id: request_id, rename, progress_token, matter, limit, origin, access, reply });
         let unsent = record.in_scope(|| server.try_call(call));
         self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
-        self.calls.insert(id, in_flight::Call { key, server: server.clone(), record, task });
+        self.calls.insert(id, in_flight::Call { key, server: server.clone(), record, purpose });
     }
 
     /// The permission of a request that `view` leads to `member`.
@@ -835,10 +811,10 @@ impl<T: Transport> Session<T> {
             return Some(TOO_MANY);
         }
         match matter {
-            RequestKind::Subscription(wanted) if !self.subscriptions.resources().has_room_for(wanted) => {
+            RequestKind::Subscription(wanted) if !self.subscriptions.resources().has_room_for(wanted, &self.calls) => {
                 Some(TOO_MANY_SUBSCRIPTIONS)
             }
-            RequestKind::NewTask if !self.tasks.has_room() => Some(TOO_MANY_TASKS),
+            RequestKind::NewTask if !self.tasks.has_room(&self.calls) => Some(TOO_MANY_TASKS),
             _ => None,
         }
     }
@@ -909,22 +885,15 @@ impl<T: Transport> Session<T> {
     fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, news: Option<Box<TaskNews>>) {
         let (io, is_current) = self.notifier();
         io.end_notifications(key, is_current);
-        let is_accepted = matches!(outcome, Outcome::Ok | Outcome::ToolError);
-        if self.subscriptions.resources_mut().end_call(key, is_accepted) {
-            // The server may have been replaced meanwhile, or may have ended the subscription for others, too.
-            self.renew_subscriptions();
-        }
-        let tool = self.tasks.end_call(key);
-        let Some((id, in_flight::Call { record, server, task, .. })) = self.calls.remove_key(key) else {
-            let view = self.view.of(Era::Legacy);
-            let context = PageContext { agent: &self.agent, view: &view, calls: &mut self.calls, io: &mut self.io };
-            return self.tasks.polled(key, outcome, news.map(|news| *news), context);
+        let Some((id, call)) = self.calls.remove_key(key) else {
+            let (tasks, context) = self.task_pages();
+            return tasks.polled(key, outcome, news.map(|news| *news), context);
         };
-        let line = match &task {
-            Some(reference) => self.tasks.tokens().replace_id(reference, news.as_deref(), line),
-            None => line,
+        let line = match &call.purpose {
+            Purpose::ModernTask(reference) => self.tasks.tokens().replace_id(reference, news.as_deref(), line),
+            _ => line,
         };
-        let early = news.map_or_else(|| Ok(Vec::new()), |news| self.tasks.take_news(key, tool, *news, &server));
+        let early = news.map_or_else(|| Ok(Vec::new()), |news| self.tasks.take_news(&call, *news));
         let (line, outcome) = match early {
             Ok(early) => {
                 if self.agent.has(TASK_STATUS) {
@@ -934,6 +903,14 @@ impl<T: Transport> Session<T> {
             }
             Err(error) => (reply::error(Some(&id), &error), Outcome::Malformed),
         };
+        let in_flight::Call { server, record, purpose, .. } = call;
+        if let Purpose::Subscription(subscription) = purpose
+            && matches!(outcome, Outcome::Ok | Outcome::ToolError)
+            && self.subscriptions.resources_mut().accepted(*subscription, &server)
+        {
+            // The server may have been replaced meanwhile, or may have ended the subscription for others, too.
+            self.renew_subscriptions();
+        }
         let (line, outcome) = if matches!(outcome, Outcome::Error { .. }) && speaks_for_daemon(&line) {
             (reply::error(Some(&id), &reserved(server.name())), Outcome::Malformed)
         } else {
@@ -974,7 +951,7 @@ impl<T: Transport> Session<T> {
         }
         let notifications = self.subscriptions.resource_updated(&uri, &line);
         self.notify_listens(notifications);
-        if self.subscriptions.resources().include(&uri) {
+        if self.subscriptions.resources().include(&uri, &self.calls) {
             self.notify(None, line);
         }
     }
@@ -1045,6 +1022,29 @@ impl<T: Transport> Session<T> {
             }
         }
     }
+}
+
+fn read_list(kind: Kind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<Parked, ErrorObject> {
+    match params.map(|params| members(params, ["cursor"])) {
+        Some(Err(_)) => Err(invalid("`params` is not an object")),
+        Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid("unknown cursor: the list has one page")),
+        _ => Ok(Parked::List { id, kind, era }),
+    }
+}
+
+/// A `subscriptions/listen` waits for the first lists, because what is not known yet is not acknowledged.
+fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<Parked, ErrorObject> {
+    let params = params.ok_or_else(|| invalid("the params are missing"))?;
+    let filter = Filter::read(params).map_err(invalid)?;
+    if !filter.tasks.is_empty() && !takes_tasks {
+        return Err(not_declared());
+    }
+    // The id outlives the line.
+    Ok(Parked::Listen { id: Bytes::copy_from_slice(id), filter })
+}
+
+fn invalid(why: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(INVALID_PARAMS, why)
 }
 
 /// Whether an error of a server claims that the daemon is stopping: `mcpd connect` would resend requests because of it.

@@ -13,8 +13,8 @@ use super::task_token::TaskReference;
 use crate::era::Era;
 use crate::era::subscription::Filter;
 use crate::kind::Kind;
-use crate::server::ServerHandle;
 use crate::server::messages::call::CallKey;
+use crate::server::{ServerHandle, Subscription};
 
 /// An agent's unanswered calls may together have the bytes of so many largest messages; one more is refused with −31003.
 const MAX_UNANSWERED_MESSAGES: usize = 4;
@@ -24,8 +24,20 @@ pub(super) struct Call {
     pub(super) key: CallKey,
     pub(super) server: ServerHandle,
     pub(super) record: CallRecord,
-    /// The response may refer to a modern task.
-    pub(super) task: Option<TaskReference>,
+    pub(super) purpose: Purpose,
+}
+
+/// What the response to a call changes in the session.
+pub(super) enum Purpose {
+    Nothing,
+    /// A subscription begins or ends.
+    Subscription(Box<Subscription>),
+    /// A task is made. `tool` is the exposed name.
+    NewTask {
+        tool: Bytes,
+    },
+    /// The response may contain the id of a modern task.
+    ModernTask(TaskReference),
 }
 
 /// A request that waits for lists.
@@ -112,6 +124,19 @@ impl InFlight {
     /// Whether this call is unanswered.
     pub(super) fn contains_key(&self, key: CallKey) -> bool {
         self.calls.iter().any(|(_, call)| call.key == key)
+    }
+
+    /// Unanswered calls that begin a subscription, each with its server.
+    pub(super) fn subscriptions(&self) -> impl Iterator<Item = (&Subscription, &ServerHandle)> {
+        self.calls.iter().filter_map(|(_, call)| match &call.purpose {
+            Purpose::Subscription(subscription) if subscription.begins => Some((&**subscription, &call.server)),
+            _ => None,
+        })
+    }
+
+    /// How many unanswered calls request a task.
+    pub(super) fn new_tasks(&self) -> usize {
+        self.calls.iter().filter(|(_, call)| matches!(call.purpose, Purpose::NewTask { .. })).count()
     }
 
     /// Whether the bytes of all calls allow one more with so many.

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::in_flight::InFlight;
 use crate::kind::Kind;
 use crate::manager::{Member, View};
-use crate::server::messages::call::CallKey;
 use crate::server::{ServerHandle, Subscription, is_part};
 
 /// Resources per agent, over all servers; one more is refused with −31003. The same limit applies to tasks.
@@ -21,18 +21,10 @@ pub(super) const MAX_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(super) struct ResourceSubscriptions {
     all: HashMap<Bytes, Resource>,
-    /// Unanswered calls that begin or end a subscription.
-    calls: Vec<PendingCall>,
     /// How often a resource is subscribed to.
     count: usize,
     /// Bytes of their URIs.
     bytes: usize,
-}
-
-struct PendingCall {
-    key: CallKey,
-    subscription: Subscription,
-    server: ServerHandle,
 }
 
 struct Resource {
@@ -47,36 +39,23 @@ struct Resource {
 
 impl ResourceSubscriptions {
     /// Whether the limits allow this `resources/subscribe`.
-    pub(super) fn has_room_for(&self, wanted: &Subscription) -> bool {
+    pub(super) fn has_room_for(&self, wanted: &Subscription, calls: &InFlight) -> bool {
         let is_subscribed = || self.all.get(&wanted.uri).is_some_and(|resource| resource.is_subscribed);
-        !wanted.begins || is_subscribed() || self.has_room_for_all(&[(wanted.uri.clone(), Bytes::new())])
+        !wanted.begins || is_subscribed() || self.has_room_for_all(&[(wanted.uri.clone(), Bytes::new())], calls)
     }
 
     /// Whether the limits allow these, too: URIs as text, and raw.
-    pub(super) fn has_room_for_all(&self, wanted: &[(Bytes, Bytes)]) -> bool {
-        let bytes = self.beginning().map(|call| call.subscription.uri.len());
-        let bytes: usize = bytes.chain(wanted.iter().map(|(uri, _)| uri.len())).sum();
-        self.count + self.beginning().count() + wanted.len() <= MAX_SUBSCRIPTIONS && self.bytes + bytes <= MAX_BYTES
+    pub(super) fn has_room_for_all(&self, wanted: &[(Bytes, Bytes)], calls: &InFlight) -> bool {
+        let uris =
+            calls.subscriptions().map(|(subscription, _)| &subscription.uri).chain(wanted.iter().map(|(uri, _)| uri));
+        let (count, bytes) = uris.fold((self.count, self.bytes), |(count, bytes), uri| (count + 1, bytes + uri.len()));
+        count <= MAX_SUBSCRIPTIONS && bytes <= MAX_BYTES
     }
 
-    fn beginning(&self) -> impl Iterator<Item = &PendingCall> {
-        self.calls.iter().filter(|call| call.subscription.begins)
-    }
-
-    /// The call `key` requests `subscription` from `server`.
-    pub(super) fn begin_call(&mut self, key: CallKey, subscription: Subscription, server: &ServerHandle) {
-        self.calls.push(PendingCall { key, subscription, server: server.clone() });
-    }
-
-    /// A call has ended; `is_accepted` if the server has done what it requests. Whether [`Self::moved`] may have something new.
-    pub(super) fn end_call(&mut self, key: CallKey, is_accepted: bool) -> bool {
-        let Some(index) = self.calls.iter().position(|call| call.key == key) else { return false };
-        let PendingCall { subscription: Subscription { uri, begins, .. }, server, .. } = self.calls.swap_remove(index);
-        if !is_accepted {
-            return false;
-        }
+    /// `server` has accepted a subscription of the agent, or its end. Whether [`Self::moved`] may have something new.
+    pub(super) fn accepted(&mut self, Subscription { uri, begins, .. }: Subscription, server: &ServerHandle) -> bool {
         if begins {
-            let resource = self.all.entry(uri.clone()).or_insert_with(|| Resource::of(&server));
+            let resource = self.all.entry(uri.clone()).or_insert_with(|| Resource::of(server));
             if !std::mem::replace(&mut resource.is_subscribed, true) {
                 self.add(&uri);
             }
@@ -100,13 +79,17 @@ impl ResourceSubscriptions {
     }
 
     /// A `subscriptions/listen` with the resource has ended. Returns the request to its server, if nobody needs updates.
-    pub(super) fn unlisten(&mut self, (uri, raw): &(Bytes, Bytes)) -> Option<(ServerHandle, Subscription)> {
+    pub(super) fn unlisten(
+        &mut self,
+        (uri, raw): &(Bytes, Bytes),
+        calls: &InFlight,
+    ) -> Option<(ServerHandle, Subscription)> {
         let resource = self.all.get_mut(uri)?;
         resource.listens = resource.listens.saturating_sub(1);
         let server = resource.server.clone();
         self.remove(uri);
         // An unanswered `resources/subscribe` may need it.
-        let is_needed = self.all.contains_key(uri) || self.server_of(uri).is_some();
+        let is_needed = self.all.contains_key(uri) || self.server_of(uri, calls).is_some();
         (!is_needed).then(|| (server, Subscription { uri: uri.clone(), raw: raw.clone(), begins: false }))
     }
 
@@ -141,16 +124,16 @@ impl ResourceSubscriptions {
     }
 
     /// The server of a resource that the agent has subscribed to, or is about to.
-    pub(super) fn server_of(&self, uri: &[u8]) -> Option<&ServerHandle> {
+    pub(super) fn server_of<'a>(&'a self, uri: &[u8], calls: &'a InFlight) -> Option<&'a ServerHandle> {
         let subscribed = self.all.get(uri).filter(|resource| resource.is_subscribed);
-        let beginning = || self.beginning().find(|call| call.subscription.uri == uri);
-        subscribed.map(|resource| &resource.server).or_else(|| beginning().map(|call| &call.server))
+        let beginning = || calls.subscriptions().find(|(subscription, _)| subscription.uri == uri);
+        subscribed.map(|resource| &resource.server).or_else(|| beginning().map(|(_, server)| server))
     }
 
     /// Whether the agent has subscribed to a resource, or to one that contains it, or is about to.
-    pub(super) fn include(&self, uri: &[u8]) -> bool {
+    pub(super) fn include(&self, uri: &[u8], calls: &InFlight) -> bool {
         let subscribed = self.all.iter().filter(|(_, resource)| resource.is_subscribed).map(|(own, _)| own);
-        let beginning = self.beginning().map(|call| &call.subscription.uri);
+        let beginning = calls.subscriptions().map(|(subscription, _)| &subscription.uri);
         subscribed.chain(beginning).any(|own| is_part(uri, own))
     }
 }

@@ -8,6 +8,7 @@
 
 use bytes::Bytes;
 
+use super::in_flight::InFlight;
 use super::io::Io;
 use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
 use super::task_token::{TaskToken, TaskTokens};
@@ -121,9 +122,9 @@ impl Subscriptions {
         &mut self,
         id: &Bytes,
         mut filter: Filter,
-        key: CallKey,
         tokens: &TaskTokens,
         view: &View,
+        calls: &mut InFlight,
         io: &mut Io,
     ) -> Result<Vec<(ServerHandle, Interest)>, TooMany> {
         let servers = keep_readable(&mut filter, view);
@@ -131,7 +132,7 @@ impl Subscriptions {
         let known = known.filter_map(|task| Some((Followed::find(tokens, &task, view)?, task)));
         let tasks: Vec<Followed>;
         (tasks, filter.tasks) = known.unzip();
-        if !self.resources.has_room_for_all(&filter.uris) || !self.has_room_for_tasks(&filter.tasks) {
+        if !self.resources.has_room_for_all(&filter.uris, calls) || !self.has_room_for_tasks(&filter.tasks) {
             return Err(TooMany);
         }
         io.send([filter.acknowledgement(id)]);
@@ -143,7 +144,7 @@ impl Subscriptions {
             }
         }
         let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
-        self.listens.push(Listen { id: id.clone(), key, filter, tasks, lists });
+        self.listens.push(Listen { id: id.clone(), key: calls.next_key(), filter, tasks, lists });
         Ok(wanted)
     }
 
@@ -163,11 +164,11 @@ impl Subscriptions {
     }
 
     /// The agent cancels the `subscriptions/listen` with this id. Returns what servers need not send any more.
-    pub(super) fn unlisten(&mut self, id: &Bytes) -> Vec<(ServerHandle, Interest)> {
+    pub(super) fn unlisten(&mut self, id: &Bytes, calls: &InFlight) -> Vec<(ServerHandle, Interest)> {
         let Some(index) = self.listens.iter().position(|listen| listen.id == id) else { return Vec::new() };
         let Listen { filter, tasks, .. } = self.listens.swap_remove(index);
         let mut ended = self.task_interests(&tasks, false);
-        let resources = filter.uris.iter().filter_map(|uri| self.resources.unlisten(uri));
+        let resources = filter.uris.iter().filter_map(|uri| self.resources.unlisten(uri, calls));
         ended.extend(resources.map(|(server, subscription)| (server, Interest::Resource(subscription))));
         ended
     }

@@ -6,17 +6,18 @@
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::json;
 
 use super::agent::AgentInfo;
-use super::in_flight::InFlight;
+use super::in_flight::{Call as InFlightCall, InFlight, Purpose};
 use super::io::Io;
 use super::task_pages::{Item, Page, PageRequest, Polled, TaskPages};
 use super::task_token::{TaskToken, TaskTokens};
-use super::tasks::{Lifetime, Place, Task, Tasks, cursor};
+use super::tasks::{Lifetime, MAX_TASKS, Place, Task, Tasks, cursor};
 use crate::calls::Outcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
@@ -26,7 +27,7 @@ use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
 use crate::manager::{Member, View};
 use crate::server::ServerHandle;
-use crate::server::messages::call::{Call, CallError, CallKey, Failure, Reply, RequestKind};
+use crate::server::messages::call::{Call, CallError, CallKey, Failure, Reply, RequestKind, Target as AccessTarget};
 use crate::server::messages::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, TaskState};
 
 /// Tasks on one page of a list.
@@ -43,15 +44,22 @@ pub(super) struct TaskDirectory {
 /// A task that the agent may use.
 pub(super) struct Located<'a> {
     pub(super) member: &'a Member,
-    /// The tool that made the task, and its exposed name.
     pub(super) route: &'a Route,
-    pub(super) tool: Bytes,
+    /// The exposed name of the tool that made the task.
+    tool: Bytes,
+}
+
+impl Located<'_> {
+    /// A task may be used as long as its tool may be called.
+    pub(super) fn access(&self) -> AccessTarget {
+        AccessTarget::Named { kind: Kind::Tools, exposed: self.tool.clone(), name: Arc::clone(&self.route.name) }
+    }
 }
 
 /// What gathering a page needs of the session.
 pub(super) struct PageContext<'a> {
     pub(super) agent: &'a AgentInfo,
-    pub(super) view: &'a View,
+    pub(super) view: Arc<View>,
     pub(super) calls: &'a mut InFlight,
     pub(super) io: &'a mut Io,
 }
@@ -77,19 +85,9 @@ impl TaskDirectory {
         Some((located(Bytes::copy_from_slice(task.tool.as_bytes()), view)?, task))
     }
 
-    /// Whether the agent may request one more task.
-    pub(super) fn has_room(&mut self) -> bool {
-        self.tasks.have_room(Instant::now())
-    }
-
-    /// The call `key` of a tool requests a task.
-    pub(super) fn begin_call(&mut self, key: CallKey, tool: &Bytes) {
-        self.tasks.begin_call(key, tool);
-    }
-
-    /// A call has ended. Its tool, if it requested a task.
-    pub(super) fn end_call(&mut self, key: CallKey) -> Option<Bytes> {
-        self.tasks.end_call(key)
+    /// Whether the agent may request one more task, besides those that `calls` request.
+    pub(super) fn has_room(&mut self, calls: &InFlight) -> bool {
+        self.tasks.open(Instant::now()) + calls.new_tasks() < MAX_TASKS
     }
 
     /// Whether the call `key` has made a task that is still running, and that the agent may know of.
@@ -104,34 +102,28 @@ impl TaskDirectory {
         is_known
     }
 
-    /// Reads what the response to the call `key` at `server` says of a task: of `tool`, if the call requested one. Returns status
-    /// notifications that arrived before the response.
+    /// Reads what the response to `call` says of a task. Returns status notifications that arrived before the response.
     ///
     /// # Errors
     /// The error for the agent if another task has the same id.
-    pub(super) fn take_news(
-        &mut self,
-        key: CallKey,
-        tool: Option<Bytes>,
-        news: TaskNews,
-        server: &ServerHandle,
-    ) -> Result<Vec<Bytes>, ErrorObject> {
-        match (news, tool) {
+    pub(super) fn take_news(&mut self, call: &InFlightCall, news: TaskNews) -> Result<Vec<Bytes>, ErrorObject> {
+        let InFlightCall { key, server, purpose, .. } = call;
+        match (news, purpose) {
             (TaskNews::Seen(state), _) => self.tasks.update(state),
             (TaskNews::Gone { id }, _) => self.tasks.forget(&id),
-            (TaskNews::Made(MadeTask { state, instance, early, life }), Some(tool)) => {
+            (TaskNews::Made(MadeTask { state, instance, early, life }), Purpose::NewTask { tool }) => {
                 let (id, instance) = (state.id.clone(), instance.unwrap_or_else(|| server.clone()));
-                let place = Place { server: server.clone(), instance: instance.clone(), tool };
+                let place = Place { server: server.clone(), instance: instance.clone(), tool: tool.clone() };
                 let until = state.ttl.and_then(|ttl| Instant::now().checked_add(ttl));
                 let lifetime = Lifetime { instance: life, until };
-                if self.tasks.add(key, state, place, lifetime, |other| !other.is_same(&instance)) {
+                if self.tasks.add(*key, state, place, lifetime, |other| !other.is_same(&instance)) {
                     return Ok(early);
                 }
                 instance.drop_task(key.session, id);
                 let server = server.name().clone();
                 return Err(CallError { server, failure: Failure::TaskIdTaken, sent: true }.to_object());
             }
-            (TaskNews::Made(_), None) | (TaskNews::Stated { .. }, _) => {}
+            (TaskNews::Made(_), _) | (TaskNews::Stated { .. }, _) => {}
         }
         Ok(Vec::new())
     }
@@ -169,7 +161,7 @@ impl TaskDirectory {
     /// Polls the tasks on the next page, unless a page is being gathered.
     fn gather(&mut self, PageContext { agent, view, calls, io }: PageContext<'_>) {
         while let Some(PageRequest { id, after }) = self.pages.next() {
-            let mut found = self.tasks.made_after(after).filter(|task| is_callable(task, view));
+            let mut found = self.tasks.made_after(after).filter(|task| is_callable(task, &view));
             let tasks: Vec<_> = found.by_ref().take(PAGE).collect();
             let last = tasks.last().map(|task| task.number);
             let next = last.filter(|_| found.next().is_some());

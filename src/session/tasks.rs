@@ -9,7 +9,7 @@ use crate::server::messages::call::CallKey;
 use crate::server::messages::tasks::TaskState;
 
 /// One more replaces the oldest that has ended; while none has, a call that requests a task is refused with −31003.
-const MAX_TASKS: usize = 256;
+pub(super) const MAX_TASKS: usize = 256;
 /// Of last known states. Beyond that a state is replaced only by one that fits.
 const MAX_BYTES: usize = 256 << 10;
 
@@ -53,45 +53,23 @@ pub(super) struct Task<H> {
 pub(super) struct Tasks<H> {
     all: Vec<Task<H>>,
     last: u64,
-    /// Unanswered calls that request a task.
-    calls: Vec<PendingCall>,
     /// Of states.
     bytes: usize,
 }
 
-#[derive(Debug)]
-struct PendingCall {
-    key: CallKey,
-    /// The exposed name of the tool.
-    tool: Bytes,
-}
-
 impl<H> Default for Tasks<H> {
     fn default() -> Self {
-        Self { all: Vec::new(), last: 0, calls: Vec::new(), bytes: 0 }
+        Self { all: Vec::new(), last: 0, bytes: 0 }
     }
 }
 
 impl<H: Clone> Tasks<H> {
-    /// Whether the agent may request one more `now`.
-    pub(super) fn have_room(&mut self, now: Instant) -> bool {
+    /// How many tasks are still running `now`.
+    pub(super) fn open(&mut self, now: Instant) -> usize {
         for task in &mut self.all {
             task.ended |= task.lifetime.until.is_some_and(|until| until <= now);
         }
-        let open = self.all.iter().filter(|task| task.is_open()).count();
-        open + self.calls.len() < MAX_TASKS
-    }
-
-    /// The call `key` of a tool requests a task.
-    pub(super) fn begin_call(&mut self, key: CallKey, tool: &Bytes) {
-        // Copied, so that a small name does not keep a large line in memory.
-        self.calls.push(PendingCall { key, tool: Bytes::copy_from_slice(tool) });
-    }
-
-    /// A call has ended. Its tool, if it requested a task.
-    pub(super) fn end_call(&mut self, key: CallKey) -> Option<Bytes> {
-        let index = self.calls.iter().position(|call| call.key == key)?;
-        Some(self.calls.swap_remove(index).tool)
+        self.all.iter().filter(|task| task.is_open()).count()
     }
 
     /// Adds the task that the call `key` made; `false` if a known task has the same id and `is_elsewhere`.
@@ -266,23 +244,21 @@ mod tests {
     fn no_more_than_so_many_are_kept_nor_more_of_their_states() {
         let (mut tasks, life, now) = (Tasks::default(), Arc::new(()), Instant::now());
         for serial in 0..2 * MAX_TASKS as u64 {
-            assert!(tasks.have_room(now));
-            tasks.begin_call(key(serial), &Bytes::from_static(b"s__t"));
-            assert_eq!(tasks.end_call(key(serial)).as_deref(), Some(&b"s__t"[..]));
+            assert_eq!(tasks.open(now), 0);
             add(&mut tasks, (serial, &serial.to_string(), "completed"), 1, &life);
         }
-        assert_eq!((tasks.all.len(), tasks.end_call(key(3))), (MAX_TASKS, None));
+        assert_eq!(tasks.all.len(), MAX_TASKS);
         for id in 0..MAX_TASKS {
             tasks.update(state(&(id + MAX_TASKS).to_string(), "completed", 2 << 10));
         }
         assert!(tasks.bytes <= MAX_BYTES && tasks.bytes > MAX_BYTES / 2);
         assert_eq!(tasks.bytes, tasks.all.iter().map(Task::bytes).sum::<usize>());
         for serial in 0..MAX_TASKS as u64 {
-            assert!(tasks.have_room(now));
+            assert!(tasks.open(now) < MAX_TASKS);
             add(&mut tasks, (1000 + serial, &format!("open {serial}"), "working"), 1, &life);
         }
-        assert!(!tasks.have_room(now));
+        assert_eq!(tasks.open(now), MAX_TASKS);
         tasks.all[7].lifetime.until = Some(now);
-        assert!(tasks.have_room(now) && tasks.find(b"open 7").is_some(), "its server may keep it longer");
+        assert!(tasks.open(now) < MAX_TASKS && tasks.find(b"open 7").is_some(), "its server may keep it longer");
     }
 }

@@ -67,7 +67,7 @@ pub(super) struct AgentInfo {
     /// The agent has sent `notifications/initialized`.
     is_ready: bool,
     /// A modern request has introduced the agent.
-    is_met: bool,
+    has_modern_client: bool,
 }
 
 impl AgentInfo {
@@ -81,7 +81,7 @@ impl AgentInfo {
             speaker: Arc::default(),
             level: None,
             is_ready: false,
-            is_met: false,
+            has_modern_client: false,
         }
     }
 
@@ -113,7 +113,7 @@ impl AgentInfo {
     }
 
     pub(super) fn is_introduced(&self) -> bool {
-        self.is_met || self.protocol().is_some()
+        self.has_modern_client || self.protocol().is_some()
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -180,11 +180,11 @@ impl AgentInfo {
     /// Reads who has sent a modern request, for the daemon's report and for servers with an instance per agent: both take the
     /// first agent of the connection. `server/discover` does not count, because a legacy agent may send it before `initialize`.
     /// Returns the introduction, if this request is the one that counts.
-    pub(super) fn meet(&mut self, params: Option<&Bytes>, is_discover: bool) -> Option<Introduction> {
-        if self.is_met {
+    pub(super) fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool) -> Option<Introduction> {
+        if self.has_modern_client {
             return None;
         }
-        self.is_met = !is_discover;
+        self.has_modern_client = !is_discover;
         let Client { capabilities, info } = Client::of(params);
         let client = info.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
         let introduction = Introduction { client, protocol: era::MODERN };
@@ -236,4 +236,68 @@ impl AgentInfo {
 fn is_implementation(info: &Bytes) -> bool {
     let parts = members(info, ["name", "version"]);
     parts.is_ok_and(|parts| parts.into_iter().all(|raw| raw.is_some_and(|raw| text(&raw).is_some())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::StopOrder;
+
+    fn agent() -> AgentInfo {
+        let (replies, _) = ReplySender::channel(Arc::default(), StopOrder::channel().1);
+        let user = User { profile: "p".into(), uid: 1, is_guest: false };
+        AgentInfo::new(1, Arc::new(user), replies, Arc::default())
+    }
+
+    fn params(params: &'static str) -> Option<Bytes> {
+        Some(Bytes::from_static(params.as_bytes()))
+    }
+
+    const INITIALIZE: &str =
+        r#"{"protocolVersion":"2025-03-26","clientInfo":{"name":"a","version":"1"},"capabilities":{"sampling":{}}}"#;
+
+    #[test]
+    fn initialize_requires_version_client_and_capabilities() {
+        for (malformed, expected) in [
+            ("{}", "`protocolVersion` is missing"),
+            (r#"{"protocolVersion":1}"#, "`protocolVersion` is not a string"),
+            (r#"{"protocolVersion":"x"}"#, "`capabilities` is missing or not an object"),
+            (
+                r#"{"protocolVersion":"x","capabilities":{}}"#,
+                "`clientInfo` needs a `name` and a `version`, both strings",
+            ),
+        ] {
+            let mut agent = agent();
+            assert_eq!(agent.initialize(params(malformed).as_ref()).map(drop), Err(expected));
+            assert!(!agent.is_introduced());
+        }
+        let mut agent = agent();
+        agent.set_ready();
+        assert!(!agent.is_ready(), "not before `initialize`");
+        let (introduction, _) = agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
+        assert_eq!((introduction.client.as_deref(), introduction.protocol), (Some("a 1"), "2025-03-26"));
+        agent.set_ready();
+        assert!(agent.is_ready() && agent.supports(Ability::Sampling) && !agent.supports(Ability::Roots));
+        assert_eq!(agent.for_servers().era, Era::Legacy);
+    }
+
+    #[test]
+    fn a_modern_agent_is_introduced_by_its_first_request_but_discover() {
+        const META: &str = r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"m","version":"2"}}}"#;
+        let mut agent = agent();
+        assert!(agent.record_client(params(META).as_ref(), true).is_none() && !agent.is_introduced());
+        let introduction = agent.record_client(params(META).as_ref(), false).expect("the first request that counts");
+        assert_eq!(introduction.client.as_deref(), Some("m 2"));
+        assert!(agent.is_introduced() && agent.record_client(params(META).as_ref(), false).is_none());
+        assert_eq!(agent.for_servers().era, Era::Modern);
+    }
+
+    #[test]
+    fn a_modern_request_does_not_replace_an_initialized_agent() {
+        let mut agent = agent();
+        agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
+        assert!(agent.record_client(params("{}").as_ref(), false).is_none());
+        assert!(agent.supports(Ability::Sampling) && agent.protocol() == Some("2025-03-26"));
+        assert_eq!(agent.status.introduction().and_then(|known| known.client.clone()).as_deref(), Some("a 1"));
+    }
 }

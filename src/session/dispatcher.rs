@@ -547,7 +547,7 @@ impl<T: Transport> Session<T> {
         }
         let (stated, params) = (stated.map_err(|error| error.to_object())?, params.as_ref());
         let protocol = if stated.is_some() {
-            self.meet(params, matches!(method, Method::Discover));
+            self.record_client(params, matches!(method, Method::Discover));
             Some(era::MODERN)
         } else {
             self.agent.protocol()
@@ -606,8 +606,8 @@ impl<T: Transport> Session<T> {
         Ok(())
     }
 
-    fn meet(&mut self, params: Option<&Bytes>, is_discover: bool) {
-        if let Some(introduction) = self.agent.meet(params, is_discover) {
+    fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool) {
+        if let Some(introduction) = self.agent.record_client(params, is_discover) {
             self.recorder.set_client(introduction.client);
             self.attach();
         }

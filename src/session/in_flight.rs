@@ -191,3 +191,42 @@ impl InFlight {
         Some(self.parked.remove(index))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(id: &'static str) -> Parked {
+        Parked::List { id: Bytes::from(id), kind: Kind::Tools, era: Era::Legacy }
+    }
+
+    #[test]
+    fn parked_requests_are_found_by_id_and_stay_in_order() {
+        let mut requests = InFlight::new(7, 100);
+        ["1", "2", "3"].map(list).into_iter().for_each(|request| requests.park(request));
+        assert!(requests.contains(&Bytes::from("2")) && requests.len() == 3 && !requests.is_empty());
+        assert!(requests.remove_parked(&Bytes::from("2")).is_some());
+        assert!(requests.remove_parked(&Bytes::from("2")).is_none() && !requests.contains(&Bytes::from("2")));
+        let ids: Vec<_> = requests.take_parked().iter().map(|parked| parked.id().clone()).collect();
+        assert_eq!(ids, ["1", "3"]);
+        assert!(requests.is_empty());
+    }
+
+    #[test]
+    fn bytes_of_parked_requests_and_of_calls_are_limited_apart() {
+        let mut requests = InFlight::new(7, 2);
+        assert!(requests.has_room_to_park());
+        requests.park(list("123"));
+        assert!(!requests.has_room_to_park());
+        assert!(requests.has_room_for(2 * MAX_UNANSWERED_MESSAGES));
+        assert!(!requests.has_room_for(2 * MAX_UNANSWERED_MESSAGES + 1));
+    }
+
+    #[test]
+    fn keys_are_unique_within_the_session() {
+        let mut requests = InFlight::new(7, 100);
+        let (one, other) = (requests.next_key(), requests.next_key());
+        assert!(one != other && one.session == 7 && other.session == 7);
+        assert!(!requests.contains_key(one) && requests.remove_key(one).is_none());
+    }
+}

@@ -204,3 +204,122 @@ impl Io {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use futures_util::future::{BoxFuture, FutureExt};
+
+    use super::super::agent_message::AgentMessage;
+    use super::super::backlog::Budget;
+    use super::*;
+
+    const MAX_MESSAGE: usize = 1 << 20;
+
+    /// An agent that reads everything as soon as it is written, and sends nothing.
+    #[derive(Default)]
+    struct Reader(Vec<u8>);
+
+    impl Transport for Reader {
+        fn poll_message(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>> {
+            Poll::Pending
+        }
+
+        fn buffered(&mut self) -> Option<AgentMessage> {
+            None
+        }
+
+        fn unfinished(&self) -> usize {
+            0
+        }
+
+        fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>> {
+            outbox.poll_write(cx, &mut self.0)
+        }
+
+        fn stop_receiving(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn closed(&self) -> io::Result<BoxFuture<'static, ()>> {
+            Ok(std::future::pending().boxed())
+        }
+    }
+
+    fn io() -> Io {
+        Io::new(MAX_MESSAGE, Arc::default(), Backlog::new(&Budget::new(MAX_MESSAGE)))
+    }
+
+    /// Writes everything. What the last write has changed, and what the agent has read.
+    fn write(io: &mut Io) -> (Written, String) {
+        let (mut reader, mut written) = (Reader::default(), Written::default());
+        while !io.is_empty() {
+            let polled = io.poll_write(&mut Context::from_waker(Waker::noop()), &mut reader);
+            let Poll::Ready(Ok(changed)) = polled else { panic!("{polled:?}") };
+            written = changed;
+        }
+        (written, String::from_utf8(reader.0).expect("text"))
+    }
+
+    fn notification(serial: u64) -> Notification {
+        Notification { key: Some(key(serial)), line: Bytes::from(format!("{serial}\n")) }
+    }
+
+    fn key(serial: u64) -> CallKey {
+        CallKey { session: 1, serial }
+    }
+
+    fn line(size: usize) -> Bytes {
+        let mut line = vec![b'x'; size];
+        line[size - 1] = b'\n';
+        line.into()
+    }
+
+    #[test]
+    fn notifications_wait_while_the_agent_is_behind() {
+        let mut io = io();
+        io.notify(notification(1), |_| true);
+        io.notify(notification(2), |_| false);
+        assert_eq!(write(&mut io).1, "1\n");
+        io.send([line(BEHIND + 1)]);
+        io.notify(notification(3), |_| true);
+        io.notify(notification(4), |_| true);
+        let (written, read) = write(&mut io);
+        assert!(written.caught_up && !written.made_room && read.len() == BEHIND + 1);
+        io.send_delayed(|key| key.serial == 4);
+        assert_eq!(write(&mut io).1, "4\n");
+    }
+
+    #[test]
+    fn delayed_notifications_precede_the_response_of_their_call_or_are_dropped() {
+        let mut io = io();
+        io.send([line(BEHIND + 1)]);
+        io.notify(notification(1), |_| true);
+        io.end_notifications(key(1), |_| true);
+        assert!(write(&mut io).1.ends_with("\n1\n"));
+        io.send([line(MAX_MESSAGE + 1)]);
+        io.notify(notification(2), |_| true);
+        io.notify(notification(3), |_| true);
+        io.end_notifications(key(2), |_| true);
+        assert_eq!(io.dropped.get(), 1);
+        assert!(write(&mut io).0.made_room);
+        io.send_delayed(|_| true);
+        assert_eq!(write(&mut io).1, "3\n");
+    }
+
+    #[test]
+    fn a_response_that_is_too_large_for_its_batch_becomes_an_error() {
+        let mut io = io();
+        let [one, two] = ["1", "2"].map(Bytes::from);
+        io.begin_batch();
+        io.expect_in_batch(&one);
+        io.expect_in_batch(&two);
+        io.end_batch();
+        io.respond(&one, [line(MAX_MESSAGE - 10)]);
+        assert!(io.is_empty() && io.has_room());
+        io.respond(&two, [line(100)]);
+        let read = write(&mut io).1;
+        assert!(read.starts_with('[') && read.ends_with("]\n") && read.contains("-31006"));
+    }
+}

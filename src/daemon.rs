@@ -8,7 +8,7 @@
 //! ```
 
 mod accept;
-mod doors;
+mod agent_sockets;
 mod error;
 mod files;
 mod limits;
@@ -34,7 +34,7 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
 use self::accept::accept;
-use self::doors::{Doors, DoorsWanted};
+use self::agent_sockets::{AgentSockets, PrepareSockets};
 pub use self::error::DaemonError;
 use self::limits::Refusals;
 use self::operators::{MAX_OPERATORS, Operators};
@@ -80,7 +80,7 @@ struct Daemon {
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[Served]>>,
     /// `None` once the daemon is being stopped.
-    agents: Option<Doors>,
+    agents: Option<AgentSockets>,
     operator_listener: Listener,
     operators: Operators,
     sessions: JoinSet<()>,
@@ -154,7 +154,7 @@ pub async fn run(
     let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
     let logins = process::logins();
     let host = server_context(&config.daemon, inherited, cgroups, logins.clone());
-    let agents = Doors::make(&config.profiles, &mut lock, activated)?;
+    let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
     let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner)?.with_reserve());
     let mut presence = Presence::new(lock)?;
     let first_list_wait = config.daemon.first_list_wait;
@@ -163,7 +163,7 @@ pub async fn run(
     let refused = watch::Sender::new(None);
     let stamps = watch::Sender::new(loaded.stamps.clone());
     let last_read = (refused.subscribe(), stamps.subscribe());
-    let (doors, doors_wanted) = mpsc::channel(reload::MOST + 1);
+    let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MOST + 1);
     let read = watch::Sender::new(loaded.files.clone());
     let changes =
         config.daemon.watch.then(|| files::run(read.subscribe(), files.is_empty(), Arc::clone(&signals.reload)));
@@ -176,7 +176,7 @@ pub async fn run(
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),
         manager: manager.clone(),
-        doors,
+        prepare_sockets,
         refused,
         stamps,
     };
@@ -188,7 +188,7 @@ pub async fn run(
     helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop }));
     helpers.spawn(reload.on(signals.reload, asked.reloads));
     changes.map(|changes| helpers.spawn(changes));
-    let ended = daemon.serve(&mut presence, (asked.queries, doors_wanted), servers_ended).await;
+    let ended = daemon.serve(&mut presence, (asked.queries, sockets_to_prepare), servers_ended).await;
     // No session is left that could end a call, and no server that could begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
     let (called, settled) = join(timeout(LAST_CALLS, keeper.finish()), renewals).await;
@@ -205,7 +205,7 @@ pub async fn run(
 
 impl Daemon {
     fn new(
-        (agents, operator_listener): (Doors, Listener),
+        (agents, operator_listener): (AgentSockets, Listener),
         manager: Manager,
         (limits, task_token_key): (DaemonConfig, TaskTokenKey),
         logs: Logs,
@@ -254,16 +254,16 @@ impl Daemon {
     async fn serve(
         mut self,
         presence: &mut Presence,
-        (mut asked, mut doors_wanted): (mpsc::Receiver<admin::Query>, mpsc::Receiver<DoorsWanted>),
+        (mut asked, mut sockets_to_prepare): (mpsc::Receiver<admin::Query>, mpsc::Receiver<PrepareSockets>),
         mut servers_ended: JoinHandle<()>,
     ) -> Result<(), DaemonError> {
         let (mut stop, mut kill) = (self.stopping.1.clone(), self.stopping.1.clone());
         let mut killed = pin!(kill.at_least(Stop::Kill));
         let mut hurried = false;
-        self.open_doors(presence);
+        self.serve_profiles(presence);
         let ended = loop {
             tokio::select! {
-                (door, agent) = accept(self.agents.as_ref()) => self.accept_agent(door, agent),
+                (listener, agent) = accept(self.agents.as_ref()) => self.accept_agent(listener, agent),
                 operator = self.operator_listener.accept(), if self.operators.have_room() => {
                     self.accept_operator(operator);
                     self.operator_listener.refill();
@@ -271,14 +271,14 @@ impl Daemon {
                     yield_now().await;
                 }
                 Some(query) = asked.recv() => self.answer(query),
-                Some(wanted) = doors_wanted.recv() => self.prepare_doors(wanted, presence),
-                Ok(()) = self.profiles.changed() => self.open_doors(presence),
+                Some(wanted) = sockets_to_prepare.recv() => self.prepare_sockets(wanted, presence),
+                Ok(()) = self.profiles.changed() => self.serve_profiles(presence),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 // Before any agent gets what the operator has left.
                 () = self.operators.changed() => self.operator_listener.refill(),
                 () = self.budget.exceeded() => self.relieve(),
                 () = presence.due() => {
-                    let agents = self.agents.iter_mut().flat_map(Doors::listeners);
+                    let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if presence.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
                         tracing::error!("another daemon holds the lock of this runtime directory: stopping");
                         raise(&self.stopping.0, Stop::Stop);

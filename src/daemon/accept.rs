@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
 use tokio::sync::oneshot;
 
-use super::doors::Doors;
+use super::agent_sockets::AgentSockets;
 use super::status::Connected;
 use super::{Daemon, process};
 use crate::config::Profile;
@@ -19,16 +19,17 @@ use crate::session::{Backlog, Orders, PeerIdentity, SessionStatus};
 use crate::{server, session};
 
 /// The next agent, and the index of its listener; pending if there are no listeners any more.
-pub(super) async fn accept(doors: Option<&Doors>) -> (usize, UnixStream) {
-    match doors {
-        Some(doors) => doors.accept().await,
+pub(super) async fn accept(sockets: Option<&AgentSockets>) -> (usize, UnixStream) {
+    match sockets {
+        Some(sockets) => sockets.accept().await,
         None => std::future::pending().await,
     }
 }
 
 impl Daemon {
-    pub(super) fn accept_agent(&mut self, door: usize, stream: UnixStream) {
-        let Some(Served { profile, view }) = self.agents.as_ref().map(|doors| doors.get(door).served.clone()) else {
+    pub(super) fn accept_agent(&mut self, listener: usize, stream: UnixStream) {
+        let Some(Served { profile, view }) = self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
+        else {
             return;
         };
         let Some(peer) = self.peer(&stream, |uid| may_enter(&profile, uid)) else { return };

@@ -14,7 +14,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 
-use super::doors::DoorsWanted;
+use super::agent_sockets::PrepareSockets;
 use super::pattern_check::PatternCheck;
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadAsked};
@@ -57,7 +57,7 @@ pub(super) struct Reload {
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
     /// To who owns the sockets.
-    pub(super) doors: mpsc::Sender<DoorsWanted>,
+    pub(super) prepare_sockets: mpsc::Sender<PrepareSockets>,
     pub(super) refused: watch::Sender<Option<Refused>>,
     /// What the files of the configuration held that runs.
     pub(super) stamps: watch::Sender<Vec<Stamp>>,
@@ -68,7 +68,7 @@ pub(super) struct Reload {
 struct Ordered {
     warnings: Vec<String>,
     done: oneshot::Receiver<Result<Changes, ManagerError>>,
-    doors: mpsc::Sender<DoorsWanted>,
+    prepare_sockets: mpsc::Sender<PrepareSockets>,
 }
 
 /// A configuration that is in force, or was overtaken, and whom to answer.
@@ -150,7 +150,7 @@ impl Reload {
             warnings.push(format!("for servers at a URL, {names} hold when mcpd is started the next time"));
         }
         let refused = |reason| Refused::now(reason, loaded.stamps.clone());
-        prepare(&self.doors, &config.profiles).await.map_err(refused)?;
+        prepare(&self.prepare_sockets, &config.profiles).await.map_err(refused)?;
         let exposed = Some(Exposed { naming, profiles: config.profiles.clone() });
         let wanted = Wanted { servers: config.servers.clone(), exposed };
         let done = self.manager.want(wanted).await.map_err(|error| refused(error.to_string()))?;
@@ -158,7 +158,7 @@ impl Reload {
         self.patterns.replace(Arc::new(loaded));
         self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(Ordered { warnings, done, doors: self.doors.clone() })
+        Ok(Ordered { warnings, done, prepare_sockets: self.prepare_sockets.clone() })
     }
 
     /// Reports what has become of a configuration.
@@ -195,20 +195,20 @@ fn used_at_start(former: &Environment, new: &Environment) -> impl Iterator<Item 
 }
 
 /// Has there be a socket for each of these profiles, and those that are wanted no more be gone.
-async fn prepare(doors: &mpsc::Sender<DoorsWanted>, profiles: &[Arc<Profile>]) -> Result<(), String> {
+async fn prepare(prepare_sockets: &mpsc::Sender<PrepareSockets>, profiles: &[Arc<Profile>]) -> Result<(), String> {
     let (answer, made) = oneshot::channel();
-    let sent = doors.send(DoorsWanted { profiles: profiles.to_vec(), answer }).await;
+    let sent = prepare_sockets.send(PrepareSockets { profiles: profiles.to_vec(), answer }).await;
     let stopped = || "mcpd is being stopped".to_owned();
     sent.map_err(|_| stopped())?;
     made.await.map_err(|_| stopped())?.map_err(|error| error.to_string())
 }
 
 /// Waits until a configuration is in force, or was overtaken.
-async fn in_force(Ordered { warnings, done, doors }: Ordered, answers: Vec<ReloadAnswer>) -> Finished {
+async fn in_force(Ordered { warnings, done, prepare_sockets }: Ordered, answers: Vec<ReloadAnswer>) -> Finished {
     // A manager that is gone has been stopped.
     let changes = done.await.unwrap_or(Err(ManagerError::Closed));
     // Operators who are answered find the sockets as configured, unless the daemon is stopping.
-    let _ = prepare(&doors, &[]).await;
+    let _ = prepare(&prepare_sockets, &[]).await;
     Finished { warnings, changes, answers }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::Daemon;
-use super::doors::{Door, Doors};
+use super::agent_sockets::{AgentSockets, ProfileListener};
 use super::reload::Refused;
 use crate::admin::report::{AgentReport, FileReport, ProfileReport, ReloadRefused, Report};
 use crate::config::Stamp;
@@ -51,7 +51,7 @@ impl Daemon {
             other_daemons: Vec::new(),
             servers: manager::report::servers(&view),
             agents,
-            profiles: self.agents.iter().flat_map(Doors::all).map(|door| self.profile(door)).collect(),
+            profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),
         }
     }
 
@@ -61,7 +61,7 @@ impl Daemon {
         view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
     }
 
-    fn profile(&self, Door { served, listener }: &Door) -> ProfileReport {
+    fn profile(&self, ProfileListener { served, listener }: &ProfileListener) -> ProfileReport {
         let (profile, view) = (&served.profile, served.view.borrow());
         ProfileReport {
             name: profile.name.to_string(),

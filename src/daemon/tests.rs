@@ -13,8 +13,8 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let host = ServerContext::new(Guard::None);
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
     let mut lock = directory.lock().expect("nobody else's");
-    let doors = Doors::make(&config.profiles, &mut lock, Activated::default()).expect("free");
-    let sockets = (doors, lock.listen(ADMIN_SOCKET, Reach::Owner).expect("free"));
+    let agents = AgentSockets::create(&config.profiles, &mut lock, Activated::default()).expect("free");
+    let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner).expect("free"));
 
     let limits = config.daemon.clone();
     let setup = Setup { naming: config.daemon.naming, host, strays: None, ..Setup::default() };

@@ -277,7 +277,9 @@ mod tests {
         let (introduction, _) = agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
         assert_eq!((introduction.client.as_deref(), introduction.protocol), (Some("a 1"), "2025-03-26"));
         agent.set_ready();
-        assert!(agent.is_ready() && agent.supports(Ability::Sampling) && !agent.supports(Ability::Roots));
+        assert!(
+            agent.is_ready() && agent.supports(ClientCapability::Sampling) && !agent.supports(ClientCapability::Roots)
+        );
         assert_eq!(agent.for_servers().era, Era::Legacy);
     }
 
@@ -297,7 +299,7 @@ mod tests {
         let mut agent = agent();
         agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
         assert!(agent.record_client(params("{}").as_ref(), false).is_none());
-        assert!(agent.supports(Ability::Sampling) && agent.protocol() == Some("2025-03-26"));
+        assert!(agent.supports(ClientCapability::Sampling) && agent.protocol() == Some("2025-03-26"));
         assert_eq!(agent.status.introduction().and_then(|known| known.client.clone()).as_deref(), Some("a 1"));
     }
 }

@@ -1,0 +1,220 @@
+//! The agent sockets, one for each profile.
+//!
+//! A reload creates the sockets of new profiles first: if one cannot be created, the configuration is refused and nothing has
+//! changed. Once the manager publishes the profiles, connections that wait at the new sockets are accepted, and the sockets of removed
+//! profiles are closed. Until then a new socket is kept as long as anybody holds its profile.
+
+use std::cell::Cell;
+use std::sync::{Arc, Weak};
+
+use futures_util::future::{FutureExt, select_all};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+
+use super::Daemon;
+use super::accept::may_enter;
+use crate::config::Profile;
+use crate::manager::Served;
+use crate::sockets::{Activated, Listener, Lock, Presence, Reach, SocketError, agent_socket};
+
+/// Creates the sockets of these profiles, besides the existing ones.
+pub(super) struct PrepareSockets {
+    pub(super) profiles: Vec<Arc<Profile>>,
+    pub(super) answer: oneshot::Sender<Result<(), SocketError>>,
+}
+
+/// A profile that is served, and its socket.
+#[derive(Debug)]
+pub(super) struct ProfileListener {
+    pub(super) served: Served,
+    pub(super) listener: Listener,
+}
+
+/// The socket of a profile that is not served yet.
+#[derive(Debug)]
+struct Prepared {
+    profile: Arc<str>,
+    /// Profiles of that name that may still be served.
+    wanted: Vec<Weak<Profile>>,
+    listener: Listener,
+}
+
+#[derive(Debug)]
+pub(super) struct AgentSockets {
+    all: Vec<ProfileListener>,
+    prepared: Vec<Prepared>,
+    activated: Activated,
+    /// The listener that is polled first, so that many connections at one do not delay those at others.
+    first: Cell<usize>,
+}
+
+impl AgentSockets {
+    /// Creates the sockets of `profiles`, and removes those of a previous daemon.
+    ///
+    /// # Errors
+    /// If one of them cannot be created.
+    pub(super) fn create(
+        profiles: &[Arc<Profile>],
+        lock: &mut Lock,
+        activated: Activated,
+    ) -> Result<Self, SocketError> {
+        lock.begin_with(beside_default(profiles.iter().map(|profile| &profile.name)))?;
+        let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), activated, first: Cell::new(0) };
+        sockets.listen(profiles, lock)?;
+        sockets.activated.warn_of_the_rest();
+        Ok(sockets)
+    }
+
+    /// Creates the missing sockets of `profiles`, whose connections are accepted once the profiles are served. Removes sockets that
+    /// nobody needs any more.
+    ///
+    /// # Errors
+    /// If one of them cannot be created; then none was.
+    pub(super) fn prepare(&mut self, profiles: &[Arc<Profile>], lock: &mut Lock) -> Result<(), SocketError> {
+        self.remove_unwanted();
+        lock.note(beside_default(profiles.iter().map(|profile| &profile.name).chain(self.names())))?;
+        self.listen(profiles, lock)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        let served = self.all.iter().map(|one| &one.served.profile.name);
+        served.chain(self.prepared.iter().map(|prepared| &prepared.profile))
+    }
+
+    fn listen(&mut self, profiles: &[Arc<Profile>], lock: &Lock) -> Result<(), SocketError> {
+        let mut created: Vec<Prepared> = Vec::new();
+        // The default profile, which is the first, comes last: whoever sees its socket may look for any other.
+        for profile in profiles.iter().rev() {
+            let wanted = Arc::downgrade(profile);
+            if let Some(prepared) = self.prepared.iter_mut().find(|prepared| prepared.profile == profile.name) {
+                prepared.wanted.push(wanted);
+            } else if !self.all.iter().any(|one| one.served.profile.name == profile.name) {
+                match lock.listen_or_take(&agent_socket(&profile.name), reach(profile), &mut self.activated) {
+                    Ok(listener) => {
+                        created.push(Prepared { profile: Arc::clone(&profile.name), wanted: vec![wanted], listener });
+                    }
+                    Err(error) => {
+                        created.iter().for_each(|prepared| self.put_back(&prepared.profile, &prepared.listener));
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        self.prepared.append(&mut created);
+        Ok(())
+    }
+
+    /// Serves these profiles, and removes all other sockets.
+    pub(super) fn serve(&mut self, profiles: &[Served], lock: &mut Lock) {
+        let mut before = std::mem::take(&mut self.all);
+        for served in profiles {
+            let name = &served.profile.name;
+            let known = before.iter().position(|one| one.served.profile.name == *name);
+            let listener = known.map(|at| before.swap_remove(at).listener).or_else(|| self.take_prepared(name));
+            // A socket that another configuration has removed meanwhile is created again.
+            let again = || lock.listen_or_take(&agent_socket(name), Reach::Owner, &mut self.activated);
+            match listener.map_or_else(again, Ok) {
+                Ok(mut listener) => {
+                    // A socket with a wrong mode is better than none: each connection is checked when it is accepted.
+                    if let Err(error) = listener.reach_to(reach(&served.profile)) {
+                        tracing::error!(profile = &**name, "who can connect has not changed: {error}");
+                    }
+                    self.all.push(ProfileListener { served: served.clone(), listener });
+                }
+                Err(error) => tracing::error!(profile = &**name, "is not served: {error}"),
+            }
+        }
+        for ProfileListener { served, listener } in before {
+            tracing::info!(profile = &*served.profile.name, "serves no more");
+            self.put_back(&served.profile.name, &listener);
+        }
+        self.remove_unwanted();
+        if let Err(error) = lock.note(beside_default(self.names())) {
+            tracing::warn!("{error}");
+        }
+    }
+
+    fn take_prepared(&mut self, name: &Arc<str>) -> Option<Listener> {
+        let at = self.prepared.iter().position(|prepared| prepared.profile == *name)?;
+        let listener = self.prepared.swap_remove(at).listener;
+        tracing::info!(profile = &**name, socket = %listener.path().display(), "serving");
+        Some(listener)
+    }
+
+    fn remove_unwanted(&mut self) {
+        let is_wanted = |prepared: &mut Prepared| prepared.wanted.iter().any(|profile| profile.strong_count() > 0);
+        let unwanted: Vec<_> = self.prepared.extract_if(.., |prepared| !is_wanted(prepared)).collect();
+        unwanted.iter().for_each(|prepared| self.put_back(&prepared.profile, &prepared.listener));
+    }
+
+    /// A socket of the service manager may be needed again.
+    fn put_back(&mut self, profile: &str, listener: &Listener) {
+        self.activated.put_back(&agent_socket(profile), listener);
+    }
+
+    /// The next connection, and the index of its listener. Cancel safe.
+    pub(super) async fn accept(&self) -> (usize, UnixStream) {
+        let count = self.all.len();
+        let turns = (0..count).map(|turn| (self.first.get() + turn) % count);
+        let accepts = turns.map(|index| self.all[index].listener.accept().map(move |one| (index, one)).boxed_local());
+        let accepts: Vec<_> = accepts.collect();
+        if accepts.is_empty() {
+            return std::future::pending().await;
+        }
+        let (accepted, ..) = select_all(accepts).await;
+        self.first.set(accepted.0 + 1);
+        accepted
+    }
+
+    pub(super) fn get(&self, index: usize) -> &ProfileListener {
+        &self.all[index]
+    }
+
+    pub(super) fn all(&self) -> &[ProfileListener] {
+        &self.all
+    }
+
+    pub(super) fn listeners(&mut self) -> impl Iterator<Item = &mut Listener> {
+        self.all.iter_mut().map(|one| &mut one.listener)
+    }
+}
+
+impl Daemon {
+    pub(super) fn prepare_sockets(
+        &mut self,
+        PrepareSockets { profiles, answer }: PrepareSockets,
+        presence: &mut Presence,
+    ) {
+        if self.profiles.has_changed().unwrap_or(false) {
+            self.serve_profiles(presence);
+        }
+        let created = self.agents.as_mut().map_or(Ok(()), |sockets| sockets.prepare(&profiles, presence.lock()));
+        // The receiver may be gone.
+        drop(answer.send(created));
+    }
+
+    /// Accepts connections for the current profiles. Agents have to leave whose profile is not available to them any more.
+    pub(super) fn serve_profiles(&mut self, presence: &mut Presence) {
+        let profiles = Arc::clone(&self.profiles.borrow_and_update());
+        let Some(sockets) = &mut self.agents else { return };
+        sockets.serve(&profiles, presence.lock());
+        for agent in self.connected.values_mut() {
+            let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
+            if !profile.is_some_and(|profile| may_enter(profile, agent.peer.uid))
+                && let Some(leave) = agent.leave.take()
+            {
+                // It may be leaving already.
+                let _ = leave.send(());
+            }
+        }
+    }
+}
+
+fn reach(profile: &Profile) -> Reach {
+    if profile.allow_uids.is_empty() { Reach::Owner } else { Reach::Handed }
+}
+
+/// The default profile's socket always exists.
+fn beside_default<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Vec<String> {
+    names.filter(|name| ***name != *Profile::DEFAULT).map(ToString::to_string).collect()
+}

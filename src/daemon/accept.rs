@@ -7,10 +7,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
 use tokio::sync::oneshot;
 
-use super::agent_sockets::AgentSockets;
+use super::agent_sockets::{AgentSockets, is_own, may_connect};
 use super::status::Connected;
 use super::{Daemon, process};
-use crate::config::Profile;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::Served;
@@ -32,7 +31,7 @@ impl Daemon {
         else {
             return;
         };
-        let Some(peer) = self.peer(&stream, |uid| may_enter(&profile, uid)) else { return };
+        let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
         if let Some(message) = self.is_full_for(&user) {
@@ -87,7 +86,7 @@ impl Daemon {
         self.operators.admit(stream, self.operator.clone());
     }
 
-    /// Who connected, if the kernel says that it is somebody who may; nobody else gets a byte read.
+    /// The peer, if it may connect. Nothing is read from anybody else.
     fn peer(&mut self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
         let peer = stream.peer_cred().ok()?;
         let may = may(peer.uid());
@@ -96,13 +95,4 @@ impl Daemon {
         }
         may.then_some(peer)
     }
-}
-
-/// Whether a user may come in as an agent of `profile`.
-pub(super) fn may_enter(profile: &Profile, uid: u32) -> bool {
-    is_own(uid) || profile.allow_uids.contains(&uid)
-}
-
-fn is_own(uid: u32) -> bool {
-    uid == rustix::process::geteuid().as_raw()
 }

@@ -2,7 +2,7 @@
 //!
 //! A reload creates the sockets of new profiles first: if one cannot be created, the configuration is refused and nothing has
 //! changed. Once the manager publishes the profiles, connections that wait at the new sockets are accepted, and the sockets of removed
-//! profiles are closed. Until then a new socket is kept as long as anybody holds its profile.
+//! profiles are closed. Until then a new socket is kept as long as its profile is in use.
 
 use std::cell::Cell;
 use std::sync::{Arc, Weak};
@@ -12,7 +12,6 @@ use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
 use super::Daemon;
-use super::accept::may_enter;
 use crate::config::Profile;
 use crate::manager::Served;
 use crate::sockets::{Activated, Listener, Lock, Presence, Reach, SocketError, agent_socket};
@@ -200,7 +199,7 @@ impl Daemon {
         sockets.serve(&profiles, presence.lock());
         for agent in self.connected.values_mut() {
             let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
-            if !profile.is_some_and(|profile| may_enter(profile, agent.peer.uid))
+            if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
                 && let Some(leave) = agent.leave.take()
             {
                 // It may be leaving already.
@@ -208,6 +207,16 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Whether a user may connect as an agent of `profile`.
+pub(super) fn may_connect(profile: &Profile, uid: u32) -> bool {
+    is_own(uid) || profile.allow_uids.contains(&uid)
+}
+
+/// Whether this is the user who runs mcpd.
+pub(super) fn is_own(uid: u32) -> bool {
+    uid == rustix::process::geteuid().as_raw()
 }
 
 fn reach(profile: &Profile) -> Reach {

@@ -1,47 +1,45 @@
-//! Batches of an agent whose answers are not complete. Pure.
+//! JSON-RPC batches whose responses are incomplete. Pure.
 //!
-//! Each member is handled as if it had come alone, and its answer kept here until that of the last one is there: then all
-//! go out as one array, in the order in which they came (JSON-RPC 2.0, "Batch").
+//! Each member is handled as if it had come alone. Its response is collected here, and with the last one all are sent as one array, in
+//! the order in which they arrived (JSON-RPC 2.0, "Batch").
 
 use bytes::Bytes;
 
-/// Those of one agent. While one is taken in, every answer is one of its own: nothing else is said meanwhile.
 #[derive(Default)]
 pub(super) struct Batches {
+    /// The batch that is being handled. Every response meanwhile belongs to it.
     open: Option<Batch>,
     waiting: Vec<Batch>,
-    /// Of the answers kept.
+    /// Of the collected responses.
     bytes: usize,
 }
 
 #[derive(Default)]
 struct Batch {
-    /// Raw ids of requests that have no answer yet. No two of an agent are alike.
+    /// Raw ids. They are unique over all batches of an agent.
     unanswered: Vec<Bytes>,
-    /// Answers without their newlines, with what stands between them.
+    /// Responses without their newlines, and the brackets and commas around them.
     parts: Vec<Bytes>,
 }
 
-/// A whole line in parts, or nothing if there is nothing to say.
+/// A whole line in parts; empty if there is nothing to send.
 type Line = Vec<Bytes>;
 
 impl Batches {
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_none() && self.waiting.is_empty()
     }
 
-    /// The bytes of all answers kept.
+    /// Of the collected responses.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A batch is taken in from here on.
     pub(super) fn begin(&mut self) {
         self.open = Some(Batch::default());
     }
 
-    /// The request with this id is one of the batch that is taken in, and has no answer yet.
+    /// The open batch waits for the response to this request.
     pub(super) fn expect(&mut self, id: &Bytes) {
         if let Some(open) = &mut self.open {
             // Copied, so that a small id does not keep a large line in memory.
@@ -49,30 +47,30 @@ impl Batches {
         }
     }
 
-    /// The batch is taken in. Its answers, if it needs no others.
+    /// Every member was handled. Returns the responses if they are complete.
     pub(super) fn end(&mut self) -> Line {
         let Some(open) = self.open.take() else { return Line::new() };
         self.waiting.push(open);
         self.take_complete()
     }
 
-    /// Whether the answer to the request `id`, or one that is to no request, belongs to a batch.
-    pub(super) fn wants(&self, id: Option<&Bytes>) -> bool {
+    /// Whether the response to the request `id`, or one without an id, belongs to a batch.
+    pub(super) fn includes(&self, id: Option<&Bytes>) -> bool {
         let is_awaited = |id: &Bytes| self.waiting.iter().any(|batch| batch.unanswered.contains(id));
         self.open.is_some() || id.is_some_and(is_awaited)
     }
 
-    /// Keeps a whole line, in parts, that answers the request `id`. What is to be said if it was the last one.
-    pub(super) fn keep(&mut self, id: Option<&Bytes>, answer: Vec<Bytes>) -> Line {
+    /// Collects the response to the request `id`, a whole line in parts. Returns the batch if it is complete.
+    pub(super) fn collect(&mut self, id: Option<&Bytes>, response: Vec<Bytes>) -> Line {
         let has = |batch: &&mut Batch| id.is_some_and(|id| batch.unanswered.contains(id));
-        let Some(batch) = self.open.as_mut().or_else(|| self.waiting.iter_mut().find(has)) else { return answer };
+        let Some(batch) = self.open.as_mut().or_else(|| self.waiting.iter_mut().find(has)) else { return response };
         let before = batch.size();
-        batch.add(answer);
+        batch.add(response);
         self.bytes += batch.size() - before;
         self.forget(id)
     }
 
-    /// The request gets no answer any more. What is to be said if it was the last one.
+    /// The request gets no response. Returns the batch if it is complete.
     pub(super) fn forget(&mut self, id: Option<&Bytes>) -> Line {
         for batch in self.open.iter_mut().chain(&mut self.waiting) {
             batch.unanswered.retain(|own| Some(own) != id);
@@ -80,8 +78,8 @@ impl Batches {
         self.take_complete()
     }
 
-    /// What there is of all, each a line.
-    pub(super) fn give_up(&mut self) -> Vec<Line> {
+    /// Removes all batches. Returns the responses of each.
+    pub(super) fn take_incomplete(&mut self) -> Vec<Line> {
         self.bytes = 0;
         self.waiting.drain(..).map(Batch::into_line).collect()
     }
@@ -95,21 +93,20 @@ impl Batches {
 }
 
 impl Batch {
-    fn add(&mut self, mut answer: Vec<Bytes>) {
+    fn add(&mut self, mut response: Vec<Bytes>) {
         self.parts.push(Bytes::from_static(if self.parts.is_empty() { b"[" } else { b"," }));
-        if let Some(last) = answer.last_mut()
+        if let Some(last) = response.last_mut()
             && last.ends_with(b"\n")
         {
             last.truncate(last.len() - 1);
         }
-        self.parts.extend(answer);
+        self.parts.extend(response);
     }
 
     fn size(&self) -> usize {
         self.parts.iter().map(Bytes::len).sum()
     }
 
-    /// Where nothing is to be answered, nothing is said.
     fn into_line(mut self) -> Line {
         if !self.parts.is_empty() {
             self.parts.push(Bytes::from_static(b"]\n"));
@@ -134,32 +131,32 @@ mod tests {
         String::from_utf8(line.concat()).expect("text")
     }
 
-    /// A batch of which these are unanswered and this has been answered.
-    fn taken_in(batches: &mut Batches, unanswered: &[&'static str], answered: &str) -> Line {
+    /// A batch with these unanswered requests and this response.
+    fn batch(batches: &mut Batches, unanswered: &[&'static str], answered: &str) -> Line {
         batches.begin();
-        batches.keep(None, answer(answered));
+        batches.collect(None, answer(answered));
         unanswered.iter().for_each(|own| batches.expect(&id(own)));
         batches.end()
     }
 
     #[test]
-    fn a_batch_is_said_as_one_when_its_last_answer_is_there() {
+    fn a_batch_is_sent_with_its_last_response() {
         let mut batches = Batches::default();
-        assert_eq!(text(taken_in(&mut batches, &[], "0")), "[0]\n");
+        assert_eq!(text(batch(&mut batches, &[], "0")), "[0]\n");
         assert!(batches.is_empty() && batches.bytes() == 0);
-        assert!(taken_in(&mut batches, &["1", "2"], "0").is_empty());
-        assert!(taken_in(&mut batches, &["3"], "9").is_empty());
-        assert!(batches.wants(Some(&id("2"))) && !batches.wants(Some(&id("4"))) && !batches.wants(None));
-        assert!(batches.keep(Some(&id("2")), answer("two")).is_empty());
-        assert_eq!(text(batches.keep(Some(&id("3")), answer("three"))), "[9,three]\n");
-        assert_eq!(text(batches.keep(Some(&id("1")), answer("one"))), "[0,two,one]\n");
+        assert!(batch(&mut batches, &["1", "2"], "0").is_empty());
+        assert!(batch(&mut batches, &["3"], "9").is_empty());
+        assert!(batches.includes(Some(&id("2"))) && !batches.includes(Some(&id("4"))) && !batches.includes(None));
+        assert!(batches.collect(Some(&id("2")), answer("two")).is_empty());
+        assert_eq!(text(batches.collect(Some(&id("3")), answer("three"))), "[9,three]\n");
+        assert_eq!(text(batches.collect(Some(&id("1")), answer("one"))), "[0,two,one]\n");
         assert!(batches.is_empty() && batches.bytes() == 0);
     }
 
     #[test]
-    fn what_is_cancelled_is_not_waited_for_and_nothing_is_said_where_nothing_is_to_be_answered() {
+    fn a_batch_does_not_wait_for_cancelled_requests_and_is_not_sent_if_empty() {
         let mut batches = Batches::default();
-        assert!(taken_in(&mut batches, &["1", "2"], "0").is_empty());
+        assert!(batch(&mut batches, &["1", "2"], "0").is_empty());
         assert!(batches.forget(Some(&id("1"))).is_empty());
         assert_eq!(text(batches.forget(Some(&id("2")))), "[0]\n");
         batches.begin();
@@ -170,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_what_there_is_is_said() {
+    fn incomplete_batches_can_be_sent() {
         let mut batches = Batches::default();
-        taken_in(&mut batches, &["1"], "0");
-        assert_eq!(batches.give_up().into_iter().map(text).collect::<Vec<_>>(), ["[0]\n"]);
+        batch(&mut batches, &["1"], "0");
+        assert_eq!(batches.take_incomplete().into_iter().map(text).collect::<Vec<_>>(), ["[0]\n"]);
         assert!(batches.is_empty() && batches.bytes() == 0);
     }
 }

@@ -104,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_that_of_the_instance_that_had_it_made_for_as_long_as_that_runs() {
+    fn a_task_belongs_to_its_instance_as_long_as_that_runs() {
         let (mut tasks, [(one, way), (other, _other_way)]) = (ClientTasks::default(), [(); 2].map(|()| Asker::new()));
         assert!(add(&mut tasks, "a", &one) && add(&mut tasks, "b", &other) && add(&mut tasks, "a", &one));
         assert!(tasks.is_of(b"a", &one) && !tasks.is_of(b"a", &other) && !tasks.is_of(b"c", &one));
-        assert!(!add(&mut tasks, "a", &other), "two could not be told apart");
+        assert!(!add(&mut tasks, "a", &other), "the ids would be ambiguous");
         drop(way);
         assert!(!tasks.is_of(b"a", &one) && tasks.asker_of(b"a").is_none());
         assert!(add(&mut tasks, "a", &other) && tasks.is_of(b"a", &other));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_tasks_of_one_instance_its_own_oldest_is_forgotten() {
+    fn an_instance_with_too_many_tasks_loses_its_oldest() {
         let (mut tasks, [(one, _way), (other, _other_way)]) = (ClientTasks::default(), [(); 2].map(|()| Asker::new()));
         add(&mut tasks, "x", &other);
         (0..=MAX_TASKS).for_each(|n| assert!(add(&mut tasks, &n.to_string(), &one)));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_cut_only_where_it_has_tasks_of_others() {
+    fn tasks_of_others_are_removed_from_a_list() {
         let (mut tasks, [(one, _way), (other, _other_way)]) = (ClientTasks::default(), [(); 2].map(|()| Asker::new()));
         add(&mut tasks, "a", &one);
         add(&mut tasks, "b", &one);

@@ -131,7 +131,7 @@ impl Io {
     }
 
     fn send_response(&mut self, id: Option<&Bytes>, response: impl IntoIterator<Item = Bytes>) {
-        if self.batches.is_empty() || !self.batches.wants(id) {
+        if self.batches.is_empty() || !self.batches.includes(id) {
             return self.send(response);
         }
         let mut response: Vec<Bytes> = response.into_iter().collect();
@@ -143,7 +143,7 @@ impl Io {
             let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
             response = vec![reply::error(Some(id), &error)];
         }
-        let complete = self.batches.keep(id, response);
+        let complete = self.batches.collect(id, response);
         self.send(complete);
     }
 
@@ -169,7 +169,7 @@ impl Io {
 
     /// Sends the responses of incomplete batches.
     pub(super) fn flush_batches(&mut self) {
-        for incomplete in self.batches.give_up() {
+        for incomplete in self.batches.take_incomplete() {
             self.send(incomplete);
         }
     }

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_of_a_call_that_has_ended_is_removed_alone() {
+    fn only_notifications_of_the_call_are_removed() {
         let mut queue = NotificationQueue::default();
         for serial in [1, 2, 1, 3] {
             queue.push(notification(serial, 10));
@@ -85,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_newest_are_kept_in_order_and_what_is_dropped_is_counted(
+        fn the_newest_are_kept_in_order_and_dropped_ones_are_counted(
             sizes in prop::collection::vec(prop_oneof![9 => 0..9usize, 1 => 0..MAX_BYTES + 9], 0..1000),
         ) {
             let (mut queue, mut dropped) = (NotificationQueue::default(), 0);

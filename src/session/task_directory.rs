@@ -1,7 +1,7 @@
 //! The tasks of the agent: where each of them is, and `tasks/list` of legacy agents.
 //!
-//! A legacy agent's tasks belong to its session. A modern agent's tasks belong to its profile, and nothing is kept of them: the
-//! id that the agent receives leads to the server ([`super::task_token`]). A task is known as long as the agent may call the
+//! A legacy agent's tasks belong to its session. A modern agent's tasks belong to its profile, and they are not kept
+//! here: the id that the agent receives leads to the server ([`super::task_token`]). A task is known as long as the agent may call the
 //! tool that made it.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
@@ -102,7 +102,7 @@ impl TaskDirectory {
         is_known
     }
 
-    /// Reads what the response to `call` says of a task. Returns status notifications that arrived before the response.
+    /// Updates tasks by the response to `call`. Returns status notifications that arrived before the response.
     ///
     /// # Errors
     /// The error for the agent if another task has the same id.

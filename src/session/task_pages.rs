@@ -125,16 +125,16 @@ mod tests {
         pages.gather(page("1", &[7, 8]));
         assert!(pages.next().is_none() && pages.contains(&one) && pages.contains(&other) && pages.len() == 2);
         assert!(pages.take(key(9), Polled::Gone).is_none() && pages.take(key(8), Polled::Gone).is_none());
-        let told = |page: Page| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
+        let polled = |page: Page| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
         let fresh = Polled::Fresh(Bytes::from("x"));
-        assert_eq!(pages.take(key(7), fresh.clone()).map(told), Some(vec![fresh, Polled::Gone]));
+        assert_eq!(pages.take(key(7), fresh.clone()).map(polled), Some(vec![fresh, Polled::Gone]));
         assert_eq!(pages.next(), Some(PageRequest { id: other, after: 5 }));
         pages.gather(page("2", &[]));
         assert!(pages.take_complete().is_some_and(|page| page.id == "2") && pages.len() == 0);
     }
 
     #[test]
-    fn what_is_cancelled_is_gathered_no_longer() {
+    fn a_cancelled_page_is_not_gathered() {
         let (mut pages, ids) = (TaskPages::default(), ["1", "2", "3"].map(Bytes::from));
         ids.iter().for_each(|id| pages.push(id, 0));
         pages.next();

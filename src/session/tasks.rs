@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_known_in_the_order_of_their_making_until_their_instance_is_gone() {
+    fn tasks_are_listed_in_order_until_their_instance_is_gone() {
         let (mut tasks, [one, other]) = (Tasks::default(), [(); 2].map(Arc::new));
         for (serial, id, instance, life) in [(1, "b", 1, &one), (2, "a", 2, &other), (3, "c", 1, &one)] {
             assert!(add(&mut tasks, (serial, id, "working"), instance, life));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_tasks_with_one_id_at_two_instances_the_first_is_known() {
+    fn of_two_tasks_with_the_same_id_at_two_instances_the_first_is_known() {
         let (mut tasks, [one, other]) = (Tasks::default(), [(); 2].map(Arc::new));
         assert!(add(&mut tasks, (1, "a", "working"), 1, &one) && !add(&mut tasks, (2, "a", "working"), 2, &other));
         assert_eq!(tasks.find(b"a").map(|task| task.place.instance), Some(1));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_state_is_kept_and_an_end_is_the_end() {
+    fn the_last_state_is_kept_and_a_task_ends_once() {
         let (mut tasks, life) = (Tasks::default(), Arc::new(()));
         add(&mut tasks, (1, "a", "working"), 1, &life);
         let ended = state("a", "completed", 3);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_many_are_kept_nor_more_of_their_states() {
+    fn the_number_of_tasks_and_the_bytes_of_their_states_are_limited() {
         let (mut tasks, life, now) = (Tasks::default(), Arc::new(()), Instant::now());
         for serial in 0..2 * MAX_TASKS as u64 {
             assert_eq!(tasks.open(now), 0);

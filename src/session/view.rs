@@ -51,7 +51,7 @@ struct Shown {
     listener: Arc<ViewListener>,
 }
 
-/// The version of each list that a peer has, or was told to fetch again.
+/// The version of each list that a peer has, or was notified of.
 #[derive(Default)]
 pub(super) struct ListVersions(PerKind<Option<u64>>);
 

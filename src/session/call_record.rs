@@ -24,20 +24,6 @@ struct Rare {
     arguments: Option<Box<str>>,
 }
 
-/// How a call has ended.
-pub(super) struct CallEnd {
-    /// `None` if the call reached none.
-    pub(super) server: Option<Arc<str>>,
-    pub(super) outcome: Outcome,
-    pub(super) reply_bytes: usize,
-}
-
-impl CallEnd {
-    pub(super) fn at(server: &ServerHandle, outcome: Outcome, reply_bytes: usize) -> Self {
-        Self { server: Some(Arc::clone(server.name())), outcome, reply_bytes }
-    }
-}
-
 pub(super) struct CallRecorder {
     log: Log,
     caller: Arc<Caller>,
@@ -87,9 +73,9 @@ impl CallRecorder {
         CallRecord::new(request, Some(Arc::clone(tool)), span, arguments.map(|raw| text::arguments(&raw)))
     }
 
-    pub(super) fn end(&self, record: CallRecord, end: CallEnd) {
+    /// Writes the record of a call. `server` is `None` if the call reached none.
+    pub(super) fn end(&self, record: CallRecord, server: Option<&ServerHandle>, outcome: Outcome, reply_bytes: usize) {
         let CallRecord { began, tool: Some(tool), request_bytes, rare } = record else { return };
-        let CallEnd { server, outcome, reply_bytes } = end;
         let ended = Moment::now();
         let arguments = rare.and_then(|rare| {
             if !rare.span.is_disabled() {
@@ -97,7 +83,7 @@ impl CallRecorder {
             }
             rare.arguments
         });
-        let caller = Arc::clone(&self.caller);
+        let (caller, server) = (Arc::clone(&self.caller), server.map(|server| Arc::clone(server.name())));
         self.log.push(Record { began, ended, caller, server, tool, outcome, request_bytes, reply_bytes, arguments });
     }
 
@@ -109,6 +95,6 @@ impl CallRecorder {
         let tool = text::unknown_tool(&request.key);
         let span = span::open(None, &tool, Some(self.caller.session), &request.id, &request.line);
         let record = CallRecord::new(request, Some(tool), span, None);
-        self.end(record, CallEnd { server: None, outcome, reply_bytes });
+        self.end(record, None, outcome, reply_bytes);
     }
 }

@@ -19,15 +19,15 @@ use tokio::time::{sleep, timeout};
 use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::backlog::Backlog;
-use super::call_record::{CallEnd, CallRecorder};
+use super::call_record::CallRecorder;
 use super::events::{Event, Events};
 use super::in_flight::{self, InFlight, Parked, Purpose};
 use super::io::Io;
-use super::notification_queue;
+use super::notification_queue::OutgoingNotification;
 use super::results;
 use super::routed_request::{RoutedMethod, RoutedRequest, Target};
 use super::server_requests::ServerRequests;
-use super::subscriptions::{ListenNotification, Subscriptions, TooMany};
+use super::subscriptions::{Subscriptions, TooMany};
 use super::task_directory::{Located, PageContext, TaskDirectory};
 use super::task_token::{TaskToken, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
@@ -214,7 +214,7 @@ impl<T: Transport> Session<T> {
             self.record_cancelled(&parked);
         }
         for (_, in_flight::Call { key, server, record, .. }) in self.calls.take_calls() {
-            self.recorder.end(record, CallEnd::at(&server, Outcome::Cancelled, 0));
+            self.recorder.end(record, Some(&server), Outcome::Cancelled, 0);
             server.cancel(key, None).await;
         }
     }
@@ -388,7 +388,7 @@ impl<T: Transport> Session<T> {
         self.deliver_arrived();
         for (id, in_flight::Call { key, server, record, .. }) in self.calls.take_calls() {
             let line = reply::error(Some(&id), &profile_removed(Delivery::Unknown).about_server(server.name()));
-            self.recorder.end(record, CallEnd::at(&server, Outcome::ShuttingDown, line.len()));
+            self.recorder.end(record, Some(&server), Outcome::ShuttingDown, line.len());
             self.io.respond(&id, [line]);
             server.cancel(key, None).await;
         }
@@ -516,7 +516,7 @@ impl<T: Transport> Session<T> {
         let interests = self.subscriptions.unlisten(id, &self.calls);
         self.set_interests(interests);
         if let Some(in_flight::Call { key, server, record, .. }) = self.calls.remove(id) {
-            self.recorder.end(record, CallEnd::at(&server, Outcome::Cancelled, 0));
+            self.recorder.end(record, Some(&server), Outcome::Cancelled, 0);
             let words = Cancellation { line, request: id.clone() };
             self.command = Some(ServerCommand::Cancel(server, key, words));
         }
@@ -766,7 +766,7 @@ impl<T: Transport> Session<T> {
         let record = self.recorder.begin(&request, server.name(), tool, member.config.log_arguments);
         if let Some(limit) = self.limit_reached(&request, &matter) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
-            self.recorder.end(record, CallEnd::at(server, Outcome::Overloaded, line.len()));
+            self.recorder.end(record, Some(server), Outcome::Overloaded, line.len());
             return self.io.respond(&request.id, [line]);
         }
         let access = access.map(|target| self.access(&request, target, member, view));
@@ -873,7 +873,7 @@ impl<T: Transport> Session<T> {
     fn deliver(&mut self, message: ToAgent) {
         match message {
             ToAgent::Answer { key, line, outcome, task } => self.response(key, line, outcome, task),
-            ToAgent::Progress { key, line } => self.notify(Some(key), line),
+            ToAgent::Progress { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.server_notification(notification),
             ToAgent::Question(request) => {
                 self.server_requests.receive(*request, &self.agent, &mut self.io, &mut self.events);
@@ -897,7 +897,7 @@ impl<T: Transport> Session<T> {
         let (line, outcome) = match early {
             Ok(early) => {
                 if self.agent.has(TASK_STATUS) {
-                    early.into_iter().for_each(|line| self.notify(None, line));
+                    early.into_iter().for_each(|line| self.notify_line(line));
                 }
                 (line, outcome)
             }
@@ -916,7 +916,7 @@ impl<T: Transport> Session<T> {
         } else {
             (line, outcome)
         };
-        self.recorder.end(record, CallEnd::at(&server, outcome, line.len()));
+        self.recorder.end(record, Some(&server), outcome, line.len());
         self.io.respond(&id, [line]);
     }
 
@@ -926,21 +926,21 @@ impl<T: Transport> Session<T> {
             // A message of an unknown level is always sent.
             ServerNotification::Logged { level: Some(level), .. }
                 if self.agent.level().is_some_and(|least| level < least) => {}
-            ServerNotification::Logged { line, .. } => self.notify(None, line),
+            ServerNotification::Logged { line, .. } => self.notify_line(line),
             ServerNotification::Completed(line) => {
                 if self.agent.has("notifications/elicitation/complete") {
-                    self.notify(None, line);
+                    self.notify_line(line);
                 }
             }
             ServerNotification::Task(status) => {
                 let TaskStatus { state, line } = *status;
                 if self.tasks.update(state, &self.view.of(Era::Legacy)) && self.agent.has(TASK_STATUS) {
-                    self.notify(None, line);
+                    self.notify_line(line);
                 }
             }
             ServerNotification::Followed(update) => {
                 let notifications = self.subscriptions.task_updated(&update, &self.view.of(Era::Modern));
-                self.notify_listens(notifications);
+                notifications.into_iter().for_each(|notification| self.notify(notification));
             }
         }
     }
@@ -950,22 +950,21 @@ impl<T: Transport> Session<T> {
             return;
         }
         let notifications = self.subscriptions.resource_updated(&uri, &line);
-        self.notify_listens(notifications);
+        notifications.into_iter().for_each(|notification| self.notify(notification));
         if self.subscriptions.resources().include(&uri, &self.calls) {
-            self.notify(None, line);
+            self.notify_line(line);
         }
     }
 
-    fn notify_listens(&mut self, notifications: Vec<ListenNotification>) {
-        for ListenNotification { key, line } in notifications {
-            self.notify(Some(key), line);
-        }
-    }
-
-    /// Sends a notification, of a call or subscription if `key` is given. An agent that is behind loses the oldest.
-    fn notify(&mut self, key: Option<CallKey>, line: Bytes) {
+    /// Sends a notification. An agent that is behind loses the oldest.
+    fn notify(&mut self, notification: OutgoingNotification) {
         let (io, is_current) = self.notifier();
-        io.notify(notification_queue::Notification { key, line }, is_current);
+        io.notify(notification, is_current);
+    }
+
+    /// Sends a notification of no call.
+    fn notify_line(&mut self, line: Bytes) {
+        self.notify(OutgoingNotification { key: None, line });
     }
 
     /// The way to the agent, and whether a call or subscription still takes notifications.

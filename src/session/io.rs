@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::backlog::Backlog;
 use super::batches::Batches;
-use super::notification_queue::{Notification, NotificationQueue};
+use super::notification_queue::{NotificationQueue, OutgoingNotification};
 use super::transport::Transport;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -175,7 +175,7 @@ impl Io {
     }
 
     /// Sends a notification. While the agent is behind, it is delayed, and may be dropped.
-    pub(super) fn notify(&mut self, notification: Notification, is_current: impl FnOnce(CallKey) -> bool) {
+    pub(super) fn notify(&mut self, notification: OutgoingNotification, is_current: impl FnOnce(CallKey) -> bool) {
         if self.is_behind() {
             self.dropped.add(self.delayed.push(notification));
         } else if notification.key.is_none_or(is_current) {
@@ -185,7 +185,7 @@ impl Io {
 
     /// Sends the delayed notifications of which `is_current` is true.
     pub(super) fn send_delayed(&mut self, is_current: impl Fn(CallKey) -> bool) {
-        for Notification { key, line } in self.delayed.take() {
+        for OutgoingNotification { key, line } in self.delayed.take() {
             if key.is_none_or(&is_current) {
                 self.outbox.push(line);
             }
@@ -262,8 +262,8 @@ mod tests {
         (written, String::from_utf8(reader.0).expect("text"))
     }
 
-    fn notification(serial: u64) -> Notification {
-        Notification { key: Some(key(serial)), line: Bytes::from(format!("{serial}\n")) }
+    fn notification(serial: u64) -> OutgoingNotification {
+        OutgoingNotification { key: Some(key(serial)), line: Bytes::from(format!("{serial}\n")) }
     }
 
     fn key(serial: u64) -> CallKey {

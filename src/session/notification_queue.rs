@@ -13,7 +13,7 @@ const CAPACITY: usize = 256;
 /// The oldest are dropped until the newest fits; a larger one is dropped itself.
 const MAX_BYTES: usize = 256 << 10;
 
-pub(super) struct Notification {
+pub(super) struct OutgoingNotification {
     /// The call or subscription that it belongs to, if any.
     pub(super) key: Option<CallKey>,
     /// The whole line.
@@ -23,13 +23,13 @@ pub(super) struct Notification {
 #[derive(Default)]
 pub(super) struct NotificationQueue {
     /// Oldest first.
-    waiting: VecDeque<Notification>,
+    waiting: VecDeque<OutgoingNotification>,
     bytes: usize,
 }
 
 impl NotificationQueue {
     /// Returns how many were dropped.
-    pub(super) fn push(&mut self, notification: Notification) -> u64 {
+    pub(super) fn push(&mut self, notification: OutgoingNotification) -> u64 {
         if notification.line.len() > MAX_BYTES {
             return 1;
         }
@@ -56,7 +56,7 @@ impl NotificationQueue {
         (before - self.waiting.len()) as u64
     }
 
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Notification> + use<> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = OutgoingNotification> + use<> {
         std::mem::take(self).waiting.into_iter()
     }
 }
@@ -67,8 +67,8 @@ mod tests {
 
     use super::*;
 
-    fn notification(serial: u64, size: usize) -> Notification {
-        Notification { key: Some(CallKey { session: 1, serial }), line: vec![b'x'; size].into() }
+    fn notification(serial: u64, size: usize) -> OutgoingNotification {
+        OutgoingNotification { key: Some(CallKey { session: 1, serial }), line: vec![b'x'; size].into() }
     }
 
     #[test]

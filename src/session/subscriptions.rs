@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::in_flight::InFlight;
 use super::io::Io;
+use super::notification_queue::OutgoingNotification;
 use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
 use super::task_token::{TaskToken, TaskTokens};
 use super::view::ListVersions;
@@ -54,12 +55,6 @@ struct Followed {
     id: Bytes,
     /// The agent's id, raw as it was spelled.
     raw: Bytes,
-}
-
-/// A notification for one `subscriptions/listen`.
-pub(super) struct ListenNotification {
-    pub(super) key: CallKey,
-    pub(super) line: Bytes,
 }
 
 /// The agent has too many subscriptions.
@@ -181,7 +176,7 @@ impl Subscriptions {
     }
 
     /// The notifications for a resource that has changed. `line` ends with a newline.
-    pub(super) fn resource_updated(&self, uri: &[u8], line: &Bytes) -> Vec<ListenNotification> {
+    pub(super) fn resource_updated(&self, uri: &[u8], line: &Bytes) -> Vec<OutgoingNotification> {
         if self.listens.is_empty() {
             return Vec::new();
         }
@@ -190,20 +185,23 @@ impl Subscriptions {
         let includes = |listen: &&Listen| listen.filter.uris.iter().any(|(own, _)| is_part(uri, own));
         let notification = |listen: &Listen| {
             let change = for_subscription(&line, params.as_ref(), &listen.id)?;
-            Some(ListenNotification { key: listen.key, line: splice(&line, &mut [change.edit()]) })
+            Some(OutgoingNotification { key: Some(listen.key), line: splice(&line, &mut [change.edit()]) })
         };
         self.listens.iter().filter(includes).filter_map(notification).collect()
     }
 
     /// The notifications for a task whose status has changed.
-    pub(super) fn task_updated(&self, update: &FollowedTask, view: &View) -> Vec<ListenNotification> {
+    pub(super) fn task_updated(&self, update: &FollowedTask, view: &View) -> Vec<OutgoingNotification> {
         let line = &update.line;
         let Ok(Message::Notification { params: Some(params), .. }) = parse(line) else { return Vec::new() };
         let Ok([Some(id)]) = members(&params, ["taskId"]) else { return Vec::new() };
         let notification = |listen: &Listen, one: &Followed| {
             let subscription = for_subscription(line, Some(&params), &listen.id)?;
             let own_id = Change { part: id.clone(), replacement: one.raw.clone() };
-            Some(ListenNotification { key: listen.key, line: splice(line, &mut [subscription.edit(), own_id.edit()]) })
+            Some(OutgoingNotification {
+                key: Some(listen.key),
+                line: splice(line, &mut [subscription.edit(), own_id.edit()]),
+            })
         };
         let updated = |listen: &Listen| {
             let updated = listen.tasks.iter().filter(|one| one.is_updated_by(update, view));

@@ -1,13 +1,13 @@
 //! The composition root: configuration → sockets → manager → sessions → ordered stop.
 //!
-//! The only place that knows the order of shutdown. Must not touch: JSON-RPC, MCP methods, processes.
+//! The only place that knows the order of shutdown. Must not touch: MCP methods, processes, JSON-RPC but for refusing a
+//! connection.
 //!
 //! ```text
 //! SIGTERM ─► agent sockets gone ─► servers finish their calls and end, in parallel
 //!         ─► sessions write their last answers ─► admin socket gone ─► lock released
 //! ```
 
-mod accept;
 mod agent_sockets;
 mod error;
 mod files;
@@ -29,12 +29,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{OptionFuture, join};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::net::UnixStream;
+use tokio::net::unix::UCred;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
-use self::accept::accept;
-use self::agent_sockets::{AgentSockets, PrepareSockets};
+use self::agent_sockets::{AgentSockets, PrepareSockets, is_own, may_connect};
 pub use self::error::DaemonError;
 use self::limits::Refusals;
 use self::operators::{MAX_OPERATORS, Operators};
@@ -46,10 +47,12 @@ use crate::admin;
 use crate::calls;
 use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, Loaded, Stamp};
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
+use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::logging;
 use crate::manager::{Manager, Served, Setup, Strays, View};
-use crate::server::{Cgroups, Guard, Inherited, Logins, ServerContext, Stop, StopOrder, Turns, raise};
-use crate::session::{Budget, TaskTokenKey};
+use crate::server::{self, Cgroups, Guard, Inherited, Logins, ServerContext, Stop, StopOrder, Turns, User, raise};
+use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, Standing};
 
@@ -263,7 +266,9 @@ impl Daemon {
         self.serve_profiles(presence);
         let ended = loop {
             tokio::select! {
-                (listener, agent) = accept(self.agents.as_ref()) => self.accept_agent(listener, agent),
+                Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
+                    self.accept_agent(listener, agent);
+                }
                 operator = self.operator_listener.accept(), if self.operators.have_room() => {
                     self.accept_operator(operator);
                     self.operator_listener.refill();
@@ -306,6 +311,101 @@ impl Daemon {
         }
         tracing::info!("stopped");
         ended.map_err(|_| DaemonError::Panicked)
+    }
+
+    fn prepare_sockets(&mut self, PrepareSockets { profiles, answer }: PrepareSockets, presence: &mut Presence) {
+        if self.profiles.has_changed().unwrap_or(false) {
+            self.serve_profiles(presence);
+        }
+        let created = self.agents.as_mut().map_or(Ok(()), |sockets| sockets.prepare(&profiles, presence.lock()));
+        // The receiver may be gone.
+        drop(answer.send(created));
+    }
+
+    /// Accepts connections for the current profiles. Agents have to leave whose profile is not available to them any more.
+    fn serve_profiles(&mut self, presence: &mut Presence) {
+        let profiles = Arc::clone(&self.profiles.borrow_and_update());
+        let Some(sockets) = &mut self.agents else { return };
+        sockets.serve(&profiles, presence.lock());
+        for agent in self.connected.values_mut() {
+            let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
+            if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
+                && let Some(leave) = agent.leave.take()
+            {
+                // It may be leaving already.
+                let _ = leave.send(());
+            }
+        }
+    }
+
+    fn accept_agent(&mut self, listener: usize, stream: UnixStream) {
+        let Some(Served { profile, view }) = self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
+        else {
+            return;
+        };
+        let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return };
+        let (pid, uid) = (peer.pid(), peer.uid());
+        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
+        if let Some(message) = self.is_full_for(&user) {
+            if let Some(unlogged) = self.refusals.count() {
+                tracing::warn!(pid, uid, profile = &*profile.name, unlogged, "refused an agent: {message}");
+            }
+            let error = ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent);
+            // Into an empty socket buffer: it does not wait.
+            let _ = stream.try_write(&reply::error(None, &error));
+            return;
+        }
+        self.next_session += 1;
+        let status = Arc::new(SessionStatus::default());
+        let backlog = Backlog::new(&self.budget);
+        let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
+        let setup = session::Setup {
+            number: self.next_session,
+            identity: identity.clone(),
+            user: Arc::clone(&user),
+            calls: self.calls.clone(),
+            view,
+            own_views: self.manager.own_views(&profile.name),
+            max_message: self.limits.max_message_bytes,
+            line_timeout: self.limits.line_timeout,
+            first_list_wait: self.limits.first_list_wait,
+            stopping: self.stopping.1.clone(),
+            closing: self.closing.1.clone(),
+            status: Arc::clone(&status),
+            backlog: Arc::clone(&backlog),
+            task_token_key: Arc::clone(&self.task_token_key),
+        };
+        let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
+        let task = self.sessions.spawn(session::run(stream, setup, Orders { leave: left, cut_off: closed }));
+        let (number, profile) = (self.next_session, Arc::clone(&profile.name));
+        let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
+        let connected = Connected { number, profile, peer: identity, since, status, user, backlog, leave, cut_off };
+        self.connected.insert(task.id(), connected);
+        self.agent_count.send_replace(self.connected.len());
+    }
+
+    fn accept_operator(&mut self, stream: UnixStream) {
+        let Some(peer) = self.peer(&stream, is_own) else { return };
+        // All that this process starts are servers, whether they serve, come or go.
+        let own = std::process::id();
+        let is_itself = |pid: i32| pid.cast_unsigned() == own;
+        if !peer.pid().is_some_and(|pid| is_itself(pid) || server::is_unrelated(pid, &[own])) {
+            if let Some(unlogged) = self.refusals.count() {
+                tracing::warn!(pid = peer.pid(), unlogged, "refused an operator that may be a server");
+            }
+            return;
+        }
+        self.operators.admit(stream, self.operator.clone());
+    }
+
+    /// The peer, if it may connect. Nothing is read from anybody else.
+    fn peer(&mut self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
+        let peer = stream.peer_cred().ok()?;
+        let may = may(peer.uid());
+        if let Some(unlogged) = (!may).then(|| self.refusals.count()).flatten() {
+            tracing::warn!(uid = peer.uid(), pid = peer.pid(), unlogged, "refused another user");
+        }
+        may.then_some(peer)
     }
 
     /// A manager that panicked has let go of its servers, which end at once.

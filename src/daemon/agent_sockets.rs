@@ -11,10 +11,9 @@ use futures_util::future::{FutureExt, select_all};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use super::Daemon;
 use crate::config::Profile;
 use crate::manager::Served;
-use crate::sockets::{Activated, Listener, Lock, Presence, Reach, SocketError, agent_socket};
+use crate::sockets::{Activated, Listener, Lock, Reach, SocketError, agent_socket};
 
 /// Creates the sockets of these profiles, besides the existing ones.
 pub(super) struct PrepareSockets {
@@ -175,37 +174,6 @@ impl AgentSockets {
 
     pub(super) fn listeners(&mut self) -> impl Iterator<Item = &mut Listener> {
         self.all.iter_mut().map(|one| &mut one.listener)
-    }
-}
-
-impl Daemon {
-    pub(super) fn prepare_sockets(
-        &mut self,
-        PrepareSockets { profiles, answer }: PrepareSockets,
-        presence: &mut Presence,
-    ) {
-        if self.profiles.has_changed().unwrap_or(false) {
-            self.serve_profiles(presence);
-        }
-        let created = self.agents.as_mut().map_or(Ok(()), |sockets| sockets.prepare(&profiles, presence.lock()));
-        // The receiver may be gone.
-        drop(answer.send(created));
-    }
-
-    /// Accepts connections for the current profiles. Agents have to leave whose profile is not available to them any more.
-    pub(super) fn serve_profiles(&mut self, presence: &mut Presence) {
-        let profiles = Arc::clone(&self.profiles.borrow_and_update());
-        let Some(sockets) = &mut self.agents else { return };
-        sockets.serve(&profiles, presence.lock());
-        for agent in self.connected.values_mut() {
-            let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
-            if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
-                && let Some(leave) = agent.leave.take()
-            {
-                // It may be leaving already.
-                let _ = leave.send(());
-            }
-        }
     }
 }
 

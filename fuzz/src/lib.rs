@@ -20,6 +20,7 @@ mod mcpd {
     pub mod policy;
     pub mod printable;
     pub mod progress;
+    pub mod task_state;
     pub mod tokens;
 
     /// How a call ended, as an answer says it.
@@ -154,5 +155,5 @@ mod mcpd {
 
 pub use mcpd::{
     calls, catalog, client_info, config, duration, era, jsonrpc, kind, level, moment, naming, net, policy, printable,
-    progress, server, session, tokens, transport,
+    progress, server, session, task_state, tokens, transport,
 };

@@ -16,6 +16,7 @@ use rooms::catalog::{Catalog, Item, Lists, Names, Route, Source};
 use rooms::config::Settings;
 use rooms::jsonrpc::members::{members, text};
 use rooms::jsonrpc::pending::{Pending, Taken};
+use rooms::jsonrpc::request_line::{Rename, RequestLine};
 use rooms::jsonrpc::splice::{Edit, splice};
 use rooms::jsonrpc::{Message, parse};
 use rooms::kind::{Kind, PerKind};
@@ -143,17 +144,19 @@ impl Router {
         let key = CallKey { session: agent as u64, serial: 1 };
         let call = Call {
             reply: Reply::new(key, &id, &self.world.names[route.server], &to),
-            line: line.clone(),
-            id: id.clone(),
-            rename: Some((request.raw_key.clone(), route.raw_name.clone())),
-            progress_token: request.progress_token.clone(),
+            request: RequestLine {
+                line: line.clone(),
+                id: id.clone(),
+                rename: Some(Rename { exposed: request.raw_key.clone(), own: route.raw_name.clone() }),
+                progress_token: request.progress_token.clone(),
+            },
             matter: RequestKind::Nothing,
             limit: route.limit,
             origin: Origin::Legacy(Arc::default()),
             access: None,
         };
         self.pending[route.server].register(|number| {
-            check_request(&request, (&method, what), &route, number, &call.line_as(number, &[]));
+            check_request(&request, (&method, what), &route, number, &call.request.numbered(number, &[]));
             Entry { number, agent, id: id.clone() }
         });
         drop(call);

@@ -4,10 +4,12 @@
 
 use bytes::Bytes;
 
-use super::input;
+use serde_json::json;
+
+use super::{MISSING_CAPABILITY, input};
 use crate::jsonrpc::entries::elements;
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::reply::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::splice::Change;
 
 /// Somebody has to open a URL first; of MCP 2025-11-25 only (`client/elicitation`, "Error Handling").
@@ -65,6 +67,17 @@ pub fn to_modern(method: &[u8], error: &Bytes) -> ErrorToModern {
 pub fn without_urls(error: &Bytes) -> Option<Change> {
     let (code, number) = code(error)?;
     (number == URL_REQUIRED).then(|| replaced(code, INTERNAL_ERROR))
+}
+
+/// The error for a request that has to declare this client capability, such as `elicitation.url`: the server has failed without it.
+///
+/// Source: MCP 2026-07-28, `basic`, "Error Codes".
+#[must_use]
+pub fn missing_capability(capability: &str, server: &str) -> ErrorObject {
+    let declared = capability.rsplit('.').fold(json!({}), |inner, name| json!({ name: inner }));
+    let message = format!("server `{server}` requires `{capability}`, which the request does not declare");
+    let data = Some(json!({ "requiredCapabilities": declared }));
+    ErrorObject { data, ..ErrorObject::new(MISSING_CAPABILITY, message) }
 }
 
 /// Which of the URLs that [`to_modern`] has asked for the agent says it has not opened, and what it says, of a request that is made

@@ -20,6 +20,7 @@ pub mod message;
 pub mod oversize;
 pub mod pending;
 pub mod reply;
+pub mod request_line;
 pub mod same;
 mod scan;
 pub mod splice;

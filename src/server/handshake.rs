@@ -130,7 +130,7 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
             Some(PendingRequest::Initialize) => Some(Received::Initialized(Ok(outcome))),
             Some(PendingRequest::Discover) => Some(Received::Discovered(Ok(outcome))),
             Some(_) | None => {
-                instance.stats.stray_responses.add_one();
+                instance.stats().stray_responses.add_one();
                 None
             }
         }),

@@ -12,7 +12,6 @@
 //! ```
 
 mod cache;
-pub mod client_capabilities;
 mod context;
 mod control;
 mod deadline;

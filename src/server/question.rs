@@ -12,8 +12,8 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::tasks::{Asker, OfTask, TaskWish};
-use super::client_capabilities::ClientCapability;
 use super::messages::cancellation::Cancellation;
+use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};

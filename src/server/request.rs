@@ -16,6 +16,7 @@ use super::stop_order::StopOrder;
 use crate::calls::{Moment, Outcome, span};
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::{Message, parse};
 
 impl ServerHandle {
@@ -46,10 +47,7 @@ impl ServerHandle {
         let reply = Reply::new(key, &id, self.name(), &to);
         let mut unanswered = Unanswered::new(self, key, span);
         self.call(Box::new(Call {
-            line,
-            id,
-            rename: None,
-            progress_token: None,
+            request: RequestLine { line, id, rename: None, progress_token: None },
             matter: RequestKind::Nothing,
             limit,
             origin: Origin::Legacy(Arc::default()),

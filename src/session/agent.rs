@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::initialize_meta::InitializeMeta;
+use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::client_info;
 use crate::era::speaker::Speaker;
 use crate::era::stated::{Client, Stated};
@@ -12,7 +13,6 @@ use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::level::Level;
 use crate::printable::excerpt;
-use crate::server::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::server::messages::call::{Origin, ReplySender};
 use crate::server::{Agent, Counter, User};
 

@@ -44,6 +44,7 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
+use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::{Malformed, Message, parse};
 use crate::kind::Kind;
 use crate::manager::{Member, OwnViews, View};
@@ -786,8 +787,9 @@ impl<T: Transport> Session<T> {
         }
         let origin = self.agent.origin(request.stated.as_ref());
         let RoutedRequest { line, id: request_id, progress_token, .. } = request;
-        let call =
-            Box::new(Call { line, id: request_id, rename, progress_token, matter, limit, origin, access, reply });
+        let rename = rename.map(|(exposed, own)| Rename { exposed, own });
+        let request = RequestLine { line, id: request_id, rename, progress_token };
+        let call = Box::new(Call { request, matter, limit, origin, access, reply });
         let unsent = record.in_scope(|| server.try_call(call));
         self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
         self.calls.insert(id, in_flight::Call { key, server: server.clone(), record, purpose });

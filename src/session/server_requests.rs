@@ -13,12 +13,12 @@ use super::agent::{AgentInfo, SessionStatus};
 use super::client_tasks::{ClientTask, ClientTasks, NotATaskList, ProgressToken};
 use super::events::{Event, Events};
 use super::io::Io;
+use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::client_capabilities::ClientCapability;
 use crate::server::messages::tasks::{TaskState, unknown_task};
 use crate::server::question::{Asker, Back, OfTask, Question, TaskWish, Withdrawal};
 

@@ -23,6 +23,7 @@ use crate::catalog::Route;
 use crate::config::CallLimit;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
+use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::{Message, parse};
 use crate::kind::Kind;
 use crate::manager::{Member, View};
@@ -270,6 +271,7 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let limit = CallLimit { silence: POLL_TIMEOUT, total: POLL_TIMEOUT };
     let origin = agent.origin(None);
     // Only tasks of callable tools are polled, and listed only if that is still so.
-    let call = Call { line, id, rename: None, progress_token: None, matter, limit, origin, access: None, reply };
+    let request = RequestLine { line, id, rename: None, progress_token: None };
+    let call = Call { request, matter, limit, origin, access: None, reply };
     Some(Box::new(call))
 }

@@ -9,7 +9,7 @@ use crate::catalog::is_same;
 use crate::config::EraChoice;
 use crate::era::{Era, Eras};
 use crate::server::era_cache::{EraPreference, Support, has_instance_for_each_era};
-use crate::server::instance::held;
+use crate::server::instance;
 use crate::server::lifecycle::State;
 use crate::server::publish::Published;
 
@@ -93,7 +93,7 @@ impl Group {
     /// outlives the instance.
     pub(super) fn maker(&mut self, mark: u64) -> Option<usize> {
         let label = Purpose::Era(Era::Modern).label(0);
-        let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| held::mark(label) == mark);
+        let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| instance::tag(label) == mark);
         match self.marked(mark) {
             None if has_instance_for_each_era(self.config()) && is_of_modern() => self.of_era(Era::Modern),
             found => found,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
 use crate::era::{self, Era, Eras};
-use crate::server::instance::held;
+use crate::server::instance;
 use crate::server::lifecycle::State;
 use crate::server::messages::agents::{Agent, User};
 use crate::server::messages::call::{Call, LoadGuard};
@@ -157,7 +157,7 @@ impl Slot {
 
     /// What its states begin with, and what the ids of its tasks have.
     fn mark(&self) -> u64 {
-        held::mark(self.running.handle.purpose().map(|label| &**label))
+        instance::tag(self.running.handle.purpose().map(|label| &**label))
     }
 
     /// A ticket for a call of this session.
@@ -213,7 +213,7 @@ impl Group {
     /// The instance that waits for what this call brings. One that is spoken to in the modern era waits for nothing, and would take
     /// the call for a new one, though it may be another agent's.
     pub(super) fn holder_of(&self, call: &Call) -> Option<usize> {
-        let mark = held::marked(call)?;
+        let mark = instance::tag_of_retry(call)?;
         let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
         self.slots.iter().position(|slot| slot.mark() == mark && holds(slot.running.handle.published().protocol))
     }

@@ -10,7 +10,7 @@ use crate::era::{self, Era};
 use crate::instructions;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::{Kind, PerKind};
-use crate::server::messages::tasks::TaskSupport;
+use crate::task_state::TaskSupport;
 
 /// Most characters shown of a server's own words.
 const LONGEST: usize = 200;

@@ -97,7 +97,7 @@ impl Negotiation {
         }
         // A server that only starts slowly answers both.
         if is_first_unanswered && self.was_silent && era == Era::Legacy {
-            instance.stats.silent_starts.add_one();
+            instance.stats().silent_starts.add_one();
         }
         settle(instance, info.protocol);
         Ok(Opened { info, learned: self.learned })

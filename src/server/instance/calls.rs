@@ -1,345 +1,257 @@
-//! The calls among an instance's requests: out to the server, back to the agent, and every other way one can end.
+//! The calls of one instance: each from its request to its response.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::json;
 
-use super::cancelled_calls::{GRACE, Until};
-use super::crossing::Crossing;
-use super::stated::StatedTasks;
-use super::task_calls::News;
-use super::tasks::Tasks;
-use super::{Effect, Instance, PendingRequest};
-use crate::calls::Outcome;
+use super::wire::Wire;
+use crate::bridge::BridgedCall;
 use crate::catalog::Lists;
-use crate::era::Era;
-use crate::jsonrpc::mcpd_error::ErrorCode;
-use crate::jsonrpc::members::members;
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
-use crate::jsonrpc::splice::{Edit, splice};
+use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::request_line::RequestLine;
+use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
 use crate::server::messages::call::{
-    Access, Call, CallKey, Exposure, Failure, Origin, Reply, RequestKind, WeakLoadGuard, numbered,
+    Access, Call, CallKey, Exposure, Origin, Reply, ReplySender, RequestKind, WeakLoadGuard,
 };
-use crate::server::messages::cancellation::Cancellation;
-use crate::server::{MAX_IN_FLIGHT, share};
+use crate::server::share::{self, MAX_IN_FLIGHT, Shares, Vacancies};
+use crate::server::stats::Stats;
 
-/// Longest cancellation of an agent that is passed on, in bytes: they are not refused while the server does not read.
-pub(super) const MAX_WORDS: usize = 4 << 10;
-
-/// Lines that wait for a server that does not read; no call is taken beyond. Those that were cancelled count too, so that
-/// calling and cancelling without end fills no memory.
+/// Lines that wait for a server that does not read; no call is accepted beyond. Cancelled calls count too, so that calling and
+/// cancelling without end fills no memory.
 pub(super) const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 
 /// A call that is queued for the server or was written to it.
-pub(in crate::server) struct Unanswered {
+pub(in crate::server) struct PendingCall {
     pub(super) reply: Reply,
-    pub(super) matter: RequestKind,
+    pub(super) kind: RequestKind,
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
     /// Its number in the outbox.
     pub(super) line: u64,
-    /// Its size there, about.
+    /// About its size there.
     bytes: usize,
     pub(super) origin: Origin,
-    /// What permits it, for as long as it was not written.
+    /// What permits it, until it is written.
     pub(super) access: Option<Box<Access>>,
-    /// What it takes to answer one from the other era.
-    pub(super) crossing: Option<Box<Crossing>>,
+    /// Its state, if the agent speaks another era than the server.
+    pub(super) bridged: Option<Box<BridgedCall>>,
+    /// The agent of a suspended call.
+    pub(super) absent_agent: Option<ReplySender>,
 }
 
-impl Unanswered {
-    /// Whether its listener does not expose any more what it is for.
+/// What is left of a call that the agent cancelled or that has timed out.
+pub(super) struct Abandoned {
+    /// Its id at the server.
+    pub(super) id: u64,
+    pub(super) key: CallKey,
+    /// The server may make a task of it.
+    pub(super) creates_task: bool,
+    pub(super) load: Option<WeakLoadGuard>,
+}
+
+impl PendingCall {
+    /// The call, and its line for the server as a function of its id.
+    pub(super) fn new(
+        call: Call,
+        changes: &[Change],
+        bridged: Option<Box<BridgedCall>>,
+    ) -> (Self, impl FnOnce(u64) -> Bytes) {
+        let Call { request, reply, matter: kind, origin, access, limit, .. } = call;
+        let pending = Self {
+            reply,
+            kind,
+            progress_token: request.progress_token.as_deref().map(Bytes::copy_from_slice),
+            deadline: Deadline::new(limit, Instant::now()),
+            line: 0,
+            bytes: request.line.len(),
+            origin,
+            access,
+            bridged,
+            absent_agent: None,
+        };
+        (pending, move |id| request.numbered(id, changes))
+    }
+
+    /// Runs a transition of its state in the bridge.
+    pub(super) fn transition<T>(&mut self, transition: impl FnOnce(BridgedCall) -> (BridgedCall, T)) -> Option<T> {
+        let (bridged, output) = transition(*self.bridged.take()?);
+        self.bridged = Some(Box::new(bridged));
+        Some(output)
+    }
+
+    /// Whether its listener has stopped exposing what it calls.
     pub(super) fn is_hidden(&self, server: &str) -> bool {
         self.access.as_ref().is_some_and(|access| access.is_hidden(server))
     }
+
+    /// Whether the server does not know its id.
+    pub(super) fn is_parked(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.is_parked())
+    }
+
+    /// Whether the server has answered it, and the response waits for the agent.
+    pub(super) fn is_answered(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.is_answered())
+    }
+
+    pub(super) fn was_sent_before(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.was_sent_before())
+    }
+
+    /// Whether the server may make a task of it.
+    pub(super) fn creates_task(&self) -> bool {
+        matches!(self.kind, RequestKind::NewTask) || self.bridged.as_ref().is_some_and(|bridged| bridged.creates_task())
+    }
+
+    /// Whether it waits for a task that its agent does not know.
+    pub(super) fn follows_task(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.follows_task())
+    }
+
+    /// Whether it waits for the result of this task.
+    pub(super) fn awaits(&self, task: &[u8]) -> bool {
+        use crate::task_state::TaskAct;
+        matches!(&self.kind, RequestKind::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
+    }
+
+    pub(super) fn next_poll(&self) -> Option<Instant> {
+        self.bridged.as_ref()?.next_poll()
+    }
+
+    /// When it has to be looked at next.
+    pub(super) fn next_event(&self) -> Instant {
+        let check = self.bridged.as_ref().and_then(|bridged| bridged.next_check());
+        check.map_or(self.deadline.at(), |at| at.min(self.deadline.at()))
+    }
+
+    /// What is left of it at the server, which knows it by `id`.
+    pub(super) fn abandoned(&self, id: u64) -> Abandoned {
+        let load = self.reply.ticket().map(Arc::downgrade);
+        Abandoned { id, key: self.reply.key, creates_task: self.creates_task(), load }
+    }
 }
 
-impl Instance {
-    /// Queues an agent's call, or refuses it at once. Whether it was queued.
-    pub(in crate::server) fn call(&mut self, mut call: Box<Call>) -> bool {
-        if let Some(failure) = self.is_paused() {
-            self.stats.errors.add_one();
-            call.refuse(failure);
-            return false;
-        }
-        let (changes, crossing) = if call.origin.era() == self.wire.era() {
-            (Vec::new(), None)
-        } else {
-            let Ok((crossing, mut changes)) =
-                Crossing::of(&call, self.task_support.declared.then_some(&self.always_tasks))
-            else {
-                call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
-                return false;
-            };
-            if let Some(error) = crossing.unopened(&self.config.name) {
-                call.refuse_with(&error);
-                return false;
-            }
-            let Some((fresh, crossing)) = self.resume(call, crossing) else { return false };
-            let Some((fresh, crossing)) = self.with_task(fresh, crossing, &mut changes) else { return false };
-            call = fresh;
-            (changes, Some(Box::new(crossing)))
+/// Calls that were not written when their instance ended. No server has seen any byte of them, so another instance can send them.
+impl PendingCall {
+    /// Whether it depends on nothing that its own instance alone has.
+    fn fits_any_instance(&self) -> bool {
+        let is_new = self.bridged.as_ref().is_none_or(|bridged| bridged.fits_any_instance());
+        is_new && matches!(self.kind, RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask)
+    }
+
+    /// The call as it came, of which `line` was to be written.
+    fn into_call(self, line: &Bytes) -> Result<Call, Box<Self>> {
+        let request = match &self.bridged {
+            Some(bridged) => Ok(bridged.request().line().clone()),
+            None => self.original(line),
         };
-        if let Some(what) = self.lacks(&call) {
-            self.refuse(*call, what);
-            return false;
-        }
-        // Before the call, so that the server logs so by then.
-        if let (Origin::Modern { level: Some(level), .. }, Some(_)) = (&call.origin, &crossing) {
-            self.logging.call_started(&mut self.wire, *level);
-        }
-        let bytes = call.line.len();
-        let deadline = Deadline::new(call.limit, Instant::now());
-        self.wire.expire_by(deadline.at());
-        let Call { line, id: own, rename, progress_token: token, reply, matter, origin, access, .. } = *call;
-        let progress_token = token.as_deref().map(Bytes::copy_from_slice);
-        let call = Unanswered { reply, matter, progress_token, deadline, line: 0, bytes, origin, access, crossing };
-        let numbered = |id| numbered(&line, (&own, rename.as_ref(), token.as_ref()), id, &changes);
-        self.wire.send_call(call, |_, id| numbered(id));
-        self.count_calls(self.calls + 1);
-        true
+        let Ok(request) = request else { return Err(Box::new(self)) };
+        let Self { reply, kind: matter, deadline, origin, access, .. } = self;
+        Ok(Call { request, matter, limit: deadline.call_limit(), origin, access, reply })
     }
 
-    /// Subscribes to a resource for an agent's call.
-    pub(in crate::server) fn subscribe(&mut self, call: Call) {
-        let key = call.reply.key;
-        if let Some(call) = self.subscriptions.subscribe(&mut self.wire, call) {
-            let was_sent = self.call(Box::new(call));
-            self.subscriptions.sent(key, was_sent);
-        }
+    /// The line with the id and the progress token of the agent. The name stays the server's own.
+    fn original(&self, line: &Bytes) -> Result<RequestLine, NotAnObject> {
+        let (id, token) = id_and_token(line)?;
+        let own = self.progress_token.as_ref();
+        let mut edits = vec![Edit { part: &id, replacement: self.reply.id() }];
+        edits.extend(token.iter().zip(own).map(|(part, replacement)| Edit { part, replacement }));
+        let line = splice(line, &mut edits);
+        let line = line.slice(..line.len() - 1);
+        let (id, token) = id_and_token(&line)?;
+        Ok(RequestLine { line, id, rename: None, progress_token: token.filter(|_| own.is_some()) })
+    }
+}
+
+fn id_and_token(line: &Bytes) -> Result<(Bytes, Option<Bytes>), NotAnObject> {
+    let [id, params] = members(line, ["id", "params"])?;
+    let member = |object: Option<Bytes>, name| match object {
+        Some(object) => members(&object, [name]).map(|[value]| value),
+        None => Ok(None),
+    };
+    let token = member(member(params, "_meta")?, "progressToken")?;
+    Ok((id.ok_or(NotAnObject)?, token))
+}
+
+/// Admission and counters of calls.
+pub(super) struct Calls {
+    count: usize,
+    stats: Arc<Stats>,
+}
+
+impl Calls {
+    pub(super) fn new(stats: Arc<Stats>) -> Self {
+        Self { count: 0, stats }
     }
 
-    /// Unsubscribes from a resource for an agent's call; no other agent has it.
-    pub(in crate::server) fn unsubscribe(&mut self, call: Box<Call>) {
-        if let Some(call) = self.subscriptions.unsubscribe_for(&self.wire, call) {
-            self.call(call);
-        }
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
     }
 
-    /// Why there is no place for this call, if there is none.
-    fn lacks(&self, call: &Call) -> Option<&'static str> {
-        let (session, bytes) = (call.reply.key.session, call.line.len());
-        if matches!(call.matter, RequestKind::NewTask) && !self.tasks.have_room() {
-            return Some("it has too many tasks that have not ended");
-        }
-        let unread = |call: &Unanswered| if self.wire.has_begun(call.line) { 0 } else { call.bytes };
-        let unread = || self.unanswered().map(|call| (call.reply.key.session, unread(call)));
-        let is_unread = self.wire.unwritten_lines() >= MAX_LINES
-            || self.wire.is_full_with(bytes) && !share::is_due(self.wire.max_message(), session, bytes, unread());
-        is_unread.then_some("it does not read its input")
+    /// Calls that were accepted and have not ended.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
-    /// Whose call a request of this id is.
-    pub(super) fn session_of(&mut self, request: u64) -> Option<u64> {
-        self.wire.call_mut(request).map(|call| call.reply.key.session)
+    pub(super) fn started(&mut self) {
+        self.stats.in_flight.change(self.count as u64, self.count as u64 + 1);
+        self.count += 1;
     }
 
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Unanswered> {
-        self.wire.calls().map(|(_, call)| call)
+    pub(super) fn ended(&mut self) {
+        self.stats.in_flight.change(self.count as u64, self.count as u64 - 1);
+        self.count -= 1;
     }
 
-    /// Calls that somebody waits for.
-    pub(in crate::server) fn awaited(&self) -> usize {
-        self.unanswered().filter(|call| call.reply.to().is_some()).count()
-    }
-
-    /// The calls of one connection, with the ids that the server knows them by.
-    pub(super) fn calls_of(&self, session: u64) -> impl Iterator<Item = (u64, &Unanswered)> {
-        self.wire.calls().filter(move |(_, call)| call.reply.key.session == session)
-    }
-
-    pub(super) fn refuse(&self, call: Call, what: &'static str) {
-        self.stats.errors.add_one();
-        call.refuse(Failure::Overloaded { what });
-    }
-
-    pub(super) fn count_calls(&mut self, calls: usize) {
-        let before = std::mem::replace(&mut self.calls, calls);
-        self.stats.in_flight.change(before as u64, calls as u64);
-        self.logging.call_ended(&mut self.wire);
-    }
-
-    /// Gives up a call of which the agent wants no answer any more, and tells the server if it may have heard of it.
-    pub(in crate::server) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
-        let Some((id, mut call)) = self.wire.remove_calls_where(|call, _| call.reply.key == key).pop() else {
-            self.subscriptions.cancel_waiting(key);
-            self.drop_stated_of(key);
-            return self.drop_task_of(key);
-        };
-        let (makes_task, follows_task) = (call.makes_task(), call.follows_task());
-        self.give_up_held(&mut call);
-        let is_parked = call.is_parked();
-        let ticket = call.reply.ticket().map(Arc::downgrade);
-        call.reply.forgive();
-        self.count_calls(self.calls - 1);
-        self.withdraw_inputs(id);
-        let sent = !is_parked && !self.wire.retract(call.line);
-        if sent {
-            let line = match words.filter(|words| words.line.len() <= MAX_WORDS) {
-                Some(Cancellation { line, request }) => {
-                    splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])
-                }
-                None if words.is_some() => reply::cancelled(id, "the agent cancelled"),
-                None => reply::cancelled(id, "the agent disconnected"),
-            };
-            self.abandon((id, key), makes_task, ticket, line);
-        }
-        if follows_task {
-            self.drop_task_of(key);
-        }
-        self.end_requests_for(key.session, (ErrorCode::Died, "the agent has given up the call that this was for"));
-        for call in self.subscriptions.cancelled(&mut self.wire, key, sent) {
-            self.subscribe(call);
+    /// The sessions that may start one more call, where `max` calls, `cancelled` ones included, may be in flight.
+    pub(super) fn vacancies(&self, wire: &Wire, max: Option<usize>, cancelled: usize) -> Vacancies {
+        match max {
+            Some(max) if self.count + cancelled < max => Vacancies::All,
+            Some(_) => Vacancies::None,
+            None if self.count < MAX_IN_FLIGHT => Vacancies::All,
+            None => Vacancies::Due(Shares::of(wire.calls().map(|(_, call)| (call.reply.key.session, 1)))),
         }
     }
 
-    /// Sends the server a call's cancellation, and a ping behind it.
-    pub(super) fn abandon(
-        &mut self,
-        (id, key): (u64, CallKey),
-        makes_task: bool,
-        ticket: Option<WeakLoadGuard>,
-        cancellation: Bytes,
-    ) {
-        self.give_up(id, key, makes_task, ticket);
-        self.wire.notify(cancellation);
-        self.check_cancellations();
+    /// Whether the server reads so slowly that this call is not queued.
+    pub(super) fn is_unread(&self, wire: &Wire, call: &Call) -> bool {
+        let (session, bytes) = (call.reply.key.session, call.request.line.len());
+        let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };
+        let unread = || wire.calls().map(|(_, call)| (call.reply.key.session, unread(call)));
+        wire.unwritten_lines() >= MAX_LINES
+            || wire.is_full_with(bytes) && !share::is_due(wire.max_message(), session, bytes, unread())
     }
 
-    /// Sends a ping behind a cancellation, unless one is unanswered: its answer shows that the server has read the cancellation.
-    pub(super) fn check_cancellations(&mut self) {
-        let is_sent = self.wire.has_pending(|entry| matches!(entry, PendingRequest::CancellationCheck));
-        if !is_sent && self.cancelled.has_unread() {
-            self.wire.own_request(self.wire.era().greeting(), json!({}), PendingRequest::CancellationCheck);
-        }
-    }
-
-    /// The server goes on with a call of which nobody waits for the answer, perhaps.
-    pub(super) fn give_up(&mut self, id: u64, key: CallKey, makes_task: bool, ticket: Option<WeakLoadGuard>) {
-        if self.wire.era() == Era::Legacy {
-            let now = Instant::now();
-            let at = now + GRACE.min(self.config.settings.call_timeout);
-            let until = Until { at, answered: self.wire.next_id() };
-            self.cancelled.add((id, key.session), Some(until), ticket, now);
-        } else {
-            self.cancelled.add_modern(key.session, Instant::now());
-        }
-        self.wire.give_up(id);
-        if makes_task {
-            self.tasks.give_up(id, key);
-        }
-    }
-
-    /// The server has answered the call, which it knows by `id`.
-    pub(super) fn end_call(
-        &mut self,
-        call: Unanswered,
-        id: &Bytes,
-        answer: Bytes,
-        response: Result<&Bytes, &Bytes>,
-    ) -> Effect {
-        if let Some(failure) = response.err().and_then(|error| self.refused_for_headers(error)) {
-            self.fail_sent(call, failure, false);
-            return Effect::Nothing;
-        }
-        let task = match self.task_news(&call, id, response) {
-            Ok(task) => task,
-            Err(failure) => {
-                self.fail_call(call, failure);
-                return Effect::Nothing;
-            }
-        };
-        let key = call.reply.key;
-        if let Err(error) = response {
-            self.stats.errors.add_one();
-            if let Some(to) = call.reply.to() {
-                self.server_requests.call_failed(error, key.session, to);
-            }
-        }
-        self.end_answered(call, answer, Outcome::of(response), task);
-        let subscription = self.subscriptions.answered(&mut self.wire, key, response);
-        subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
-    }
-
-    /// Gives the agent its answer.
-    pub(super) fn end_answered(&mut self, call: Unanswered, answer: Bytes, outcome: Outcome, task: News) {
-        self.count_calls(self.calls - 1);
-        call.reply.answer_with(answer, outcome, task);
-    }
-
-    /// Answers for the server, which gets a call that it has not begun to read no more; whether it may have read it.
-    pub(super) fn fail_call(&mut self, call: Unanswered, failure: Failure) -> bool {
-        let sent = !self.wire.retract(call.line);
-        self.fail_sent(call, failure, sent);
-        sent
-    }
-
-    /// The same for one of which it is known whether the server may have read it, as it was sent last.
-    pub(super) fn fail_sent(&mut self, call: Unanswered, failure: Failure, sent: bool) {
-        let sent = sent || call.was_sent_before();
-        self.count_calls(self.calls - 1);
-        self.stats.errors.add_one();
-        self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, sent);
-        if call.follows_task() {
-            self.drop_task_of(call.reply.key);
-        }
-        call.reply.fail(failure, sent);
-    }
-
-    /// Takes back calls that wait for a server that does not read, and that their listener hides by now.
-    pub(in crate::server) fn revoke_hidden(&mut self, lists: &Lists) {
-        let server = &self.config.name;
-        let is_hidden = |call: &Unanswered, has_begun: bool| {
+    /// Removes calls that are not written and that their listener hides by now.
+    pub(super) fn take_hidden(&self, wire: &mut Wire, server: &str, lists: &Lists) -> Vec<PendingCall> {
+        let is_hidden = |call: &PendingCall, has_begun: bool| {
             !has_begun
                 && !call.is_parked()
                 && call.access.as_ref().is_some_and(|access| access.exposure(server, lists) == Exposure::Hidden)
         };
-        for (_, call) in self.wire.remove_calls_where(is_hidden) {
-            self.wire.retract(call.line);
-            self.end_hidden(call);
-        }
+        let hidden = wire.remove_calls_where(is_hidden);
+        hidden
+            .into_iter()
+            .map(|(_, call)| {
+                wire.retract(call.line);
+                call
+            })
+            .collect()
     }
 
-    /// Answers a call of what its listener does not expose any more.
-    pub(super) fn end_hidden(&mut self, call: Unanswered) {
-        let Some(access) = &call.access else { return };
-        self.count_calls(self.calls - 1);
-        self.stats.errors.add_one();
-        let failure = Failure::Unavailable { reason: "it was refused".to_owned(), retry_after: None };
-        self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, false);
-        if call.follows_task() {
-            self.drop_task_of(call.reply.key);
-        }
-        call.reply.answer_unknown(access);
-    }
-
-    /// Passes progress to the call whose token it carries, and puts its deadline off.
-    pub(super) fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
-        let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let Some(PendingRequest::Call(call)) = self.wire.get_mut(&token) else {
-            return self.task_progress(line, &token);
-        };
-        let Some(own) = &call.progress_token else { return };
-        call.deadline.put_off(Instant::now());
-        let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
-        call.reply.progress(line);
-    }
-
-    /// Ends every call, and with them the tasks: the server is gone, or may not be waited for any longer.
-    pub(in crate::server) fn fail_all(&mut self, written: &Failure, unwritten: &Failure) {
-        self.tasks = Tasks::default();
-        self.stated = StatedTasks::default();
-        self.subscriptions.fail_all(unwritten);
-        self.server_requests.withdraw_all();
-        for (_, owner) in self.wire.remove_where(|_| true) {
-            if let PendingRequest::Call(call) = owner {
-                let was_written = self.wire.has_begun(call.line) || call.was_sent_before();
-                let failure = if was_written { written } else { unwritten };
-                self.fail_call(call, failure.clone());
-            }
-        }
+    /// Removes calls that were not written, as they came; `Err` has those that cannot be read again.
+    pub(super) fn take_unsent(&mut self, wire: &mut Wire) -> Vec<Result<Call, Box<PendingCall>>> {
+        let is_unsent = |call: &PendingCall, has_begun: bool| !has_begun && call.fits_any_instance();
+        let unsent = wire.remove_calls_where(is_unsent);
+        unsent
+            .into_iter()
+            .map(|(_, call)| {
+                let line = wire.retracted(call.line).unwrap_or_default();
+                self.ended();
+                call.into_call(&line.slice(..line.len().saturating_sub(1)))
+            })
+            .collect()
     }
 }

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::ownership::Ownership;
+use super::attribution::Ownership;
 use crate::jsonrpc::pending::minted;
 use crate::server::messages::call::WeakLoadGuard;
 

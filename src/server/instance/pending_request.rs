@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::calls::Unanswered;
+use super::calls::PendingCall;
 use crate::server::listing::Listing;
 
 /// A request that the server has not answered.
@@ -22,7 +22,7 @@ pub(in crate::server) enum PendingRequest {
     /// A page of a list.
     Page { listing: Listing, deadline: Instant },
     /// An agent's.
-    Call(Unanswered),
+    Call(PendingCall),
     /// Subscribes again to a resource that the previous instance was subscribed to.
     Renewal { uri: Bytes, deadline: Instant },
     /// Sets the log level.
@@ -48,7 +48,7 @@ impl PendingRequest {
             Self::LogLevel { deadline } | Self::Ignored { deadline } => Some(*deadline),
             Self::CancelTask { deadline, .. } | Self::UpdateTask { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
-            Self::Call(call) => Some(call.look_at().map_or(call.deadline.at(), |at| at.min(call.deadline.at()))),
+            Self::Call(call) => Some(call.next_event()),
         }
     }
 

@@ -15,17 +15,15 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use self::elicitations::Elicitations;
-use super::calls::MAX_WORDS;
-use super::rounds::Place;
-use super::task_inputs::TaskInput;
-use super::wire::Wire;
+use super::wire::{MAX_SMALL_LINE, Wire};
+use crate::bridge::TaskInput;
+use crate::client_capabilities::ClientCapability;
 use crate::era::input::elicitation_to_legacy;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{applied, splice};
 use crate::progress;
-use crate::server::client_capabilities::ClientCapability;
 use crate::server::messages::call::{ReplySender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::ServerNotification;
@@ -70,9 +68,17 @@ pub(super) enum Purpose {
     /// The server, which has sent the request.
     Server,
     /// A call that is sent again with the answer.
-    Call(Place),
+    Call(CallInput),
     /// A task: the server is sent an update.
     Task(TaskInput),
+}
+
+/// An input of a call that is sent again with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CallInput {
+    /// The id of the call while it waits.
+    pub(super) call: u64,
+    pub(super) index: usize,
 }
 
 /// The agent that gets a request.
@@ -259,7 +265,7 @@ impl ServerRequests {
         let request = request?;
         let is_it = |open: &OpenRequest| open.purpose == Purpose::Server && open.id == request;
         let Some(index) = self.open.iter().position(is_it) else { return Some(request) };
-        let withdrawal = if line.len() > MAX_WORDS {
+        let withdrawal = if line.len() > MAX_SMALL_LINE {
             Withdrawal::Reason("the server cancelled")
         } else {
             Withdrawal::Words(Cancellation { line, request })

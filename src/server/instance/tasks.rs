@@ -1,275 +1,718 @@
-//! The tasks that an instance has made of agents' calls: whose each is, and whether the server may still be at it. Pure.
+//! Every task of one instance, whoever owns it.
 //!
-//! It goes with its instance, and so do they.
+//! Three tables, by who may ask for a task: tasks of legacy agents belong to a session ([`session_tasks`]); tasks that a legacy server
+//! has created for modern agents belong to a profile ([`profile_tasks`]); tasks between a modern agent and a modern server are known by
+//! their ids alone ([`modern_tasks`]). They go with their instance. An id belongs to one open task.
+//!
+//! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
-mod over;
+mod modern_tasks;
+mod profile_tasks;
+mod required_tools;
+mod session_tasks;
+mod task_only_tools;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use serde_json::json;
+use serde_json::value::RawValue;
 
-use super::kept::Kept;
-use super::task_inputs::TaskInputs;
+use self::modern_tasks::ModernTasks;
+use self::profile_tasks::{ProfileTask, ProfileTasks};
+use self::required_tools::RequiredTools;
+use self::session_tasks::{Early, Open, SessionTask, SessionTasks};
+use self::task_only_tools::TaskOnlyTools;
+use super::calls::PendingCall;
+use super::cancelled_calls::CancelledCalls;
+use super::pending_request::PendingRequest;
+use super::wire::Wire;
+use crate::bridge::{self, BridgedRequest, CompletedTask, ServerRequest, TaskInput, TaskUse, task_params};
+use crate::calls::Outcome;
+use crate::catalog::List;
+use crate::chance;
+use crate::client_capabilities::ClientCapabilities;
+use crate::era::input::{Input, inputs};
+use crate::era::request::again;
 use crate::era::speaker::Speaker;
+use crate::era::task::{Told, made_to_legacy, question_to_legacy, question_to_modern, told_id};
+use crate::era::{self, Era};
 use crate::jsonrpc::pending::minted;
-use crate::server::messages::call::{CallKey, LoadGuard, ReplySender};
-use crate::server::messages::tasks::TaskState;
+use crate::jsonrpc::reply::INVALID_PARAMS;
+use crate::jsonrpc::splice::{Edit, applied, splice};
+use crate::server::messages::call::{CallKey, Failure, LoadGuard, ReplySender, RequestKind, ToAgent};
+use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
+use crate::server::messages::tasks::{MadeTask, TaskAsk, TaskNews};
+use crate::task_state::{TaskAct, TaskState, TaskSupport};
 
-/// Tasks that are remembered. For one more the oldest that has ended is forgotten, else the oldest that is nobody's; while all
-/// are open and somebody's, no call is taken that asks for another.
-const MOST: usize = 1024;
-/// Calls that asked for a task and were given up, which the server may still make. Of older ones it is not cancelled.
-const MOST_GIVEN_UP: usize = 1024;
-/// Status notifications that are kept until the call is answered that says whose their task is: SDKs send the first one before
-/// that. For one more the oldest is dropped.
-const MOST_EARLY: usize = 64;
-/// Largest of them, in bytes; a larger one is dropped.
-const LARGEST_EARLY: usize = 4 << 10;
+/// What a response reports about a task, if anything.
+pub(super) type News = Option<Box<TaskNews>>;
 
-/// One that was made.
-#[derive(Debug)]
-pub(in crate::server) struct Task {
-    id: Bytes,
-    /// The same as the server spelled it in JSON.
-    pub(in crate::server) raw_id: Bytes,
-    /// The call that made it.
-    pub(in crate::server) key: CallKey,
-    /// The way to its agent; none once it is nobody's.
-    pub(in crate::server) to: Option<ReplySender>,
-    /// The agent's own progress token, raw.
-    pub(in crate::server) token: Option<Bytes>,
-    pub(in crate::server) open: Option<Open>,
-    /// What it has ended with, if it has ended before it was made.
-    pub(in crate::server) kept: Option<Box<Kept>>,
-    /// What its server wants to know of its agent.
-    pub(in crate::server) inputs: TaskInputs,
-    /// For whom the server is told.
-    pub(in crate::server) speaker: Option<Arc<Speaker>>,
+/// The tasks of one instance.
+#[derive(Default)]
+pub(super) struct TaskTable {
+    of_sessions: SessionTasks,
+    of_profiles: ProfileTasks,
+    modern: ModernTasks,
+    support: TaskSupport,
+    required_tools: RequiredTools,
+    task_only_tools: TaskOnlyTools,
 }
 
-/// That a task has not ended.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Open {
-    /// When it is over in any case.
-    until: Option<Instant>,
-    /// Keeps one of several instances, for as long as the task is somebody's.
-    ticket: Option<LoadGuard>,
+/// What a response means for the tasks of legacy agents.
+#[derive(Default)]
+pub(super) struct Noted {
+    pub(super) news: News,
+    /// A task has ended, by the id of its call: requests to its agent are withdrawn.
+    pub(super) ended: Option<u64>,
 }
 
-/// A status notification that came before the answer to the call that makes the task.
-#[derive(Debug)]
-pub(in crate::server) struct Early {
-    pub(in crate::server) id: Bytes,
-    pub(in crate::server) ended: bool,
-    /// The whole line.
-    pub(in crate::server) line: Bytes,
+/// What is done with a request of a legacy agent about a task.
+pub(super) enum Lookup<'a> {
+    /// The agent has no such task.
+    Unknown,
+    /// The task had ended before the agent learned of it.
+    Completed(&'a CompletedTask),
+    /// The server cancels no tasks.
+    NotCancellable,
+    /// The server answers.
+    Forward,
 }
 
-/// Those of one instance.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Tasks {
-    /// By the ids that their calls had at the server, which is the order in which they were asked for.
-    all: BTreeMap<u64, Task>,
-    by_id: HashMap<Bytes, u64>,
-    open: usize,
-    /// Of results that are kept.
-    kept_bytes: usize,
-    /// Calls that were given up, with their agents' sessions.
-    given_up: VecDeque<(u64, CallKey)>,
-    /// What was said of tasks that are not known yet.
-    early: VecDeque<Early>,
-    life: Arc<()>,
+/// Inputs that a modern server requires for a task.
+pub(super) enum Required {
+    /// The agent is asked for these.
+    Ask(Vec<(TaskInput, Input)>),
+    /// The server's requirements cannot be met.
+    Refused(String),
 }
 
-impl Open {
-    pub(in crate::server) fn new(until: Option<Instant>, ticket: Option<LoadGuard>) -> Self {
-        Self { until, ticket }
-    }
-}
-
-impl Task {
-    /// As text.
-    pub(in crate::server) fn id(&self) -> &Bytes {
-        &self.id
+/// What the server supports.
+impl TaskTable {
+    pub(super) fn declare(&mut self, support: TaskSupport) {
+        self.support = support;
     }
 
-    /// That `state` was made by the call `key` for the agent behind `to`; `open` unless it has ended.
-    pub(in crate::server) fn new(
-        state: &TaskState,
-        key: CallKey,
-        to: Option<ReplySender>,
-        token: Option<Bytes>,
-        open: Option<Open>,
-    ) -> Self {
-        let (id, raw_id) = (state.id.clone(), state.raw_id.clone());
-        Self { id, raw_id, key, to, token, open, kept: None, inputs: TaskInputs::default(), speaker: None }
+    pub(super) fn support(&self) -> TaskSupport {
+        self.support
     }
 
-    /// When what is kept of it is over.
-    fn kept_until(&self) -> Option<Instant> {
-        self.kept.as_ref().map(|kept| kept.until)
-    }
-}
-
-impl Tasks {
-    /// Whether a call may ask for one more.
-    pub(in crate::server) fn have_room(&self) -> bool {
-        self.open < MOST || self.awaited().count() < MOST
+    /// Takes note of what the tools of a legacy server require.
+    pub(super) fn note_tools(&mut self, tools: &List) {
+        self.required_tools = if self.support.of_calls { RequiredTools::of(tools) } else { RequiredTools::default() };
     }
 
-    /// Those that somebody has and that have not ended, as far as is known.
-    pub(in crate::server) fn awaited(&self) -> impl Iterator<Item = &Task> {
-        self.all_open().filter(|task| task.to.is_some())
+    /// Whether this tool of a legacy server can only be called as a task.
+    pub(super) fn requires_task(&self, tool: &[u8]) -> bool {
+        self.required_tools.include(tool)
     }
 
-    /// Forgets one, if there are as many as may be. Its call and its session, if the server may still be at it.
-    pub(in crate::server) fn make_room(&mut self) -> Option<(u64, u64)> {
-        if self.all.len() < MOST {
-            return None;
+    /// What becomes of a task that a modern server makes of this call of a legacy agent.
+    pub(super) fn use_for(&self, kind: &RequestKind, request: &BridgedRequest) -> TaskUse {
+        let is_task_only = || request.tool().is_some_and(|tool| self.task_only_tools.include(&tool));
+        match kind {
+            RequestKind::NewTask if self.support.declared => TaskUse::Returned,
+            RequestKind::Nothing if self.support.declared && is_task_only() => TaskUse::Followed,
+            _ => TaskUse::None,
         }
-        let oldest = |is_it: &dyn Fn(&Task) -> bool| self.all.iter().find(|(_, task)| is_it(task));
-        let ended = oldest(&|task| task.open.is_none());
-        let (request, task) = ended.or_else(|| oldest(&|task| task.to.is_none()))?;
-        let (request, forgotten) = (*request, task.open.is_some().then_some((*request, task.key.session)));
-        self.forget(request);
-        forgotten
     }
 
-    /// Dead once these are gone.
-    pub(in crate::server) fn life(&self) -> Weak<()> {
-        Arc::downgrade(&self.life)
+    /// The server runs this tool only as a task.
+    pub(super) fn remember_task_only(&mut self, tool: &Bytes) {
+        self.task_only_tools.remember(tool);
+    }
+}
+
+/// Everything that is open.
+impl TaskTable {
+    /// Whether an agent waits for the end of a task.
+    pub(super) fn has_open(&self) -> bool {
+        self.of_sessions.awaited().next().is_some()
+            || self.of_profiles.open().next().is_some()
+            || !self.modern.is_empty()
     }
 
-    /// Adds the one that the call with this id at the server has made; `false` if an open one has its id.
-    pub(in crate::server) fn add(&mut self, request: u64, task: Task) -> bool {
-        if let Some(other) = self.by_id.get(&task.id).copied() {
-            if self.all.get(&other).is_some_and(|other| other.open.is_some()) {
-                return false;
+    /// The sessions of open tasks, and where each can be reached if the task says so.
+    pub(super) fn open(&self) -> impl Iterator<Item = (u64, Option<&ReplySender>)> {
+        let of_sessions = self.of_sessions.all_open().map(|task| (task.key.session, task.to.as_ref()));
+        let of_profiles = self.of_profiles.open().map(|task| task.key.session);
+        of_sessions.chain(of_profiles.chain(self.modern.sessions()).map(|session| (session, None)))
+    }
+
+    /// When the next one expires.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        [self.of_sessions.next_end(), self.of_profiles.next_end(), self.modern.next_end()].into_iter().flatten().min()
+    }
+
+    /// Ends tasks that have expired. Returns the ids of requests of the server that nobody will answer.
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<Bytes> {
+        self.of_sessions.expire(now);
+        self.modern.expire(now);
+        self.of_profiles.expire(now)
+    }
+
+    /// The server is gone, and its tasks with it.
+    pub(super) fn clear(&mut self) {
+        self.of_sessions = SessionTasks::default();
+        self.of_profiles = ProfileTasks::default();
+        self.modern = ModernTasks::default();
+    }
+
+    /// Whether a legacy agent may create one more task.
+    pub(super) fn have_capacity(&self) -> bool {
+        self.of_sessions.have_capacity()
+    }
+
+    /// Whether a legacy server may create one more task for a modern agent, while so many calls create one.
+    pub(super) fn have_capacity_for_profiles(&self, creating: usize) -> bool {
+        self.of_profiles.have_capacity(creating)
+    }
+
+    /// Has the server a time limit to forget the task, so that it is dropped then.
+    fn expires_at(wire: &mut Wire, ttl: Option<Duration>) -> Option<Instant> {
+        let at = Instant::now().checked_add(ttl?)?;
+        wire.expire_by(at);
+        Some(at)
+    }
+}
+
+/// Tasks of legacy agents.
+impl TaskTable {
+    /// What is done with a request of this session about a task.
+    pub(super) fn look_up(&self, session: u64, ask: &TaskAsk) -> Lookup<'_> {
+        let Some((_, task)) = self.of_sessions.of(session, &ask.id) else { return Lookup::Unknown };
+        match &task.completed {
+            Some(completed) => Lookup::Completed(completed),
+            None if ask.act == TaskAct::Cancel && !self.support.cancels => Lookup::NotCancellable,
+            None => Lookup::Forward,
+        }
+    }
+
+    /// The raw id of the task with this id.
+    pub(super) fn raw_id(&self, id: &[u8]) -> Option<Bytes> {
+        self.of_sessions.find(id).map(|(_, task)| task.raw_id.clone())
+    }
+
+    /// The id of the call that has created this task.
+    pub(super) fn request_of(&self, id: &[u8]) -> Option<u64> {
+        self.of_sessions.find(id).map(|(request, _)| request)
+    }
+
+    /// What the response to `call`, which the server knew by `id`, reports about a task. `tag` identifies the instance.
+    ///
+    /// # Errors
+    /// If it must not reach the agent.
+    pub(super) fn response(
+        &mut self,
+        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        call: &PendingCall,
+        id: &Bytes,
+        response: Result<&Bytes, &Bytes>,
+        tag: u64,
+    ) -> Result<Noted, Failure> {
+        match (&call.kind, response) {
+            (RequestKind::Nothing | RequestKind::Subscription(_), _) => Ok(Noted::default()),
+            (RequestKind::NewTask, Ok(result)) => {
+                self.created((wire, cancelled), call, id, result).map(|news| Noted { news, ended: None })
             }
-            self.forget(other);
-        }
-        self.open += usize::from(task.open.is_some());
-        self.kept_bytes += task.kept.as_ref().map_or(0, |kept| kept.bytes());
-        self.by_id.insert(task.id.clone(), request);
-        self.all.insert(request, task);
-        true
-    }
-
-    /// The one of that id, with the id of its call.
-    pub(in crate::server) fn find(&self, id: &[u8]) -> Option<(u64, &Task)> {
-        let request = *self.by_id.get(id)?;
-        Some((request, self.all.get(&request)?))
-    }
-
-    /// The same, if it is this session's.
-    pub(in crate::server) fn of(&self, session: u64, id: &[u8]) -> Option<(u64, &Task)> {
-        self.find(id).filter(|(_, task)| task.to.is_some() && task.key.session == session)
-    }
-
-    /// The open one whose progress has this token.
-    pub(in crate::server) fn of_token(&self, token: &[u8]) -> Option<&Task> {
-        self.all.get(&minted(token)?).filter(|task| task.open.is_some())
-    }
-
-    /// It has ended.
-    pub(in crate::server) fn end(&mut self, request: u64) {
-        if let Some(task) = self.all.get_mut(&request)
-            && task.open.take().is_some()
-        {
-            self.open -= 1;
+            (RequestKind::NewTask, Err(_)) => Ok(Noted::default()),
+            (RequestKind::Task(ask), response) => Ok(self.seen(wire, call.reply.key.session, ask, response)),
+            (RequestKind::MayBeTask | RequestKind::Stated(_), response) => {
+                Ok(Noted { news: self.modern_news(wire, call, response, tag), ended: None })
+            }
         }
     }
 
-    /// Nobody will ask for it.
-    pub(in crate::server) fn forget(&mut self, request: u64) {
-        self.end(request);
-        if let Some(task) = self.all.remove(&request) {
-            self.by_id.remove(&task.id);
-            self.kept_bytes -= task.kept.map_or(0, |kept| kept.bytes());
+    /// A call that requests a task was answered, perhaps with one.
+    fn created(
+        &mut self,
+        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        call: &PendingCall,
+        id: &Bytes,
+        result: &Bytes,
+    ) -> Result<News, Failure> {
+        let state = TaskState::made(result).filter(|_| self.support.declared);
+        let Some((request, mut state)) = minted(id).zip(state) else { return Ok(None) };
+        let (has_ended, early) = self.of_sessions.take_early(&state.id);
+        state.ended |= has_ended;
+        let open = (!state.ended).then(|| Open::new(Self::expires_at(wire, state.ttl), call.reply.ticket().cloned()));
+        let task =
+            SessionTask::new(&state, call.reply.key, call.reply.to().cloned(), call.progress_token.clone(), open);
+        if self.of_profiles.has_open(&state.id) || !self.add(cancelled, request, task) {
+            return Err(Failure::TaskIdTaken);
         }
+        Ok(Some(self.made(call, state, early)))
     }
 
-    /// To be changed.
-    pub(in crate::server) fn get_mut(&mut self, request: u64) -> Option<&mut Task> {
-        self.all.get_mut(&request)
+    fn made(&self, call: &PendingCall, state: TaskState, early: Vec<Bytes>) -> Box<TaskNews> {
+        let instance = call.reply.ticket().map(|load| (**load).clone());
+        Box::new(TaskNews::Made(MadeTask { state, instance, early, life: self.of_sessions.life() }))
     }
 
-    /// The bytes of what agents have answered and servers were not told yet.
-    pub(in crate::server) fn answer_bytes(&self) -> usize {
-        self.all_open().map(|task| task.inputs.bytes()).sum()
-    }
-
-    /// It is nobody's any more. Its raw id, if the server may still be at it.
-    pub(in crate::server) fn disown(&mut self, request: u64) -> Option<Bytes> {
-        let task = self.all.get_mut(&request)?;
-        task.to = None;
-        if let Some(open) = &mut task.open {
-            open.ticket = None;
-            return Some(task.raw_id.clone());
+    /// `false` if an open task has its id.
+    fn add(&mut self, cancelled: &mut CancelledCalls, request: u64, task: SessionTask) -> bool {
+        if let Some((request, session)) = self.of_sessions.evict() {
+            cancelled.add((request, session), None, None, Instant::now());
         }
-        self.forget(request);
+        self.of_sessions.add(request, task)
+    }
+
+    /// The server has made a task of a call whose agent waits for the result: this legacy result says which.
+    pub(super) fn follow(
+        &mut self,
+        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        call: &PendingCall,
+        id: &Bytes,
+        result: &Bytes,
+    ) -> Result<Bytes, Failure> {
+        let Some((state, request)) = TaskState::made(result).zip(minted(id)) else {
+            return Err(Failure::AnswerMalformed);
+        };
+        let open = Open::new(Self::expires_at(wire, state.ttl), None);
+        let (to, token) = (call.reply.to().cloned(), call.progress_token.clone());
+        let task = SessionTask::new(&state, call.reply.key, to, token, Some(open));
+        if self.add(cancelled, request, task) { Ok(state.id) } else { Err(Failure::TaskIdTaken) }
+    }
+
+    /// Caches the `result` of a call that requests a task. Returns the result that reports a completed task, and the news of it.
+    pub(super) fn complete(
+        &mut self,
+        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        call: &PendingCall,
+        id: &Bytes,
+        (params, result): (&Bytes, &Bytes),
+    ) -> Result<(Vec<u8>, News), Failure> {
+        let times = (Instant::now(), SystemTime::now());
+        let ttl = bridge::ttl(params);
+        let completed = chance::fresh().ok().and_then(|name| CompletedTask::new(&name, result, ttl, times).ok());
+        let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, minted(id)?)));
+        let Some((state, completed, request)) = completed else { return Err(Failure::AnswerMalformed) };
+        self.of_sessions.evict_cached(call.reply.key.session, completed.bytes(), wire.max_message());
+        wire.expire_by(completed.until);
+        let answer = [&br#"{"task":"#[..], &completed.state[..], b"}"].concat();
+        let mut task = SessionTask::new(&state, call.reply.key, call.reply.to().cloned(), None, None);
+        task.completed = Some(Box::new(completed));
+        if !self.add(cancelled, request, task) {
+            return Err(Failure::TaskIdTaken);
+        }
+        Ok((answer, Some(self.made(call, state, Vec::new()))))
+    }
+
+    /// A request about a task was answered.
+    fn seen(&mut self, wire: &mut Wire, session: u64, ask: &TaskAsk, response: Result<&Bytes, &Bytes>) -> Noted {
+        let Some((request, task)) = self.of_sessions.of(session, &ask.id) else { return Noted::default() };
+        let (raw_id, id) = (task.raw_id.clone(), ask.id.clone());
+        match (ask.act, response) {
+            (TaskAct::Get, Err(_)) if is_unknown(response) => {
+                self.of_sessions.forget(request);
+                return Noted { news: Some(Box::new(TaskNews::Gone { id })), ended: None };
+            }
+            // It has ended already, or is not known to the server.
+            (TaskAct::Cancel, Err(_)) if is_unknown(response) => {}
+            (TaskAct::Get | TaskAct::Cancel, Err(_)) => return Noted::default(),
+            (TaskAct::Get | TaskAct::Cancel, Ok(result)) => {
+                let Some(state) = TaskState::read(result).filter(|state| state.id == id) else {
+                    return Noted::default();
+                };
+                let ended = self.note(wire, request, &state);
+                return Noted { news: Some(Box::new(TaskNews::Seen(state))), ended };
+            }
+            // It is answered when the task has ended, as the call would have been: with an error, perhaps.
+            (TaskAct::Result, _) => {}
+        }
+        self.of_sessions.end(request);
+        let state = TaskState { id, raw_id, ended: true, ttl: None, object: None };
+        Noted { news: Some(Box::new(TaskNews::Seen(state))), ended: Some(request) }
+    }
+
+    /// The server reports the state of a task. Returns the task if it has ended; else requests for its result get their full time.
+    fn note(&mut self, wire: &mut Wire, request: u64, state: &TaskState) -> Option<u64> {
+        if state.ended {
+            self.of_sessions.end(request);
+            return Some(request);
+        }
+        wire.put_off_results(&state.id);
         None
     }
 
-    /// The id at the server of the call `key`, if that has made one.
-    pub(in crate::server) fn made_by(&self, key: CallKey) -> Option<u64> {
-        self.all.iter().find(|(_, task)| task.key == key && task.to.is_some()).map(|(request, _)| *request)
-    }
-
-    /// The ids of the calls that have made those of one session.
-    pub(in crate::server) fn of_session(&self, session: u64) -> Vec<u64> {
-        let is_its = |task: &Task| task.to.is_some() && task.key.session == session;
-        self.all.iter().filter(|(_, task)| is_its(task)).map(|(request, _)| *request).collect()
-    }
-
-    /// Those that the server may be at.
-    pub(in crate::server) fn all_open(&self) -> impl Iterator<Item = &Task> {
-        let any = (self.open > 0).then_some(&self.all);
-        any.into_iter().flat_map(BTreeMap::values).filter(|task| task.open.is_some())
-    }
-
-    /// Keeps what was said of a task that is not known yet. How many such lines were dropped.
-    pub(in crate::server) fn keep_early(&mut self, early: Early) -> u64 {
-        if early.line.len() > LARGEST_EARLY {
-            return 1;
+    /// A legacy server reports the state of a task by itself. Notifications that nobody can use are counted by the caller, who is told how
+    /// many; `may_create` says whether a call may still tell whose the task is.
+    pub(super) fn status(
+        &mut self,
+        wire: &mut Wire,
+        line: &Bytes,
+        state: TaskState,
+        may_create: bool,
+    ) -> Result<Option<u64>, u64> {
+        let Some((request, task)) = self.of_sessions.find(&state.id) else {
+            if !may_create {
+                return Err(1);
+            }
+            let early = Early { id: state.id, ended: state.ended, line: splice(line, &mut []) };
+            return Err(self.of_sessions.add_early(early));
+        };
+        let to = task.to.clone();
+        let ended = self.note(wire, request, &state);
+        if let Some(to) = to {
+            let status = TaskStatus { state, line: splice(line, &mut []) };
+            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Task(Box::new(status))));
         }
-        let dropped = (self.early.len() == MOST_EARLY).then(|| self.early.pop_front());
-        self.early.push_back(early);
-        u64::from(dropped.is_some())
+        Ok(ended)
     }
 
-    /// Takes out what was said of a task that is known now, in order: whether it has ended, and the lines.
-    pub(in crate::server) fn take_early(&mut self, id: &[u8]) -> (bool, Vec<Bytes>) {
-        let (own, others) = std::mem::take(&mut self.early).into_iter().partition::<VecDeque<_>, _>(|one| one.id == id);
-        self.early = others;
-        (own.iter().any(|one| one.ended), own.into_iter().map(|one| one.line).collect())
+    /// Drops notifications about unknown tasks: no call can say whose they are. Returns how many.
+    pub(super) fn drop_early(&mut self) -> u64 {
+        self.of_sessions.drop_early()
     }
 
-    /// No call is left that could say whose the rest is. How many lines that were.
-    pub(in crate::server) fn drop_early(&mut self) -> u64 {
-        std::mem::take(&mut self.early).len() as u64
-    }
-
-    /// The call that asked for one was given up after it may have reached the server.
-    pub(in crate::server) fn give_up(&mut self, request: u64, key: CallKey) {
-        if self.given_up.len() == MOST_GIVEN_UP {
-            self.given_up.pop_front();
+    /// Passes progress to the agent whose open task has this token.
+    pub(super) fn progress(&self, wire: &mut Wire, line: &Bytes, token: &Bytes) {
+        let Some(task) = self.of_sessions.of_token(token) else { return };
+        if let (Some(to), Some(own)) = (&task.to, &task.token) {
+            let line = splice(line, &mut [Edit { part: token, replacement: own }]);
+            to.send_unasked(ToAgent::Progress { key: task.key, line });
         }
-        self.given_up.push_back((request, key));
+        wire.put_off_results(task.id());
     }
 
-    /// Whether the call of this raw id was, and whose it was.
-    pub(in crate::server) fn take_given_up(&mut self, id: &[u8]) -> Option<(u64, CallKey)> {
-        if self.given_up.is_empty() {
+    /// A call that may create a task was cancelled after it may have reached the server.
+    pub(super) fn call_cancelled(&mut self, request: u64, key: CallKey) {
+        self.of_sessions.cancel(request, key);
+    }
+
+    /// The server has answered a cancelled call: a task that it has created is cancelled, too. Returns that task.
+    pub(super) fn late_response(
+        &mut self,
+        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        id: &Bytes,
+        outcome: Result<&Bytes, &Bytes>,
+    ) -> Option<u64> {
+        let (request, key) = self.of_sessions.take_cancelled(id)?;
+        let state = late_task(wire.era(), outcome.ok()?).filter(|_| self.support.declared)?;
+        let (has_ended, _) = self.of_sessions.take_early(&state.id);
+        if state.ended || has_ended {
             return None;
         }
-        let id = minted(id)?;
-        let index = self.given_up.iter().position(|(request, _)| *request == id)?;
-        self.given_up.remove(index)
+        let open = Some(Open::new(Self::expires_at(wire, state.ttl), None));
+        self.add(cancelled, request, SessionTask::new(&state, key, None, None, open)).then_some(request)
+    }
+
+    /// The task of this session with this id.
+    pub(super) fn of_session(&self, session: u64, id: &Bytes) -> Option<u64> {
+        self.of_sessions.of(session, id).map(|(request, _)| request)
+    }
+
+    /// All tasks of this session.
+    pub(super) fn all_of_session(&self, session: u64) -> Vec<u64> {
+        self.of_sessions.of_session(session)
+    }
+
+    /// The task that this call has created.
+    pub(super) fn created_by(&self, key: CallKey) -> Option<u64> {
+        self.of_sessions.made_by(key)
+    }
+
+    /// An agent does not know of the modern task that this call has created.
+    pub(super) fn forget_modern(&mut self, key: CallKey) {
+        self.modern.forget_made_by(key);
+    }
+
+    /// Cancels a task whose agent has gone, or does not know of it.
+    pub(super) fn disown(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
+        let Some(raw_id) = self.of_sessions.disown(request).filter(|_| self.support.cancels) else { return };
+        let mut params = about(&raw_id);
+        if wire.era() == Era::Modern {
+            params["_meta"] = era::own_task_params()["_meta"].take();
+        }
+        wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task: request, deadline });
+    }
+
+    /// The server has answered such a cancellation. A server that refuses may still work on the task.
+    pub(super) fn disowned(&mut self, request: u64, response: Result<&Bytes, &Bytes>) {
+        if response.is_ok() || is_unknown(response) {
+            self.of_sessions.forget(request);
+        }
+    }
+
+    /// Nobody will ask for this task.
+    pub(super) fn forget(&mut self, request: u64) {
+        self.of_sessions.forget(request);
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Inputs that a modern server requires for tasks of legacy agents.
+impl TaskTable {
+    /// The server requires these raw `inputRequests` for a task. The agent learns which task it is if it knows the task.
+    pub(super) fn require(
+        &mut self,
+        request: u64,
+        speaker: Arc<Speaker>,
+        requests: &Bytes,
+        is_known: bool,
+    ) -> Option<Required> {
+        let task = self.of_sessions.get_mut(request)?;
+        task.speaker = Some(speaker);
+        let raw_id = is_known.then(|| task.raw_id.clone());
+        let required = inputs(requests).map_err(|why| format!("wants to know more for the task, but {why}"));
+        Some(match required.and_then(|inputs| task.inputs.begin_asking(request, inputs)) {
+            Ok(inputs) => {
+                let named = |(place, input)| (place, named_for(input, raw_id.as_ref()));
+                Required::Ask(inputs.into_iter().map(named).collect())
+            }
+            Err(why) => Required::Refused(why),
+        })
+    }
+
+    /// The agent has answered one input, or cannot. `Err` says why requests for the result of the task fail.
+    pub(super) fn set_input(
+        &mut self,
+        wire: &Wire,
+        input: TaskInput,
+        result: Result<Bytes, String>,
+    ) -> Result<(), String> {
+        let too_large = "wants to know more for the task, and what it was answered is too large";
+        let result = result.and_then(|result| {
+            let is_too_large = self.of_sessions.answer_bytes() + result.len() > wire.max_message();
+            if is_too_large { Err(too_large.to_owned()) } else { Ok(result) }
+        });
+        let Some(task) = self.of_sessions.get_mut(input.task) else { return result.map(drop) };
+        match result {
+            Ok(result) => {
+                task.inputs.answered(input, result);
+                Ok(())
+            }
+            Err(why) => {
+                task.inputs.not_answered(input);
+                Err(why)
+            }
+        }
+    }
+
+    /// Sends the server the answers of the agent, once all are there.
+    pub(super) fn send_inputs(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
+        let Some(task) = self.of_sessions.get_mut(request) else { return };
+        let (answers, Some(speaker)) = (task.inputs.take_answers(), task.speaker.clone()) else { return };
+        if answers.is_empty() {
+            return;
+        }
+        let params = task_params(&task.raw_id, &speaker);
+        let params = applied(&params, &[again(&params, &answers, None)]);
+        let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
+        wire.request("tasks/update", &params, PendingRequest::UpdateTask { task: request, deadline });
+    }
+
+    /// The server has refused the answers. Returns the id of the task, as text.
+    pub(super) fn inputs_refused(&mut self, request: u64) -> Option<Bytes> {
+        let task = self.of_sessions.get_mut(request)?;
+        task.inputs.not_taken();
+        Some(task.id().clone())
+    }
+
+    /// The id of the task, as text.
+    pub(super) fn id_of(&mut self, request: u64) -> Option<Bytes> {
+        self.of_sessions.get_mut(request).map(|task| task.id().clone())
+    }
+}
+
+/// Tasks that a legacy server has created for modern agents.
+impl TaskTable {
+    /// An agent of this profile asks for a task, and declares these capabilities. `false` if the profile has no such task.
+    pub(super) fn declare_for(&mut self, profile: &str, id: &[u8], capabilities: ClientCapabilities) -> bool {
+        let Some(task) = self.of_profiles.of(profile, id) else { return false };
+        task.abilities = capabilities;
+        true
+    }
+
+    /// The server has answered a call with this legacy result, which is a task. `agent` has requested it.
+    pub(super) fn created_for_profile(
+        &mut self,
+        wire: &mut Wire,
+        call: &PendingCall,
+        id: &Bytes,
+        result: &Bytes,
+        agent: &bridge::ModernAgent,
+    ) -> Result<(), Failure> {
+        let created = minted(id).zip(TaskState::made(result));
+        let (request, mut state) = created.ok_or(Failure::AnswerMalformed)?;
+        let (has_ended, _) = self.of_sessions.take_early(&state.id);
+        state.ended |= has_ended;
+        let of = (request, call.reply.key);
+        let (profile, capabilities) = (Arc::clone(&agent.profile), agent.capabilities.clone().bare());
+        let mut task = ProfileTask::new(&state, of, profile, capabilities, call.reply.ticket().cloned());
+        task.note(&state, Instant::now(), None).into_iter().for_each(|until| wire.expire_by(until));
+        let is_taken = self.of_sessions.find(&state.id).is_some_and(|(_, task)| task.open.is_some());
+        if is_taken || !self.of_profiles.add(state.id, task) { Err(Failure::TaskIdTaken) } else { Ok(()) }
+    }
+
+    /// Notes the state of a task, if it is a profile's. Returns whether it is, with the ids of requests of the server that nobody
+    /// will answer.
+    pub(super) fn note_of_profile(
+        &mut self,
+        wire: &mut Wire,
+        state: &TaskState,
+        load: Option<LoadGuard>,
+    ) -> Option<Vec<Bytes>> {
+        let task = self.of_profiles.find(&state.id)?;
+        match task.note(state, Instant::now(), load) {
+            Some(until) => {
+                wire.expire_by(until);
+                Some(Vec::new())
+            }
+            None => Some(self.of_profiles.end(&state.id)),
+        }
+    }
+
+    /// The inputs that a task requires, as raw `inputRequests`.
+    pub(super) fn inputs_of(&mut self, id: &[u8]) -> Option<Bytes> {
+        self.of_profiles.find(id).and_then(|task| task.inputs())
+    }
+
+    /// Has the server request the inputs of a task, which it does while a request for the result is unanswered.
+    pub(super) fn request_inputs(&mut self, wire: &mut Wire, state: &TaskState) {
+        if let Some(task) = self.of_profiles.find(&state.id).filter(|task| !task.asks) {
+            task.asks = true;
+            let entry = PendingRequest::TaskResult { task: state.id.clone() };
+            wire.request("tasks/result", &about(&state.raw_id), entry);
+        }
+    }
+
+    /// That request was answered, which may mean that the task has ended. Returns the ids of requests of the server that nobody
+    /// will answer.
+    pub(super) fn result_arrived(&mut self, id: &[u8], has_ended: bool) -> Vec<Bytes> {
+        self.of_profiles.find(id).into_iter().for_each(|task| task.asks = false);
+        if has_ended { self.of_profiles.end(id) } else { Vec::new() }
+    }
+
+    /// A task has ended. Returns the same.
+    pub(super) fn end_of_profile(&mut self, id: &[u8]) -> Vec<Bytes> {
+        self.of_profiles.end(id)
+    }
+
+    /// The server does not know a task. Returns the same.
+    pub(super) fn forget_of_profile(&mut self, id: &[u8]) -> Vec<Bytes> {
+        self.of_profiles.forget(id)
+    }
+
+    /// The agent answers requests of the server for a task. Returns their ids with the response lines for the server.
+    pub(super) fn update(&mut self, id: &[u8], responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
+        self.of_profiles.find(id).map(|task| task.take_answered(responses)).unwrap_or_default()
+    }
+
+    /// The agent has cancelled the call that created a task while it was answered: nobody knows of the task. Returns the ids of
+    /// requests of the server that nobody will answer.
+    pub(super) fn drop_created_by(&mut self, wire: &mut Wire, key: CallKey, deadline: Instant) -> Vec<Bytes> {
+        let Some(id) = self.of_profiles.made_by(key) else { return Vec::new() };
+        let raw_id = self.of_profiles.find(&id).filter(|task| task.is_open()).map(|task| task.raw_id.clone());
+        let unanswered = self.of_profiles.forget(&id);
+        if let Some(raw_id) = raw_id.filter(|_| self.support.cancels) {
+            wire.request("tasks/cancel", &about(&raw_id), PendingRequest::Ignored { deadline });
+        }
+        unanswered
+    }
+
+    /// The task of a profile that a request of the server with these params is about.
+    pub(super) fn related(&mut self, params: Option<&Bytes>) -> Option<Bytes> {
+        let id = era::task::related_id(params?)?;
+        self.of_profiles.find(&id).map(|_| id)
+    }
+
+    /// Keeps a request of the server for a task until its agent looks at the task. `max_bytes` are for one task and for all.
+    pub(super) fn server_request(
+        &mut self,
+        task: &[u8],
+        request: &ServerRequest<'_>,
+        (max_of_task, max_of_all): (usize, usize),
+    ) -> Result<(), RequestRefused> {
+        if self.of_profiles.has_question(request.id) {
+            return Err(RequestRefused::IdInUse);
+        }
+        let (all, bytes) = (self.of_profiles.bytes(), request.params.map_or(0, Bytes::len));
+        let Some(task) = self.of_profiles.find(task).filter(|task| task.is_open()) else {
+            return Err(RequestRefused::Ended);
+        };
+        if !task.abilities.include(request.capability) {
+            return Err(RequestRefused::Undeclared);
+        }
+        if task.bytes() + bytes > max_of_task || all + bytes > max_of_all || !task.has_capacity() {
+            return Err(RequestRefused::TooMany);
+        }
+        let params = request.params.map(|raw| applied(raw, &question_to_modern(raw).unwrap_or_default()));
+        task.ask(request.id, request.method, params.as_deref());
+        Ok(())
+    }
+
+    /// The server has cancelled its request with this id.
+    pub(super) fn withdraw(&mut self, id: &Bytes) {
+        self.of_profiles.withdraw(id);
+    }
+}
+
+/// Why a request of the server for a task is refused.
+pub(super) enum RequestRefused {
+    IdInUse,
+    Ended,
+    Undeclared,
+    TooMany,
+}
+
+/// Tasks of modern agents at a modern server.
+impl TaskTable {
+    /// What a response reports about a modern task: to be asked for it, the instance has to be found again.
+    fn modern_news(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>, tag: u64) -> News {
+        let may_report = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
+        if wire.era() == Era::Modern && (may_report || response.is_err()) {
+            self.note_modern(wire, call, response);
+        }
+        may_report.then(|| Box::new(TaskNews::Stated { maker: tag }))
+    }
+
+    fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
+        let told = match (&call.kind, response) {
+            (RequestKind::Stated(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
+            (RequestKind::Stated(_), Ok(result)) => (result, Told::State),
+            (RequestKind::MayBeTask, Ok(result)) => (result, Told::Made),
+            _ => return,
+        };
+        let Some(state) = modern_tasks::read(told) else { return };
+        let until = self.modern.note(&state, call.reply.key, call.reply.ticket(), Instant::now());
+        until.into_iter().for_each(|until| wire.expire_by(until));
+    }
+
+    /// The server reports that a modern task has ended.
+    pub(super) fn end_modern(&mut self, id: &[u8]) {
+        self.modern.end(id);
+    }
+}
+
+/// The input as its agent gets it: with the task that it is for, if the agent knows the task.
+fn named_for(mut input: Input, raw_id: Option<&Bytes>) -> Input {
+    if let Some(raw_id) = raw_id {
+        let params = input.params.take().unwrap_or(Bytes::from_static(b"{}"));
+        // Malformed params are found when the request is read.
+        let changes = question_to_legacy(&params, raw_id).unwrap_or_default();
+        input.params = Some(applied(&params, &changes).into());
+    }
+    input
+}
+
+/// The task that the response to a cancelled call says was created.
+fn late_task(era: Era, result: &Bytes) -> Option<TaskState> {
+    if era == Era::Legacy {
+        return TaskState::made(result);
+    }
+    told_id(result, Told::Made)?;
+    let changes = made_to_legacy(result).ok()?;
+    TaskState::made(&applied(result, &changes).into())
+}
+
+/// The params of a legacy request about the task with this raw id.
+pub(super) fn about(raw_id: &Bytes) -> serde_json::Value {
+    let id: Option<&RawValue> = serde_json::from_slice(raw_id).ok();
+    json!({ "taskId": id })
+}
+
+/// Whether the server does not know a task or, asked to cancel it, says that it has ended.
+pub(super) fn is_unknown(response: Result<&Bytes, &Bytes>) -> bool {
+    Outcome::of(response).code() == Some(INVALID_PARAMS.into())
+}

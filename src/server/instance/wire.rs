@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::calls::{MAX_LINES, MAX_WORDS, Unanswered};
+use super::calls::{MAX_LINES, PendingCall};
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::pending::{Pending, Taken};
@@ -20,6 +20,9 @@ use crate::server::link::RemoteTransport;
 use crate::server::link::{Closed, Link};
 use crate::transport::http::Mirrors;
 use crate::transport::{Arrival, Incoming, Outbox};
+
+/// Longest line that is queued while the server does not read, in bytes: small ones have a share of their own.
+pub(super) const MAX_SMALL_LINE: usize = 4 << 10;
 
 /// One connection.
 pub(in crate::server) struct Wire {
@@ -142,7 +145,7 @@ impl Wire {
     /// The same if there is room for it: a server that does not read loses it rather than filling memory. Small lines have a
     /// share of their own. Returns whether it was queued.
     pub(super) fn try_notify(&mut self, line: Bytes) -> bool {
-        let is_small = line.len() <= MAX_WORDS && self.outbox.lines() < MAX_LINES;
+        let is_small = line.len() <= MAX_SMALL_LINE && self.outbox.lines() < MAX_LINES;
         let has_room = is_small || self.outbox.bytes() <= self.max_message;
         if has_room {
             self.notify(line);
@@ -171,7 +174,7 @@ impl Wire {
     }
 
     /// Queues the request of a call. `line` builds it from the new id.
-    pub(super) fn send_call(&mut self, mut call: Unanswered, line: impl FnOnce(&Unanswered, u64) -> Bytes) {
+    pub(super) fn send_call(&mut self, mut call: PendingCall, line: impl FnOnce(&PendingCall, u64) -> Bytes) {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
             call.line = outbox.push(line(&call, id));
@@ -181,7 +184,7 @@ impl Wire {
     }
 
     /// Registers a call that is not at the server now, and returns the id that it has until it is sent again.
-    pub(super) fn park(&mut self, call: Unanswered) -> u64 {
+    pub(super) fn park(&mut self, call: PendingCall) -> u64 {
         self.pending.register(|_| PendingRequest::Call(call))
     }
 
@@ -241,7 +244,7 @@ impl Wire {
     }
 
     /// The call that is pending under this id.
-    pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut Unanswered> {
+    pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut PendingCall> {
         match self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes()) {
             Some(PendingRequest::Call(call)) => Some(call),
             _ => None,
@@ -249,7 +252,7 @@ impl Wire {
     }
 
     /// Takes the call that is pending under this id.
-    pub(super) fn take_call(&mut self, id: u64) -> Option<Unanswered> {
+    pub(super) fn take_call(&mut self, id: u64) -> Option<PendingCall> {
         self.call_mut(id)?;
         match self.take(itoa::Buffer::new().format(id).as_bytes()) {
             Some(PendingRequest::Call(call)) => Some(call),
@@ -258,7 +261,7 @@ impl Wire {
     }
 
     /// Every call, with the id that the server knows it by.
-    pub(super) fn calls(&self) -> impl Iterator<Item = (u64, &Unanswered)> {
+    pub(super) fn calls(&self) -> impl Iterator<Item = (u64, &PendingCall)> {
         self.pending.with_ids().filter_map(|(id, entry)| match entry {
             PendingRequest::Call(call) => Some((id, call)),
             _ => None,
@@ -266,7 +269,7 @@ impl Wire {
     }
 
     /// Every call, to be changed.
-    pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut Unanswered> {
+    pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut PendingCall> {
         self.pending.iter_mut().filter_map(|entry| match entry {
             PendingRequest::Call(call) => Some(call),
             _ => None,
@@ -283,6 +286,20 @@ impl Wire {
         any
     }
 
+    /// Gives the requests for the result of this task their full time again.
+    pub(super) fn put_off_results(&mut self, task: &[u8]) {
+        let now = Instant::now();
+        self.calls_mut().filter(|call| call.awaits(task)).for_each(|call| call.deadline.put_off(now));
+    }
+
+    /// Takes the request with this raw id, unless it is a call that the server does not know by it.
+    pub(super) fn take_unless_parked(&mut self, id: &[u8]) -> Option<PendingRequest> {
+        match self.get_mut(id) {
+            Some(PendingRequest::Call(call)) if call.is_parked() => None,
+            _ => self.take(id),
+        }
+    }
+
     /// Removes every request that `condition` holds for, with their ids.
     pub(in crate::server) fn remove_where(
         &mut self,
@@ -294,8 +311,8 @@ impl Wire {
     /// Removes every call that `condition` holds for, with their ids. It is told whether the server may have begun to read the call.
     pub(super) fn remove_calls_where(
         &mut self,
-        condition: impl Fn(&Unanswered, bool) -> bool,
-    ) -> Vec<(u64, Unanswered)> {
+        condition: impl Fn(&PendingCall, bool) -> bool,
+    ) -> Vec<(u64, PendingCall)> {
         let outbox = &self.outbox;
         let is_it = |entry: &PendingRequest| match entry {
             PendingRequest::Call(call) => condition(call, outbox.has_begun(call.line)),

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::call::ReplySender;
 use super::subscriptions::{Subscription, Subscriptions};
 use super::task_subscribers::{Followers, Following};
+use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
 use crate::level::Level;
-use crate::server::client_capabilities::ClientCapabilities;
 
 /// One that is there.
 #[derive(Debug, Clone)]

@@ -2,7 +2,6 @@
 
 mod access;
 mod failure;
-mod line;
 mod origin;
 mod request_kind;
 
@@ -14,7 +13,6 @@ use tokio::sync::mpsc;
 
 pub use self::access::{Access, Exposure, Listener, Subject, Target};
 pub use self::failure::{CallError, Failure};
-pub(crate) use self::line::numbered;
 pub use self::origin::Origin;
 pub use self::request_kind::RequestKind;
 use super::handle::ServerHandle;
@@ -24,7 +22,7 @@ use super::tasks::{TaskNews, unknown_task};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::splice::Change;
+use crate::jsonrpc::request_line::RequestLine;
 use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
 use crate::server::question::Question;
 use crate::server::share::MAX_IN_FLIGHT;
@@ -40,17 +38,11 @@ pub struct CallKey {
     pub serial: u64,
 }
 
-/// A request that was routed. The parts are slices of its line.
+/// A request that was routed.
 #[derive(Debug)]
 pub struct Call {
-    /// The whole request, without its newline.
-    pub line: Bytes,
-    /// The caller's id, raw.
-    pub id: Bytes,
-    /// The exposed name, raw, and the server's own to stand in its place.
-    pub rename: Option<(Bytes, Bytes)>,
-    /// The caller's progress token, raw.
-    pub progress_token: Option<Bytes>,
+    /// As it came.
+    pub request: RequestLine,
     /// What it is about, beside itself.
     pub matter: RequestKind,
     /// How long it may take.
@@ -278,12 +270,6 @@ impl ReplySender {
 }
 
 impl Call {
-    /// The line as the server gets it, its request numbered `id`, changed for its era, with a newline.
-    #[must_use]
-    pub fn line_as(&self, id: u64, changes: &[Change]) -> Bytes {
-        numbered(&self.line, (&self.id, self.rename.as_ref(), self.progress_token.as_ref()), id, changes)
-    }
-
     /// What it begins or ends, if it does that.
     pub(crate) fn subscription(&self) -> Option<&Subscription> {
         match &self.matter {

@@ -12,7 +12,7 @@ use crate::era::{self, Era, Eras};
 use crate::server::era_cache::{EraPreference, EraSupport, Support, has_instance_for_each_era, is_remote};
 use crate::server::handshake::{HandshakeError, Opened, Opening, ServerInfo, handshake};
 use crate::server::health::Silence;
-use crate::server::instance::{Instance, held};
+use crate::server::instance::{self, Instance};
 use crate::server::lifecycle::Event;
 use crate::server::link::{Link, RemoteTransport};
 use crate::server::messages::call::Call;
@@ -24,10 +24,14 @@ impl ServerTask {
     pub(super) async fn with_link(&mut self, link: Link, process: Option<(Process, Activity)>, turn: Turn) -> Event {
         let (mut process, activity) = process.unzip();
         let limit = self.config.settings.handshake_timeout;
-        let stats = Arc::clone(&self.publisher.stats);
-        let mut instance =
-            Instance::new(link, (Arc::clone(&self.config), self.role.clone()), stats, self.host.max_message);
-        instance.mark = held::mark(self.purpose.as_deref());
+        let setup = instance::Setup {
+            config: Arc::clone(&self.config),
+            role: self.role.clone(),
+            purpose: self.purpose.clone(),
+            stats: Arc::clone(&self.publisher.stats),
+            max_message: self.host.max_message,
+        };
+        let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
         let opened = Box::pin(turn.during(open(&mut instance, (&mut process, activity), (opening, limit))));
@@ -45,7 +49,7 @@ impl ServerTask {
                 self.is_to_reopen = self.needs_legacy_opening(&instance);
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.tells);
-                instance.task_support = info.tasks;
+                instance.declare_tasks(info.tasks);
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,

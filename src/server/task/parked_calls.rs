@@ -43,7 +43,7 @@ pub(super) struct ParkedCall {
 impl ParkedCall {
     /// An entry for a call that waits until then.
     pub(super) fn entry(call: Box<Call>, until: Instant) -> Entry<Self> {
-        let (session, bytes) = (call.reply.key.session, call.line.len());
+        let (session, bytes) = (call.reply.key.session, call.request.line.len());
         Entry { session, bytes, until, item: Self { call, is_unlisted: false } }
     }
 }
@@ -180,7 +180,7 @@ impl ServerTask {
 
     /// Whether one more call may wait, for an instance or for one of its places.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
-        let call = (call.reply.key.session, call.line.len());
+        let call = (call.reply.key.session, call.request.line.len());
         fair_queue::may_wait(&[&self.parked, &self.queued], call, self.host.max_message)
     }
 

@@ -72,7 +72,7 @@ impl ServerTask {
         });
         self.publisher.settled(!offers_any);
         let known = self.publisher.known();
-        instance.note_task_tools(&known.lists[Kind::Tools]);
+        instance.note_tools(&known.lists[Kind::Tools]);
         self.release_parked(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,

@@ -1,4 +1,4 @@
-//! Which tools of a legacy server can be called as tasks only. Pure but for where it is kept.
+//! The tools of a legacy server that can only be called as tasks. Pure.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`, "Tool-Level Negotiation".
 
@@ -7,32 +7,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Instance;
 use crate::catalog::List;
 use crate::jsonrpc::members::{members, text};
 
 /// Their own names, of one list: there are no more than that has.
 #[derive(Default)]
-pub(super) struct TaskTools {
+pub(super) struct RequiredTools {
     names: HashSet<Arc<str>>,
 }
 
-impl TaskTools {
-    fn of(list: &List) -> Self {
+impl RequiredTools {
+    pub(super) fn of(list: &List) -> Self {
         let tools = list.items.iter().filter(|tool| is_required(&tool.definition));
         Self { names: tools.map(|tool| Arc::clone(&tool.key)).collect() }
     }
 
     /// Whether the tool of this name is one.
-    pub(super) fn have(&self, name: &[u8]) -> bool {
+    pub(super) fn include(&self, name: &[u8]) -> bool {
         !self.names.is_empty() && str::from_utf8(name).is_ok_and(|name| self.names.contains(name))
-    }
-}
-
-impl Instance {
-    /// Takes note of what its tools say, if the server makes tasks of calls.
-    pub(in crate::server) fn note_task_tools(&mut self, tools: &List) {
-        self.task_tools = if self.task_support.of_calls { TaskTools::of(tools) } else { TaskTools::default() };
     }
 }
 

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::{Task, Tasks};
+use super::{SessionTask, SessionTasks};
 
-impl Tasks {
+impl SessionTasks {
     /// When the next one is over in any case.
-    pub(in crate::server) fn next_end(&self) -> Option<Instant> {
-        let kept = (self.kept_bytes > 0).then_some(&self.all);
-        let kept = kept.into_iter().flat_map(BTreeMap::values).filter_map(Task::kept_until);
+    pub(in crate::server::instance::tasks) fn next_end(&self) -> Option<Instant> {
+        let kept = (self.cached_bytes > 0).then_some(&self.all);
+        let kept = kept.into_iter().flat_map(BTreeMap::values).filter_map(SessionTask::cached_until);
         self.all_open().filter_map(|task| task.open.as_ref()?.until).chain(kept).min()
     }
 
     /// Ends those that are over `now` in any case, and forgets what is kept no longer.
-    pub(in crate::server) fn expire(&mut self, now: Instant) {
-        let is_over = |task: &Task| task.open.as_ref().and_then(|open| open.until).is_some_and(|until| until <= now);
+    pub(in crate::server::instance::tasks) fn expire(&mut self, now: Instant) {
+        let is_over =
+            |task: &SessionTask| task.open.as_ref().and_then(|open| open.until).is_some_and(|until| until <= now);
         let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(request, _)| *request).collect();
         for request in over {
             self.end(request);
         }
-        let is_over = |task: &Task| task.kept_until().is_some_and(|until| until <= now);
+        let is_over = |task: &SessionTask| task.cached_until().is_some_and(|until| until <= now);
         let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(request, _)| *request).collect();
         for request in over {
             self.forget(request);
@@ -29,9 +30,9 @@ impl Tasks {
 
     /// Forgets what is kept for this session, or else for any, the oldest first, until together with so many bytes more it has
     /// no more than `most`.
-    pub(in crate::server) fn make_room_to_keep(&mut self, session: u64, bytes: usize, most: usize) {
-        while self.kept_bytes > 0 && self.kept_bytes + bytes > most {
-            let mut kept = self.all.iter().filter(|(_, task)| task.kept.is_some());
+    pub(in crate::server::instance::tasks) fn evict_cached(&mut self, session: u64, bytes: usize, most: usize) {
+        while self.cached_bytes > 0 && self.cached_bytes + bytes > most {
+            let mut kept = self.all.iter().filter(|(_, task)| task.completed.is_some());
             let own = kept.clone().find(|(_, task)| task.key.session == session);
             let Some(request) = own.or_else(|| kept.next()).map(|(request, _)| *request) else { return };
             self.forget(request);

@@ -44,7 +44,7 @@ impl ClientCapability {
 }
 
 /// What an agent has declared in `initialize`, as far as its version has it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ClientCapabilities {
     /// The whole object, raw; empty for `{}`.
     raw: Bytes,
@@ -70,7 +70,7 @@ impl ClientCapabilities {
     }
 
     /// Without the words, which are not needed to know what is among them.
-    pub(super) fn bare(self) -> Self {
+    pub(crate) fn bare(self) -> Self {
         Self { raw: Bytes::new(), ..self }
     }
 
@@ -91,7 +91,7 @@ impl ClientCapabilities {
     }
 
     /// Whether there is anything that a shared instance may ask the agent.
-    pub(super) fn include_any_request(&self) -> bool {
+    pub(crate) fn include_any_request(&self) -> bool {
         self.sampling || self.form || self.url
     }
 

@@ -1,4 +1,4 @@
-//! The tasks of the modern era that an instance may be at, each known by its id alone: whose it is, the id says that its agent has.
+//! Tasks of modern agents at a modern server: known by their ids alone, which tell who may ask for them.
 //!
 //! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
@@ -7,23 +7,19 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::Instance;
-use super::calls::Unanswered;
-use super::task_calls::{News, is_unknown};
-use crate::era::Era;
 use crate::era::task::{Told, told_id};
-use crate::server::messages::call::{CallKey, LoadGuard, RequestKind};
-use crate::server::messages::tasks::{TaskNews, TaskState};
+use crate::server::messages::call::{CallKey, LoadGuard};
+use crate::task_state::TaskState;
 
 /// Tasks that are known. For one more, that of which nothing was heard for longest is forgotten.
-const MOST: usize = 1024;
+const MAX_TASKS: usize = 1024;
 /// After so long in which nobody has asked for it and the server has said nothing of it, the server is not taken to be at a task, however
 /// long it keeps it.
 pub(super) const SILENCE: Duration = Duration::from_secs(60 * 60);
 
 /// Those of one instance, by the server's own ids as text.
 #[derive(Debug, Default)]
-pub(in crate::server) struct AtWork(HashMap<Bytes, Work>);
+pub(super) struct ModernTasks(HashMap<Bytes, Work>);
 
 #[derive(Debug)]
 struct Work {
@@ -37,36 +33,42 @@ struct Work {
 pub(super) struct Open {
     /// When its server forgets it.
     pub(super) ends_at: Option<Instant>,
-    pub(super) heard_at: Instant,
+    pub(super) noted_at: Instant,
     /// Keeps one of several instances.
-    pub(super) ticket: Option<LoadGuard>,
+    pub(super) load: Option<LoadGuard>,
 }
 
 impl Open {
     /// When it is over in any case.
     pub(super) fn until(&self) -> Instant {
-        let silent_at = self.heard_at + SILENCE;
+        let silent_at = self.noted_at + SILENCE;
         self.ends_at.map_or(silent_at, |at| at.min(silent_at))
     }
 }
 
-impl AtWork {
-    /// The server says how a task is to the call `key`, which holds `ticket`; when it is over in any case, unless it is.
-    fn hear(&mut self, state: &TaskState, key: CallKey, ticket: Option<&LoadGuard>, now: Instant) -> Option<Instant> {
+impl ModernTasks {
+    /// The server says how a task is to the call `key`, which holds `load`; when it is over in any case, unless it is.
+    pub(super) fn note(
+        &mut self,
+        state: &TaskState,
+        key: CallKey,
+        load: Option<&LoadGuard>,
+        now: Instant,
+    ) -> Option<Instant> {
         if state.ended {
             self.end(&state.id);
             return None;
         }
         if let Some(work) = self.0.get_mut(&state.id) {
-            work.open.heard_at = now;
+            work.open.noted_at = now;
             return Some(work.open.until());
         }
-        if self.0.len() == MOST {
-            let quietest = self.0.iter().min_by_key(|(_, work)| work.open.heard_at).map(|(id, _)| id.clone());
+        if self.0.len() == MAX_TASKS {
+            let quietest = self.0.iter().min_by_key(|(_, work)| work.open.noted_at).map(|(id, _)| id.clone());
             quietest.iter().for_each(|id| self.end(id));
         }
         let ends_at = state.ttl.and_then(|ttl| now.checked_add(ttl));
-        let open = Open { ends_at, heard_at: now, ticket: ticket.cloned() };
+        let open = Open { ends_at, noted_at: now, load: load.cloned() };
         let until = open.until();
         self.0.insert(state.id.clone(), Work { key, open });
         Some(until)
@@ -102,31 +104,8 @@ impl AtWork {
     }
 }
 
-impl Instance {
-    /// What the answer to a call says of a task of the modern era: to be asked for it, the instance has to be found again.
-    pub(super) fn stated_news(&mut self, call: &Unanswered, response: Result<&Bytes, &Bytes>) -> News {
-        let may_tell = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
-        if self.wire.era() == Era::Modern && (may_tell || response.is_err()) {
-            self.note_work(call, response);
-        }
-        may_tell.then(|| Box::new(TaskNews::Stated { maker: self.mark }))
-    }
-
-    fn note_work(&mut self, call: &Unanswered, response: Result<&Bytes, &Bytes>) {
-        let told = match (&call.matter, response) {
-            (RequestKind::Stated(ask), Err(_)) if is_unknown(response) => return self.stated.at_work.end(&ask.task),
-            (RequestKind::Stated(_), Ok(result)) => (result, Told::State),
-            (RequestKind::MayBeTask, Ok(result)) => (result, Told::Made),
-            _ => return,
-        };
-        let Some(state) = read(told) else { return };
-        let until = self.stated.at_work.hear(&state, call.reply.key, call.reply.ticket(), Instant::now());
-        until.into_iter().for_each(|until| self.wire.expire_by(until));
-    }
-}
-
 /// How a task is, if a result tells of one.
-fn read((result, told): (&Bytes, Told)) -> Option<TaskState> {
+pub(super) fn read((result, told): (&Bytes, Told)) -> Option<TaskState> {
     told_id(result, told)?;
     TaskState::read_modern(result)
 }
@@ -135,41 +114,46 @@ fn read((result, told): (&Bytes, Told)) -> Option<TaskState> {
 mod tests {
     use super::*;
 
-    fn hear(tasks: &mut AtWork, (id, serial): (&str, u64), rest: &str, now: Instant) -> Option<Instant> {
+    pub(super) fn note(
+        tasks: &mut ModernTasks,
+        (id, serial): (&str, u64),
+        rest: &str,
+        now: Instant,
+    ) -> Option<Instant> {
         let state = format!(r#"{{"resultType":"complete","taskId":"{id}",{rest}}}"#);
         let state = read((&Bytes::from(state), Told::State)).expect("a state");
-        tasks.hear(&state, CallKey { session: 1, serial }, None, now)
+        tasks.note(&state, CallKey { session: 1, serial }, None, now)
     }
 
     const WORKING: &str = r#""status":"working","ttlMs":null"#;
 
     #[test]
     fn a_server_is_at_a_task_until_that_has_ended_or_nothing_is_heard_of_it() {
-        let (mut tasks, now) = (AtWork::default(), Instant::now());
+        let (mut tasks, now) = (ModernTasks::default(), Instant::now());
         let later = now + SILENCE / 2;
-        assert_eq!(hear(&mut tasks, ("a", 1), WORKING, now), Some(now + SILENCE));
-        assert_eq!(hear(&mut tasks, ("a", 2), WORKING, later), Some(later + SILENCE));
+        assert_eq!(note(&mut tasks, ("a", 1), WORKING, now), Some(now + SILENCE));
+        assert_eq!(note(&mut tasks, ("a", 2), WORKING, later), Some(later + SILENCE));
         let short = r#""status":"input_required","ttlMs":5000"#;
-        assert_eq!(hear(&mut tasks, ("b", 3), short, now), Some(now + Duration::from_secs(5)));
+        assert_eq!(note(&mut tasks, ("b", 3), short, now), Some(now + Duration::from_secs(5)));
         assert_eq!(tasks.next_end(), Some(now + Duration::from_secs(5)));
         assert!(tasks.sessions().eq([1, 1]));
         tasks.expire(now + Duration::from_secs(5));
         assert_eq!(tasks.next_end(), Some(later + SILENCE));
-        assert_eq!(hear(&mut tasks, ("a", 4), r#""status":"failed","error":{}"#, later), None);
+        assert_eq!(note(&mut tasks, ("a", 4), r#""status":"failed","error":{}"#, later), None);
         assert!(tasks.is_empty());
-        hear(&mut tasks, ("c", 5), WORKING, now);
+        note(&mut tasks, ("c", 5), WORKING, now);
         tasks.forget_made_by(CallKey { session: 1, serial: 5 });
         assert!(tasks.is_empty());
     }
 
     #[test]
     fn the_quietest_one_makes_room() {
-        let (mut tasks, now) = (AtWork::default(), Instant::now());
-        for number in 0..=MOST as u64 {
+        let (mut tasks, now) = (ModernTasks::default(), Instant::now());
+        for number in 0..=MAX_TASKS as u64 {
             let at = now + Duration::from_millis(number);
-            hear(&mut tasks, (&format!("t{number}"), number), WORKING, at);
+            note(&mut tasks, (&format!("t{number}"), number), WORKING, at);
         }
-        assert_eq!(tasks.0.len(), MOST);
+        assert_eq!(tasks.0.len(), MAX_TASKS);
         assert!(!tasks.0.contains_key(&b"t0"[..]) && tasks.0.contains_key(&b"t1"[..]));
     }
 

@@ -9,21 +9,21 @@ use crate::era::input::Input;
 use crate::jsonrpc::members::text;
 
 /// Most things that a server may want to know for one task.
-const MOST: usize = 256;
+const MAX_INPUTS: usize = 256;
 
 /// All of one task.
 #[derive(Debug, Default)]
-pub(in crate::server) struct TaskInputs {
-    all: Vec<Wanted>,
+pub(crate) struct TaskInputs {
+    all: Vec<RequiredInput>,
 }
 
 #[derive(Debug)]
-struct Wanted {
+struct RequiredInput {
     raw_key: Bytes,
     progress: Progress,
 }
 
-impl Wanted {
+impl RequiredInput {
     /// However the key is spelled.
     fn is(&self, raw_key: &Bytes) -> bool {
         self.raw_key == *raw_key || text(&self.raw_key) == text(raw_key)
@@ -34,20 +34,20 @@ impl Wanted {
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     /// The agent is to be asked.
-    Wanted,
-    /// The agent is being asked.
-    Asked,
-    /// It has answered so, raw.
+    Required,
+    /// The agent has a request for it.
+    Requested,
+    /// The agent has answered with this raw result.
     Answered(Bytes),
-    /// The server was told.
-    Told,
+    /// The server has the result.
+    Sent,
 }
 
 /// Which of them, of which task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TaskInput {
+pub(crate) struct TaskInput {
     /// The id of the call that has made the task.
-    pub(super) task: u64,
+    pub(crate) task: u64,
     index: usize,
 }
 
@@ -56,23 +56,23 @@ impl TaskInputs {
     ///
     /// # Errors
     /// Why it is not, of the server.
-    pub(super) fn begin_asking(&mut self, task: u64, inputs: Vec<Input>) -> Result<Vec<(TaskInput, Input)>, String> {
+    pub(crate) fn begin_asking(&mut self, task: u64, inputs: Vec<Input>) -> Result<Vec<(TaskInput, Input)>, String> {
         let known = |input: &Input| self.all.iter().position(|wanted| wanted.is(&input.key));
         let unknown = inputs.iter().filter(|input| known(input).is_none()).count();
-        if self.all.len() + unknown > MOST {
-            return Err(format!("has wanted to know more than {MOST} things"));
+        if self.all.len() + unknown > MAX_INPUTS {
+            return Err(format!("has wanted to know more than {MAX_INPUTS} things"));
         }
         let mut to_ask = Vec::new();
         for input in inputs {
             let index = self.all.iter().position(|wanted| wanted.is(&input.key)).unwrap_or_else(|| {
                 // Copied, so that a small key does not keep a large line in memory.
                 let raw_key = Bytes::copy_from_slice(&input.key);
-                self.all.push(Wanted { raw_key, progress: Progress::Wanted });
+                self.all.push(RequiredInput { raw_key, progress: Progress::Required });
                 self.all.len() - 1
             });
             let progress = &mut self.all[index].progress;
-            if *progress == Progress::Wanted {
-                *progress = Progress::Asked;
+            if *progress == Progress::Required {
+                *progress = Progress::Requested;
                 to_ask.push((TaskInput { task, index }, input));
             }
         }
@@ -80,25 +80,25 @@ impl TaskInputs {
     }
 
     /// The agent has answered this.
-    pub(super) fn answered(&mut self, TaskInput { index, .. }: TaskInput, result: Bytes) {
+    pub(crate) fn answered(&mut self, TaskInput { index, .. }: TaskInput, result: Bytes) {
         self.set(index, Progress::Answered(result));
     }
 
     /// The agent was not asked, or has not answered: it is to be asked when somebody waits again.
-    pub(super) fn not_answered(&mut self, TaskInput { index, .. }: TaskInput) {
-        self.set(index, Progress::Wanted);
+    pub(crate) fn not_answered(&mut self, TaskInput { index, .. }: TaskInput) {
+        self.set(index, Progress::Required);
     }
 
     /// The raw keys and answers of what the server is to be told now: once the agent has answered everything, since a server need not
     /// take a part.
-    pub(super) fn take_answers(&mut self) -> Vec<(Bytes, Bytes)> {
-        if self.all.iter().any(|wanted| wanted.progress == Progress::Asked) {
+    pub(crate) fn take_answers(&mut self) -> Vec<(Bytes, Bytes)> {
+        if self.all.iter().any(|wanted| wanted.progress == Progress::Requested) {
             return Vec::new();
         }
         let mut to_tell = Vec::new();
-        for Wanted { raw_key, progress } in &mut self.all {
+        for RequiredInput { raw_key, progress } in &mut self.all {
             if matches!(progress, Progress::Answered(_))
-                && let Progress::Answered(result) = std::mem::replace(progress, Progress::Told)
+                && let Progress::Answered(result) = std::mem::replace(progress, Progress::Sent)
             {
                 to_tell.push((raw_key.clone(), result));
             }
@@ -107,19 +107,19 @@ impl TaskInputs {
     }
 
     /// The server did not take what it was told: if it wants to know that still, the agent is asked once more.
-    pub(super) fn not_taken(&mut self) {
+    pub(crate) fn not_taken(&mut self) {
         for wanted in &mut self.all {
-            if wanted.progress == Progress::Told {
-                wanted.progress = Progress::Wanted;
+            if wanted.progress == Progress::Sent {
+                wanted.progress = Progress::Required;
             }
         }
     }
 
     /// Of what was answered and not told.
-    pub(super) fn bytes(&self) -> usize {
-        let bytes = |wanted: &Wanted| match &wanted.progress {
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = |wanted: &RequiredInput| match &wanted.progress {
             Progress::Answered(result) => result.len(),
-            Progress::Wanted | Progress::Asked | Progress::Told => 0,
+            Progress::Required | Progress::Requested | Progress::Sent => 0,
         };
         self.all.iter().map(bytes).sum()
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_task_wants_to_know_a_bounded_number_of_things() {
         let mut all = TaskInputs::default();
-        for n in 0..MOST {
+        for n in 0..MAX_INPUTS {
             assert!(all.begin_asking(1, inputs(&[&n.to_string()])).is_ok());
         }
         assert!(all.begin_asking(1, inputs(&["one more"])).is_err() && all.begin_asking(1, inputs(&["0"])).is_ok());

@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use super::*;
 use crate::jsonrpc::made_up::bytes;
-use crate::server::instance::at_work::SILENCE;
+use crate::server::instance::tasks::modern_tasks::SILENCE;
 
 fn state(id: &str, ended: bool, ttl: Option<u64>) -> TaskState {
     let raw_id = bytes(&format!("\"{id}\""));
     TaskState { id: bytes(id), raw_id, ended, ttl: ttl.map(Duration::from_secs), object: None }
 }
 
-fn task(number: u64, state: &TaskState) -> StatedTask {
+fn task(number: u64, state: &TaskState) -> ProfileTask {
     let key = CallKey { session: 1, serial: number };
-    StatedTask::new(state, (number, key), Arc::from("p"), ClientCapabilities::default(), None)
+    ProfileTask::new(state, (number, key), Arc::from("p"), ClientCapabilities::default(), None)
 }
 
-fn add(tasks: &mut StatedTasks, number: u64, ended: bool) -> bool {
+fn add(tasks: &mut ProfileTasks, number: u64, ended: bool) -> bool {
     let state = state(&format!("t{number}"), ended, None);
     tasks.add(state.id.clone(), task(number, &state))
 }
 
 #[test]
 fn a_task_is_its_profiles_alone() {
-    let mut tasks = StatedTasks::default();
+    let mut tasks = ProfileTasks::default();
     assert!(add(&mut tasks, 1, false));
     assert!(tasks.of("p", b"t1").is_some());
     assert!(tasks.of("q", b"t1").is_none() && tasks.of("p", b"t2").is_none());
@@ -33,17 +33,17 @@ fn a_task_is_its_profiles_alone() {
 
 #[test]
 fn an_id_is_an_open_tasks_alone_and_an_ended_one_makes_room() {
-    let mut tasks = StatedTasks::default();
+    let mut tasks = ProfileTasks::default();
     assert!(add(&mut tasks, 1, false) && !add(&mut tasks, 1, false));
     tasks.end(b"t1");
     assert!(add(&mut tasks, 1, false));
-    for number in 2..=MOST as u64 {
-        assert!(tasks.have_room(0) && add(&mut tasks, number, number == 7));
+    for number in 2..=MAX_TASKS as u64 {
+        assert!(tasks.have_capacity(0) && add(&mut tasks, number, number == 7));
     }
-    assert!(tasks.have_room(0) && !tasks.have_room(1));
+    assert!(tasks.have_capacity(0) && !tasks.have_capacity(1));
     assert!(add(&mut tasks, 5000, false), "one had ended");
     assert!(tasks.find(b"t7").is_none() && tasks.find(b"t5000").is_some());
-    assert!(!tasks.have_room(0) && !add(&mut tasks, 5001, false));
+    assert!(!tasks.have_capacity(0) && !add(&mut tasks, 5001, false));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_task_is_over_by_its_time_or_when_nothing_is_heard_of_it() {
     let now = Instant::now();
     let slack = Duration::from_secs(1);
     for (ttl, expected) in [(None, SILENCE), (Some(60), Duration::from_secs(60)), (Some(1 << 40), SILENCE)] {
-        let mut tasks = StatedTasks::default();
+        let mut tasks = ProfileTasks::default();
         let state = state("t", false, ttl);
         assert!(tasks.add(state.id.clone(), task(1, &state)));
         tasks.find(b"t").expect("it was added").ask(&bytes("7"), &bytes("m"), None);
@@ -60,14 +60,14 @@ fn a_task_is_over_by_its_time_or_when_nothing_is_heard_of_it() {
         assert_eq!(tasks.expire(now), Vec::<Bytes>::new());
         assert_eq!(tasks.expire(end), [bytes("7")]);
         assert!(!tasks.has_open(b"t") && tasks.find(b"t").is_some());
-        let heard = tasks.find(b"t").expect("known").hear(&state, now, None);
+        let heard = tasks.find(b"t").expect("known").note(&state, now, None);
         assert!(heard.is_some() && tasks.has_open(b"t"), "it goes on after all");
     }
 }
 
 #[test]
 fn a_question_is_answered_once_and_its_key_is_never_used_again() {
-    let mut tasks = StatedTasks::default();
+    let mut tasks = ProfileTasks::default();
     add(&mut tasks, 1, false);
     let task = tasks.find(b"t1").expect("it was added");
     assert_eq!(task.inputs(), None);

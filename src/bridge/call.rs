@@ -1,0 +1,537 @@
+//! The state of one bridged call.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::legacy_task::{Phase, TaskSeen};
+use super::request::BridgedRequest;
+use super::task_poll::{CANCEL, GET, Polled, TaskRequest, interval};
+use super::to_legacy::{ModernAgent, Presentation, ServerRequest, Suspension, ToLegacy};
+use super::to_modern::{CollectedInputs, TaskUse, ToModern, respond_with_error};
+use crate::client_capabilities::{ClientCapabilities, ClientCapability};
+use crate::era::input::Input;
+use crate::era::request;
+use crate::era::speaker::Speaker;
+use crate::jsonrpc::members::NotAnObject;
+use crate::jsonrpc::splice::Change;
+use crate::task_state::TaskAct;
+
+/// A call whose agent and server speak different eras.
+#[derive(Debug)]
+pub(crate) struct BridgedCall {
+    request: BridgedRequest,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Legacy agent, modern server.
+    InFlight(ToModern),
+    CollectingInputs {
+        call: ToModern,
+        inputs: CollectedInputs,
+    },
+    TaskRequest {
+        task: TaskRequest,
+        is_cancellation: bool,
+    },
+    PollingTask {
+        task: TaskRequest,
+        next_poll: Instant,
+    },
+    /// Modern agent, legacy server.
+    Forwarded(ToLegacy),
+    Suspended {
+        call: ToLegacy,
+        suspension: Suspension,
+    },
+    LegacyTask {
+        id: Bytes,
+        phase: Phase,
+    },
+}
+
+/// What the instance does next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Answer the agent with the server's response, changed so.
+    Respond(Vec<Change>),
+    /// The same, where the result means this in the era of the agent.
+    RespondAs(Vec<Change>, Bytes),
+    /// Answer the agent with this raw result or error.
+    Answer(Result<Bytes, Bytes>),
+    /// Answer an error of the server with this raw result, which has the agent open URLs first.
+    RequireUrls(Bytes),
+    /// Answer that the request has to declare this capability: the server has failed without it.
+    MissingCapability(ClientCapability),
+    /// Ask the agent for these inputs; then send the call again.
+    CollectInputs(Vec<Input>),
+    /// Send the call again, changed so.
+    Resend(Vec<Change>),
+    /// Do this about a task.
+    Task(TaskStep),
+    /// End the call without an answer of the server's.
+    Fail(BridgeError),
+}
+
+/// What the instance does next about a task.
+#[derive(Debug)]
+pub(crate) enum TaskStep {
+    /// Answer with a task that has ended with the result.
+    Complete,
+    /// Follow the task that this legacy result says was created.
+    Follow { task: Bytes, is_working: bool },
+    /// Note the task that the result says was created, then respond.
+    Created(Vec<Change>),
+    /// Note the state of the task, then call [`BridgedCall::task_noted`].
+    Seen(Box<TaskSeen>),
+    /// The server has taken the cancellation of the task.
+    Cancelled { has_ended: bool },
+    /// Forget the task, then respond.
+    Unknown(Vec<Change>),
+    /// Request the state of the task now.
+    Poll,
+    /// Request the state of the task then. It may require inputs, as raw `inputRequests`.
+    PollLater { at: Instant, inputs: Option<Bytes> },
+    /// Request the result of the task with this raw id.
+    RequestResult(Bytes),
+}
+
+/// Why a bridged call has no answer.
+#[derive(Debug)]
+pub(crate) enum BridgeError {
+    /// The response is malformed.
+    Malformed,
+    /// The response is too large.
+    TooLarge,
+    /// A result of a kind that the era of the agent lacks.
+    UnknownResult(String),
+    /// The server requires input that it does not get; the text continues its name.
+    Input(String),
+}
+
+/// What the meaning of a response depends on.
+pub(crate) struct ResponseContext {
+    pub(crate) now: Instant,
+    /// The raw id of the task that the request is about.
+    pub(crate) raw_task_id: Option<Bytes>,
+    /// The error says that the server does not know the task, or cannot cancel it any more.
+    pub(crate) is_unknown_task: bool,
+    /// The call may be sent again as one that creates a task.
+    pub(crate) may_create_task: bool,
+}
+
+/// Constructors. Each returns the changes that the other era needs.
+impl BridgedCall {
+    /// A call of a legacy agent.
+    pub(crate) fn to_modern(
+        request: BridgedRequest,
+        speaker: &Arc<Speaker>,
+        task: TaskUse,
+    ) -> Result<(Self, Vec<Change>), NotAnObject> {
+        let call = ToModern { speaker: Arc::clone(speaker), task, attempts: 0 };
+        let changes = call.changes(request.params())?;
+        Ok((Self { request, state: State::InFlight(call) }, changes))
+    }
+
+    /// A request of a legacy agent about a task.
+    pub(crate) fn task_request(
+        request: BridgedRequest,
+        speaker: &Arc<Speaker>,
+        act: TaskAct,
+    ) -> Result<(Self, Vec<Change>), NotAnObject> {
+        let is_cancellation = act == TaskAct::Cancel;
+        let changes = request.about_task(if is_cancellation { CANCEL } else { GET }, speaker)?;
+        let task = TaskRequest { speaker: Arc::clone(speaker), act, is_hidden: false };
+        Ok((Self { request, state: State::TaskRequest { task, is_cancellation } }, changes))
+    }
+
+    /// A call of a modern agent.
+    pub(crate) fn to_legacy(request: BridgedRequest, agent: ModernAgent) -> Result<(Self, Vec<Change>), NotAnObject> {
+        let changes = request::to_legacy(request.params(), false)?;
+        Ok((Self { request, state: State::Forwarded(ToLegacy::new(agent)) }, changes))
+    }
+}
+
+/// What others have to know of it.
+impl BridgedCall {
+    pub(crate) fn request(&self) -> &BridgedRequest {
+        &self.request
+    }
+
+    /// The server has ended the request or does not know it: its id is unknown there.
+    pub(crate) fn is_parked(&self) -> bool {
+        match &self.state {
+            State::CollectingInputs { .. } | State::PollingTask { .. } => true,
+            State::Suspended { suspension, .. } => suspension.response.is_some(),
+            State::InFlight(_) | State::TaskRequest { .. } | State::Forwarded(_) | State::LegacyTask { .. } => false,
+        }
+    }
+
+    /// The server has answered it, and the response waits for the retry of the agent.
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(&self.state, State::Suspended { suspension, .. } if suspension.response.is_some())
+    }
+
+    /// It was answered `input_required`, and waits for the retry of the agent.
+    pub(crate) fn is_suspended(&self) -> bool {
+        matches!(self.state, State::Suspended { .. })
+    }
+
+    /// It was sent before, so its effects may have happened.
+    pub(crate) fn was_sent_before(&self) -> bool {
+        matches!(&self.state, State::InFlight(call) | State::CollectingInputs { call, .. } if call.attempts > 0)
+    }
+
+    /// Nothing of it depends on this instance: another one can send it instead.
+    pub(crate) fn fits_any_instance(&self) -> bool {
+        match &self.state {
+            State::InFlight(call) => call.attempts == 0,
+            State::Forwarded(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The server may make a task of it that the agent has not requested.
+    pub(crate) fn creates_task(&self) -> bool {
+        match &self.state {
+            State::InFlight(call) | State::CollectingInputs { call, .. } => call.task == TaskUse::Followed,
+            State::Forwarded(call) | State::Suspended { call, .. } => call.creates_task,
+            State::TaskRequest { .. } | State::PollingTask { .. } | State::LegacyTask { .. } => false,
+        }
+    }
+
+    /// The agent waits for the result of a task that it does not know.
+    pub(crate) fn follows_task(&self) -> bool {
+        matches!(&self.state, State::TaskRequest { task, .. } | State::PollingTask { task, .. } if task.is_hidden)
+    }
+
+    /// The legacy agent.
+    pub(crate) fn speaker(&self) -> Option<Arc<Speaker>> {
+        match &self.state {
+            State::InFlight(call) | State::CollectingInputs { call, .. } => Some(Arc::clone(&call.speaker)),
+            State::TaskRequest { task, .. } | State::PollingTask { task, .. } => Some(Arc::clone(&task.speaker)),
+            State::Forwarded(_) | State::Suspended { .. } | State::LegacyTask { .. } => None,
+        }
+    }
+
+    /// The modern agent.
+    pub(crate) fn agent(&self) -> Option<&ModernAgent> {
+        match &self.state {
+            State::Forwarded(call) | State::Suspended { call, .. } => Some(&call.agent),
+            _ => None,
+        }
+    }
+
+    /// What is kept for it while its agent collects inputs, in bytes.
+    pub(crate) fn collected_bytes(&self) -> usize {
+        match &self.state {
+            State::CollectingInputs { inputs, .. } => self.request.bytes() + inputs.bytes(),
+            _ => 0,
+        }
+    }
+
+    /// What is kept for it until its agent retries, in bytes.
+    pub(crate) fn suspended_bytes(&self) -> usize {
+        match &self.state {
+            State::Forwarded(call) => call.bytes(),
+            State::Suspended { call, suspension } => {
+                self.request.bytes() + call.bytes() + suspension.response.as_ref().map_or(0, Bytes::len)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// Time.
+impl BridgedCall {
+    /// When to call [`BridgedCall::check`].
+    pub(crate) fn next_check(&self) -> Option<Instant> {
+        match &self.state {
+            State::Forwarded(call) => call.present_at(),
+            State::Suspended { call, suspension } => call.present_at().or(Some(suspension.check_at)),
+            _ => None,
+        }
+    }
+
+    /// Whether collected requests of the server are to be presented by `now`.
+    pub(crate) fn is_presentation_due(&self, now: Instant) -> bool {
+        match &self.state {
+            State::Forwarded(call) | State::Suspended { call, .. } => call.present_at().is_some_and(|at| at <= now),
+            _ => false,
+        }
+    }
+
+    /// Checks whether the agent of a suspended call is there. `true` if it is gone for good.
+    pub(crate) fn check(&mut self, is_gone: bool, now: Instant) -> bool {
+        match &mut self.state {
+            State::Suspended { suspension, .. } => suspension.check(is_gone, now),
+            _ => false,
+        }
+    }
+
+    /// When its task is polled next.
+    pub(crate) fn next_poll(&self) -> Option<Instant> {
+        match &self.state {
+            State::PollingTask { next_poll, .. } => Some(*next_poll),
+            _ => None,
+        }
+    }
+}
+
+/// Responses of the server.
+impl BridgedCall {
+    /// The server has answered.
+    pub(crate) fn response(self, outcome: Result<&Bytes, &Bytes>, context: &ResponseContext) -> (Self, Step) {
+        let Self { request, state } = self;
+        let (state, step) = match state {
+            State::InFlight(call) => in_flight(&request, call, outcome, context),
+            State::TaskRequest { task, is_cancellation } => match outcome {
+                Ok(raw) => polled(task, raw, is_cancellation, context),
+                Err(raw) => {
+                    let step = respond_with_error(request.method(), raw);
+                    (State::TaskRequest { task, is_cancellation }, step)
+                }
+            },
+            State::Forwarded(call) => {
+                let step = call.response(&request, outcome);
+                (State::Forwarded(call), step)
+            }
+            State::LegacyTask { id, phase } => {
+                let step = phase.response(&id, request.method(), outcome, context.is_unknown_task);
+                (State::LegacyTask { id, phase }, step)
+            }
+            // The server does not know of these, or its response was cached.
+            state @ (State::CollectingInputs { .. } | State::PollingTask { .. } | State::Suspended { .. }) => {
+                (state, Step::Fail(BridgeError::Malformed))
+            }
+        };
+        (Self { request, state }, step)
+    }
+
+    /// The state of a legacy task was noted, which requires these inputs, as raw `inputRequests`.
+    pub(crate) fn task_noted(&mut self, seen: TaskSeen, inputs: Option<&Bytes>) -> Step {
+        let raw_id = seen.task.raw_id.clone();
+        match seen.step(inputs) {
+            Ok(step) => step,
+            Err(state) => {
+                if let State::LegacyTask { phase, .. } = &mut self.state {
+                    *phase = Phase::Result { state };
+                }
+                Step::Task(TaskStep::RequestResult(raw_id))
+            }
+        }
+    }
+}
+
+fn in_flight(
+    request: &BridgedRequest,
+    mut call: ToModern,
+    outcome: Result<&Bytes, &Bytes>,
+    context: &ResponseContext,
+) -> (State, Step) {
+    match outcome {
+        Ok(raw) => match call.result(raw) {
+            Ok(step) => (State::InFlight(call), step),
+            Err(required) => {
+                call.attempts += 1;
+                let inputs = CollectedInputs::new(&required);
+                (State::CollectingInputs { call, inputs }, Step::CollectInputs(required.inputs))
+            }
+        },
+        Err(raw) => {
+            let changes = if context.may_create_task { call.retry_as_task(request, raw) } else { None };
+            let step = changes.map_or_else(|| respond_with_error(request.method(), raw), Step::Resend);
+            (State::InFlight(call), step)
+        }
+    }
+}
+
+fn polled(task: TaskRequest, state: &Bytes, is_cancellation: bool, context: &ResponseContext) -> (State, Step) {
+    match task.state(state, is_cancellation, context.raw_task_id.as_ref(), context.now) {
+        Polled::Step(step) => (State::TaskRequest { task, is_cancellation }, step),
+        Polled::Again => (State::TaskRequest { task, is_cancellation: false }, Step::Task(TaskStep::Poll)),
+        Polled::Later { at, inputs } => {
+            (State::PollingTask { task, next_poll: at }, Step::Task(TaskStep::PollLater { at, inputs }))
+        }
+    }
+}
+
+/// Inputs for a modern server.
+impl BridgedCall {
+    /// The agent has answered one of the inputs.
+    pub(crate) fn set_input(&mut self, index: usize, result: Bytes) {
+        if let State::CollectingInputs { inputs, .. } = &mut self.state {
+            inputs.set(index, result);
+        }
+    }
+
+    /// The changes to send the call again, once every input is there.
+    pub(crate) fn resend(self) -> (Self, Option<Vec<Change>>) {
+        let Self { request, state } = self;
+        match state {
+            State::CollectingInputs { call, inputs } if inputs.are_complete() => {
+                let again = inputs.into_change(request.params());
+                let changes =
+                    call.changes(request.params()).map(|changes| changes.into_iter().chain([again]).collect());
+                (Self { request, state: State::InFlight(call) }, changes.ok())
+            }
+            state => (Self { request, state }, None),
+        }
+    }
+}
+
+/// Tasks of a modern server.
+impl BridgedCall {
+    /// The server has made a task of the call, which `result` reports. Returns when to poll it; if it is not working, that is now.
+    pub(crate) fn follow_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
+        let task = TaskRequest { speaker: self.speaker()?, act: TaskAct::Result, is_hidden: true };
+        let poll_at = is_working.then(|| now + interval(result));
+        self.state = match poll_at {
+            Some(next_poll) => State::PollingTask { task, next_poll },
+            None => State::TaskRequest { task, is_cancellation: false },
+        };
+        poll_at
+    }
+
+    /// The task is to be polled then: its state was lost on the way. `false` if this is not a request for a result.
+    pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
+        match &mut self.state {
+            State::TaskRequest { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
+                let task = TaskRequest { speaker: Arc::clone(&task.speaker), ..*task };
+                self.state = State::PollingTask { task, next_poll: at };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The task is polled now. Returns the agent to name.
+    pub(crate) fn poll(&mut self) -> Option<Arc<Speaker>> {
+        let (State::TaskRequest { task, .. } | State::PollingTask { task, .. }) = &self.state else { return None };
+        let speaker = Arc::clone(&task.speaker);
+        let task = TaskRequest { speaker: Arc::clone(&speaker), ..*task };
+        self.state = State::TaskRequest { task, is_cancellation: false };
+        Some(speaker)
+    }
+}
+
+/// Calls of a modern agent.
+impl BridgedCall {
+    /// The call has to become a task. Returns the changes that request one.
+    pub(crate) fn create_task(&mut self) -> Option<Vec<Change>> {
+        let State::Forwarded(call) = &mut self.state else { return None };
+        let changes = request::to_legacy(self.request.params(), true).ok()?;
+        call.creates_task = true;
+        Some(changes)
+    }
+
+    /// The request is about the task that the server knows by this id.
+    pub(crate) fn about_legacy_task(&mut self, id: Bytes) {
+        let phase = if *self.request.method() == *b"tasks/cancel" { Phase::Cancel } else { Phase::State };
+        self.state = State::LegacyTask { id, phase };
+    }
+
+    /// The id of that task.
+    pub(crate) fn legacy_task(&self) -> Option<&Bytes> {
+        match &self.state {
+            State::LegacyTask { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The server requests something for the call. `None` if the call is not bridged from a modern agent, `false` if there are too
+    /// many requests.
+    pub(crate) fn server_request(
+        &mut self,
+        request: &ServerRequest<'_>,
+        max_bytes: usize,
+        now: Instant,
+    ) -> Option<bool> {
+        match &mut self.state {
+            State::Forwarded(call) | State::Suspended { call, .. } => Some(call.request(request, max_bytes, now)),
+            _ => None,
+        }
+    }
+
+    /// Presents the collected requests to the agent, if it waits, with this new state. Then the call is suspended.
+    pub(crate) fn present(self, state: Option<String>, now: Instant) -> (Self, Presentation) {
+        let Self { request, state: before } = self;
+        let (state, presentation) = match before {
+            State::Forwarded(mut call) => {
+                let (presentation, suspension) = call.present(state, now);
+                let state = match suspension {
+                    Some(suspension) => State::Suspended { call, suspension },
+                    None => State::Forwarded(call),
+                };
+                (state, presentation)
+            }
+            State::Suspended { mut call, suspension } => {
+                let (presentation, _) = call.present(None, now);
+                (State::Suspended { call, suspension }, presentation)
+            }
+            state => (state, Presentation::default()),
+        };
+        (Self { request, state }, presentation)
+    }
+
+    /// The server has cancelled its request with this id.
+    pub(crate) fn withdraw(&mut self, id: &Bytes) {
+        if let State::Forwarded(call) | State::Suspended { call, .. } = &mut self.state {
+            call.withdraw(id);
+        }
+    }
+
+    /// The server's ids of its requests for the call, which nobody will answer.
+    pub(crate) fn take_unanswered(&mut self) -> Vec<Bytes> {
+        match &mut self.state {
+            State::Forwarded(call) | State::Suspended { call, .. } => call.take_unanswered(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Caches the response to a suspended call until its agent retries.
+    pub(crate) fn cache_response(&mut self, line: &Bytes) {
+        if let State::Suspended { suspension, .. } = &mut self.state {
+            suspension.response = Some(Bytes::copy_from_slice(line));
+        }
+    }
+
+    /// Whether it is suspended with this state, for this profile.
+    pub(crate) fn is_suspended_as(&self, state: &[u8], profile: &str) -> bool {
+        match &self.state {
+            State::Suspended { call, suspension } => *call.agent.profile == *profile && suspension.is_for(state),
+            _ => false,
+        }
+    }
+
+    /// Whether `request` repeats it.
+    pub(crate) fn is_repeated_by(&self, request: &BridgedRequest) -> bool {
+        self.request.method() == request.method() && request::is_again(self.request.params(), request.params())
+    }
+
+    /// The agent retries a suspended call, and declares these capabilities.
+    pub(crate) fn resume(self, capabilities: ClientCapabilities, responses: &[(Bytes, Bytes)]) -> (Self, Resumed) {
+        let Self { request, state } = self;
+        match state {
+            State::Suspended { mut call, suspension } => {
+                let agent = ModernAgent { profile: Arc::clone(&call.agent.profile), capabilities };
+                let answered = call.resume(agent, responses);
+                let resumed = Resumed { answered, response: suspension.response };
+                (Self { request, state: State::Forwarded(call) }, resumed)
+            }
+            state => (Self { request, state }, Resumed::default()),
+        }
+    }
+}
+
+/// What the retry of a suspended call releases.
+#[derive(Debug, Default)]
+pub(crate) struct Resumed {
+    /// The server's ids of its requests that are answered, with the response lines for it.
+    pub(crate) answered: Vec<(Bytes, Bytes)>,
+    /// The response to the call, if it has arrived.
+    pub(crate) response: Option<Bytes>,
+}

@@ -1,0 +1,118 @@
+//! Requests of a modern agent about a task of a legacy server.
+//!
+//! The state of a modern task includes its result, so a task that has ended is followed by a request for its result, for the same
+//! request of the agent.
+
+use bytes::Bytes;
+
+use super::call::{BridgeError, Step, TaskStep};
+use crate::era::error::{self, ErrorToModern};
+use crate::era::result::{self, Cached};
+use crate::era::task::{Detail, Place, Status, state_to_modern};
+use crate::jsonrpc::members::NotAnObject;
+use crate::jsonrpc::splice::{Change, applied};
+use crate::task_state::TaskState;
+
+/// Largest state of a task that a result is inserted into, in bytes.
+const MAX_STATE_LEN: usize = 64 << 10;
+/// The result that reports nothing but success.
+pub(crate) const DONE: &[u8] = br#"{"resultType":"complete"}"#;
+
+/// How far the request is.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// The server is asked for the state.
+    State,
+    /// The task has ended in this state: the server is asked for the result.
+    Result { state: Bytes },
+    /// The server is to cancel the task.
+    Cancel,
+}
+
+/// The state of a task, which the instance notes before the agent gets it.
+#[derive(Debug)]
+pub(crate) struct TaskSeen {
+    pub(crate) task: TaskState,
+    /// As the server sent it.
+    state: Bytes,
+    status: Status,
+}
+
+impl Phase {
+    /// The server has answered the request about the task with this id.
+    pub(super) fn response(
+        &self,
+        id: &Bytes,
+        method: &[u8],
+        outcome: Result<&Bytes, &Bytes>,
+        is_unknown: bool,
+    ) -> Step {
+        match (self, outcome) {
+            (Self::State, Ok(state)) => seen(id, state),
+            (Self::Result { state }, outcome) => match ended(state, outcome) {
+                Some(state) => Step::Answer(Ok(state)),
+                None => Step::Fail(BridgeError::Malformed),
+            },
+            // It has ended already, or is unknown: there is nothing left to cancel.
+            (Self::Cancel, outcome) if outcome.is_ok() || is_unknown => {
+                let has_ended = |state: &Bytes| TaskState::read(state).is_some_and(|state| state.ended);
+                Step::Task(TaskStep::Cancelled { has_ended: outcome.map_or(true, has_ended) })
+            }
+            (Self::State, Err(raw)) if is_unknown => {
+                Step::Task(TaskStep::Unknown(changed(method, raw).into_iter().collect()))
+            }
+            (Self::State | Self::Cancel, outcome) => {
+                Step::Respond(outcome.err().and_then(|raw| changed(method, raw)).into_iter().collect())
+            }
+        }
+    }
+}
+
+fn seen(id: &Bytes, state: &Bytes) -> Step {
+    let task = TaskState::read(state).filter(|task| task.id == *id);
+    let Some((task, status)) = task.zip(Status::read(state)) else { return Step::Fail(BridgeError::Malformed) };
+    if state.len() > MAX_STATE_LEN {
+        return Step::Fail(BridgeError::TooLarge);
+    }
+    Step::Task(TaskStep::Seen(Box::new(TaskSeen { task, state: Bytes::copy_from_slice(state), status })))
+}
+
+impl TaskSeen {
+    /// Whether the server waits for inputs.
+    pub(crate) fn requires_input(&self) -> bool {
+        matches!(self.status, Status::InputRequired(_))
+    }
+
+    /// The next step, with the inputs that are known to be required, as raw `inputRequests`. A task that has ended needs its result:
+    /// then the state for [`Phase::Result`] is returned.
+    pub(super) fn step(self, inputs: Option<&Bytes>) -> Result<Step, Bytes> {
+        let detail = match (&self.status, inputs) {
+            (Status::Completed(_) | Status::Failed(_), _) => return Err(self.state),
+            (Status::Cancelled, _) | (Status::Working, None) => Detail::None,
+            (_, Some(inputs)) => Detail::Inputs(inputs),
+            (Status::InputRequired(_), None) => Detail::Unasked,
+        };
+        Ok(match state_to_modern(&self.state, Place::Result, detail) {
+            Ok(changes) => Step::Answer(Ok(applied(&self.state, &changes).into())),
+            Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
+        })
+    }
+}
+
+/// The state of a task that has ended, with what the server has answered to `tasks/result`.
+fn ended(state: &Bytes, outcome: Result<&Bytes, &Bytes>) -> Option<Bytes> {
+    let raw: Bytes = match outcome {
+        Ok(result) => applied(result, &result::to_modern(result, Cached::No).ok()?).into(),
+        Err(error) => applied(error, changed(b"tasks/result", error).as_slice()).into(),
+    };
+    let detail = if outcome.is_ok() { Detail::Result(&raw) } else { Detail::Error(&raw) };
+    Some(applied(state, &state_to_modern(state, Place::Result, detail).ok()?).into())
+}
+
+fn changed(method: &[u8], error: &Bytes) -> Option<Change> {
+    match error::to_modern(method, error) {
+        ErrorToModern::Changed(change) => Some(change),
+        // No request about a task may be answered so.
+        ErrorToModern::Unchanged | ErrorToModern::Required(_) => None,
+    }
+}

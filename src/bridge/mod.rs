@@ -1,0 +1,38 @@
+//! Calls between the eras: what a call goes through whose agent speaks another era of MCP than its server. Pure.
+//!
+//! A [`BridgedCall`] is a state machine. Its inputs are what the agent, the server and the clock do; it returns a [`Step`], which the
+//! server's instance carries out. Calls within one era never get here. What a message has to look like in the other era is decided
+//! in [`crate::era`]; when it is sent is decided here.
+//!
+//! | state | agent | server | waits for |
+//! | --- | --- | --- | --- |
+//! | in flight | legacy | modern | a response |
+//! | collecting inputs | legacy | modern | inputs of the agent; then the call is sent again |
+//! | task request | legacy | modern | the state of a task |
+//! | polling a task | legacy | modern | the next poll |
+//! | forwarded | modern | legacy | a response, or requests of the server, which are collected |
+//! | suspended | modern | legacy | the retry of the agent, which was answered `input_required` |
+//! | request about a legacy task | modern | legacy | the state of a task, then its result |
+//!
+//! Source: MCP 2026-07-28, `basic/versioning`, `basic/patterns/mrtr`; MCP 2025-11-25, `basic/utilities/tasks`; extension
+//! `io.modelcontextprotocol/tasks`, 2026-07-28.
+
+mod call;
+mod completed_task;
+mod inputs;
+mod legacy_task;
+mod request;
+mod task_inputs;
+mod task_poll;
+mod to_legacy;
+mod to_modern;
+
+pub(crate) use self::call::{BridgeError, BridgedCall, ResponseContext, Resumed, Step, TaskStep};
+pub(crate) use self::completed_task::{CompletedTask, ttl};
+pub(crate) use self::inputs::{PendingInput, take_answered};
+pub(crate) use self::legacy_task::{DONE, TaskSeen};
+pub(crate) use self::request::BridgedRequest;
+pub(crate) use self::task_inputs::{TaskInput, TaskInputs};
+pub(crate) use self::task_poll::task_params;
+pub(crate) use self::to_legacy::{ModernAgent, Presentation, ServerRequest, retry, unopened_urls};
+pub(crate) use self::to_modern::{MAX_SUSPENDED, TaskUse, input_of};

@@ -1,0 +1,77 @@
+//! The request of a bridged call, as its agent sent it.
+
+use bytes::Bytes;
+
+use crate::era::request;
+use crate::era::result::Cached;
+use crate::era::speaker::Speaker;
+use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::request_line::RequestLine;
+use crate::jsonrpc::splice::Change;
+
+/// A request that may be sent more than once, changed each time.
+#[derive(Debug)]
+pub(crate) struct BridgedRequest {
+    line: RequestLine,
+    /// As text.
+    method: Bytes,
+    params: Bytes,
+}
+
+impl BridgedRequest {
+    /// # Errors
+    /// If it has no method, or its params are no object.
+    pub(crate) fn new(line: &RequestLine) -> Result<Self, NotAnObject> {
+        let [method, params] = members(&line.line, ["method", "params"])?;
+        let method = method.as_ref().and_then(text).ok_or(NotAnObject)?;
+        Ok(Self { line: line.clone(), method, params: params.ok_or(NotAnObject)? })
+    }
+
+    pub(crate) fn line(&self) -> &RequestLine {
+        &self.line
+    }
+
+    pub(crate) fn method(&self) -> &[u8] {
+        &self.method
+    }
+
+    pub(crate) fn params(&self) -> &Bytes {
+        &self.params
+    }
+
+    /// The size of the line.
+    pub(crate) fn bytes(&self) -> usize {
+        self.line.line.len()
+    }
+
+    /// The server's own name of the tool that is called, as text.
+    pub(crate) fn tool(&self) -> Option<Bytes> {
+        self.own_name().filter(|_| *self.method == b"tools/call"[..])
+    }
+
+    /// The server's own name or id of what the request is about, as text.
+    pub(crate) fn own_name(&self) -> Option<Bytes> {
+        self.line.rename.as_ref().and_then(|rename| text(&rename.own))
+    }
+
+    /// The same as the agent knows it.
+    pub(crate) fn exposed_name(&self) -> Option<Bytes> {
+        self.line.rename.as_ref().and_then(|rename| text(&rename.exposed))
+    }
+
+    /// Whether clients may cache the result, so that it has to state for how long.
+    pub(super) fn cached(&self) -> Cached {
+        if *self.method == b"resources/read"[..] { Cached::Yes } else { Cached::No }
+    }
+
+    /// The changes that make of it the request `method` about the same task, for this agent.
+    ///
+    /// # Errors
+    /// If its params, or their `_meta`, are no object.
+    pub(super) fn about_task(&self, method: &str, speaker: &Speaker) -> Result<Vec<Change>, NotAnObject> {
+        let [part] = members(&self.line.line, ["method"])?;
+        let mut changes = request::to_modern(&self.params, speaker, true)?;
+        changes.extend(part.map(|part| Change { part, replacement: format!("\"{method}\"").into() }));
+        Ok(changes)
+    }
+}

@@ -1,0 +1,177 @@
+//! Calls of a legacy agent at a modern server. A server that requires input ends the call with `input_required`; the agent is sent
+//! requests, as legacy agents are, and the call is sent again with its answers.
+//!
+//! Sending it again repeats nothing: the server has ended the first request and requires the second.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::call::{BridgeError, Step, TaskStep};
+use super::request::BridgedRequest;
+use crate::era::input::Required;
+use crate::era::result::{self, ToLegacy};
+use crate::era::speaker::Speaker;
+use crate::era::task::Status;
+use crate::era::{MISSING_CAPABILITY, TASKS, error, request};
+use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::splice::{Change, applied};
+use crate::printable::one_line;
+
+/// How often one call may require input.
+const MAX_ATTEMPTS: usize = 64;
+/// Cap on calls that collect inputs, and on suspended calls: bytes of all calls of one instance, in units of the largest message. One
+/// call has one unit.
+pub(crate) const MAX_SUSPENDED: usize = 4;
+
+/// What becomes of a task that a modern server makes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskUse {
+    /// The server may make none.
+    None,
+    /// The agent has requested a task and receives it.
+    Returned,
+    /// The agent waits for the result of the task.
+    Followed,
+}
+
+/// A call of a legacy agent.
+#[derive(Debug)]
+pub(super) struct ToModern {
+    pub(super) speaker: Arc<Speaker>,
+    pub(super) task: TaskUse,
+    /// How often the server has required input.
+    pub(super) attempts: usize,
+}
+
+/// Inputs that the agent was asked for.
+#[derive(Debug)]
+pub(super) struct CollectedInputs {
+    /// Raw keys, with the raw results that have arrived.
+    inputs: Vec<(Bytes, Option<Bytes>)>,
+    /// The server's own, raw.
+    state: Option<Bytes>,
+}
+
+impl CollectedInputs {
+    /// The parts are copied, so that a small one does not keep a large line in memory.
+    pub(super) fn new(required: &Required) -> Self {
+        let copy = |raw: &Bytes| Bytes::copy_from_slice(raw);
+        let inputs = required.inputs.iter().map(|input| (copy(&input.key), None)).collect();
+        Self { inputs, state: required.state.as_ref().map(copy) }
+    }
+
+    pub(super) fn set(&mut self, index: usize, result: Bytes) {
+        if let Some((_, slot)) = self.inputs.get_mut(index) {
+            *slot = Some(result);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let inputs = self.inputs.iter().map(|(key, result)| key.len() + result.as_ref().map_or(0, Bytes::len));
+        inputs.sum::<usize>() + self.state.as_ref().map_or(0, Bytes::len)
+    }
+
+    pub(super) fn are_complete(&self) -> bool {
+        self.inputs.iter().all(|(_, result)| result.is_some())
+    }
+
+    /// The change that adds the inputs to the call.
+    pub(super) fn into_change(self, params: &Bytes) -> Change {
+        let results: Vec<_> = self.inputs.into_iter().filter_map(|(key, result)| Some((key, result?))).collect();
+        request::again(params, &results, self.state.as_ref())
+    }
+}
+
+impl ToModern {
+    /// What makes of the request one that a modern server reads.
+    pub(super) fn changes(&self, params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+        request::to_modern(params, &self.speaker, self.task != TaskUse::None)
+    }
+
+    /// The server has answered with this result. `Err` has what it requires before it answers.
+    pub(super) fn result(&self, result: &Bytes) -> Result<Step, Required> {
+        Ok(match result::to_legacy(result) {
+            Ok(ToLegacy::Complete(_)) if self.task == TaskUse::Returned => Step::Task(TaskStep::Complete),
+            Ok(ToLegacy::Complete(changes)) => Step::Respond(changes),
+            Ok(ToLegacy::Required(_)) if self.attempts >= MAX_ATTEMPTS => {
+                Step::Fail(BridgeError::Input(format!("has wanted to know more {MAX_ATTEMPTS} times")))
+            }
+            Ok(ToLegacy::Required(required)) => return Err(required),
+            Ok(ToLegacy::Unknown(kind)) => Step::Fail(BridgeError::UnknownResult(kind)),
+            Ok(ToLegacy::Task(changes)) => {
+                let legacy = Bytes::from(applied(result, &changes));
+                match self.task {
+                    TaskUse::Returned => Step::RespondAs(changes, legacy),
+                    TaskUse::Followed => Step::Task(TaskStep::Follow {
+                        task: legacy,
+                        is_working: Status::read(result) == Some(Status::Working),
+                    }),
+                    TaskUse::None => Step::Fail(BridgeError::UnknownResult("task".to_owned())),
+                }
+            }
+            Ok(ToLegacy::Malformed(_)) | Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
+        })
+    }
+
+    /// The changes to send a call again as one that may become a task, if this error requires that.
+    ///
+    /// Nothing is repeated: the server has refused the call as it was.
+    pub(super) fn retry_as_task(&mut self, request: &BridgedRequest, error: &Bytes) -> Option<Vec<Change>> {
+        if self.task != TaskUse::None || self.attempts > 0 || request.tool().is_none() || !requires_tasks(error) {
+            return None;
+        }
+        self.task = TaskUse::Followed;
+        self.changes(request.params()).ok()
+    }
+}
+
+/// The error as the agent gets it.
+pub(super) fn respond_with_error(method: &[u8], raw: &Bytes) -> Step {
+    Step::Respond(error::to_legacy(method, raw).into_iter().collect())
+}
+
+/// What an agent has answered with this whole line: its raw result, or a description of what is wrong.
+pub(crate) fn input_of(line: &Bytes) -> Result<Bytes, String> {
+    let line = line.slice(..line.len().saturating_sub(1));
+    match members(&line, ["result", "error"]) {
+        Ok([Some(result), None]) => Ok(result),
+        Ok([_, Some(error)]) => {
+            let message = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
+            let message = message.map(|message| one_line(&String::from_utf8_lossy(&message))).unwrap_or_default();
+            Err(format!("wanted to know more, which was answered with an error: {message}"))
+        }
+        _ => Err("wanted to know more, which was answered with nothing".to_owned()),
+    }
+}
+
+/// Whether the raw `error` requires the capability for tasks.
+fn requires_tasks(error: &Bytes) -> bool {
+    let inner = |raw: Option<Bytes>, name| raw.and_then(|raw| members(&raw, [name]).ok()).and_then(|[raw]| raw);
+    let Ok([code, data]) = members(error, ["code", "data"]) else { return false };
+    let tasks = inner(inner(inner(data, "requiredCapabilities"), "extensions"), TASKS);
+    tasks.is_some() && code.is_some_and(|code| code[..] == *MISSING_CAPABILITY.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_task_capability_is_found_in_an_error() {
+        let tasks = r#""io.modelcontextprotocol/tasks":{}"#;
+        for (code, required, expected) in [
+            ("-32021", format!(r#"{{"extensions":{{{tasks}}}}}"#), true),
+            ("-32021", format!(r#"{{"extensions":{{"a/b":{{}},{tasks}}},"x":1}}"#), true),
+            ("-32021", r#"{"extensions":{"a/b":{}}}"#.to_owned(), false),
+            ("-32021", r#"{"sampling":{}}"#.to_owned(), false),
+            ("-32021", "7".to_owned(), false),
+            ("-32602", format!(r#"{{"extensions":{{{tasks}}}}}"#), false),
+        ] {
+            let error = format!(r#"{{"code":{code},"message":"","data":{{"requiredCapabilities":{required}}}}}"#);
+            assert_eq!(requires_tasks(&Bytes::from(error)), expected, "{code} {required}");
+        }
+        assert!(!requires_tasks(&Bytes::from_static(b"[]")));
+        assert!(!requires_tasks(&Bytes::from_static(br#"{"code":-32021}"#)));
+    }
+}

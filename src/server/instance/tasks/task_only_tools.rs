@@ -1,0 +1,47 @@
+//! Tools of a modern server that it runs only as tasks. It refuses calls that do not declare tasks with −32021, so they are remembered, and
+//! called that way for agents that do not know tasks. Pure.
+//!
+//! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+/// Tools that are remembered. For one more, all are forgotten, and found out again.
+const MAX_TOOLS: usize = 1024;
+
+/// Those of one instance, by their own names, as text.
+#[derive(Debug, Default)]
+pub(super) struct TaskOnlyTools {
+    names: HashSet<Bytes>,
+}
+
+impl TaskOnlyTools {
+    pub(super) fn include(&self, name: &Bytes) -> bool {
+        self.names.contains(name)
+    }
+
+    pub(super) fn remember(&mut self, name: &Bytes) {
+        if self.names.len() >= MAX_TOOLS {
+            self.names.clear();
+        }
+        // Copied, so that a small name does not keep a large line in memory.
+        self.names.insert(Bytes::copy_from_slice(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_of_remembered_tools_is_bounded() {
+        let (mut tools, name) = (TaskOnlyTools::default(), |n: usize| Bytes::from(format!("\"{n}\"")));
+        for n in 0..MAX_TOOLS {
+            tools.remember(&name(n));
+        }
+        assert!(tools.include(&name(0)) && !tools.include(&name(MAX_TOOLS)));
+        tools.remember(&name(MAX_TOOLS));
+        assert!(!tools.include(&name(0)) && tools.include(&name(MAX_TOOLS)));
+    }
+}

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(super) use self::info::{ServerInfo, Tells};
+pub(super) use self::info::ServerInfo;
 use self::negotiation::Negotiation;
 pub(super) use self::opening::Opening;
 use super::era_cache::EraSupport;

@@ -7,7 +7,7 @@
 //! | component | owns |
 //! | --- | --- |
 //! | [`wire`] | the link, queued lines, pending requests, deadlines |
-//! | [`calls`] | admission and counters of calls; a pending call |
+//! | [`calls`] | admission and counters of calls |
 //! | [`cancelled_calls`] | cancelled calls that the server may still work on |
 //! | [`attribution`] | which agent a message belongs to |
 //! | [`lists`], [`logging`], [`health_checks`] | the lists, log level and health checks of the server |
@@ -23,6 +23,7 @@ mod header_params;
 mod health_checks;
 mod lists;
 mod logging;
+mod pending_call;
 mod pending_request;
 mod server_requests;
 mod subscriptions;
@@ -40,17 +41,18 @@ use serde_json::value::RawValue;
 
 pub(super) use self::attribution::level_of;
 use self::attribution::{Attribution, Ownership, Route, Within, Work};
-use self::calls::{Abandoned, Calls, PendingCall};
+use self::calls::Calls;
 use self::cancelled_calls::{CancelledCalls, GRACE, Until};
 pub(super) use self::effect::Effect;
 use self::health_checks::HealthChecks;
 use self::lists::{Fetch, ServerLists};
 use self::logging::Logging;
+use self::pending_call::{Abandoned, PendingCall};
 pub(super) use self::pending_request::PendingRequest;
 pub(super) use self::server_requests::FromAgent;
 use self::server_requests::{Answer, CallInput, Purpose, Recipient, ServerRequests};
 use self::subscriptions::Subscriptions;
-pub(super) use self::subscriptions::{NewSubscription, Topic};
+pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::tasks::{Lookup, Noted, RequestRefused, Required, TaskTable, is_unknown};
 use self::wire::{MAX_SMALL_LINE, Wire};
 use super::link::Link;

@@ -10,6 +10,7 @@ use crate::era::{self, Era};
 use crate::instructions;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::{Kind, PerKind};
+use crate::server::instance::NotificationSupport;
 use crate::task_state::TaskSupport;
 
 /// Most characters shown of a server's own words.
@@ -29,20 +30,9 @@ pub(in crate::server) struct ServerInfo {
     /// Whether it makes tasks of calls, and what can be asked of them.
     pub(in crate::server) tasks: TaskSupport,
     /// What it says unasked to who listens.
-    pub(in crate::server) tells: Tells,
+    pub(in crate::server) tells: NotificationSupport,
     /// Its `capabilities.extensions`, raw.
     pub(in crate::server) extensions: Option<Bytes>,
-}
-
-/// What a server of the modern era says to who listens.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) struct Tells {
-    /// That a list has changed.
-    pub(in crate::server) changes: PerKind<bool>,
-    /// That a resource has.
-    pub(in crate::server) updates: bool,
-    /// How far a task is.
-    pub(in crate::server) tasks: bool,
 }
 
 impl ServerInfo {
@@ -86,7 +76,7 @@ impl ServerInfo {
             let said = raw.as_ref().and_then(|raw| members(raw, [name]).ok()).and_then(|[said]| said);
             is_modern && said.is_some_and(|said| said[..] == *b"true")
         };
-        let tells = Tells {
+        let tells = NotificationSupport {
             changes: PerKind::from_fn(|kind| tells("listChanged", of_kind(kind))),
             updates: tells("subscribe", &resources),
             tasks: is_modern && TaskSupport::of_extensions(extensions.as_ref()).declared,

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::calls::PendingCall;
+use super::pending_call::PendingCall;
 use super::server_requests::Recipient;
 use crate::jsonrpc::members::{members, text};
 use crate::level::Level;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::calls::PendingCall;
+use super::pending_call::PendingCall;
 use crate::server::listing::Listing;
 
 /// A request that the server has not answered.

@@ -23,7 +23,7 @@ use super::pending_request::PendingRequest;
 use super::wire::Wire;
 use crate::era::Era;
 use crate::jsonrpc::members::text;
-use crate::server::handshake::Tells;
+use crate::kind::PerKind;
 use crate::server::messages::call::{Call, CallKey, Failure, ReplySender};
 use crate::server::messages::task_subscribers::Following;
 use crate::server::stats::Stats;
@@ -37,6 +37,17 @@ pub(in crate::server) struct Subscriptions {
     stats: Arc<Stats>,
     /// Time limit for requests of our own.
     timeout: Duration,
+}
+
+/// What a modern server reports to clients that listen.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) struct NotificationSupport {
+    /// Changed lists.
+    pub(in crate::server) changes: PerKind<bool>,
+    /// Changed resources.
+    pub(in crate::server) updates: bool,
+    /// The status of tasks.
+    pub(in crate::server) tasks: bool,
 }
 
 /// A resource that the server reports changes of from now on.
@@ -63,8 +74,8 @@ impl Subscriptions {
     }
 
     /// The server has declared what it reports to clients that listen.
-    pub(in crate::server) fn declare(&mut self, tells: Tells) {
-        self.stream.declare(tells);
+    pub(in crate::server) fn declare(&mut self, support: NotificationSupport) {
+        self.stream.declare(support);
     }
 
     /// Whether calls wait for a subscription to begin.

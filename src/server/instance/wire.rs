@@ -11,15 +11,20 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::calls::{MAX_LINES, PendingCall};
+use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply;
 use crate::server::link::RemoteTransport;
 use crate::server::link::{Closed, Link};
+use crate::server::share::MAX_IN_FLIGHT;
 use crate::transport::http::Mirrors;
 use crate::transport::{Arrival, Incoming, Outbox};
+
+/// Lines that wait for a server that does not read; no call is accepted beyond. Cancelled calls count too, so that calling and
+/// cancelling without end fills no memory.
+pub(super) const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 
 /// Longest line that is queued while the server does not read, in bytes: small ones have a share of their own.
 pub(super) const MAX_SMALL_LINE: usize = 4 << 10;

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::NotificationSupport;
 use crate::backoff::Backoff;
 use crate::era::subscription::Filter;
 use crate::kind::Kind;
 use crate::server::deadline::Deadline;
-use crate::server::handshake::Tells;
 use crate::server::messages::call::Call;
 
 /// How long a server that has ended one is left alone, at first; then twice as long each time.
@@ -37,7 +37,7 @@ pub(in crate::server) enum Topic {
 
 /// At one instance.
 pub(super) struct Stream {
-    tells: Tells,
+    support: NotificationSupport,
     /// What agents want to hear of, with its URI or id, raw.
     topics: BTreeMap<Topic, Bytes>,
     /// Those of them that the server has acknowledged last: it does not refuse another set for them.
@@ -60,7 +60,7 @@ pub(super) struct Stream {
 impl Default for Stream {
     fn default() -> Self {
         Self {
-            tells: Tells::default(),
+            support: NotificationSupport::default(),
             topics: BTreeMap::new(),
             known: BTreeSet::new(),
             at_once: None,
@@ -117,13 +117,13 @@ pub(super) struct Begun {
 
 impl Stream {
     /// The server has declared what it tells.
-    pub(super) fn declare(&mut self, tells: Tells) {
-        self.tells = tells;
+    pub(super) fn declare(&mut self, support: NotificationSupport) {
+        self.support = support;
         self.is_stale = true;
     }
 
     pub(super) fn tells_updates(&self) -> bool {
-        self.tells.updates
+        self.support.updates
     }
 
     /// For how long the server is left alone.
@@ -182,7 +182,7 @@ impl Stream {
 
     /// What is wanted by now. What of that the server declares nothing of, it is not asked for.
     fn wanted(&self) -> Filter {
-        let Tells { changes, updates, tasks } = &self.tells;
+        let NotificationSupport { changes, updates, tasks } = &self.support;
         let mut topics = self.topics.clone();
         let waiting = self.waiting().filter_map(Call::subscription);
         topics.extend(waiting.map(|wanted| (Topic::Resource(wanted.uri.clone()), wanted.raw.clone())));
@@ -279,7 +279,7 @@ impl Stream {
 
     /// It is not asked again: it does not know what that is.
     pub(super) fn give_up(&mut self) {
-        self.tells = Tells::default();
+        self.support = NotificationSupport::default();
     }
 
     /// Nothing is wanted any more of the one that is open.

@@ -5,7 +5,11 @@ use crate::kind::PerKind;
 
 fn of(tools: bool, updates: bool) -> Stream {
     let mut stream = Stream::default();
-    stream.declare(Tells { changes: PerKind::from_fn(|kind| tools && kind == Kind::Tools), updates, tasks: updates });
+    stream.declare(NotificationSupport {
+        changes: PerKind::from_fn(|kind| tools && kind == Kind::Tools),
+        updates,
+        tasks: updates,
+    });
     stream
 }
 

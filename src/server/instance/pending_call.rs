@@ -1,0 +1,166 @@
+//! A call that waits for its response.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use crate::bridge::BridgedCall;
+use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::request_line::RequestLine;
+use crate::jsonrpc::splice::{Change, Edit, splice};
+use crate::server::deadline::Deadline;
+use crate::server::messages::call::{Access, Call, CallKey, Origin, Reply, ReplySender, RequestKind, WeakLoadGuard};
+use crate::task_state::TaskAct;
+
+/// A call that is queued for the server or was written to it.
+pub(in crate::server) struct PendingCall {
+    pub(super) reply: Reply,
+    pub(super) kind: RequestKind,
+    pub(super) progress_token: Option<Bytes>,
+    pub(super) deadline: Deadline,
+    /// Its number in the outbox.
+    pub(super) line: u64,
+    /// About its size there.
+    pub(super) bytes: usize,
+    pub(super) origin: Origin,
+    /// What permits it, until it is written.
+    pub(super) access: Option<Box<Access>>,
+    /// Its state, if the agent speaks another era than the server.
+    pub(super) bridged: Option<Box<BridgedCall>>,
+    /// The agent of a suspended call.
+    pub(super) absent_agent: Option<ReplySender>,
+}
+
+/// What is left of a call that the agent cancelled or that has timed out.
+pub(super) struct Abandoned {
+    /// Its id at the server.
+    pub(super) id: u64,
+    pub(super) key: CallKey,
+    /// The server may make a task of it.
+    pub(super) creates_task: bool,
+    pub(super) load: Option<WeakLoadGuard>,
+}
+
+impl PendingCall {
+    /// The call, and its line for the server as a function of its id.
+    pub(super) fn new(
+        call: Call,
+        changes: &[Change],
+        bridged: Option<Box<BridgedCall>>,
+    ) -> (Self, impl FnOnce(u64) -> Bytes) {
+        let Call { request, reply, matter: kind, origin, access, limit, .. } = call;
+        let pending = Self {
+            reply,
+            kind,
+            progress_token: request.progress_token.as_deref().map(Bytes::copy_from_slice),
+            deadline: Deadline::new(limit, Instant::now()),
+            line: 0,
+            bytes: request.line.len(),
+            origin,
+            access,
+            bridged,
+            absent_agent: None,
+        };
+        (pending, move |id| request.numbered(id, changes))
+    }
+
+    /// Runs a transition of its state in the bridge.
+    pub(super) fn transition<T>(&mut self, transition: impl FnOnce(BridgedCall) -> (BridgedCall, T)) -> Option<T> {
+        let (bridged, output) = transition(*self.bridged.take()?);
+        self.bridged = Some(Box::new(bridged));
+        Some(output)
+    }
+
+    /// Whether its listener has stopped exposing what it calls.
+    pub(super) fn is_hidden(&self, server: &str) -> bool {
+        self.access.as_ref().is_some_and(|access| access.is_hidden(server))
+    }
+
+    /// Whether the server does not know its id.
+    pub(super) fn is_parked(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.is_parked())
+    }
+
+    /// Whether the server has answered it, and the response waits for the agent.
+    pub(super) fn is_answered(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.is_answered())
+    }
+
+    pub(super) fn was_sent_before(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.was_sent_before())
+    }
+
+    /// Whether the server may make a task of it.
+    pub(super) fn creates_task(&self) -> bool {
+        matches!(self.kind, RequestKind::NewTask) || self.bridged.as_ref().is_some_and(|bridged| bridged.creates_task())
+    }
+
+    /// Whether it waits for a task that its agent does not know.
+    pub(super) fn follows_task(&self) -> bool {
+        self.bridged.as_ref().is_some_and(|bridged| bridged.follows_task())
+    }
+
+    /// Whether it waits for the result of this task.
+    pub(super) fn awaits(&self, task: &[u8]) -> bool {
+        matches!(&self.kind, RequestKind::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
+    }
+
+    pub(super) fn next_poll(&self) -> Option<Instant> {
+        self.bridged.as_ref()?.next_poll()
+    }
+
+    /// When it has to be looked at next.
+    pub(super) fn next_event(&self) -> Instant {
+        let check = self.bridged.as_ref().and_then(|bridged| bridged.next_check());
+        check.map_or(self.deadline.at(), |at| at.min(self.deadline.at()))
+    }
+
+    /// What is left of it at the server, which knows it by `id`.
+    pub(super) fn abandoned(&self, id: u64) -> Abandoned {
+        let load = self.reply.ticket().map(Arc::downgrade);
+        Abandoned { id, key: self.reply.key, creates_task: self.creates_task(), load }
+    }
+}
+
+/// Calls that were not written when their instance ended. No server has seen any byte of them, so another instance can send them.
+impl PendingCall {
+    /// Whether it depends on nothing that its own instance alone has.
+    pub(super) fn fits_any_instance(&self) -> bool {
+        let is_new = self.bridged.as_ref().is_none_or(|bridged| bridged.fits_any_instance());
+        is_new && matches!(self.kind, RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask)
+    }
+
+    /// The call as it came, of which `line` was to be written.
+    pub(super) fn into_call(self, line: &Bytes) -> Result<Call, Box<Self>> {
+        let request = match &self.bridged {
+            Some(bridged) => Ok(bridged.request().line().clone()),
+            None => self.original(line),
+        };
+        let Ok(request) = request else { return Err(Box::new(self)) };
+        let Self { reply, kind: matter, deadline, origin, access, .. } = self;
+        Ok(Call { request, matter, limit: deadline.call_limit(), origin, access, reply })
+    }
+
+    /// The line with the id and the progress token of the agent. The name stays the server's own.
+    fn original(&self, line: &Bytes) -> Result<RequestLine, NotAnObject> {
+        let (id, token) = id_and_token(line)?;
+        let own = self.progress_token.as_ref();
+        let mut edits = vec![Edit { part: &id, replacement: self.reply.id() }];
+        edits.extend(token.iter().zip(own).map(|(part, replacement)| Edit { part, replacement }));
+        let line = splice(line, &mut edits);
+        let line = line.slice(..line.len() - 1);
+        let (id, token) = id_and_token(&line)?;
+        Ok(RequestLine { line, id, rename: None, progress_token: token.filter(|_| own.is_some()) })
+    }
+}
+
+fn id_and_token(line: &Bytes) -> Result<(Bytes, Option<Bytes>), NotAnObject> {
+    let [id, params] = members(line, ["id", "params"])?;
+    let member = |object: Option<Bytes>, name| match object {
+        Some(object) => members(&object, [name]).map(|[value]| value),
+        None => Ok(None),
+    };
+    let token = member(member(params, "_meta")?, "progressToken")?;
+    Ok((id.ok_or(NotAnObject)?, token))
+}

@@ -35,21 +35,25 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
-use self::agent_sockets::{AgentSockets, PrepareSockets, is_own, may_connect};
+use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect};
 pub use self::error::DaemonError;
-use self::limits::Refusals;
+use self::limits::{ALL_GUESTS_SHARE, GUEST_SHARE, Holder, Refusals, SHARE, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 pub(crate) use self::process::{cache_directory, logins};
 use self::reload::{Refused, Reload};
 use self::status::Connected;
 use crate::admin;
+use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls;
 use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, Loaded, Stamp};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::kind::Kind;
 use crate::logging;
+use crate::manager;
+use crate::manager::report::millis;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{self, Cgroups, Guard, Inherited, Logins, ServerContext, Stop, StopOrder, Turns, User, raise};
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
@@ -223,7 +227,7 @@ impl Daemon {
             view: manager.view(),
             manager: manager.clone(),
             reloads,
-            lasting: Arc::new(Semaphore::new(admin::LASTING)),
+            lasting: Arc::new(Semaphore::new(admin::MAX_LASTING)),
         };
         let daemon = Self {
             started: Instant::now(),
@@ -436,5 +440,72 @@ impl Daemon {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         self.connected.remove(&id);
         self.agent_count.send_replace(self.connected.len());
+    }
+
+    /// The reason to refuse one more agent of `user`, if a limit is reached.
+    pub(super) fn is_full_for(&self, user: &User) -> Option<String> {
+        let max = self.max_sessions;
+        if self.sessions.len() >= max {
+            return Some(format!("mcpd serves {max} agents already"));
+        }
+        let own = max / if user.is_guest { GUEST_SHARE } else { SHARE };
+        if self.connected.values().filter(|agent| *agent.user == *user).count() >= own.max(1) {
+            return Some(format!("mcpd serves {own} agents of this user at this profile already"));
+        }
+        let guests = self.connected.values().filter(|agent| agent.user.is_guest).count();
+        let is_full = user.is_guest && guests >= max / ALL_GUESTS_SHARE;
+        is_full.then(|| format!("mcpd serves {guests} agents of other users already"))
+    }
+
+    /// Closes connections until the others are within the budget.
+    pub(super) fn relieve(&mut self) {
+        let holders = self.connected.iter().filter(|(_, agent)| agent.cut_off.is_some() && agent.backlog.bytes() > 0);
+        let holders = holders.map(|(id, agent)| {
+            let user = Arc::clone(&agent.user);
+            Holder { id: *id, user, bytes: agent.backlog.bytes(), age: agent.backlog.age() }
+        });
+        for Holder { id, bytes, .. } in surplus(holders.collect(), self.budget.limit()) {
+            let Some(agent) = self.connected.get_mut(&id) else { continue };
+            let (session, pid, uid) = (agent.number, agent.peer.pid, agent.peer.uid);
+            tracing::warn!(session, pid, uid, bytes, "cut off an agent: unread and half-sent data exceeds the budget");
+            // It may have ended already.
+            let _ = agent.cut_off.take().map(|order| order.send(()));
+        }
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let view = self.view.borrow();
+        let mut agents: Vec<AgentReport> = self.connected.values().map(status::agent).collect();
+        agents.sort_unstable_by_key(|agent| agent.session);
+        Report {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: millis(self.started.elapsed()),
+            settled: self.has_settled(&view),
+            reload_refused: self.refused.borrow().as_ref().map(status::refused),
+            files: self.stamps.borrow().iter().map(status::file).collect(),
+            files_changed: Vec::new(),
+            other_daemons: Vec::new(),
+            servers: manager::report::servers(&view),
+            agents,
+            profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),
+        }
+    }
+
+    /// Whether every server's first start attempt has ended, or has had its time.
+    fn has_settled(&self, view: &View) -> bool {
+        let attempted = || view.servers.iter().all(|member| member.handle.published().attempted);
+        view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
+    }
+
+    fn profile(&self, ProfileListener { served, listener }: &ProfileListener) -> ProfileReport {
+        let (profile, view) = (&served.profile, served.view.borrow());
+        ProfileReport {
+            name: profile.name.to_string(),
+            socket: listener.path().display().to_string(),
+            servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
+            tools: view.catalog.count(Kind::Tools),
+            agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
+        }
     }
 }

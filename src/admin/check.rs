@@ -3,9 +3,9 @@
 use std::io;
 
 use super::Answer;
+use super::operator::{Access, Operator, Query, ask, refuse, respond, turn_away};
 use super::orders::waiting;
 use super::report::Report;
-use super::serve::{Access, Operator, Query, ask, refuse, respond, turn_away};
 
 /// Answers the question `id`. Returns early when the operator leaves.
 pub(super) async fn answer(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io;
 use futures_util::{SinkExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
+use super::operator::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
 use super::{Answer, CallsTold, CallsWanted, Told};
 use crate::calls::{Filter, Followed};
 

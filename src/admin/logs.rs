@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::lines::Lines;
-use super::serve::{Access, Operator, PATIENCE, event, refuse, respond, turn_away, unknown_server};
+use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, respond, turn_away, unknown_server};
 use super::{Answer, LogsTold, LogsWanted, Told};
 use crate::manager::View;
 use crate::moment::Anchor;
@@ -30,7 +30,7 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: LogsWanted,
         return refuse(operator, Some(id), error).await;
     }
     let mut lines = Lines::of(&view.borrow(), server, last);
-    while timeout(PATIENCE, tell(operator, &mut lines)).await?? {}
+    while timeout(OPERATOR_TIMEOUT, tell(operator, &mut lines)).await?? {}
     respond(operator, Some(id), Answer::Logs(LogsTold {})).await?;
     if follow { pass_on(operator, &mut lines, view).await } else { Ok(()) }
 }

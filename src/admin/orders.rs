@@ -8,8 +8,10 @@ use futures_util::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::operator::{
+    Access, Operator, ReloadAsked, event, refuse, respond, send, stopping, turn_away, unknown_server,
+};
 use super::report::{ReloadReport, ServerTold};
-use super::serve::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
 use super::{Answer, DISABLE, ENABLE, EnvironmentChanges, HEALTH, Params, Told};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::manager::{ManagerError, Settled, Toggle};
@@ -18,17 +20,6 @@ use crate::manager::{ManagerError, Settled, Toggle};
 const RELOAD: Duration = Duration::from_secs(900);
 /// How often an operator is told that a reload goes on.
 const STILL: Duration = Duration::from_secs(10);
-
-/// The answer to an operator's wish that the configuration is read again: what has become of the servers, or why nothing has
-/// changed.
-pub(crate) type ReloadAnswer = oneshot::Sender<Result<ReloadReport, String>>;
-
-/// An operator's wish that the configuration is read again.
-pub(crate) struct ReloadAsked {
-    /// Variables that it is to be read with from now on.
-    pub(crate) environment: Option<EnvironmentChanges>,
-    pub(crate) answer: ReloadAnswer,
-}
 
 /// Does what the question `id` wants of one server. Returns early when the operator leaves; what it wanted is done all the same.
 pub(super) async fn answer(

@@ -7,8 +7,8 @@ use futures_util::SinkExt;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, respond, turn_away};
 use super::report::{HiddenReport, ToolReport, ToolServer, ToolsTold};
-use super::serve::{Access, Operator, PATIENCE, event, refuse, respond, turn_away};
 use super::{Answer, Told, ToolsWanted};
 use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
@@ -98,7 +98,7 @@ async fn tell(
             let has_definition = !matches!(selection, Selection::All);
             let definition = has_definition.then(|| String::from_utf8_lossy(offered.definition).into_owned());
             let report = report(shelf.server(), &offered, definition);
-            timeout(PATIENCE, operator.feed(event(Told::Tool(Box::new(report))))).await??;
+            timeout(OPERATOR_TIMEOUT, operator.feed(event(Told::Tool(Box::new(report))))).await??;
         }
         let (state, has_listed) = {
             let published = member.handle.published();

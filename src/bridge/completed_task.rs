@@ -28,6 +28,14 @@ pub(crate) struct CompletedTask {
 }
 
 impl CompletedTask {
+    /// The same from now on.
+    ///
+    /// # Errors
+    /// If `result` is no object.
+    pub(crate) fn now(id: &str, result: &Bytes, ttl: Duration) -> Result<Self, NotAnObject> {
+        Self::new(id, result, ttl, (Instant::now(), SystemTime::now()))
+    }
+
     /// The raw `result` of a modern server, cached under this id for `ttl`.
     ///
     /// # Errors

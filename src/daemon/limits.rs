@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Daemon;
 use crate::server::User;
 
 /// Of all places, one user at one profile may have this share; one more connection gets −31003 and is closed.
-const SHARE: usize = 2;
+pub(super) const SHARE: usize = 2;
 /// The same for a user that is a guest.
-const GUEST_SHARE: usize = 16;
+pub(super) const GUEST_SHARE: usize = 16;
 /// All guests together may have this share.
-const ALL_GUESTS_SHARE: usize = 2;
+pub(super) const ALL_GUESTS_SHARE: usize = 2;
 
 /// How often refusals are logged; those between are counted.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -38,18 +37,18 @@ impl Refusals {
 
 /// A connection that holds a part of the budget.
 #[derive(Debug)]
-struct Holder<Id> {
-    id: Id,
-    user: Arc<User>,
-    bytes: usize,
-    age: Duration,
+pub(super) struct Holder<Id> {
+    pub(super) id: Id,
+    pub(super) user: Arc<User>,
+    pub(super) bytes: usize,
+    pub(super) age: Duration,
 }
 
 /// Which connections are to be closed so that the rest fit into `limit` bytes.
 ///
 /// They are connections of the user who holds most, beginning with the one that has held most bytes for the longest time: who
 /// reads slowly is not closed for others who do not read.
-fn surplus<Id>(mut holders: Vec<Holder<Id>>, limit: usize) -> Vec<Holder<Id>> {
+pub(super) fn surplus<Id>(mut holders: Vec<Holder<Id>>, limit: usize) -> Vec<Holder<Id>> {
     let mut users: HashMap<(Arc<str>, u32), usize> = HashMap::new();
     let key = |holder: &Holder<Id>| (Arc::clone(&holder.user.profile), holder.user.uid);
     for holder in &holders {
@@ -67,39 +66,6 @@ fn surplus<Id>(mut holders: Vec<Holder<Id>>, limit: usize) -> Vec<Holder<Id>> {
         surplus.push(holder);
     }
     surplus
-}
-
-impl Daemon {
-    /// The reason to refuse one more agent of `user`, if a limit is reached.
-    pub(super) fn is_full_for(&self, user: &User) -> Option<String> {
-        let max = self.max_sessions;
-        if self.sessions.len() >= max {
-            return Some(format!("mcpd serves {max} agents already"));
-        }
-        let own = max / if user.is_guest { GUEST_SHARE } else { SHARE };
-        if self.connected.values().filter(|agent| *agent.user == *user).count() >= own.max(1) {
-            return Some(format!("mcpd serves {own} agents of this user at this profile already"));
-        }
-        let guests = self.connected.values().filter(|agent| agent.user.is_guest).count();
-        let is_full = user.is_guest && guests >= max / ALL_GUESTS_SHARE;
-        is_full.then(|| format!("mcpd serves {guests} agents of other users already"))
-    }
-
-    /// Closes connections until the others are within the budget.
-    pub(super) fn relieve(&mut self) {
-        let holders = self.connected.iter().filter(|(_, agent)| agent.cut_off.is_some() && agent.backlog.bytes() > 0);
-        let holders = holders.map(|(id, agent)| {
-            let user = Arc::clone(&agent.user);
-            Holder { id: *id, user, bytes: agent.backlog.bytes(), age: agent.backlog.age() }
-        });
-        for Holder { id, bytes, .. } in surplus(holders.collect(), self.budget.limit()) {
-            let Some(agent) = self.connected.get_mut(&id) else { continue };
-            let (session, pid, uid) = (agent.number, agent.peer.pid, agent.peer.uid);
-            tracing::warn!(session, pid, uid, bytes, "cut off an agent: unread and half-sent data exceeds the budget");
-            // It may have ended already.
-            let _ = agent.cut_off.take().map(|order| order.send(()));
-        }
-    }
 }
 
 #[cfg(test)]

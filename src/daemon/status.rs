@@ -5,14 +5,10 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::Daemon;
-use super::agent_sockets::{AgentSockets, ProfileListener};
 use super::reload::Refused;
-use crate::admin::report::{AgentReport, FileReport, ProfileReport, ReloadRefused, Report};
+use crate::admin::report::{AgentReport, FileReport, ReloadRefused};
 use crate::config::Stamp;
-use crate::kind::Kind;
 use crate::manager::report::millis;
-use crate::manager::{self, View};
 use crate::moment::Anchor;
 use crate::server::User;
 use crate::session::{Backlog, PeerIdentity, SessionStatus};
@@ -35,56 +31,18 @@ pub(super) struct Connected {
     pub(super) cut_off: Option<oneshot::Sender<()>>,
 }
 
-impl Daemon {
-    pub(super) fn report(&self) -> Report {
-        let view = self.view.borrow();
-        let mut agents: Vec<AgentReport> = self.connected.values().map(agent).collect();
-        agents.sort_unstable_by_key(|agent| agent.session);
-        Report {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime_ms: millis(self.started.elapsed()),
-            settled: self.has_settled(&view),
-            reload_refused: self.refused.borrow().as_ref().map(refused),
-            files: self.stamps.borrow().iter().map(file).collect(),
-            files_changed: Vec::new(),
-            other_daemons: Vec::new(),
-            servers: manager::report::servers(&view),
-            agents,
-            profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),
-        }
-    }
-
-    /// Whether every server's first start attempt has ended, or has had its time.
-    fn has_settled(&self, view: &View) -> bool {
-        let attempted = || view.servers.iter().all(|member| member.handle.published().attempted);
-        view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
-    }
-
-    fn profile(&self, ProfileListener { served, listener }: &ProfileListener) -> ProfileReport {
-        let (profile, view) = (&served.profile, served.view.borrow());
-        ProfileReport {
-            name: profile.name.to_string(),
-            socket: listener.path().display().to_string(),
-            servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
-            tools: view.catalog.count(Kind::Tools),
-            agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
-        }
-    }
-}
-
-fn refused(Refused { at, reason, stamps }: &Refused) -> ReloadRefused {
+pub(super) fn refused(Refused { at, reason, stamps }: &Refused) -> ReloadRefused {
     let time = humantime::format_rfc3339_millis(Anchor::now().time_of(*at)).to_string();
     let end = (0..=reason.len().min(MOST_REASON)).rev().find(|end| reason.is_char_boundary(*end));
     let reason = reason[..end.unwrap_or_default()].to_owned();
     ReloadRefused { time, reason, files: stamps.iter().map(file).collect(), files_changed: Vec::new() }
 }
 
-fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {
+pub(super) fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {
     FileReport { path: path.display().to_string(), sha256: sha256.clone() }
 }
 
-fn agent(connected: &Connected) -> AgentReport {
+pub(super) fn agent(connected: &Connected) -> AgentReport {
     let introduction = connected.status.introduction();
     AgentReport {
         session: connected.number,

@@ -25,9 +25,9 @@
 //! # }
 //! ```
 
-mod change;
 mod changes;
 mod check;
+mod enablement;
 mod error;
 mod instructions;
 mod listener;
@@ -37,22 +37,21 @@ mod own;
 pub mod report;
 mod resources;
 mod settle;
-mod shown;
+mod setup;
 mod strays;
-mod successor;
-mod switches;
 mod task;
 mod tools;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-pub(crate) use self::change::{Exposed, Wanted};
 pub use self::changes::{Changes, Failed};
+pub(crate) use self::changes::{Exposed, Wanted};
+use self::enablement::Switched;
+pub use self::enablement::{Presence, Toggle};
 pub use self::error::ManagerError;
 pub(crate) use self::listener::ViewListener;
 pub(crate) use self::offered::{Offered, Unseen, shelves};
@@ -61,44 +60,20 @@ pub use self::own::OwnViews;
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub(crate) use self::settle::Settled;
+pub use self::setup::Setup;
 pub use self::strays::Strays;
-use self::switches::Switched;
-pub use self::switches::{Presence, Toggle};
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 pub(crate) use self::view::Served;
 pub use self::view::{Member, View};
 use crate::client::connected;
-use crate::config::{DaemonConfig, Profile, ServerConfig};
-use crate::naming::Naming;
+use crate::config::{Profile, ServerConfig};
 use crate::policy::pattern;
-use crate::server::Published;
 use crate::server::lifecycle::State;
-use crate::server::{self, Guard, HealthOverride, ServerContext, Stop, StopOrder};
+use crate::server::{self, HealthOverride, Published, Stop, StopOrder};
 
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
-
-/// What a manager is started with, beside its servers.
-#[derive(Debug)]
-pub struct Setup {
-    /// How tools are named.
-    pub naming: Naming,
-    /// What servers are run with.
-    pub host: ServerContext,
-    /// How long the first lists wait for servers of which nothing is known.
-    pub first_list_wait: Duration,
-    /// Whether what a killed guard leaves is looked for.
-    pub strays: Option<Strays>,
-}
-
-/// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
-impl Default for Setup {
-    fn default() -> Self {
-        let first_list_wait = DaemonConfig::default().first_list_wait;
-        Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait, strays: None }
-    }
-}
 
 /// Any number of servers as one: what the daemon serves, as a library. Cheap to clone; each clone is the same manager.
 ///
@@ -137,7 +112,7 @@ impl Manager {
     ) -> Result<(Self, JoinHandle<()>), ManagerError> {
         check_names(servers.iter().map(|config| &config.name))?;
         let task = ManagerTask::start(setup, servers, profiles);
-        let (view, profiles) = (task.whole.view.subscribe(), task.served.subscribe());
+        let (view, profiles) = (task.view(), task.profiles());
         let (orders, receiver) = mpsc::channel(ORDER_PLACES);
         let (stop, order) = StopOrder::channel();
         let running = tokio::spawn(task.run(receiver, order));

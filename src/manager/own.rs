@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::View;
+use super::enablement::Presence;
 use super::orders::Order;
-use super::shown::keep_names;
-use super::switches::Presence;
+use super::view::{View, keep_names};
 use crate::catalog::{Identity, Lists, Names, identity, is_same};
 use crate::server::OwnLists;
 

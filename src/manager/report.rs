@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::limits::LimitsReport;
 pub use self::remote::RemoteReport;
-use super::{Member, Presence, View};
+use super::enablement::Presence;
+use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::kind::{Kind, PerKind};
 use crate::server::lifecycle::State;

@@ -3,6 +3,13 @@
 //! It takes one order at a time, and publishes what has become of it before it answers: whoever was told that a server
 //! is gone will not find it in the next list.
 
+mod apply;
+mod enable;
+mod handle;
+mod outcome;
+mod profile_view;
+mod successor;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,12 +17,13 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinError;
 use tokio::time::sleep_until;
 
-use super::change::{Changing, Exposed};
-use super::changes::Failed;
+use self::apply::Changing;
+use self::profile_view::Shown;
+use super::changes::{Exposed, Failed};
+use super::enablement::Presence;
 use super::orders::Order;
-use super::shown::Shown;
-use super::switches::Presence;
-use super::{Member, Served, Setup, View};
+use super::setup::Setup;
+use super::view::{Member, Served, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
@@ -39,17 +47,17 @@ pub(super) struct Entry {
 pub(super) struct ManagerTask {
     setup: Setup,
     /// In the order of the set.
-    pub(super) servers: Vec<Entry>,
+    servers: Vec<Entry>,
     /// Removed or replaced, and not ended yet.
-    pub(super) leaving: Vec<Running>,
-    pub(super) changing: Changing,
+    leaving: Vec<Running>,
+    changing: Changing,
     changed: Arc<Notify>,
     /// The lists of a server that agents do not see.
     nothing: Lists,
     /// All there is, but for what servers' own policies hide.
-    pub(super) whole: Shown,
+    whole: Shown,
     profiles: Vec<Shown>,
-    pub(super) served: watch::Sender<Arc<[Served]>>,
+    served: watch::Sender<Arc<[Served]>>,
 }
 
 impl ManagerTask {
@@ -84,7 +92,17 @@ impl ManagerTask {
         server::start(wanted, self.setup.host.clone(), Arc::clone(&self.changed), record)
     }
 
-    /// Obeys orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.
+    /// What is exposed of all servers.
+    pub(super) fn view(&self) -> watch::Receiver<Arc<View>> {
+        self.whole.view.subscribe()
+    }
+
+    /// The profiles, each with what its agents see.
+    pub(super) fn profiles(&self) -> watch::Receiver<Arc<[Served]>> {
+        self.served.subscribe()
+    }
+
+    /// Handles orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.
     /// Returns when no process of theirs is left.
     ///
     /// # Panics
@@ -103,7 +121,7 @@ impl ManagerTask {
                     self.leaving.retain(|running| !running.handle.has_ended());
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.look(),
-                Some(order) = orders.recv() => self.obey(order),
+                Some(order) = orders.recv() => self.handle(order),
                 () = sleep_until(deadline), if !settled => self.publish(true),
                 () = stop.at_least(Stop::Stop) => break,
             }

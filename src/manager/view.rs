@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use super::switches::Presence;
+use super::enablement::Presence;
 use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
@@ -135,4 +135,9 @@ impl Member {
             && (*presence, *vouched, refused) == (other.presence, other.vouched, &other.refused)
             && is_same(lists, &other.lists)
     }
+}
+
+/// Has the names of a view lead where they lead, or nowhere, under whatever naming.
+pub(super) fn keep_names(names: &mut Names, view: &View) {
+    names.keep(&view.catalog, |server| Arc::clone(&view.servers[server].config.name));
 }

@@ -13,7 +13,7 @@ mod session_tasks;
 mod task_only_tools;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -283,9 +283,8 @@ impl TaskTable {
         id: &Bytes,
         (params, result): (&Bytes, &Bytes),
     ) -> Result<(Vec<u8>, News), Failure> {
-        let times = (Instant::now(), SystemTime::now());
         let ttl = bridge::ttl(params);
-        let completed = chance::fresh().ok().and_then(|name| CompletedTask::new(&name, result, ttl, times).ok());
+        let completed = chance::fresh().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
         let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, minted(id)?)));
         let Some((state, completed, request)) = completed else { return Err(Failure::AnswerMalformed) };
         self.of_sessions.evict_cached(call.reply.key.session, completed.bytes(), wire.max_message());

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::changes::{Failed, outcome};
-use super::switches::Presence;
-use super::task::{Entry, ManagerTask};
+use super::outcome::outcome;
+use super::{Entry, ManagerTask};
 use crate::config::{Replace, ServerConfig};
+use crate::manager::changes::Failed;
+use crate::manager::enablement::Presence;
 use crate::server::lifecycle::State;
 use crate::server::{Running, ServerHandle, SharedState, Stop};
 

@@ -6,59 +6,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::ManagerError;
-use super::task::{Entry, ManagerTask};
+use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::kind::Kind;
 use crate::likeness::nearest;
+use crate::manager::enablement::{Presence, Switched, Toggle};
+use crate::manager::error::ManagerError;
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
-use crate::server::{Published, ServerHandle};
+use crate::server::Published;
 
 /// Tools of one server that may be switched off at once. One more is refused.
-const MOST_OFF: usize = 1000;
-
-/// What is wanted of a server, or of one of its tools.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Toggle {
-    /// It runs, and agents see what it offers.
-    Enable,
-    /// Agents see nothing of it; its process stays as it is, and calls in flight end as they would.
-    Disable,
-    /// The same, and its process ends.
-    Stop,
-    /// This tool is listed and can be called, as far as policy permits. Named as the server or as agents name it.
-    EnableTool(String),
-    /// This tool is neither listed nor can it be called. A server that has listed nothing yet takes any name, for the tool
-    /// to be hidden when it comes.
-    DisableTool(String),
-}
-
-/// Whether a server is there for agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// They see what it offers.
-    Shown,
-    /// They see nothing of it, and it runs.
-    Hidden,
-    /// There is no process of it.
-    Stopped,
-}
-
-impl Presence {
-    /// Whether it is to run.
-    pub(super) fn runs(self) -> bool {
-        self != Self::Stopped
-    }
-}
-
-/// What has been switched.
-#[derive(Debug)]
-pub(super) struct Switched {
-    pub(super) handle: ServerHandle,
-    /// The tool, as its server names it.
-    pub(super) tool: Option<Arc<str>>,
-}
+const MAX_DISABLED_TOOLS: usize = 1000;
 
 impl ManagerTask {
     pub(super) fn toggle(&mut self, name: &str, wanted: &Toggle) -> Result<Switched, ManagerError> {
@@ -99,8 +58,8 @@ impl Entry {
         } else {
             off.insert(Arc::clone(&tool));
         }
-        if off.len() > MOST_OFF {
-            return Err(ManagerError::TooManyToolsOff { server: server.to_string(), most: MOST_OFF });
+        if off.len() > MAX_DISABLED_TOOLS {
+            return Err(ManagerError::TooManyToolsOff { server: server.to_string(), most: MAX_DISABLED_TOOLS });
         }
         let policy = self.config.policy.clone().without(off);
         self.config = Arc::new(ServerConfig { policy, ..(*self.config).clone() });

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::own::Followers;
-use super::task::Entry;
-use super::{Member, View};
+use super::Entry;
 use crate::catalog::{Lists, Names};
 use crate::config::{Profile, ServerConfig};
+use crate::manager::own::Followers;
+use crate::manager::view::{Member, View, keep_names};
 use crate::naming::Naming;
 
 /// A server as it is configured, and as it is seen in a profile, if it is.
@@ -144,9 +144,4 @@ impl Shown {
         let names = if self.is_whole { &mut whole.names } else { &mut self.names };
         self.followers.follow(session, &view, names)
     }
-}
-
-/// Has the names of a view lead where they lead, or nowhere, under whatever naming.
-pub(super) fn keep_names(names: &mut Names, view: &View) {
-    names.keep(&view.catalog, |server| Arc::clone(&view.servers[server].config.name));
 }

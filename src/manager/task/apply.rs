@@ -20,33 +20,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::changes::{Asked, Changes};
-use super::orders::{Done, check_names};
+use super::outcome::Asked;
 use super::successor::{Successor, patience};
-use super::switches::Presence;
-use super::task::{Entry, ManagerTask};
-use crate::config::{Profile, ServerConfig};
-use crate::naming::Naming;
+use super::{Entry, ManagerTask};
+use crate::config::ServerConfig;
+use crate::manager::changes::{Changes, Exposed, Wanted};
+use crate::manager::enablement::Presence;
+use crate::manager::orders::{Done, check_names};
 use crate::server::{Running, ServerHandle, Stop};
 
 /// How long a set waits for what it starts before it is in force.
 const STAGE: Duration = Duration::from_secs(5);
-
-/// All that is wanted of a manager.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) servers: Vec<ServerConfig>,
-    /// `None`: as before.
-    pub(crate) exposed: Option<Exposed>,
-}
-
-/// What of servers is exposed to whom, under which names.
-#[derive(Debug)]
-pub(crate) struct Exposed {
-    /// Where no profile says anything else.
-    pub(crate) naming: Naming,
-    pub(crate) profiles: Vec<Arc<Profile>>,
-}
 
 /// What is wanted and not in force yet.
 #[derive(Debug)]

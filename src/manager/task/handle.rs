@@ -1,0 +1,87 @@
+//! How the manager handles an order: whole or not at all, without waiting. A server that is to end is told so and set aside.
+
+use std::sync::Arc;
+
+use globset::Glob;
+
+use super::{Entry, ManagerTask};
+use crate::config::ServerConfig;
+use crate::manager::enablement::Presence;
+use crate::manager::error::ManagerError;
+use crate::manager::orders::{Order, check_names};
+use crate::server::{HealthOverride, ServerHandle, Stop};
+
+impl ManagerTask {
+    pub(super) fn handle(&mut self, order: Order) {
+        if !matches!(order, Order::Want(..) | Order::Follow(..) | Order::Refresh(_)) {
+            self.hurry();
+        }
+        // Whoever asked may have gone meanwhile.
+        match order {
+            Order::Connect(config, done) => drop(done.send(self.connect(*config))),
+            Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
+            Order::Want(wanted, done) => self.want(wanted, done),
+            Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
+            Order::Toggle(name, wanted, done) => drop(done.send(self.toggle(&name, &wanted))),
+            Order::Vouch(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
+            Order::Restart(name, done) => drop(done.send(self.restart(&name))),
+            Order::Follow(session, profile, done) => {
+                if let Some(view) = self.follow(session, &profile) {
+                    drop(done.send(Ok(view)));
+                }
+            }
+            Order::Refresh(done) => {
+                self.publish(false);
+                drop(done.send(Ok(())));
+            }
+        }
+    }
+
+    pub(super) fn find(&mut self, name: &str) -> Result<&mut Entry, ManagerError> {
+        let unknown = || ManagerError::UnknownServer { server: name.to_owned() };
+        self.servers.iter_mut().find(|entry| *entry.config.name == *name).ok_or_else(unknown)
+    }
+
+    fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
+        check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
+        let entry = self.start_one(Arc::new(config), Presence::Shown);
+        let handle = entry.running.handle.clone();
+        self.servers.push(entry);
+        self.publish(false);
+        Ok(handle)
+    }
+
+    fn disconnect(&mut self, name: &str) -> Result<ServerHandle, ManagerError> {
+        let handle = self.find(name)?.running.handle.clone();
+        self.give_up_successor(name);
+        let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
+        self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Stop)));
+        self.publish(false);
+        self.dismiss();
+        Ok(handle)
+    }
+
+    fn deny(&mut self, name: &str, deny: &[Glob]) -> Result<(), ManagerError> {
+        let entry = self.find(name)?;
+        let bad =
+            |error: globset::Error| ManagerError::BadPattern { server: name.to_owned(), reason: error.to_string() };
+        let policy = entry.config.policy.denying(deny).map_err(bad)?;
+        entry.config = Arc::new(ServerConfig { policy, ..(*entry.config).clone() });
+        self.publish(false);
+        Ok(())
+    }
+
+    fn vouch(&mut self, name: &str, vouched: HealthOverride) -> Result<(), ManagerError> {
+        self.find(name)?.running.control.vouch(vouched);
+        for one in self.changing.successors.iter().filter(|one| *one.config.name == *name) {
+            one.running.control.vouch(vouched);
+        }
+        self.publish(false);
+        Ok(())
+    }
+
+    fn restart(&mut self, name: &str) -> Result<(ServerHandle, u64), ManagerError> {
+        let running = &self.find(name)?.running;
+        Ok((running.handle.clone(), running.control.restart()))
+    }
+}

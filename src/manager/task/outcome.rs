@@ -1,0 +1,145 @@
+//! What has become of a new set of servers, for whoever has ordered it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Entry, ManagerTask};
+use crate::config::{ServerConfig, Start};
+use crate::manager::changes::{Changes, Failed};
+use crate::manager::orders::Done;
+use crate::server::lifecycle::State;
+use crate::server::{ServerHandle, login_needed};
+
+/// Lines of stderr told of a server that has failed.
+const LINES: usize = 20;
+/// Bytes told of each of them, and of all together.
+const LINE: usize = 4 << 10;
+const BYTES: usize = 32 << 10;
+/// Why a server is not run as it was to be by one set, when another has come.
+const OVERTAKEN: &str = "another configuration came before this one was in force";
+
+/// Somebody who waits until a set is in force.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) done: Done<Changes>,
+    /// As they are to be.
+    pub(super) changes: Changes,
+    /// All of the set. Those that are not kept have to come up first.
+    pub(super) servers: Vec<Arc<ServerConfig>>,
+    /// When it is told in any case.
+    pub(super) until: Instant,
+}
+
+impl ManagerTask {
+    /// Tells those whose sets are in force by now, or are waited for no longer.
+    pub(super) fn tell(&mut self, now: Instant) {
+        for mut one in std::mem::take(&mut self.changing.asked) {
+            match self.failures(&one, now) {
+                Some(failed) => {
+                    let has_failed = |name: &mut Arc<str>| failed.iter().any(|one| one.name == *name);
+                    let is_down = |name: &mut Arc<str>| self.is_down(name, &one.servers);
+                    one.changes.still_down = one.changes.kept.extract_if(.., is_down).collect();
+                    one.changes.added.extract_if(.., has_failed).for_each(drop);
+                    one.changes.changed.extract_if(.., has_failed).for_each(drop);
+                    one.changes.failed = failed;
+                    // Whoever asked may have gone.
+                    drop(one.done.send(Ok(one.changes)));
+                }
+                None => self.changing.asked.push(one),
+            }
+        }
+    }
+
+    /// What has failed of a set that one waits for; `None` if more is to come.
+    fn failures(&self, asked: &Asked, now: Instant) -> Option<Vec<Failed>> {
+        let mut failed = Vec::new();
+        for config in &asked.servers {
+            if asked.changes.kept.contains(&config.name) {
+                continue;
+            }
+            match self.became(config) {
+                Some(became) => failed.extend(became.err()),
+                None if asked.until <= now => {
+                    failed.push(Failed::of(&config.name, "it takes longer than it is waited for".to_owned()));
+                }
+                None => return None,
+            }
+        }
+        Some(failed)
+    }
+
+    /// What has become of a server that was to be run like this; `None` if that is not known yet.
+    fn became(&self, config: &ServerConfig) -> Option<Result<(), Failed>> {
+        let is_to_come =
+            self.changing.successors.iter().any(|one| one.config.name == config.name && one.is_like(config));
+        let Some(entry) = self.servers.iter().find(|entry| entry.config.name == config.name) else {
+            return Some(Err(Failed::of(&config.name, OVERTAKEN.to_owned())));
+        };
+        if is_to_come {
+            return None;
+        }
+        if !entry.config.runs_like(config) {
+            let refused = entry.refused.as_ref().filter(|(wanted, _)| wanted.runs_like(config));
+            let overtaken = || Failed { runs_on: true, ..Failed::of(&config.name, OVERTAKEN.to_owned()) };
+            return Some(Err(refused.map_or_else(overtaken, |(_, failed)| failed.clone())));
+        }
+        let handle = &entry.running.handle;
+        if entry.presence.runs() && handle.published().revision < entry.due {
+            return None;
+        }
+        let outcome = if entry.presence.runs() { outcome(handle)? } else { Ok(()) };
+        Some(outcome.map_err(|reason| Failed::alone(handle, reason)))
+    }
+
+    /// Whether the last start of a server failed that is to be run as before.
+    fn is_down(&self, name: &str, servers: &[Arc<ServerConfig>]) -> bool {
+        let Some(config) = servers.iter().find(|config| *config.name == *name) else { return false };
+        let is_it = |entry: &&Entry| *entry.config.name == *name && entry.config.runs_like(config);
+        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.presence.runs()) else { return false };
+        let handle = &entry.running.handle;
+        // One that is called after it slept has not failed.
+        let is_called = config.settings.start == Start::Lazy && handle.published().state == State::Starting;
+        !is_called && matches!(outcome(handle), Some(Err(_)))
+    }
+}
+
+impl Failed {
+    fn of(name: &Arc<str>, reason: String) -> Self {
+        Self { name: Arc::clone(name), reason, runs_on: false, stderr: Vec::new() }
+    }
+
+    /// It did not come up, and nothing goes on in its place.
+    fn alone(server: &ServerHandle, reason: String) -> Self {
+        Self { stderr: server.stderr().last(LINES, LINE, BYTES), ..Self::of(server.name(), reason) }
+    }
+
+    /// A new instance did not come up, so that the one before goes on.
+    pub(super) fn beside(old: &ServerHandle, new: &ServerHandle, first_line: u64, reason: String) -> Self {
+        let instances = old.instances().unwrap_or_default();
+        let pids: Vec<u32> = instances.iter().chain([old]).filter_map(|one| one.published().pid).collect();
+        let stderr = new
+            .stderr()
+            .last_where(|number, line| number >= first_line && !pids.contains(&line.pid), (LINES, LINE, BYTES));
+        Self { runs_on: true, stderr, ..Self::of(new.name(), reason) }
+    }
+}
+
+/// How a first start has ended; `None` if it has not.
+pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), String>> {
+    if server.has_ended() {
+        return Some(Err("was ended".to_owned()));
+    }
+    let published = server.published();
+    if !published.attempted && !published.asleep {
+        return None;
+    }
+    Some(match &published.state {
+        State::Backoff { reason, .. } | State::Failed { reason } => Err(reason.clone()),
+        State::NeedsLogin { .. } => Err(login_needed(server.name())),
+        // It is tried again already.
+        State::Starting if !published.asleep => {
+            Err(published.last_error.clone().unwrap_or_else(|| "has ended".to_owned()))
+        }
+        _ => Ok(()),
+    })
+}

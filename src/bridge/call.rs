@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::legacy_task::{Phase, TaskSeen};
+use super::legacy_task::{self, Phase};
 use super::request::BridgedRequest;
+use super::step::{BridgeError, Step, TaskSeen, TaskStep};
 use super::task_poll::{CANCEL, GET, Polled, TaskRequest, interval};
 use super::to_legacy::{ModernAgent, Presentation, ServerRequest, Suspension, ToLegacy};
 use super::to_modern::{CollectedInputs, TaskUse, ToModern, respond_with_error};
-use crate::client_capabilities::{ClientCapabilities, ClientCapability};
-use crate::era::input::Input;
+use crate::client_capabilities::ClientCapabilities;
 use crate::era::request;
 use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::NotAnObject;
@@ -51,65 +51,6 @@ enum State {
         id: Bytes,
         phase: Phase,
     },
-}
-
-/// What the instance does next.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// Answer the agent with the server's response, changed so.
-    Respond(Vec<Change>),
-    /// The same, where the result means this in the era of the agent.
-    RespondAs(Vec<Change>, Bytes),
-    /// Answer the agent with this raw result or error.
-    Answer(Result<Bytes, Bytes>),
-    /// Answer an error of the server with this raw result, which has the agent open URLs first.
-    RequireUrls(Bytes),
-    /// Answer that the request has to declare this capability: the server has failed without it.
-    MissingCapability(ClientCapability),
-    /// Ask the agent for these inputs; then send the call again.
-    CollectInputs(Vec<Input>),
-    /// Send the call again, changed so.
-    Resend(Vec<Change>),
-    /// Do this about a task.
-    Task(TaskStep),
-    /// End the call without an answer of the server's.
-    Fail(BridgeError),
-}
-
-/// What the instance does next about a task.
-#[derive(Debug)]
-pub(crate) enum TaskStep {
-    /// Answer with a task that has ended with the result.
-    Complete,
-    /// Follow the task that this legacy result says was created.
-    Follow { task: Bytes, is_working: bool },
-    /// Note the task that the result says was created, then respond.
-    Created(Vec<Change>),
-    /// Note the state of the task, then call [`BridgedCall::task_noted`].
-    Seen(Box<TaskSeen>),
-    /// The server has taken the cancellation of the task.
-    Cancelled { has_ended: bool },
-    /// Forget the task, then respond.
-    Unknown(Vec<Change>),
-    /// Request the state of the task now.
-    Poll,
-    /// Request the state of the task then. It may require inputs, as raw `inputRequests`.
-    PollLater { at: Instant, inputs: Option<Bytes> },
-    /// Request the result of the task with this raw id.
-    RequestResult(Bytes),
-}
-
-/// Why a bridged call has no answer.
-#[derive(Debug)]
-pub(crate) enum BridgeError {
-    /// The response is malformed.
-    Malformed,
-    /// The response is too large.
-    TooLarge,
-    /// A result of a kind that the era of the agent lacks.
-    UnknownResult(String),
-    /// The server requires input that it does not get; the text continues its name.
-    Input(String),
 }
 
 /// What the meaning of a response depends on.
@@ -314,7 +255,7 @@ impl BridgedCall {
     /// The state of a legacy task was noted, which requires these inputs, as raw `inputRequests`.
     pub(crate) fn task_noted(&mut self, seen: TaskSeen, inputs: Option<&Bytes>) -> Step {
         let raw_id = seen.task.raw_id.clone();
-        match seen.step(inputs) {
+        match legacy_task::answer(seen, inputs) {
             Ok(step) => step,
             Err(state) => {
                 if let State::LegacyTask { phase, .. } = &mut self.state {

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::call::{BridgeError, Step, TaskStep};
+use super::step::{BridgeError, Step, TaskSeen, TaskStep};
 use crate::era::error::{self, ErrorToModern};
 use crate::era::result::{self, Cached};
 use crate::era::task::{Detail, Place, Status, state_to_modern};
@@ -27,15 +27,6 @@ pub(super) enum Phase {
     Result { state: Bytes },
     /// The server is to cancel the task.
     Cancel,
-}
-
-/// The state of a task, which the instance notes before the agent gets it.
-#[derive(Debug)]
-pub(crate) struct TaskSeen {
-    pub(crate) task: TaskState,
-    /// As the server sent it.
-    state: Bytes,
-    status: Status,
 }
 
 impl Phase {
@@ -77,26 +68,19 @@ fn seen(id: &Bytes, state: &Bytes) -> Step {
     Step::Task(TaskStep::Seen(Box::new(TaskSeen { task, state: Bytes::copy_from_slice(state), status })))
 }
 
-impl TaskSeen {
-    /// Whether the server waits for inputs.
-    pub(crate) fn requires_input(&self) -> bool {
-        matches!(self.status, Status::InputRequired(_))
-    }
-
-    /// The next step, with the inputs that are known to be required, as raw `inputRequests`. A task that has ended needs its result:
-    /// then the state for [`Phase::Result`] is returned.
-    pub(super) fn step(self, inputs: Option<&Bytes>) -> Result<Step, Bytes> {
-        let detail = match (&self.status, inputs) {
-            (Status::Completed(_) | Status::Failed(_), _) => return Err(self.state),
-            (Status::Cancelled, _) | (Status::Working, None) => Detail::None,
-            (_, Some(inputs)) => Detail::Inputs(inputs),
-            (Status::InputRequired(_), None) => Detail::Unasked,
-        };
-        Ok(match state_to_modern(&self.state, Place::Result, detail) {
-            Ok(changes) => Step::Answer(Ok(applied(&self.state, &changes).into())),
-            Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
-        })
-    }
+/// The next step, with the inputs that are known to be required, as raw `inputRequests`. A task that has ended needs its result: then
+/// the state for [`Phase::Result`] is returned.
+pub(super) fn answer(seen: TaskSeen, inputs: Option<&Bytes>) -> Result<Step, Bytes> {
+    let detail = match (&seen.status, inputs) {
+        (Status::Completed(_) | Status::Failed(_), _) => return Err(seen.state),
+        (Status::Cancelled, _) | (Status::Working, None) => Detail::None,
+        (_, Some(inputs)) => Detail::Inputs(inputs),
+        (Status::InputRequired(_), None) => Detail::Unasked,
+    };
+    Ok(match state_to_modern(&seen.state, Place::Result, detail) {
+        Ok(changes) => Step::Answer(Ok(applied(&seen.state, &changes).into())),
+        Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
+    })
 }
 
 /// The state of a task that has ended, with what the server has answered to `tasks/result`.

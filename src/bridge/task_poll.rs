@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::call::{BridgeError, Step};
+use super::step::{BridgeError, Step};
 use crate::era::error;
 use crate::era::result::{self, ToLegacy};
 use crate::era::speaker::Speaker;

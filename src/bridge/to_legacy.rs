@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::call::{BridgeError, Step, TaskStep};
 use super::inputs::{PendingInput, take_answered};
 use super::request::BridgedRequest;
+use super::step::{BridgeError, Step, TaskStep};
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::error::{self, ErrorToModern};
 use crate::era::input::{self, Given};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::call::{BridgeError, Step, TaskStep};
 use super::request::BridgedRequest;
+use super::step::{BridgeError, Step, TaskStep};
 use crate::era::input::Required;
 use crate::era::result::{self, ToLegacy};
 use crate::era::speaker::Speaker;

@@ -4,6 +4,13 @@ use std::sync::Arc;
 
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
+use crate::server::ServerHandle;
+
+/// Lines of stderr told of a server that has failed.
+const MAX_LINES: usize = 20;
+/// Bytes told of each of them, and of all together.
+const MAX_LINE_LEN: usize = 4 << 10;
+const MAX_STDERR_LEN: usize = 32 << 10;
 
 /// All that is wanted of a manager.
 #[derive(Debug)]
@@ -52,4 +59,29 @@ pub struct Failed {
     pub runs_on: bool,
     /// What the new instance wrote to stderr last.
     pub stderr: Vec<String>,
+}
+
+impl Failed {
+    pub(super) fn of(name: &Arc<str>, reason: String) -> Self {
+        Self { name: Arc::clone(name), reason, runs_on: false, stderr: Vec::new() }
+    }
+
+    /// It did not come up, and nothing goes on in its place.
+    pub(super) fn alone(server: &ServerHandle, reason: String) -> Self {
+        Self {
+            stderr: server.stderr().last(MAX_LINES, MAX_LINE_LEN, MAX_STDERR_LEN),
+            ..Self::of(server.name(), reason)
+        }
+    }
+
+    /// A new instance did not come up, so that the one before goes on.
+    pub(super) fn beside(old: &ServerHandle, new: &ServerHandle, first_line: u64, reason: String) -> Self {
+        let instances = old.instances().unwrap_or_default();
+        let pids: Vec<u32> = instances.iter().chain([old]).filter_map(|one| one.published().pid).collect();
+        let stderr = new.stderr().last_where(
+            |number, line| number >= first_line && !pids.contains(&line.pid),
+            (MAX_LINES, MAX_LINE_LEN, MAX_STDERR_LEN),
+        );
+        Self { runs_on: true, stderr, ..Self::of(new.name(), reason) }
+    }
 }

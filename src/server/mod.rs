@@ -70,7 +70,7 @@ pub use self::stats::{Counter, Lately, Stats, Totals};
 pub(crate) use self::stop_order::raise;
 pub use self::stop_order::{Stop, StopOrder};
 pub(crate) use self::subtree::{below, is_unrelated, kill_strays, present};
-pub(crate) use self::task::START_WAIT;
+pub(crate) use self::task::{START_WAIT, failure_in};
 pub use self::turn::Turns;
 pub use crate::net::client::Clients;
 pub use crate::oauth::Logins;

@@ -16,7 +16,7 @@ mod remote;
 mod serve;
 mod start_limit;
 
-pub(crate) use self::parked_calls::START_WAIT;
+pub(crate) use self::parked_calls::{START_WAIT, failure_in};
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -50,13 +50,13 @@ use crate::kind::Kind;
 use crate::manager::{Member, OwnViews, View};
 use crate::printable::one_line;
 use crate::server::messages::call::{
-    Access, Call, CallError, CallKey, Failure, MAX_PER_SESSION, Reply, ReplySender, RequestKind, Subject,
+    Access, Call, CallError, CallKey, MAX_PER_SESSION, Reply, ReplySender, RequestKind, Subject,
     Target as AccessTarget, ToAgent,
 };
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::{ServerNotification, TaskStatus, Updated};
 use crate::server::messages::tasks::{StatedAsk, TaskAct, TaskNews, unknown_task};
-use crate::server::{Interest, START_WAIT, ServerHandle, StopOrder, User};
+use crate::server::{self, Interest, START_WAIT, ServerHandle, StopOrder, User};
 
 /// Messages of the agent that are handled before anything else is done.
 const BURST: usize = 64;
@@ -690,7 +690,7 @@ impl<T: Transport> Session<T> {
         let Some(first) = unlisted.first().map(|member| &member.handle) else { return self.unknown(&request) };
         let may_come = unlisted.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
         let error = if !may_come || until <= Instant::now() {
-            let failure = Failure::of_state(&first.published().state);
+            let failure = server::failure_in(&first.published().state);
             CallError { server: Arc::clone(first.name()), failure, sent: false }.to_object()
         } else if let Some(limit) = self.parking_limit() {
             overloaded(limit)

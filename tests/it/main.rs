@@ -108,6 +108,7 @@ mod starts_slowly;
 mod stops_and_starts;
 mod stops_every_child;
 mod stops_in_order;
+mod structure;
 mod suggests_commands;
 mod survives_crashes;
 mod survives_floods;

@@ -125,31 +125,6 @@ fn every_module_says_first_what_it_is_for() {
     }
 }
 
-/// Folders whose files do not import each other in a circle.
-const ACYCLIC: [&str; 1] = ["session"];
-
-#[test]
-fn no_files_import_each_other_in_a_circle() {
-    for folder in ACYCLIC {
-        let files = sources(&root().join("src").join(folder));
-        let names: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".rs")).collect();
-        let mut imports: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (name, text) in &files {
-            let code = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<String>();
-            let named =
-                |name: &&str| code.contains(&format!("super::{name}::")) || code.contains(&format!("super::{name};"));
-            let name = name.strip_suffix(".rs").expect("a source file");
-            imports.push((name, names.iter().copied().filter(named).collect()));
-        }
-        // Files whose imports are all known to be in no circle are in none themselves.
-        while let Some(at) = imports.iter().position(|(_, used)| used.is_empty()) {
-            let (done, _) = imports.swap_remove(at);
-            imports.iter_mut().for_each(|(_, used)| used.retain(|name| *name != done));
-        }
-        assert!(imports.is_empty(), "src/{folder} has a circle in {imports:?}");
-    }
-}
-
 /// What jumps when a person or a time server sets the clock, and when the machine wakes.
 const WALL_CLOCKS: [&str; 4] =
     ["SystemTime", "TimerfdClockId::Realtime", "TimerfdClockId::Boottime", "ClockId::Realtime"];

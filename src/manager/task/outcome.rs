@@ -10,11 +10,6 @@ use crate::manager::orders::Done;
 use crate::server::lifecycle::State;
 use crate::server::{ServerHandle, login_needed};
 
-/// Lines of stderr told of a server that has failed.
-const LINES: usize = 20;
-/// Bytes told of each of them, and of all together.
-const LINE: usize = 4 << 10;
-const BYTES: usize = 32 << 10;
 /// Why a server is not run as it was to be by one set, when another has come.
 const OVERTAKEN: &str = "another configuration came before this one was in force";
 
@@ -100,27 +95,6 @@ impl ManagerTask {
         // One that is called after it slept has not failed.
         let is_called = config.settings.start == Start::Lazy && handle.published().state == State::Starting;
         !is_called && matches!(outcome(handle), Some(Err(_)))
-    }
-}
-
-impl Failed {
-    fn of(name: &Arc<str>, reason: String) -> Self {
-        Self { name: Arc::clone(name), reason, runs_on: false, stderr: Vec::new() }
-    }
-
-    /// It did not come up, and nothing goes on in its place.
-    fn alone(server: &ServerHandle, reason: String) -> Self {
-        Self { stderr: server.stderr().last(LINES, LINE, BYTES), ..Self::of(server.name(), reason) }
-    }
-
-    /// A new instance did not come up, so that the one before goes on.
-    pub(super) fn beside(old: &ServerHandle, new: &ServerHandle, first_line: u64, reason: String) -> Self {
-        let instances = old.instances().unwrap_or_default();
-        let pids: Vec<u32> = instances.iter().chain([old]).filter_map(|one| one.published().pid).collect();
-        let stderr = new
-            .stderr()
-            .last_where(|number, line| number >= first_line && !pids.contains(&line.pid), (LINES, LINE, BYTES));
-        Self { runs_on: true, stderr, ..Self::of(new.name(), reason) }
     }
 }
 

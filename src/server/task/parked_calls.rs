@@ -57,22 +57,19 @@ pub(super) enum Readiness {
     Refuse,
 }
 
-impl Failure {
-    /// Why a server in this state takes no calls now.
-    #[must_use]
-    pub fn of_state(state: &State) -> Self {
-        let unavailable = |reason: &str| Self::Unavailable { reason: reason.to_owned(), retry_after: None };
-        let soon = |reason: &str| Self::Unavailable { reason: reason.to_owned(), retry_after: Some(STARTING_RETRY) };
-        match state {
-            State::Backoff { until, reason, .. } => Self::Unavailable {
-                reason: reason.clone(),
-                retry_after: Some(until.saturating_duration_since(Instant::now())),
-            },
-            State::Failed { reason } | State::Unresponsive { reason, .. } => unavailable(reason),
-            State::NeedsLogin { reason } => Self::LoginNeeded { why: reason.clone() },
-            State::Ready { .. } => soon("it has not listed what it offers yet"),
-            State::Starting | State::Stopping | State::Stopped => soon("it is still starting"),
-        }
+/// Why a server in this state takes no calls now.
+pub(crate) fn failure_in(state: &State) -> Failure {
+    let unavailable = |reason: &str| Failure::Unavailable { reason: reason.to_owned(), retry_after: None };
+    let soon = |reason: &str| Failure::Unavailable { reason: reason.to_owned(), retry_after: Some(STARTING_RETRY) };
+    match state {
+        State::Backoff { until, reason, .. } => Failure::Unavailable {
+            reason: reason.clone(),
+            retry_after: Some(until.saturating_duration_since(Instant::now())),
+        },
+        State::Failed { reason } | State::Unresponsive { reason, .. } => unavailable(reason),
+        State::NeedsLogin { reason } => Failure::LoginNeeded { why: reason.clone() },
+        State::Ready { .. } => soon("it has not listed what it offers yet"),
+        State::Starting | State::Stopping | State::Stopped => soon("it is still starting"),
     }
 }
 
@@ -272,7 +269,7 @@ impl ServerTask {
             _ if self.orders.vouched() == HealthOverride::Down => {
                 Failure::Unavailable { reason: MARKED_DOWN.to_owned(), retry_after: None }
             }
-            state => Failure::of_state(state),
+            state => failure_in(state),
         }
     }
 }

@@ -20,7 +20,7 @@ async fn example() -> Result<(), Box<dyn Error>> {
     println!("shows its value: {}", format!("{server:?}").contains("hello"));
     let client = Client::spawn(server);
     client.initialize().await?;
-    let result = client.call_tool("variables", &json!({})).await?.value();
+    let result = client.call_tool("variables", &json!({})).await?.value()?;
     let given = result["content"][0]["text"].as_str().unwrap_or_default().split(' ');
     for name in given.filter(|name| ["GREETING", "HOME", "CARGO_MANIFEST_DIR"].contains(name)) {
         println!("{name} was given");

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
 
 async fn example() -> Result<(), Box<dyn Error>> {
     let manager = Manager::start([])?;
-    let mut list = manager.view();
+    let mut list = manager.watch();
     manager.connect(demo_server::config("first")?).await?;
     list.changed().await?;
     show("one connected", &manager).await;

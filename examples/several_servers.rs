@@ -22,7 +22,7 @@ async fn example() -> Result<(), Box<dyn Error>> {
         println!("{} leads to `{}` of {}", tool.name, tool.tool, tool.server);
     }
     let result = manager.call_tool("left__echo", &json!({ "text": "hello" })).await?;
-    println!("{}", result.value()["content"][0]["text"]);
+    println!("{}", result.value()?["content"][0]["text"]);
     // Whoever asks for what is denied is told so, and the server hears nothing of it.
     if let Err(error) = manager.call_tool("left__delete_everything", &json!({})).await {
         println!("error: {error}");
@@ -30,7 +30,7 @@ async fn example() -> Result<(), Box<dyn Error>> {
 
     println!("{}", ResourceTool::Read.definition()["name"]);
     let guide = ResourceTool::Read.call(&manager, &json!({ "server": "right", "uri": "demo://guide" })).await?;
-    println!("{}", guide.value()["content"][0]["resource"]["text"]);
+    println!("{}", guide.value()?["content"][0]["resource"]["text"]);
     manager.close().await;
     Ok(())
 }

@@ -19,10 +19,10 @@ async fn example() -> Result<(), Box<dyn Error>> {
     let client = Client::spawn(demo_server::config("demo")?);
     client.initialize().await?;
     for tool in client.list_tools().await? {
-        println!("{}", tool.key);
+        println!("{}", tool.name());
     }
     let result = client.call_tool("add", &json!({ "a": 40, "b": 2 })).await?;
-    println!("40 + 2 = {}", result.value()["content"][0]["text"]);
+    println!("40 + 2 = {}", result.value()?["content"][0]["text"]);
     println!("it answers a ping: {}", client.ping().await.is_ok());
     client.close().await;
     Ok(())

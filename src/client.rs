@@ -4,15 +4,15 @@
 //! stop ladder and the guard are the daemon's own.
 //!
 //! ```no_run
-//! # async fn run() -> Result<(), mcpd::ClientError> {
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = mcpd::ServerConfig::new("time", "uvx").args(["mcp-server-time"]);
 //! let client = mcpd::Client::spawn(server);
 //! client.initialize().await?;
 //! for tool in client.list_tools().await? {
-//!     println!("{}", tool.key);
+//!     println!("{}", tool.name());
 //! }
 //! let result = client.call_tool("get_current_time", &serde_json::json!({ "timezone": "UTC" })).await?;
-//! println!("{}", result.value());
+//! println!("{}", result.value()?);
 //! client.close().await;
 //! # Ok(())
 //! # }
@@ -35,6 +35,7 @@ use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::Access;
 use crate::server::{self, Guard, Running, ServerContext, ServerHandle, SharedState, Stop};
+use crate::tool::Tool;
 
 /// A server process of this program's own, or its session with a server that is reached at a URL. Dropping it ends the process
 /// and everything it started, or the connections, at once; [`Client::close`] is the polite way.
@@ -48,6 +49,7 @@ pub struct Client {
 
 /// Where a [`Client`] is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ClientState {
     /// Spawned; [`Client::initialize`] has not returned yet.
     Created,
@@ -61,6 +63,7 @@ pub enum ClientState {
 
 /// Why a [`Client`] did not do what it was asked. Each says the server's name.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// Asked before [`Client::initialize`] has returned.
     #[error("server `{server}` is not initialized: call `initialize` first")]
@@ -83,6 +86,16 @@ pub enum ClientError {
         server: Arc<str>,
         /// The server's own name for the tool.
         tool: String,
+    },
+    /// The server has listed something that is no tool.
+    #[error("server `{server}` has listed a malformed tool `{tool}`: {reason}")]
+    MalformedTool {
+        /// The configured name.
+        server: Arc<str>,
+        /// The server's own name for the tool.
+        tool: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// Arguments have to be a JSON object (MCP 2025-11-25, `server/tools`, "Calling Tools").
     #[error("the arguments for server `{server}` are not a JSON object")]
@@ -117,15 +130,17 @@ impl ToolResult {
     }
 
     /// The decoded JSON.
-    #[must_use]
-    pub fn value(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.0).unwrap_or_default()
+    ///
+    /// # Errors
+    /// If the server has sent something that is not valid JSON.
+    pub fn value(&self) -> Result<serde_json::Value, serde_json::Error> {
+        serde_json::from_slice(&self.0)
     }
 
     /// Whether the tool itself reports a failure (`isError`).
     #[must_use]
     pub fn is_error(&self) -> bool {
-        self.value()["isError"] == true
+        self.value().is_ok_and(|result| result["isError"] == true)
     }
 }
 
@@ -179,14 +194,22 @@ impl Client {
     /// The server's tools that policy permits, in its own order, as last listed; a change it announces is followed.
     ///
     /// # Errors
-    /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`].
-    pub async fn list_tools(&self) -> Result<Vec<Item>, ClientError> {
+    /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::MalformedTool`].
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.ready()?;
         self.handle().wait_for(|published| published.attempted).await;
         self.connected()?;
         let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
         let hidden = tools.hidden(Kind::Tools, &self.policy);
-        Ok(tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key)).cloned().collect())
+        let shown = tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key));
+        let read = |tool: &Item| {
+            Tool::read(tool.definition.clone()).map_err(|malformed| ClientError::MalformedTool {
+                server: Arc::clone(self.handle().name()),
+                tool: tool.key.to_string(),
+                reason: malformed.reason.to_string(),
+            })
+        };
+        shown.map(read).collect()
     }
 
     /// Calls a tool by the server's own name for it. Dropping the future cancels the call at the server.
@@ -218,7 +241,7 @@ impl Client {
     /// Ends the server: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL. Returns when
     /// no process of it is left. One at a URL is told that the session is over.
     pub async fn close(self) {
-        self.running.control.stop(Stop::Stop);
+        self.running.control.stop(Stop::Drain);
         // A task that panicked has dropped its process, and so ended it.
         let _ = self.running.task.await;
     }

@@ -290,12 +290,12 @@ impl Daemon {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if presence.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
                         tracing::error!("another daemon holds the lock of this runtime directory: stopping");
-                        raise(&self.stopping.0, Stop::Stop);
+                        raise(&self.stopping.0, Stop::Drain);
                     }
                 }
-                () = stop.at_least(Stop::Stop), if self.agents.is_some() => {
+                () = stop.at_least(Stop::Drain), if self.agents.is_some() => {
                     self.agents = None;
-                    self.manager.stop(Stop::Stop);
+                    self.manager.stop(Stop::Drain);
                 }
                 () = &mut killed, if self.agents.is_none() && !hurried => {
                     hurried = true;
@@ -308,7 +308,7 @@ impl Daemon {
             self.agents = None;
             self.after_manager().await;
         }
-        self.closing.0.send_replace(Stop::Stop);
+        self.closing.0.send_replace(Stop::Drain);
         let all_ended = async { while self.sessions.join_next().await.is_some() {} };
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
             tracing::warn!("some agents did not take their last answers");

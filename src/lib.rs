@@ -1,52 +1,60 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
-pub mod admin;
+mod admin;
 mod advice;
 mod alarm;
 mod apart;
 mod backoff;
 mod bridge;
-pub mod calls;
-pub mod catalog;
+mod calls;
+mod catalog;
 mod chance;
-pub mod cli;
-pub mod client;
+mod cli;
+mod client;
 mod client_capabilities;
 mod client_info;
 mod clients;
 pub mod config;
-pub mod daemon;
+mod daemon;
+#[doc(hidden)]
 pub mod demo_server;
 mod disk;
 mod duration;
-pub mod era;
+mod era;
 mod instructions;
-pub mod jsonrpc;
-pub mod kind;
+mod jsonrpc;
+mod kind;
 mod launch;
-pub mod level;
+mod level;
 mod likeness;
-pub mod logging;
+mod logging;
 mod login;
 pub mod manager;
 mod moment;
-pub mod naming;
-pub mod net;
+mod naming;
+mod net;
 mod oauth;
 pub mod policy;
 mod printable;
 mod progress;
-pub mod server;
-pub mod session;
+mod server;
+mod session;
 mod shim;
-pub mod signals;
-pub mod sockets;
+mod signals;
+mod sockets;
 mod systemctl;
 mod task_state;
-pub mod tokens;
-pub mod transport;
+mod tokens;
+mod tool;
+mod transport;
 
 pub use client::{Client, ClientError, ClientState, ToolResult};
 pub use config::ServerConfig;
+pub use jsonrpc::reply::ErrorObject;
 pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool};
-pub use server::{Guard, guard};
+pub use server::{Guard, HealthOverride, guard};
+pub use tool::Tool;
+
+/// Runs the `mcpd` program.
+#[doc(hidden)]
+pub use cli::main;

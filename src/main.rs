@@ -6,5 +6,5 @@ fn main() -> ExitCode {
     if let Some(code) = mcpd::guard::run_if_guard() {
         return code;
     }
-    mcpd::cli::main()
+    mcpd::main()
 }

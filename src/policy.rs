@@ -16,7 +16,8 @@ pub use self::hidden::Hidden;
 use self::patterns::Patterns;
 pub(crate) use self::uri::Uri;
 use crate::jsonrpc::members::members;
-use crate::kind::{Kind, PerKind};
+pub use crate::kind::Kind;
+use crate::kind::PerKind;
 use crate::printable::is_visible;
 
 /// Longest name of a tool or prompt that is listed, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").

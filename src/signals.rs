@@ -13,14 +13,14 @@ use crate::server::{Stop, StopOrder};
 /// What signals ask for.
 #[derive(Debug)]
 pub struct Asked {
-    /// The first SIGTERM or SIGINT means [`Stop::Stop`], a further one [`Stop::Kill`].
+    /// The first SIGTERM or SIGINT means [`Stop::Drain`], a further one [`Stop::Kill`].
     pub stop: StopOrder,
     /// Has everything that waits for `stop` end without a signal.
     pub stopper: watch::Sender<Stop>,
     /// SIGHUP: read the configuration again. Several that come at once are one.
     ///
     /// With a terminal on stdin, stdout or stderr SIGHUP says instead that this terminal has gone, which means
-    /// [`Stop::Stop`] once, however often it is said.
+    /// [`Stop::Drain`] once, however often it is said.
     pub reload: Arc<Notify>,
 }
 
@@ -47,7 +47,7 @@ pub fn listen() -> io::Result<Asked> {
             tracing::info!(signal, "stopping");
             sender.send_modify(|stop| {
                 *stop = match *stop {
-                    Stop::Run => Stop::Stop,
+                    Stop::Run => Stop::Drain,
                     stopping if signal == SIGHUP => stopping,
                     _ => Stop::Kill,
                 };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::step::{BridgeError, Step, TaskSeen, TaskStep};
 use crate::era::error::{self, ErrorToModern};
 use crate::era::result::{self, Cached};
-use crate::era::task::{Detail, Place, Status, state_to_modern};
+use crate::era::task::{Detail, Status, state_to_modern};
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::{Change, applied};
 use crate::task_state::TaskState;
@@ -77,7 +77,7 @@ pub(super) fn answer(seen: TaskSeen, inputs: Option<&Bytes>) -> Result<Step, Byt
         (_, Some(inputs)) => Detail::Inputs(inputs),
         (Status::InputRequired(_), None) => Detail::Unasked,
     };
-    Ok(match state_to_modern(&seen.state, Place::Result, detail) {
+    Ok(match state_to_modern(&seen.state, detail) {
         Ok(changes) => Step::Answer(Ok(applied(&seen.state, &changes).into())),
         Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
     })
@@ -90,7 +90,7 @@ fn ended(state: &Bytes, outcome: Result<&Bytes, &Bytes>) -> Option<Bytes> {
         Err(error) => applied(error, changed(b"tasks/result", error).as_slice()).into(),
     };
     let detail = if outcome.is_ok() { Detail::Result(&raw) } else { Detail::Error(&raw) };
-    Some(applied(state, &state_to_modern(state, Place::Result, detail).ok()?).into())
+    Some(applied(state, &state_to_modern(state, detail).ok()?).into())
 }
 
 fn changed(method: &[u8], error: &Bytes) -> Option<Change> {

@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use self::filter::{Filter, ToolFilter};
 pub use self::follower::Followed;
-pub use self::keeper::{Keeping, Told, start};
+pub use self::keeper::{Told, start};
 pub use self::outcome::Outcome;
 pub use self::ring::Log;
 pub use crate::moment::Moment;

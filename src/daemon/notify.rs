@@ -53,7 +53,7 @@ pub(super) async fn run(mut facts: Facts) {
         }
         tokio::select! {
             () = async { sleep(SPACING).await; changed.await } => {}
-            () = facts.stop.at_least(Stop::Stop), if !stops => (news, stops) = (Some(NotifyState::Stopping), true),
+            () = facts.stop.at_least(Stop::Drain), if !stops => (news, stops) = (Some(NotifyState::Stopping), true),
             () = Watchdog::due(&mut watchdog) => news = Some(NotifyState::Watchdog),
         }
     }

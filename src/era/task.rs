@@ -20,15 +20,6 @@ const MODERN_ONLY: [&str; 4] = ["resultType", "result", "error", "inputRequests"
 /// By which a legacy result says of which task it is.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// Where the state of a task stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// In a result.
-    Result,
-    /// In the params of a notification.
-    Notification,
-}
-
 /// What a modern state has of how far its task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail<'a> {
@@ -122,7 +113,7 @@ pub fn status_of(result: &Bytes) -> &'static str {
 ///
 /// # Errors
 /// If it is no object.
-pub fn state_to_modern(state: &Bytes, place: Place, detail: Detail<'_>) -> Result<Vec<Change>, NotAnObject> {
+pub fn state_to_modern(state: &Bytes, detail: Detail<'_>) -> Result<Vec<Change>, NotAnObject> {
     let said = |name: &str, raw: &Bytes| format!(r#""{name}":{}"#, String::from_utf8_lossy(raw));
     let (detail, status) = match detail {
         Detail::None => (None, None),
@@ -131,8 +122,8 @@ pub fn state_to_modern(state: &Bytes, place: Place, detail: Detail<'_>) -> Resul
         Detail::Inputs(raw) => (Some(said("inputRequests", raw)), Some("input_required")),
         Detail::Unasked => (None, Some("working")),
     };
-    let kind = (place == Place::Result).then(|| r#""resultType":"complete""#.to_owned());
-    let members_first = kind.into_iter().chain(detail).collect::<Vec<_>>().join(",");
+    let kind = r#""resultType":"complete""#.to_owned();
+    let members_first = [kind].into_iter().chain(detail).collect::<Vec<_>>().join(",");
     let mut changes = exchange(state, &MODERN_ONLY, &members_first)?;
     changes.extend(called(state, |(modern, legacy)| (legacy, modern))?);
     if let ([Some(part)], Some(status)) = (members(state, ["status"])?, status) {

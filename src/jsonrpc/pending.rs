@@ -87,12 +87,6 @@ impl<T> Pending<T> {
         self.entries.len()
     }
 
-    /// Whether none is pending.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     fn position(&self, raw: &[u8]) -> Option<usize> {
         let id = minted(raw)?;
         self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()
@@ -140,7 +134,7 @@ mod tests {
             ended.extend(pending.remove_where(|_| true).into_iter().map(|(_, n)| n));
             ended.sort_unstable();
             prop_assert_eq!(ended, (0..sent.len()).collect::<Vec<_>>());
-            prop_assert!(pending.is_empty());
+            prop_assert_eq!(pending.len(), 0);
         }
     }
 }

@@ -6,20 +6,14 @@ use super::entries::{elements, entries};
 use super::members::text;
 
 /// Deepest nesting that is looked into, and most members or elements of one value. Beyond, only what is spelled alike is the same.
-const DEEPEST: usize = 64;
-const MOST: usize = 10_000;
+const MAX_DEPTH: usize = 64;
+const MAX_MEMBERS: usize = 10_000;
 
-/// Whether raw `a` and `b` are the same value: with members in any order, any blanks and any escapes, but with the same spelling of
-/// numbers, for what is lost by reading one depends on who reads. In case of doubt they are not.
+/// Whether two objects have the same members, without those named in `except`: in any order, with any blanks and any escapes, but with
+/// the same spelling of numbers, since readers differ in what they lose of one. In case of doubt they differ.
 #[must_use]
-pub fn same(a: &Bytes, b: &Bytes) -> bool {
-    same_within(a, b, DEEPEST)
-}
-
-/// The same for two objects, but for their members `apart`.
-#[must_use]
-pub fn same_apart_from(a: &Bytes, b: &Bytes, apart: &[&str]) -> bool {
-    same_members(a, b, apart, DEEPEST)
+pub fn same_apart_from(a: &Bytes, b: &Bytes, except: &[&str]) -> bool {
+    same_members(a, b, except, MAX_DEPTH)
 }
 
 fn same_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
@@ -29,7 +23,7 @@ fn same_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
     match (a.first(), b.first()) {
         (Some(b'{'), Some(b'{')) => same_members(a, b, &[], depth),
-        (Some(b'['), Some(b'[')) => match (elements(a, MOST), elements(b, MOST)) {
+        (Some(b'['), Some(b'[')) => match (elements(a, MAX_MEMBERS), elements(b, MAX_MEMBERS)) {
             (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same_within(a, b, depth)),
             _ => false,
         },
@@ -38,8 +32,8 @@ fn same_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
     }
 }
 
-fn same_members(a: &Bytes, b: &Bytes, apart: &[&str], depth: usize) -> bool {
-    match (sorted(a, apart), sorted(b, apart)) {
+fn same_members(a: &Bytes, b: &Bytes, except: &[&str], depth: usize) -> bool {
+    match (sorted(a, except), sorted(b, except)) {
         (Some(a), Some(b)) => {
             let mut pairs = a.iter().zip(&b);
             a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && same_within(&a.1, &b.1, depth))
@@ -49,13 +43,13 @@ fn same_members(a: &Bytes, b: &Bytes, apart: &[&str], depth: usize) -> bool {
 }
 
 /// By their keys as text; `None` if it is no object, has one twice, or too many.
-fn sorted(object: &Bytes, apart: &[&str]) -> Option<Vec<(Bytes, Bytes)>> {
-    let found = entries(object, MOST).ok().filter(|found| found.len() <= MOST)?;
+fn sorted(object: &Bytes, except: &[&str]) -> Option<Vec<(Bytes, Bytes)>> {
+    let found = entries(object, MAX_MEMBERS).ok().filter(|found| found.len() <= MAX_MEMBERS)?;
     let mut members: Vec<(Bytes, Bytes)> =
         found.into_iter().map(|(key, value)| Some((text(&key)?, value))).collect::<Option<_>>()?;
     members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let has_one_twice = members.windows(2).any(|two| two[0].0 == two[1].0);
-    members.retain(|(key, _)| !apart.iter().any(|name| name.as_bytes() == &key[..]));
+    members.retain(|(key, _)| !except.iter().any(|name| name.as_bytes() == &key[..]));
     (!has_one_twice).then_some(members)
 }
 
@@ -65,6 +59,10 @@ mod tests {
 
     use super::super::made_up::{bytes, members_of};
     use super::*;
+
+    fn same(a: &Bytes, b: &Bytes) -> bool {
+        same_within(a, b, MAX_DEPTH)
+    }
 
     #[test]
     fn spelling_makes_no_difference_but_of_numbers() {
@@ -91,9 +89,9 @@ mod tests {
 
     #[test]
     fn what_is_too_deep_or_too_long_is_compared_as_it_is_spelled() {
-        let deep = |inner: &str| bytes(&format!("{}{inner}{}", "[".repeat(DEEPEST + 1), "]".repeat(DEEPEST + 1)));
+        let deep = |inner: &str| bytes(&format!("{}{inner}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1)));
         assert!(same(&deep("1"), &deep("1")) && !same(&deep("1"), &deep("1 ")));
-        let long = |last: &str| bytes(&format!("[{}{last}]", "1,".repeat(MOST)));
+        let long = |last: &str| bytes(&format!("[{}{last}]", "1,".repeat(MAX_MEMBERS)));
         assert!(same(&long("1"), &long("1")) && !same(&long("1"), &long(" 1")));
     }
 

@@ -4,6 +4,7 @@ use crate::client::ClientError;
 
 /// Why a [`Manager`](super::Manager) did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ManagerError {
     /// No server has this name.
     #[error("there is no server `{server}`")]

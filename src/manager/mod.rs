@@ -10,7 +10,7 @@
 //! ```
 //!
 //! ```no_run
-//! # async fn run() -> Result<(), mcpd::ManagerError> {
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! use mcpd::{Manager, ServerConfig};
 //!
 //! let time = ServerConfig::new("time", "uvx").args(["mcp-server-time"]);
@@ -19,7 +19,7 @@
 //!     println!("{}", tool.name);
 //! }
 //! let result = manager.call_tool("time__get_current_time", &serde_json::json!({ "timezone": "UTC" })).await?;
-//! println!("{}", result.value());
+//! println!("{}", result.value()?);
 //! manager.close().await;
 //! # Ok(())
 //! # }
@@ -50,22 +50,23 @@ use tokio::task::JoinHandle;
 
 pub use self::changes::{Changes, Failed};
 pub(crate) use self::changes::{Exposed, Wanted};
+pub(crate) use self::enablement::Presence;
 use self::enablement::Switched;
-pub use self::enablement::{Presence, Toggle};
+pub use self::enablement::Toggle;
 pub use self::error::ManagerError;
 pub(crate) use self::listener::ViewListener;
 pub(crate) use self::offered::{Offered, Unseen, shelves};
 use self::orders::{Done, Order, check_names};
-pub use self::own::OwnViews;
+pub(crate) use self::own::OwnViews;
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub(crate) use self::settle::Settled;
 pub use self::setup::Setup;
-pub use self::strays::Strays;
+pub(crate) use self::strays::Strays;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 pub(crate) use self::view::Served;
-pub use self::view::{Member, View};
+pub(crate) use self::view::{Member, View};
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 use crate::policy::pattern;
@@ -85,6 +86,20 @@ pub struct Manager {
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[Served]>>,
     stop: Arc<watch::Sender<Stop>>,
+}
+
+/// Watches the lists that a [`Manager`] exposes.
+#[derive(Debug, Clone)]
+pub struct ListWatch(watch::Receiver<Arc<View>>);
+
+impl ListWatch {
+    /// Waits until something has changed since the last call: a list, or the state of a server.
+    ///
+    /// # Errors
+    /// [`ManagerError::Closed`].
+    pub async fn changed(&mut self) -> Result<(), ManagerError> {
+        self.0.changed().await.map_err(|_| ManagerError::Closed)
+    }
 }
 
 impl Manager {
@@ -120,9 +135,14 @@ impl Manager {
     }
 
     /// What is exposed now, and what will be.
-    #[must_use]
-    pub fn view(&self) -> watch::Receiver<Arc<View>> {
+    pub(crate) fn view(&self) -> watch::Receiver<Arc<View>> {
         self.view.clone()
+    }
+
+    /// Watches what is exposed, from now on.
+    #[must_use]
+    pub fn watch(&self) -> ListWatch {
+        ListWatch(self.view.clone())
     }
 
     /// The profiles, each with what its agents see.
@@ -254,7 +274,7 @@ impl Manager {
     /// Ends every server in order: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL.
     /// Returns when no process is left.
     pub async fn close(&self) {
-        self.stop(Stop::Stop);
+        self.stop(Stop::Drain);
         self.orders.closed().await;
     }
 

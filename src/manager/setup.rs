@@ -1,5 +1,6 @@
 //! What a manager is started with, beside its servers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::strays::Strays;
@@ -10,14 +11,12 @@ use crate::server::{Guard, ServerContext};
 /// What a manager is started with, beside its servers.
 #[derive(Debug)]
 pub struct Setup {
-    /// How tools are named.
-    pub naming: Naming,
+    pub(crate) naming: Naming,
     /// What servers are run with.
-    pub host: ServerContext,
-    /// How long the first lists wait for servers of which nothing is known.
-    pub first_list_wait: Duration,
-    /// Whether what a killed guard leaves is looked for.
-    pub strays: Option<Strays>,
+    pub(crate) host: ServerContext,
+    pub(crate) first_list_wait: Duration,
+    /// Finds processes that a killed guard leaves behind.
+    pub(crate) strays: Option<Strays>,
 }
 
 /// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
@@ -25,5 +24,28 @@ impl Default for Setup {
     fn default() -> Self {
         let first_list_wait = DaemonConfig::default().first_list_wait;
         Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait, strays: None }
+    }
+}
+
+impl Setup {
+    /// Runs servers under this guard.
+    #[must_use]
+    pub fn guard(mut self, guard: Guard) -> Self {
+        self.host.guard = guard;
+        self
+    }
+
+    /// Caches in this directory what servers offer. A lazy server that was listed before is then not started until it is called.
+    #[must_use]
+    pub fn cache(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.host.cache = Some(directory.into());
+        self
+    }
+
+    /// How long the first lists wait for servers that start and of which nothing is known. Default: 5 s.
+    #[must_use]
+    pub fn first_list_wait(mut self, limit: Duration) -> Self {
+        self.first_list_wait = limit;
+        self
     }
 }

@@ -123,7 +123,7 @@ impl ManagerTask {
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.look(),
                 Some(order) = orders.recv() => self.handle(order),
                 () = sleep_until(deadline), if !settled => self.publish(true),
-                () = stop.at_least(Stop::Stop) => break,
+                () = stop.at_least(Stop::Drain) => break,
             }
         }
         let panicked = self.stop_all(stop).await;
@@ -235,7 +235,7 @@ mod tests {
         let other = task.servers[1].running.handle.clone();
         task.servers[0].running.task = tokio::spawn(async { panic!("a bug") });
         let (sender, stop) = StopOrder::channel();
-        sender.send_replace(Stop::Stop);
+        sender.send_replace(Stop::Drain);
         let (_orders, receiver) = mpsc::channel(1);
         let ended = tokio::spawn(task.run(receiver, stop)).await;
         assert!(ended.expect_err("it was no ordered end").is_panic());

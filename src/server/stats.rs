@@ -33,7 +33,6 @@ pub struct Stats {
 
 /// The same at one moment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is described at the field of `Stats` of the same name")]
 pub struct Totals {
     pub calls: u64,
     pub in_flight: u64,

@@ -16,4 +16,4 @@ mod drain;
 mod ring;
 
 pub(crate) use self::drain::Writer;
-pub use self::ring::{Line, Log, Reader};
+pub use self::ring::{Log, Reader};

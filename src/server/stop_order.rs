@@ -10,7 +10,7 @@ pub enum Stop {
     /// Let it take what waits for it and finish its calls, then end it: another stands in its place, so no more will come.
     Finish,
     /// Let it finish its calls, then end it.
-    Stop,
+    Drain,
     /// End it at once.
     Kill,
 }

@@ -70,7 +70,7 @@ impl Events {
     /// Waits for the daemon to have stopped its servers.
     pub(super) fn watch_closing(&mut self, mut order: StopOrder) {
         self.push(async move {
-            order.at_least(Stop::Stop).await;
+            order.at_least(Stop::Drain).await;
             Event::Closing
         });
     }

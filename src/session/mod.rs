@@ -39,7 +39,7 @@ mod tasks;
 mod transport;
 mod view;
 
-pub use self::agent::{Introduction, SessionStatus};
+pub use self::agent::SessionStatus;
 pub use self::backlog::{Backlog, Budget};
 pub(crate) use self::dispatcher::{Orders, Setup, run};
 pub use self::task_token::TaskTokenKey;

@@ -160,11 +160,6 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
     }
 
-    /// The stream itself.
-    pub fn get_ref(&self) -> &R {
-        &self.stream
-    }
-
     /// The stream itself, without what was read from it and not yet taken.
     pub fn into_inner(self) -> R {
         self.stream

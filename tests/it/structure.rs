@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["server"],
     &["transport"],
     &["oauth", "advice"],
-    &["bridge", "calls", "catalog", "clients", "demo_server", "net", "sockets"],
+    &["bridge", "calls", "catalog", "clients", "demo_server", "net", "sockets", "tool"],
     &["client_capabilities", "config", "task_state"],
     &["client_info", "era", "logging", "policy", "progress", "systemctl", "tokens"],
     &[

@@ -77,40 +77,28 @@ fn a_modern_state_has_more_than_a_legacy_one() {
     ] {
         assert_eq!(changed(modern, state_to_legacy), Ok(legacy.to_owned()));
     }
-    let modern = |legacy: &str, place, detail| changed(legacy, |state| state_to_modern(state, place, detail));
+    let modern = |legacy: &str, detail| changed(legacy, |state| state_to_modern(state, detail));
     let (result, inputs) = (bytes(r#"{"isError":true}"#), bytes(r#"{"k":{"method":"roots/list"}}"#));
     let failed = r#"{"taskId":"t","status":"failed","ttl":null,"x":1.0}"#;
-    for (place, detail, expected) in [
+    for (detail, expected) in [
+        (Detail::None, r#"{"resultType":"complete","taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#),
         (
-            Place::Result,
-            Detail::None,
-            r#"{"resultType":"complete","taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#,
-        ),
-        (
-            Place::Result,
             Detail::Result(&result),
             r#"{"resultType":"complete","result":{"isError":true},"taskId":"t","status":"completed","ttlMs":null,"x":1.0}"#,
         ),
         (
-            Place::Notification,
             Detail::Error(&result),
-            r#"{"error":{"isError":true},"taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#,
+            r#"{"resultType":"complete","error":{"isError":true},"taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#,
         ),
         (
-            Place::Notification,
             Detail::Inputs(&inputs),
-            r#"{"inputRequests":{"k":{"method":"roots/list"}},"taskId":"t","status":"input_required","ttlMs":null,"x":1.0}"#,
+            r#"{"resultType":"complete","inputRequests":{"k":{"method":"roots/list"}},"taskId":"t","status":"input_required","ttlMs":null,"x":1.0}"#,
         ),
-        (
-            Place::Result,
-            Detail::Unasked,
-            r#"{"resultType":"complete","taskId":"t","status":"working","ttlMs":null,"x":1.0}"#,
-        ),
-        (Place::Notification, Detail::None, r#"{"taskId":"t","status":"failed","ttlMs":null,"x":1.0}"#),
+        (Detail::Unasked, r#"{"resultType":"complete","taskId":"t","status":"working","ttlMs":null,"x":1.0}"#),
     ] {
-        assert_eq!(modern(failed, place, detail), Ok(expected.to_owned()));
+        assert_eq!(modern(failed, detail), Ok(expected.to_owned()));
     }
-    assert_eq!(modern("[]", Place::Result, Detail::None), Err(NotAnObject));
+    assert_eq!(modern("[]", Detail::None), Err(NotAnObject));
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl ManagerTask {
         let before = std::mem::take(&mut self.changing.successors);
         let (mut started, unwanted): (Vec<_>, Vec<_>) = before.into_iter().partition(is_wanted);
         // First, for what is started now may have to wait for their end.
-        self.changing.gone.extend(unwanted.into_iter().map(|one| (one.running, Stop::Stop)));
+        self.changing.gone.extend(unwanted.into_iter().map(|one| (one.running, Stop::Drain)));
         self.dismiss();
         for config in apart {
             let index = started.iter().position(|one| one.config.name == config.name);
@@ -185,7 +185,7 @@ impl ManagerTask {
             };
             self.servers.push(entry);
         }
-        self.changing.gone.extend(before.into_iter().map(|entry| (entry.running, Stop::Stop)));
+        self.changing.gone.extend(before.into_iter().map(|entry| (entry.running, Stop::Drain)));
         if let Some(exposed) = exposed {
             self.expose(exposed);
         }
@@ -214,7 +214,7 @@ impl ManagerTask {
                 self.settle(&mut entry, one, now);
                 self.servers.insert(index, entry);
             }
-            None => self.changing.gone.push((one.running, Stop::Stop)),
+            None => self.changing.gone.push((one.running, Stop::Drain)),
         }
     }
 
@@ -232,7 +232,7 @@ impl ManagerTask {
             let follows = self.to_wait_for(&config);
             self.servers.insert(index, entry.taking_over(config, follows));
         }
-        self.changing.gone.push((one.running, Stop::Stop));
+        self.changing.gone.push((one.running, Stop::Drain));
     }
 
     /// Ends what nobody is led to any more.

@@ -55,7 +55,7 @@ impl ManagerTask {
         let handle = self.find(name)?.running.handle.clone();
         self.give_up_successor(name);
         let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
-        self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Stop)));
+        self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Drain)));
         self.publish(false);
         self.dismiss();
         Ok(handle)

@@ -129,7 +129,7 @@ impl ManagerTask {
                 let failed = Failed::beside(&entry.running.handle, &one.running.handle, one.first_line, reason);
                 tracing::warn!(server = %failed.name, "goes on as it was, for the new instance failed: {}", failed.reason);
                 entry.refused = Some((one.config, failed));
-                self.changing.gone.push((one.running, Stop::Stop));
+                self.changing.gone.push((one.running, Stop::Drain));
             }
             _ => {
                 let follows = self.leaving(&one.config.name);

@@ -209,7 +209,7 @@ impl Group {
 
     fn retire(&mut self, is_done: impl Fn(&Slot) -> bool) {
         for slot in self.slots.extract_if(.., |slot| is_done(slot)) {
-            slot.running.control.stop(Stop::Stop);
+            slot.running.control.stop(Stop::Drain);
             self.leaving.push(slot.running);
         }
         self.publish_instances();

@@ -131,6 +131,31 @@ fn what_an_agent_cannot_do_it_is_not_asked_and_nothing_hangs() {
 
 /// Case J10.
 #[test]
+fn tool_that_fails_without_an_undeclared_capability_ends_with_the_required_one() {
+    let daemon = start();
+    for (declared, method, params, required) in [
+        (json!({}), SAMPLE, json!({}), json!({"sampling": {}})),
+        (json!({"sampling": {}}), ELICIT, json!({}), json!({"elicitation": {}})),
+        (
+            json!({"elicitation": {"form": {}}}),
+            ELICIT,
+            json!({"mode": "url", "elicitationId": "e", "url": "https://x"}),
+            json!({"elicitation": {"url": {}}}),
+        ),
+    ] {
+        let mut agent = Agent::modern(&daemon, &declared);
+        let mut arguments = question(method, &params);
+        arguments["fail"] = json!(true);
+        let error = &agent.call("s__ask_client", &arguments)["error"];
+        assert_eq!((&error["code"], &error["data"]["requiredCapabilities"]), (&json!(-32021), &required), "{error}");
+        // Nothing is left of it.
+        let fine = agent.call("s__ask_client", &question(method, &params));
+        assert!(got(&fine)["error"]["code"].is_number(), "{fine}");
+    }
+}
+
+/// Case J10.
+#[test]
 fn instance_of_a_modern_agent_may_ask_what_the_request_at_hand_declares() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
     let mut agent = Agent::modern(&daemon, &json!({}));

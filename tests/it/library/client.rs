@@ -21,7 +21,7 @@ fn a_program_lists_calls_and_closes_with_a_guard_or_without() {
             client.initialize().await.expect("initialized");
             assert_eq!(client.state(), ClientState::Ready);
             let tools = client.list_tools().await.expect("listed");
-            assert!(tools.iter().any(|tool| &*tool.key == "echo"));
+            assert!(tools.iter().any(|tool| tool.name() == "echo"));
             client.ping().await.expect("a pong");
             let arguments: &RawValue = serde_json::from_str(r#"{"z":1.10,"a":[null]}"#).expect("JSON");
             let result = client.call_tool("echo", &arguments).await.expect("echoed");
@@ -56,7 +56,7 @@ fn a_server_without_a_handshake_is_used_like_any_other() {
     run(async {
         let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), Guard::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
-        assert!(client.list_tools().await.expect("listed").iter().any(|tool| &*tool.key == "echo"));
+        assert!(client.list_tools().await.expect("listed").iter().any(|tool| tool.name() == "echo"));
         client.ping().await.expect("an answer");
         let result = client.call_tool("echo", &json!({"z": 1})).await.expect("echoed");
         let result: Value = serde_json::from_slice(result.raw()).expect("JSON");
@@ -120,7 +120,7 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
         client.initialize().await.expect("initialized");
         let denied = client.call_tool("die", &json!({"how": "exit"})).await;
         assert!(matches!(denied, Err(ClientError::ToolDenied { ref tool, .. }) if tool == "die"), "{denied:?}");
-        assert!(!client.list_tools().await.expect("listed").iter().any(|tool| &*tool.key == "die"));
+        assert!(!client.list_tools().await.expect("listed").iter().any(|tool| tool.name() == "die"));
         for arguments in [json!([]), json!(1), Value::Null] {
             let refused = client.call_tool("echo", &arguments).await;
             assert!(matches!(refused, Err(ClientError::ArgumentsNotAnObject { .. })), "{refused:?}");

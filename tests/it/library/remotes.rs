@@ -15,10 +15,15 @@ fn a_program_connects_calls_and_takes_its_leave() {
     run(async {
         let client = Client::connect("s", front.url());
         client.initialize().await.expect("initialized");
-        assert!(client.list_tools().await.expect("listed").iter().any(|tool| &*tool.key == "echo"));
+        assert!(client.list_tools().await.expect("listed").iter().any(|tool| tool.name() == "echo"));
         client.ping().await.expect("a pong");
         let result = client.call_tool("echo", &json!({"a": 1})).await.expect("echoed");
-        assert_eq!(result.value()["structuredContent"]["params"]["arguments"], json!({"a": 1}), "{}", result.value());
+        assert_eq!(
+            result.value().expect("JSON")["structuredContent"]["params"]["arguments"],
+            json!({"a": 1}),
+            "{}",
+            result.value().expect("JSON")
+        );
         client.close().await;
     });
     assert_eq!((front.sessions(), front.http().count(|request| request.method == "DELETE")), (0, 1));
@@ -47,8 +52,7 @@ fn a_manager_has_servers_of_both_kinds() {
     let owned = Owned::new();
     let front = Front::start(&owned.place, "away", "--bare --tool y", Manner::json());
     run(async {
-        let mut setup = Setup::default();
-        setup.host.guard = Guard::Program(MCPD.into());
+        let setup = Setup::default().guard(Guard::Program(MCPD.into()));
         let servers = [owned.server("here", &["--bare", "--tool", "x"]), ServerConfig::remote("away", front.url())];
         let manager = Manager::start_with(setup, servers).expect("good names");
         let names: Vec<_> = manager.all_tools().await.into_iter().map(|tool| tool.name).collect();

@@ -15,15 +15,18 @@ pub(crate) struct Asked {
     again: u64,
     /// The call is never answered.
     hangs: bool,
+    /// The tool fails if the client refuses.
+    fails: bool,
 }
 
 /// Sends the client a request with the `params` given, as often as `times` says; the call is answered with what the client
-/// answers last. With `again` it is sent so many times more, each when the one before is answered; with `hang` there is no answer.
+/// answers last. With `again` it is sent so many times more, each when the one before is answered; with `hang` there is no answer, and with
+/// `fail` the tool fails if the client refuses.
 pub(crate) fn tool(server: &mut Server, call: &Call) {
     let method = quoted(call.text("method"));
     let params = call.raw_argument("params").unwrap_or_else(|| "{}".to_owned());
-    let (again, hangs) = (call.number("again"), call.arguments["hang"] == true);
-    let asked = Asked { call: call.id.clone(), method, params, again, hangs };
+    let [hangs, fails] = ["hang", "fail"].map(|flag| call.arguments[flag] == true);
+    let asked = Asked { call: call.id.clone(), method, params, again: call.number("again"), hangs, fails };
     (0..call.arguments["times"].as_u64().unwrap_or(1)).for_each(|_| ask(server, asked.clone()));
 }
 
@@ -37,6 +40,9 @@ fn ask(server: &mut Server, asked: Asked) {
 pub(crate) fn go_on(server: &mut Server, asked: Asked, answer: &Value) {
     match asked {
         Asked { again: 0, hangs: true, .. } => {}
+        Asked { again: 0, fails: true, call, .. } if answer.get("error").is_some() => {
+            server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{{"content":[],"isError":true}}}}"#));
+        }
         Asked { again: 0, call, .. } => server.output.line(&structured(&call, &answer.to_string())),
         Asked { again, .. } => ask(server, Asked { again: again - 1, ..asked }),
     }

@@ -14,7 +14,7 @@ fn command_that_is_not_found_is_added_with_a_warning() {
 }
 
 #[test]
-fn server_is_added_as_people_type_it_and_what_was_written_is_shown() {
+fn add_accepts_the_forms_that_people_type_and_prints_what_it_wrote() {
     let npx = "command = \"npx\"\nargs = [\"-y\", \"pkg\", \"--flag\"]\n";
     let url = "url = \"https://example.org/mcp\"\n";
     let tool = &format!("command = {}\n", quoted(SCRIPTED));
@@ -68,7 +68,7 @@ fn option_of_add_behind_the_command_is_passed_to_it_with_a_note() {
 }
 
 #[test]
-fn url_without_its_scheme_is_refused_with_the_whole_url_unless_there_is_such_a_program() {
+fn url_without_scheme_is_refused_unless_it_names_a_program() {
     let place = Place::new();
     for (typed, url) in [
         (&["localhost:3000/mcp"][..], "http://localhost:3000/mcp"),
@@ -88,7 +88,7 @@ fn url_without_its_scheme_is_refused_with_the_whole_url_unless_there_is_such_a_p
 }
 
 #[test]
-fn what_is_shown_of_an_added_server_has_no_secret() {
+fn output_of_add_contains_no_secret() {
     let place = Place::new();
     let ran = place.mcpd(&["add", "x", "--env", "API_TOKEN=canary-0123456789", SCRIPTED]).expect_code(0);
     assert!(ran.stdout.contains("API_TOKEN = \"${file:") && !format!("{ran}").contains("canary"), "{ran}");

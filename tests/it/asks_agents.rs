@@ -33,7 +33,7 @@ fn refusal(agent: &mut Agent, method: &str, params: &Value) -> Value {
 }
 
 #[test]
-fn an_agent_alone_on_a_shared_server_is_asked_and_answers() {
+fn sole_agent_of_a_shared_server_receives_its_request_and_answers() {
     let daemon = start(|server| server);
     let mut agent = able(&daemon);
     // What an agent has at other servers is no matter.
@@ -97,7 +97,7 @@ fn while_two_agents_have_calls_the_server_is_refused_at_once_and_they_go_on() {
 
 /// Case B16.
 #[test]
-fn a_call_that_was_given_up_counts_until_the_server_has_answered_it() {
+fn cancelled_call_counts_until_the_server_has_answered_it() {
     let daemon = start(|server| server.flags("--no-pings").line("tool_timeouts = { sleep = \"100ms\" }"));
     let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
     let timed_out = other.call("s__sleep", &json!({"ms": 1500, "stubborn": true}));
@@ -112,7 +112,7 @@ fn a_call_that_was_given_up_counts_until_the_server_has_answered_it() {
 }
 
 #[test]
-fn a_server_that_asks_while_nobody_has_a_call_is_refused() {
+fn server_request_without_any_call_is_refused() {
     let daemon = start(|server| server.flags("--ask-at-start sampling/createMessage"));
     let refused = daemon.wait_journal("s", "\"at start\"");
     let refused: Value = serde_json::from_str(&refused).expect("JSON");
@@ -157,7 +157,7 @@ fn two_servers_with_the_same_id_have_two_questions_at_one_agent() {
 }
 
 #[test]
-fn what_an_agent_or_its_version_cannot_do_it_is_not_asked() {
+fn agent_receives_no_request_that_it_or_its_version_does_not_support() {
     let daemon = start(|server| server);
     let url = json!({"mode": "url", "elicitationId": "e", "url": "https://x"});
     let all = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}});
@@ -191,7 +191,7 @@ fn what_an_agent_or_its_version_cannot_do_it_is_not_asked() {
 }
 
 #[test]
-fn a_malformed_question_is_refused_and_shown_to_nobody() {
+fn malformed_server_request_is_refused_and_reaches_no_agent() {
     let daemon = start(|server| server);
     let mut agent = able(&daemon);
     for params in [json!([]), json!({"mode": "telepathy"}), json!({"_meta": {"progressToken": {}}})] {

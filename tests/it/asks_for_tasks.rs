@@ -85,7 +85,7 @@ fn strays(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn a_server_asks_its_agent_for_a_task_and_goes_on_with_it() {
+fn server_creates_a_task_at_its_agent_and_continues_with_it() {
     let daemon = start();
     let mut agent = able(&daemon);
     assert_eq!(make(&mut agent, "s", "t-1")["result"]["task"], task("t-1", "working"));
@@ -124,7 +124,7 @@ fn a_task_is_unknown_to_every_server_but_the_one_that_had_it_made() {
 }
 
 #[test]
-fn two_tasks_with_one_id_are_told_apart_by_refusing_the_second() {
+fn second_task_with_the_same_id_is_refused() {
     let daemon = start();
     let mut agent = able(&daemon);
     make(&mut agent, "s", "same");
@@ -135,7 +135,7 @@ fn two_tasks_with_one_id_are_told_apart_by_refusing_the_second() {
 }
 
 #[test]
-fn a_status_comes_to_the_server_whose_task_it_is_and_to_no_other() {
+fn task_status_reaches_only_the_server_that_owns_the_task() {
     let daemon = start();
     let mut agent = able(&daemon);
     make(&mut agent, "s", "of s");
@@ -171,7 +171,7 @@ fn progress_goes_on_while_the_task_does() {
 }
 
 #[test]
-fn a_list_has_the_tasks_of_the_server_that_asks_and_is_else_as_the_agent_said_it() {
+fn task_list_contains_only_the_tasks_of_the_requesting_server_and_is_otherwise_unchanged() {
     let daemon = start();
     let mut agent = able(&daemon);
     make(&mut agent, "s", "of s");
@@ -214,7 +214,7 @@ fn the_tasks_of_an_instance_that_ended_are_unknown_to_the_next() {
 }
 
 #[test]
-fn a_server_that_is_not_an_agents_own_asks_for_no_tasks() {
+fn shared_server_may_not_create_tasks_at_agents() {
     for sharing in ["shared", "pool", "workspace"] {
         let daemon = Setup::with(Server::named("s").line(format!("sharing = \"{sharing}\""))).start();
         let mut agent = able(&daemon);
@@ -231,7 +231,7 @@ fn a_server_that_is_not_an_agents_own_asks_for_no_tasks() {
 }
 
 #[test]
-fn an_agent_without_tasks_or_with_a_version_that_lacks_them_is_not_asked_about_any() {
+fn agent_without_task_support_receives_no_task_request() {
     let daemon = start();
     for (version, capabilities) in [("2025-11-25", json!({"sampling": {}})), ("2025-06-18", capabilities())] {
         let mut agent = Agent::connect(&daemon);

@@ -25,7 +25,7 @@ fn of_small_messages() -> Daemon {
 
 /// Case C2.
 #[test]
-fn unread_answers_of_many_agents_share_one_bound_and_nobody_else_is_cut_off() {
+fn unread_responses_of_many_agents_share_one_bound_and_others_stay_connected() {
     let daemon = of_small_messages();
     let mut agent = Agent::ready(&daemon);
     // It leaves less unread than every agent may.
@@ -51,7 +51,7 @@ fn unread_answers_of_many_agents_share_one_bound_and_nobody_else_is_cut_off() {
 
 /// Case C7.
 #[test]
-fn half_lines_of_many_agents_share_one_bound_and_nobody_else_is_cut_off() {
+fn incomplete_lines_of_many_agents_share_one_bound_and_others_stay_connected() {
     let daemon = of_small_messages();
     let mut agent = Agent::ready(&daemon);
     let half = [b"{\"jsonrpc\":\"2.0\",\"method\":\"", &vec![b'x'; 1000 << 10][..]].concat();

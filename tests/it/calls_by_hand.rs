@@ -42,7 +42,7 @@ fn told(daemon: &Daemon, words: &[&str]) -> String {
 }
 
 #[test]
-fn arguments_are_sent_as_the_tool_wants_them() {
+fn call_converts_arguments_to_the_types_of_the_schema() {
     let daemon = daemon();
     let notes = daemon.place().write("notes", "two\nlines");
     let from_file = format!("path=@{}", notes.display());
@@ -95,7 +95,7 @@ fn tool_of_a_server_that_has_never_listed_is_not_called_unknown() {
 }
 
 #[test]
-fn what_a_tool_does_not_take_is_said_before_anything_is_sent() {
+fn call_rejects_unsupported_arguments_before_sending_anything() {
     let daemon = daemon();
     for (words, expected) in [
         (&[][..], "it needs `path` (string)"),
@@ -128,7 +128,7 @@ fn answered(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn images_sounds_and_blobs_are_saved_where_the_caller_says() {
+fn call_saves_images_audio_and_blobs_in_the_given_directory() {
     let daemon = daemon();
     let image = json!({ "type": "image", "data": "aW1hZ2U=", "mimeType": "image/png" });
     let blob = json!({ "type": "resource", "resource": { "uri": "x://1", "blob": "YmxvYg==", "mimeType": "application/pdf" } });
@@ -161,7 +161,7 @@ fn images_sounds_and_blobs_are_saved_where_the_caller_says() {
 }
 
 #[test]
-fn whatever_can_be_read_goes_to_stdout_and_what_a_tool_complains_of_to_stderr() {
+fn call_prints_readable_content_to_stdout_and_tool_errors_to_stderr() {
     let daemon = daemon();
     let link = json!({ "type": "resource_link", "uri": "file:///a", "name": "a", "title": "An A\u{1b}[2J" });
     let embedded = json!({ "type": "resource", "resource": { "uri": "x://1", "text": "inside" } });
@@ -176,7 +176,7 @@ fn whatever_can_be_read_goes_to_stdout_and_what_a_tool_complains_of_to_stderr() 
 }
 
 #[test]
-fn a_call_that_is_given_up_is_cancelled_at_the_server() {
+fn interrupted_call_is_cancelled_at_the_server() {
     let daemon = daemon();
     let late = daemon.client(&["call", "a__sleep", "ms:=60000", "--timeout", "300ms"]).expect_code(1);
     assert!(late.stderr.contains("no answer within 300ms: the call is cancelled"), "{late}");

@@ -82,7 +82,7 @@ fn profiles_come_go_and_change_while_agents_of_others_go_on() {
 }
 
 #[test]
-fn a_narrowed_default_profile_is_told_and_widened_again() {
+fn agents_are_notified_when_the_default_profile_is_narrowed_and_widened() {
     let daemon = start("");
     let mut agent = agent(&daemon, "mcp");
     let before = pids(&daemon);
@@ -121,7 +121,7 @@ fn agents_of_a_removed_profile_get_their_answers_first_for_a_bounded_time() {
 }
 
 #[test]
-fn what_the_daemon_cannot_listen_on_is_refused_with_the_whole_reload() {
+fn reload_with_an_unusable_socket_is_refused_as_a_whole() {
     let daemon = start("[profiles.old]");
     let mut agent = agent(&daemon, "old");
     daemon.place().write("run/taken.sock", "precious");
@@ -231,7 +231,7 @@ fn a_socket_that_the_service_manager_has_opened_is_taken_by_the_name_of_its_prof
 }
 
 #[test]
-fn another_user_comes_in_where_the_profile_says_so_and_nowhere_else() {
+fn profile_admits_only_the_users_that_it_lists() {
     if !rustix::process::geteuid().is_root() {
         return skipped("only root can connect as somebody else");
     }

@@ -61,7 +61,7 @@ fn nothing_is_started_and_nothing_is_written() {
 }
 
 #[test]
-fn all_errors_of_all_files_are_said_at_once() {
+fn check_reports_all_errors_of_all_files_together() {
     let place = Place::new();
     let first = place.write("1.toml", "[daemon]\nnamming = 1\n[servers.a]\ncommand = 7\nargs = 'x'\n");
     let second = place.write("2.toml", "[servers.b]\ncomand = 'x'\n[servers.a]\ncommand = 'y'\n");
@@ -75,7 +75,7 @@ fn all_errors_of_all_files_are_said_at_once() {
 }
 
 #[test]
-fn warnings_fail_only_those_who_ask_for_it() {
+fn check_fails_on_warnings_only_with_strict() {
     let place = Place::new();
     let text = format!("{}[servers.lost]\ncommand = 'no-such-program'\n", witness(&place));
     let ran = check_text(&place, &[], &text).expect_code(0);
@@ -124,7 +124,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
-fn without_a_file_it_is_what_the_daemon_would_read() {
+fn check_without_a_file_reads_what_the_daemon_would_read() {
     let place = Place::new();
     let ran = place.mcpd(&["check"]).expect_code(0);
     assert_eq!(ran.stdout, "0 servers, 0 warnings: fine\n");
@@ -146,7 +146,7 @@ fn learned(servers: impl Fn() -> Vec<Server>) -> (Rc<Place>, PathBuf) {
 }
 
 #[test]
-fn patterns_are_held_against_what_servers_have_offered() {
+fn check_compares_patterns_with_what_servers_have_offered() {
     let servers = || {
         let tools = "--bare --tool read_file --tool write_file";
         let all = ["shared", "session", "pool"].map(|sharing| {
@@ -170,7 +170,7 @@ fn patterns_are_held_against_what_servers_have_offered() {
 
 /// Case G6.
 #[test]
-fn secrets_are_told_of_and_not_told() {
+fn check_reports_secrets_without_printing_them() {
     let place = Place::new();
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).expect("the test's own");
     let secret = place.write("secret", "canary-1");
@@ -197,7 +197,7 @@ fn secrets_are_told_of_and_not_told() {
 }
 
 #[test]
-fn a_file_that_is_none_or_without_end_is_a_bounded_answer() {
+fn check_of_a_special_or_endless_file_ends_with_a_bounded_error() {
     let place = Place::new();
     let fifo = place.path("fifo.toml");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("the test's own");

@@ -19,7 +19,7 @@ fn pid(daemon: &Daemon, name: &str) -> u32 {
 
 /// Case A7.
 #[test]
-fn a_server_that_hangs_is_replaced_and_nobody_else_notices() {
+fn hung_server_is_replaced_without_affecting_others() {
     let daemon = Setup::with(pinged("s")).server(Server::named("good")).start();
     let mut agent = Agent::ready(&daemon);
     let hung = pid(&daemon, "s");
@@ -57,14 +57,14 @@ fn a_server_that_does_one_call_at_a_time_is_not_ill_while_it_does_one() {
 }
 
 #[test]
-fn a_server_that_is_not_to_be_asked_is_not() {
+fn server_with_health_checks_disabled_receives_none() {
     let daemon = Setup::with(pinged("s").line("on_unhealthy = \"ignore\"")).server(pinged("t")).start();
     until("the other one was asked", || daemon.journal("t").iter().any(|line| line.contains("ping")).then_some(()));
     assert!(!daemon.journal("s").iter().any(|line| line.contains("ping")));
 }
 
 #[test]
-fn status_says_when_each_server_was_last_known_to_be_well() {
+fn status_shows_when_each_server_last_passed_a_health_check() {
     let daemon = Setup::with(pinged("s")).start();
     daemon.wait_journal("s", "ping");
     let row = daemon.wait_row("s", "was asked", |row| row["checked_ms"].as_u64().is_some_and(|ms| ms < 5_000));
@@ -133,7 +133,7 @@ fn pings(daemon: &Daemon, name: &str) -> usize {
 }
 
 #[test]
-fn a_check_asks_every_instance_that_runs_and_wakes_none() {
+fn status_check_checks_running_instances_and_starts_none() {
     let lazy = Server::named("lazy").line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let many = Server::named("many").line("sharing = \"session\"");
     let daemon = Setup::with(Server::named("s")).server(many).server(lazy).start();
@@ -168,7 +168,7 @@ fn a_check_finds_a_server_that_hangs_and_changes_nothing_for_it() {
 }
 
 #[test]
-fn a_check_that_waits_holds_up_nobody() {
+fn waiting_status_check_blocks_nothing_else() {
     let daemon = Setup::with(Server::named("s").line("health_timeout = \"20s\"")).server(Server::named("good")).start();
     let mut agent = Agent::ready(&daemon);
     let hung = pid(&daemon, "s");

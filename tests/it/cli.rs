@@ -45,7 +45,7 @@ fn a_call_that_fails_ends_with_one() {
 }
 
 #[test]
-fn wrong_usage_ends_with_two_and_says_how_to_do_it() {
+fn usage_error_exits_with_2_and_prints_the_usage() {
     let daemon = daemon();
     for args in [
         &["call", "a__echo", "{not json"][..],
@@ -85,7 +85,7 @@ fn a_reader_that_stops_early_is_no_reason_to_panic() {
 
 /// Diagnostics are paged: the code is for scripts even then.
 #[test]
-fn a_command_ends_with_the_same_code_when_nobody_reads_what_it_says_beside() {
+fn exit_code_is_the_same_when_stderr_is_closed() {
     let place = Place::new();
     let bad = place.write("bad.toml", "[servers.a]\ncomand = 'x'\n").display().to_string();
     for (args, code) in [(&["check", &bad][..], 2), (&["status"], 3), (&["add", "a__b", "--", "x"], 2)] {

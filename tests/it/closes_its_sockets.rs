@@ -64,7 +64,7 @@ fn as_nobody(daemon: &Daemon, args: &[&str]) -> crate::support::Ran {
 
 /// Case D2.
 #[test]
-fn another_user_is_refused_even_when_the_files_let_them_in() {
+fn other_users_are_refused_even_if_file_modes_admit_them() {
     if !rustix::process::getuid().is_root() {
         println!("skipped: only root can act as another user");
         return;
@@ -104,7 +104,7 @@ fn nothing_but_the_daemon_holds_its_sockets_and_lock() {
 }
 
 #[test]
-fn an_operator_whose_process_is_gone_is_told_nothing() {
+fn operator_whose_process_has_ended_receives_nothing() {
     let daemon = setup().start();
     // Stopped, so that it sees the connection only when the process that made it is gone.
     signal(daemon.pid(), Signal::STOP);

@@ -51,7 +51,7 @@ fn commands_options_and_words_are_completed_without_a_daemon() {
 }
 
 #[test]
-fn names_are_those_that_the_running_daemon_has() {
+fn completion_offers_the_servers_of_the_running_daemon() {
     let head = "[profiles.reviewer]\nservers = ['files']";
     let servers = Setup::new().head(head).server(Server::named("files")).server(Server::named("git"));
     let daemon = servers.start();
@@ -67,7 +67,7 @@ fn names_are_those_that_the_running_daemon_has() {
 }
 
 #[test]
-fn tools_and_what_they_take_are_those_that_agents_of_the_profile_see() {
+fn completion_offers_tools_and_arguments_of_the_profile() {
     let place = Place::new();
     let properties =
         json!({ "path": {}, "level": { "enum": ["low", "high", "$(id)"] }, "deep": { "type": "boolean" }, "a b": {} });
@@ -105,7 +105,7 @@ fn tools_and_what_they_take_are_those_that_agents_of_the_profile_see() {
 }
 
 #[test]
-fn names_are_those_of_the_configuration_where_no_daemon_answers() {
+fn completion_offers_the_configured_servers_without_a_daemon() {
     let mut daemon = Setup::with(Server::named("live")).start();
     let config = daemon.place().path("xdg-config/mcpd");
     std::fs::create_dir(&config).expect("a fresh directory");
@@ -122,7 +122,7 @@ fn names_are_those_of_the_configuration_where_no_daemon_answers() {
 }
 
 #[test]
-fn every_shell_has_a_script_that_says_for_whom_it_is() {
+fn every_shell_has_a_completion_script_that_names_the_shell() {
     let place = Place::new();
     for (shell, word) in [
         ("bash", "complete -o"),

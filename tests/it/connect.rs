@@ -53,7 +53,7 @@ fn daemon() -> Daemon {
 }
 
 #[test]
-fn what_goes_in_and_out_is_the_same_bytes() {
+fn connect_passes_bytes_unchanged_in_both_directions() {
     let daemon = daemon();
     let mut shim = Shim::ready(&daemon);
     let awkward = r#"{"zeta":1.10,  "alpha":12345678901234567890123,"s":"\u00e9é\/"}"#;
@@ -112,7 +112,7 @@ fn a_client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
 }
 
 #[test]
-fn without_a_daemon_in_a_directory_of_the_users_choice_it_says_so() {
+fn connect_reports_that_no_daemon_runs_in_a_given_runtime_directory() {
     let place = Place::new();
     let ran = place.client(&["connect"]).expect_code(3);
     assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{ran}");

@@ -44,7 +44,7 @@ fn command_line_in_command_is_reported_with_both_keys_that_it_belongs_in() {
 }
 
 #[test]
-fn command_line_in_command_is_what_status_reports_of_the_server() {
+fn status_explains_a_command_line_in_the_command_key() {
     let line = Server::run_by("line", "npx -y pkg");
     let daemon = Setup::with(line).start();
     let reason = reason(&daemon, "line");
@@ -155,7 +155,7 @@ fn include_cycle_is_reported_with_the_files_that_form_it() {
 }
 
 #[test]
-fn text_in_another_encoding_is_reported_with_its_place_and_what_converts_it() {
+fn file_in_another_encoding_is_reported_with_its_place_and_the_command_that_converts_it() {
     let text = "[servers.a]\ncommand = \"x\"\n";
     let wide = |mark: &[u8], bytes: fn(u16) -> [u8; 2]| {
         [mark, &text.encode_utf16().flat_map(bytes).collect::<Vec<_>>()].concat()

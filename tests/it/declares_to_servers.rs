@@ -32,7 +32,7 @@ fn roots(agent: &mut Agent) -> Value {
 const FOR_ALL: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}}}"#;
 
 #[test]
-fn an_instance_of_several_agents_is_told_what_can_be_handed_to_them_and_no_roots() {
+fn shared_instance_receives_all_forwardable_capabilities_but_roots() {
     for sharing in ["shared", "pool", "workspace"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
         let mut agent = Agent::able(&daemon, &json!({"roots": {}}));
@@ -43,7 +43,7 @@ fn an_instance_of_several_agents_is_told_what_can_be_handed_to_them_and_no_roots
 }
 
 #[test]
-fn an_agents_own_instance_is_told_exactly_what_that_can_do_and_its_version_has() {
+fn session_instance_receives_exactly_what_its_agent_and_version_support() {
     let daemon = start(|server| server.line("sharing = \"session\""));
     let own = r#"{"x-vendor":{"n":1.10},"tasks":{},"roots":{"listChanged":true},"elicitation":{}}"#;
     let gated = r#"{"roots":{"listChanged":true},"x-vendor":{"n":1.10}}"#;
@@ -61,7 +61,7 @@ fn an_agents_own_instance_is_told_exactly_what_that_can_do_and_its_version_has()
 }
 
 #[test]
-fn roots_of_the_configuration_are_told_at_once_whoever_has_calls() {
+fn configured_roots_are_returned_at_once() {
     let daemon = start(|server| {
         server.line("roots = [\"/data/my notes\", \"file:///x/${DIR}\"]").flags("--ask-at-start roots/list")
     });
@@ -88,7 +88,7 @@ fn the_roots_of_a_workspace_are_its_directory() {
 }
 
 #[test]
-fn an_agents_own_instance_asks_it_for_its_roots_once_it_is_ready_and_hears_of_their_changes() {
+fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
     let daemon = start(|server| server.line("sharing = \"session\"").flags("--ask-at-start roots/list"));
     let capabilities = json!({"roots": {"listChanged": true}});
     let mut agent = Agent::connect(&daemon);
@@ -111,7 +111,7 @@ fn an_agents_own_instance_asks_it_for_its_roots_once_it_is_ready_and_hears_of_th
 }
 
 #[test]
-fn nobody_hears_of_roots_at_a_server_that_is_not_the_agents_own() {
+fn roots_changes_are_not_sent_to_shared_servers() {
     let daemon = start(|server| server.line("broadcast_logs = true").line("roots = [\"/x\"]"));
     let mut agent = Agent::able(&daemon, &json!({"roots": {"listChanged": true}}));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
@@ -127,7 +127,7 @@ fn complete(agent: &mut Agent, id: &str) {
 }
 
 #[test]
-fn that_a_url_was_visited_is_told_to_the_agent_that_was_sent_there_and_no_other() {
+fn completed_url_elicitation_is_sent_only_to_the_agent_that_received_the_url() {
     let daemon = start(|server| server);
     let able = json!({"elicitation": {"url": {}}});
     let mut asked = Agent::able(&daemon, &able);
@@ -155,7 +155,7 @@ fn that_a_url_was_visited_is_told_to_the_agent_that_was_sent_there_and_no_other(
 }
 
 #[test]
-fn an_agent_whose_version_has_no_urls_to_visit_hears_of_none() {
+fn agent_whose_version_lacks_url_elicitation_is_not_notified_of_its_completion() {
     let daemon = start(|server| server);
     let mut agent = Agent::connect(&daemon);
     result(&agent.initialize("2025-06-18"));

@@ -21,7 +21,7 @@ fn expect_never_heard(daemon: &Daemon, server: &str) {
 
 /// Case H1.
 #[test]
-fn a_denied_tool_is_neither_listed_nor_callable_and_its_server_never_hears_of_it() {
+fn denied_tool_is_neither_listed_nor_callable_and_its_server_sees_nothing() {
     let daemon = Setup::with(files()).start();
     let mut agents: Vec<_> = (0..10).map(|_| Agent::ready(&daemon)).collect();
     for agent in &mut agents {
@@ -143,7 +143,7 @@ fn allow_narrows_first_and_deny_wins() {
 
 /// Case H3.
 #[test]
-fn a_tool_that_appears_under_a_denied_name_is_denied_at_once_and_announced_to_nobody() {
+fn tool_that_appears_under_a_denied_name_is_denied_at_once_and_not_announced() {
     let daemon = Setup::with(files()).start();
     let mut agent = Agent::ready(&daemon);
     let mutation = json!({"add": ["write_more"], "remove": []});

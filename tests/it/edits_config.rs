@@ -78,7 +78,7 @@ fn a_server_is_added_to_a_file_that_was_not_there_and_serves() {
 }
 
 #[test]
-fn what_is_added_and_removed_leaves_the_file_byte_for_byte_as_it_was() {
+fn add_then_remove_leaves_the_file_byte_for_byte_unchanged() {
     for text in ["", "\n", MINE, &MINE.replace('\n', "\r\n"), &format!("{MINE}\n"), &format!("\u{feff}{MINE}")] {
         let (place, path) = with(text);
         place.mcpd(&["add", "x", "--env", "A=1", "--", "true", "-v"]).expect_code(0);
@@ -155,7 +155,7 @@ fn a_server_at_a_url_is_added_as_easily_and_its_secrets_are_moved() {
 }
 
 #[test]
-fn what_would_not_load_is_not_written() {
+fn edit_that_would_not_load_is_not_written() {
     let (place, path) = with(MINE);
     let other = path.with_file_name("other.json");
     fs::write(&other, r#"{"mcpServers": {}}"#).expect("the test's own");
@@ -218,7 +218,7 @@ fn a_disk_that_is_full_leaves_the_file_as_it_was() {
 }
 
 #[test]
-fn two_who_edit_at_once_lose_nothing() {
+fn concurrent_edits_lose_nothing() {
     let (place, path) = with("");
     let adding: Vec<_> = (0..12)
         .map(|n| {

@@ -39,7 +39,7 @@ fn progress_comes_in_order_with_the_token_the_agent_chose() {
 
 /// Case B15.
 #[test]
-fn agents_with_the_same_progress_token_hear_of_their_own_call_only() {
+fn agents_with_equal_progress_tokens_receive_progress_of_their_own_call_only() {
     let daemon = daemon();
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
     let calls: Vec<_> = agents
@@ -80,7 +80,7 @@ fn a_cancelled_call_is_cancelled_at_the_server_and_never_answered() {
 
 /// Case B13.
 #[test]
-fn an_answer_after_the_cancellation_reaches_nobody_and_is_counted() {
+fn response_after_cancellation_is_dropped_and_counted() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let id = agent.start_call("a__sleep", &json!({"ms": 200, "stubborn": true}));
@@ -146,7 +146,7 @@ const MAX_UNANSWERED: usize = 256 + 1024;
 
 /// Case F2.
 #[test]
-fn burst_of_calls_waits_and_what_is_beyond_the_bound_is_refused_at_once() {
+fn burst_of_calls_is_queued_and_calls_over_the_bound_are_refused_at_once() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let pid = daemon.server_pid("a");

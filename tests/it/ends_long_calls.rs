@@ -49,7 +49,7 @@ fn a_tool_with_a_limit_of_its_own_has_that_and_the_others_have_the_common_one() 
 }
 
 #[test]
-fn limits_in_the_defaults_hold_for_every_server_that_has_none_of_its_own() {
+fn default_timeouts_apply_to_servers_without_their_own() {
     let own = Server::named("own").line("tool_timeouts = { raw = \"1m\" }");
     let head = "[defaults]\ntool_timeouts = { \"r?w\" = \"200ms\" }";
     let daemon = Setup::with(own).server(Server::named("other")).head(head).start();

@@ -43,7 +43,7 @@ fn strays(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn a_server_that_wants_the_answer_no_more_has_the_agent_hear_of_it_and_gets_none() {
+fn agent_is_notified_when_a_server_cancels_its_request() {
     let daemon = start(|server| server);
     let mut agent = able(&daemon);
     let (call, question) = asked(&mut agent);
@@ -62,7 +62,7 @@ fn a_server_that_wants_the_answer_no_more_has_the_agent_hear_of_it_and_gets_none
 }
 
 #[test]
-fn what_a_server_has_withdrawn_before_its_agent_is_ready_takes_no_place() {
+fn request_cancelled_before_its_agent_is_ready_takes_no_slot() {
     let daemon = start(|server| server);
     let mut agent = Agent::connect(&daemon);
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": {"name": "a", "version": "1"}});
@@ -83,7 +83,7 @@ fn what_a_server_has_withdrawn_before_its_agent_is_ready_takes_no_place() {
 
 /// Case C14.
 #[test]
-fn an_answer_to_what_nobody_asked_is_counted_and_reaches_no_server() {
+fn unexpected_response_of_an_agent_is_counted_and_reaches_no_server() {
     let daemon = start(|server| server);
     let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
     let (call, question) = asked(&mut other);
@@ -100,7 +100,7 @@ fn an_answer_to_what_nobody_asked_is_counted_and_reaches_no_server() {
 }
 
 #[test]
-fn an_agent_that_gives_up_its_call_answers_no_more_what_was_asked_for_it() {
+fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
     for sharing in ["shared", "session"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
         let mut agent = able(&daemon);
@@ -115,7 +115,7 @@ fn an_agent_that_gives_up_its_call_answers_no_more_what_was_asked_for_it() {
 
 /// Case C14.
 #[test]
-fn an_agent_that_never_answers_costs_its_call_the_timeout_and_both_hear_of_it() {
+fn unanswered_server_request_times_out_for_server_and_agent() {
     let daemon = start(|server| server.line("call_timeout = \"300ms\""));
     let mut agent = able(&daemon);
     let (call, question) = asked(&mut agent);
@@ -126,7 +126,7 @@ fn an_agent_that_never_answers_costs_its_call_the_timeout_and_both_hear_of_it() 
 }
 
 #[test]
-fn while_an_agent_says_how_far_it_is_the_call_that_it_was_asked_for_goes_on() {
+fn progress_of_an_agent_extends_the_call_of_the_request() {
     let daemon = start(|server| server.line("call_timeout = \"3s\""));
     let mut agent = able(&daemon);
     let params = json!({"_meta": {"progressToken": 7}});
@@ -156,7 +156,7 @@ fn an_agent_that_goes_away_answers_with_that() {
 
 /// Case C14.
 #[test]
-fn an_agent_that_says_no_more_answers_with_that_and_still_gets_its_call_answered() {
+fn agent_that_has_finished_writing_ends_requests_and_still_receives_its_response() {
     let daemon = start(|server| server);
     let mut agent = able(&daemon);
     let (call, _) = asked(&mut agent);
@@ -166,7 +166,7 @@ fn an_agent_that_says_no_more_answers_with_that_and_still_gets_its_call_answered
 }
 
 #[test]
-fn a_server_that_dies_has_the_agent_hear_that_nobody_wants_the_answer() {
+fn death_of_a_server_cancels_its_request_at_the_agent() {
     for sharing in ["shared", "session"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
         let mut agent = able(&daemon);
@@ -180,7 +180,7 @@ fn a_server_that_dies_has_the_agent_hear_that_nobody_wants_the_answer() {
 }
 
 #[test]
-fn a_server_that_is_stopped_has_the_agent_hear_that_nobody_wants_the_answer() {
+fn stop_of_a_server_cancels_its_request_at_the_agent() {
     let daemon = start(|server| server.flags("--leave-delay 3000"));
     let mut agent = able(&daemon);
     let (call, question) = asked(&mut agent);
@@ -196,7 +196,7 @@ fn a_server_that_is_stopped_has_the_agent_hear_that_nobody_wants_the_answer() {
 
 /// Case C14.
 #[test]
-fn an_answer_that_is_none_or_too_large_is_an_error_for_the_server() {
+fn malformed_or_oversized_response_of_an_agent_is_an_error_for_the_server() {
     let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = able(&daemon);
     let (call, question) = asked(&mut agent);
@@ -210,7 +210,7 @@ fn an_answer_that_is_none_or_too_large_is_an_error_for_the_server() {
 
 /// Case B21.
 #[test]
-fn a_server_that_asks_without_end_is_refused_beyond_a_limit_and_holds_up_nobody() {
+fn server_with_too_many_requests_is_refused_without_affecting_others() {
     let daemon = start(|server| server.line("call_timeout = \"5s\""));
     let [mut agent, mut other] = [(); 2].map(|()| able(&daemon));
     let call = agent.start_call("s__ask_client", &json!({"method": SAMPLE, "times": 1000}));

@@ -117,7 +117,7 @@ fn names_with_invisible_characters_are_not_listed() {
 }
 
 #[test]
-fn every_command_that_quotes_peers_escapes_what_hides_or_steers() {
+fn every_command_escapes_control_and_invisible_characters_of_peers() {
     let daemon = start(&[]);
     let _agent = hostile_agent(&daemon);
     until("the server's last words are known", || {
@@ -165,7 +165,7 @@ fn every_command_that_quotes_peers_escapes_what_hides_or_steers() {
 }
 
 #[test]
-fn a_name_that_is_shown_as_hidden_shows_what_is_in_it() {
+fn escaped_name_still_shows_its_characters() {
     let daemon = start(&[]);
     let shown = daemon.client(&["tools", "--all"]).expect_code(0).stdout;
     for escape in ["odd\\u{202e} ", "odd\\u{200b} ", "odd\\u{e0041} ", "odd\\u{1b} "] {

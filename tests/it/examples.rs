@@ -12,7 +12,7 @@ fn built(example: &str) -> PathBuf {
 }
 
 #[test]
-fn every_example_prints_what_the_documentation_shows_and_leaves_nothing() {
+fn every_example_prints_what_the_documentation_shows_and_leaves_no_process() {
     let documentation =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/library.md")).expect("text");
     let mut shown = 0;

@@ -53,7 +53,7 @@ fn expect_never_asked(daemon: &Daemon, about: &str) {
 }
 
 #[test]
-fn a_kind_that_is_not_exposed_is_on_no_list_and_cannot_be_asked_for() {
+fn kind_that_is_not_exposed_is_neither_listed_nor_callable() {
     let daemon = start(&[r#"expose = ["tools"]"#]);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(listed(&mut agent), [vec!["s__echo".to_owned()], vec![], vec![], vec![]]);
@@ -150,7 +150,7 @@ fn allow_narrows_prompts_and_resources_as_it_does_tools() {
 }
 
 #[test]
-fn of_a_server_that_is_to_read_only_tools_that_do_not_say_so_are_hidden() {
+fn read_only_server_hides_tools_without_the_read_only_hint() {
     let tool = |name: &str, rest: &str| format!(r#"{{"name":"{name}","inputSchema":{{}}{rest}}}"#);
     let tools = [
         tool("reads", r#","annotations":{"title":"x","readOnlyHint":true}"#),
@@ -264,7 +264,7 @@ fn a_name_that_shows_a_person_another_than_it_is_is_not_listed_and_is_reported()
 }
 
 #[test]
-fn status_says_which_server_is_passed_over_for_one_before_it() {
+fn status_names_the_server_that_is_shadowed_by_an_earlier_one() {
     let place = Place::new();
     let shelf = |name: &str, text: &str| place.write(name, text);
     let text =

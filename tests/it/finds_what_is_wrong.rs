@@ -97,7 +97,7 @@ fn where_all_is_well_there_is_nothing_to_do() {
 }
 
 #[test]
-fn a_person_sees_the_same_on_a_line_each_with_what_to_do_below() {
+fn doctor_prints_each_finding_on_one_line_with_its_remedy_below() {
     let daemon = Setup::with(Server::named("bad").flags("--exit-at-start 3")).start();
     // So long that it is not tried again in the meantime.
     daemon.wait_row("bad", "is in backoff", |row| row["retry_in_ms"].as_u64() > Some(1000));

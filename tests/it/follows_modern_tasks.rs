@@ -48,7 +48,7 @@ fn asked_for(daemon: &Daemon, with: &[&str], without: &[&str]) -> Value {
 }
 
 #[test]
-fn who_listens_to_a_task_is_told_how_far_it_is_and_how_it_has_ended() {
+fn task_subscriber_receives_progress_and_end() {
     let daemon = start();
     let mut other = connect(&daemon);
     let (first, second) = (made(&mut other, "a.b \"c"), made(&mut other, "t2"));
@@ -135,7 +135,7 @@ fn a_task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
 
 /// Case B22.
 #[test]
-fn a_server_that_has_died_tells_of_the_tasks_of_the_next_one_only() {
+fn restarted_server_reports_only_tasks_of_its_new_process() {
     let daemon = start();
     let mut other = connect(&daemon);
     let task = made(&mut other, "t");
@@ -178,7 +178,7 @@ fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon()
 }
 
 #[test]
-fn a_lazy_server_that_has_said_that_its_task_has_ended_is_stopped() {
+fn lazy_server_stops_once_its_task_has_ended() {
     let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let daemon = Setup::with(lazy).start();
     let mut agent = connect(&daemon);

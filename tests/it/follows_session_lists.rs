@@ -36,7 +36,7 @@ fn change(agent: &mut Agent, tool: &str, what: &Value) {
 const CHANGED: &str = "notifications/tools/list_changed";
 
 #[test]
-fn policy_holds_for_what_only_one_instance_offers_and_changes_with_a_reload() {
+fn policy_applies_to_tools_of_a_single_instance_and_follows_reloads() {
     let (daemon, place) = changing("", &[own("s").line("deny = [\"secret_*\"]")]);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ["s__mutate_tools"]);
@@ -78,7 +78,7 @@ fn servers_come_go_and_change_while_agents_have_lists_of_their_own() {
 }
 
 #[test]
-fn a_server_that_is_stopped_offers_nobody_anything_until_it_is_enabled() {
+fn stopped_server_offers_nothing_until_it_is_enabled() {
     let (daemon, _place) = changing("", &[own("s")]);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
@@ -95,7 +95,7 @@ fn a_server_that_is_stopped_offers_nobody_anything_until_it_is_enabled() {
 }
 
 #[test]
-fn a_name_leads_to_the_same_tool_for_every_agent_whoever_saw_it_first() {
+fn exposed_name_maps_to_the_same_tool_for_every_agent() {
     let head = "[daemon]\nnaming = \"{tool}\"";
     let (daemon, _place) = changing(head, &[own("s"), Server::named("late").flags("--bare --tool mutate_tools")]);
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
@@ -125,7 +125,7 @@ fn a_name_leads_to_the_same_tool_for_every_agent_whoever_saw_it_first() {
 }
 
 #[test]
-fn what_the_operator_is_shown_is_what_the_server_is_known_to_offer() {
+fn operator_sees_what_the_server_is_known_to_offer() {
     let (daemon, _place) = changing("", &[own("s")]);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
@@ -136,7 +136,7 @@ fn what_the_operator_is_shown_is_what_the_server_is_known_to_offer() {
 }
 
 #[test]
-fn many_agents_whose_instances_offer_the_same_cost_little_more_than_one() {
+fn instances_with_equal_lists_share_their_memory() {
     const AGENTS: u64 = 40;
     let place = Place::new();
     // Where the agents work another list lies than where the instance runs that lists for nobody.

@@ -70,7 +70,7 @@ fn wait_pings(daemon: &Daemon, count: usize) {
 
 /// Case B16.
 #[test]
-fn server_asks_other_agents_as_soon_as_it_has_read_a_cancellation() {
+fn server_may_send_requests_to_others_once_it_has_read_a_cancellation() {
     for era in Era::BOTH {
         for leaves in [false, true] {
             let daemon = Setup::with(Server::named("s")).start();
@@ -113,7 +113,7 @@ fn server_that_goes_on_after_a_cancellation_is_not_trusted_again() {
 
 /// Case B16.
 #[test]
-fn pool_gives_a_call_to_an_instance_that_can_ask_its_agent() {
+fn pool_routes_a_call_to_an_instance_that_can_send_requests_to_its_agent() {
     let server = Server::named("s").line("sharing = \"pool\"").line("max_instances = 2");
     let daemon = Setup::with(server).start();
     let mut agents = [(); 2].map(|()| Agent::able(&daemon, &json!({"sampling": {}})));

@@ -19,7 +19,7 @@ fn front(place: &Rc<Place>, name: &str) -> Front {
 
 /// Case I14.
 #[test]
-fn a_server_without_tls_is_asked_for_at_the_proxy() {
+fn plain_http_server_is_requested_from_the_proxy() {
     let place = Place::new();
     for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
         // It stands for the proxy, and answers for the server, whose name nobody but a proxy knows.
@@ -64,7 +64,7 @@ fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
 
 /// Case I14.
 #[test]
-fn a_socks_proxy_is_told_a_name_or_an_address_as_its_scheme_says() {
+fn socks_proxy_receives_a_name_or_an_address_by_its_scheme() {
     let place = Place::new();
     let front = front(&place, "far");
     let told = |one: &str| one.split(' ').nth(1).expect("a host").parse::<IpAddr>();
@@ -101,7 +101,7 @@ fn a_proxy_with_tls_is_itself_verified() {
 
 /// Case I14.
 #[test]
-fn what_is_excepted_is_reached_past_the_proxy_and_this_machine_is_not_by_itself() {
+fn exceptions_and_loopback_bypass_the_proxy() {
     let place = Place::new();
     let front = front(&place, "far");
     let url = front.url();

@@ -12,7 +12,7 @@ fn daemon() -> Daemon {
 
 #[test]
 #[should_panic(expected = "not the end")]
-fn an_answer_that_nobody_read_fails_the_test() {
+fn unread_response_fails_the_test() {
     let daemon = daemon();
     Agent::ready(&daemon).ask("ping", &json!({}));
 }

@@ -70,7 +70,7 @@ impl Drop for Scripted {
 }
 
 #[test]
-fn a_modern_one_refuses_what_does_not_say_how_it_is_to_be_read() {
+fn modern_agent_rejects_a_result_without_a_result_type() {
     let mut server = Scripted::start("--era modern");
     assert_eq!(code(&server.bare("initialize", &json!({"protocolVersion": "2025-11-25"}))), -32022);
     assert_eq!(code(&server.bare("tools/list", &json!({}))), -32602);
@@ -87,7 +87,7 @@ fn a_modern_one_refuses_what_does_not_say_how_it_is_to_be_read() {
 }
 
 #[test]
-fn one_of_both_eras_answers_as_it_is_asked() {
+fn server_of_both_eras_answers_in_the_era_of_each_request() {
     let mut server = Scripted::start("--era both --ttl 50 --cache-scope public");
     let found = server.modern("server/discover", &json!({}));
     assert_eq!(result(&found)["supportedVersions"], json!(["2026-07-28"]));
@@ -100,7 +100,7 @@ fn one_of_both_eras_answers_as_it_is_asked() {
 }
 
 #[test]
-fn a_probe_is_taken_as_the_flags_say() {
+fn probe_is_answered_as_the_flags_say() {
     for (flags, expected) in [("", -32601), ("--discover-error=-32602", -32602), ("--era modern --supports x", -32022)]
     {
         assert_eq!(code(&Scripted::start(flags).modern("server/discover", &json!({}))), expected, "{flags}");
@@ -115,7 +115,7 @@ fn a_probe_is_taken_as_the_flags_say() {
 }
 
 #[test]
-fn what_it_needs_it_asks_for_round_after_round() {
+fn scripted_server_requires_input_in_several_rounds() {
     let mut server = Scripted::start("--era modern");
     let name = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "who?"}});
     let rounds =
@@ -142,7 +142,7 @@ fn what_it_needs_it_asks_for_round_after_round() {
 }
 
 #[test]
-fn it_logs_for_a_request_what_that_asks_for() {
+fn scripted_server_logs_at_the_level_of_each_request() {
     let mut server = Scripted::start("--era modern");
     let messages = json!([{"level": "info", "data": 1}, {"level": "error", "data": 2}]);
     let mut params = json!({"name": "log", "arguments": {"messages": messages}, "_meta": meta(&json!({}))});
@@ -153,7 +153,7 @@ fn it_logs_for_a_request_what_that_asks_for() {
 }
 
 #[test]
-fn who_listens_is_told_what_it_asked_for_until_it_ends() {
+fn scripted_server_notifies_subscribers_until_it_ends() {
     let place = Place::new();
     let library = place.write("library.json", r#"{"resources":[],"rounds":{"p":[{"state":"s"}]}}"#);
     let mut server = Scripted::start_in(&place, &format!("--era modern --library {}", library.display()));

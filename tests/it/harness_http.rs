@@ -46,7 +46,7 @@ fn line(stream: &mut BufReader<TcpStream>, part: &str) -> String {
 }
 
 #[test]
-fn every_kind_of_body_is_written_as_asked_for_and_every_request_kept() {
+fn scripted_http_server_writes_every_kind_of_body_and_records_requests() {
     let http = HttpServer::start(|request| match request.path.as_str() {
         "/whole" => Response::json(&json!({"a": 1})).header("x-more", "7"),
         "/chunks" => Response::body("text/plain", "abcdef").chunked(4).with_status(201),
@@ -148,7 +148,7 @@ fn the_front_answers_by_json_or_by_events_and_knows_its_sessions() {
 }
 
 #[test]
-fn the_front_sends_again_what_came_after_an_event() {
+fn scripted_http_server_replays_after_an_event_id() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner { retry: Some(20), ..Manner::default() });
     let session = open_session(&front);

@@ -15,7 +15,7 @@ fn told(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
 
 /// Case H7.
 #[test]
-fn the_environment_is_a_short_list_and_what_the_config_gives() {
+fn environment_of_a_server_is_a_short_list_and_the_configured_variables() {
     let server = Server::named("a").env("OWN", "${HOME}/x").line(r#"pass_env = ["PASSED"]"#);
     let strangers = ["GITHUB_TOKEN", "SSH_AUTH_SOCK", "NOTIFY_SOCKET", "LISTEN_FDS_X", "CREDENTIALS_DIRECTORY"];
     let setup = strangers.iter().fold(Setup::with(server), |setup, name| setup.variable(name, "leak"));
@@ -100,7 +100,7 @@ fn it_has_three_descriptors_whatever_the_daemon_was_started_with() {
 
 /// Case H8.
 #[test]
-fn its_signals_are_those_of_a_fresh_process() {
+fn signal_mask_of_a_server_is_that_of_a_fresh_process() {
     let place = Place::new();
     let status = place.path("status");
     // A Rust program ignores SIGPIPE by itself, so a shell looks first.
@@ -119,7 +119,7 @@ fn its_signals_are_those_of_a_fresh_process() {
 }
 
 #[test]
-fn it_runs_in_the_home_directory_or_where_the_config_says() {
+fn server_runs_in_the_home_directory_or_the_configured_one() {
     let home = Setup::with(Server::named("a")).start();
     assert_eq!(told(&home, "cwd", &json!({})), home.place().path("home").to_str().expect("text"));
     let there = Setup::with(Server::named("a").line("cwd = \"/proc/self/../..\"")).start();
@@ -134,7 +134,7 @@ fn its_umask_is_the_one_the_daemon_was_started_with() {
 
 /// Case H12.
 #[test]
-fn its_arguments_are_passed_verbatim_and_no_shell_sees_them() {
+fn arguments_are_passed_verbatim_without_a_shell() {
     let awkward = ["$(touch pwned)", "`id`", "a b", "", "*", "; true", "--", "é\n\"quoted\"", "\\"];
     let server = awkward
         .iter()

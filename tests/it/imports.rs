@@ -135,7 +135,7 @@ fn preview_shows_the_project_and_the_working_directory_that_is_written() {
 }
 
 #[test]
-fn next_steps_of_an_import_start_the_daemon_where_none_runs() {
+fn next_steps_of_an_import_start_the_daemon_if_none_runs() {
     let place = Place::new();
     let start = "`mcpd start` starts the daemon";
     let import = |place: &Place, name: &str| {
@@ -170,7 +170,7 @@ fn everything_on_this_machine_is_imported_at_once_and_only_once() {
 }
 
 #[test]
-fn one_server_in_two_clients_is_added_once_and_another_of_its_name_only_if_asked_for() {
+fn server_of_two_clients_is_added_once_and_a_name_conflict_only_on_request() {
     let place = Place::new();
     fs::create_dir_all(place.path("home/.cursor")).expect("a directory");
     place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}"#);
@@ -205,7 +205,7 @@ fn a_file_of_ours_keeps_every_byte_its_mode_and_its_link() {
 }
 
 #[test]
-fn a_running_daemon_takes_the_servers_over_when_it_is_told() {
+fn running_daemon_applies_imported_servers_on_reload() {
     let place = Place::new();
     let shims = Shims::new(&place);
     let daemon = shims.on_path(Setup::new().without_config()).start_in(&place);

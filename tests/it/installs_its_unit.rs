@@ -98,7 +98,7 @@ fn from_nothing_to_working_tools_it_takes_three_commands() {
 }
 
 #[test]
-fn install_again_changes_only_what_is_out_of_date() {
+fn second_install_changes_only_outdated_files() {
     let Some(manager) = newcomer("/opt/one:$PATH") else { return };
     service(&manager, &["install"]).expect_code(0);
     let first = manager.property("MainPID");
@@ -124,7 +124,7 @@ fn install_again_changes_only_what_is_out_of_date() {
 }
 
 #[test]
-fn install_after_one_that_was_broken_off_has_the_daemon_run_by_what_was_written() {
+fn install_after_an_interrupted_one_starts_the_daemon_with_the_written_units() {
     let Some(manager) = newcomer("$PATH") else { return };
     service(&manager, &["install"]).expect_code(0);
     let first = manager.property("MainPID");
@@ -153,7 +153,7 @@ fn a_unit_that_a_person_has_written_goes_on_after_uninstall() {
 }
 
 #[test]
-fn a_unit_that_a_person_has_changed_is_kept_aside_and_does_not_stop_the_next_install() {
+fn edited_unit_is_backed_up_and_does_not_block_the_next_install() {
     let Some(manager) = newcomer("$PATH") else { return };
     service(&manager, &["install"]).expect_code(0);
     let unit = manager.place().path(UNITS).join("mcpd.service");
@@ -176,7 +176,7 @@ fn a_unit_that_a_person_has_changed_is_kept_aside_and_does_not_stop_the_next_ins
 }
 
 #[test]
-fn hardening_that_a_person_has_changed_stays_until_it_is_asked_for_again() {
+fn edited_hardening_stays_until_hardening_is_requested_again() {
     let Some(manager) = newcomer("$PATH") else { return };
     service(&manager, &["install"]).expect_code(0);
     // What is left of the file is what every machine can enforce.
@@ -238,7 +238,7 @@ fn first_installation_with_hardening_that_cannot_be_enforced_leaves_nothing() {
 }
 
 #[test]
-fn a_daemon_that_was_started_by_hand_is_named_with_what_to_do() {
+fn daemon_started_by_hand_is_reported_with_its_remedy() {
     let Some(manager) = newcomer("$PATH") else { return };
     // An agent starts it, as nobody knows of any unit.
     assert!(manager.connect().stdout.contains("\"result\""));
@@ -274,7 +274,7 @@ fn an_agent_that_finds_no_daemon_has_systemd_start_it_if_it_is_a_unit() {
 }
 
 #[test]
-fn without_a_service_manager_it_says_what_to_do_instead() {
+fn install_without_a_service_manager_prints_an_alternative() {
     let place = Place::new();
     for command in [&["install"][..], &["uninstall"], &["status"]] {
         let ran = place.mcpd(&[&["service"], command].concat()).expect_code(1);

@@ -40,7 +40,7 @@ fn agents_with_the_same_ids_each_get_their_own_answers() {
 
 /// Case C10.
 #[test]
-fn an_agent_that_says_no_more_still_gets_its_answers() {
+fn agent_that_has_finished_writing_still_receives_its_responses() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let ids: Vec<_> = (0..5).map(|n| agent.start_call("a__sleep", &json!({"ms": n * 100}))).collect();
@@ -249,7 +249,7 @@ fn fifty_agents_are_served_at_once() {
 
 /// Case B15.
 #[test]
-fn a_flood_of_progress_for_an_agent_that_reads_nothing_drowns_nobody() {
+fn progress_flood_for_an_agent_that_does_not_read_affects_no_others() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let token = "t".repeat(1000);
@@ -266,7 +266,7 @@ fn a_flood_of_progress_for_an_agent_that_reads_nothing_drowns_nobody() {
 
 /// Case C2.
 #[test]
-fn an_agent_that_asks_and_never_reads_is_not_listened_to_for_ever() {
+fn agent_that_sends_requests_and_never_reads_is_eventually_not_read_from() {
     let daemon = daemon();
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     // The answer repeats the method, so it is as long as the question.

@@ -102,7 +102,7 @@ fn a_token_that_is_refused_is_renewed_and_the_call_is_made_once() {
 
 /// Case I11.
 #[test]
-fn a_login_that_is_over_is_told_and_nothing_is_asked_again_and_again() {
+fn expired_login_is_reported_and_not_retried_in_a_loop() {
     let world = World::new();
     world.log_in().expect_code(0);
     let daemon = world.serve();
@@ -240,7 +240,7 @@ fn a_renewal_that_does_not_end_holds_up_a_stop_for_a_while_only() {
 }
 
 #[test]
-fn what_a_login_does_not_allow_is_asked_for_by_the_next() {
+fn missing_scope_is_requested_at_the_next_login() {
     let world = World::new();
     world.authorization.habits(|habits| habits.scope = Some("read"));
     world.log_in().expect_code(0);
@@ -264,7 +264,7 @@ fn what_a_login_does_not_allow_is_asked_for_by_the_next() {
 }
 
 #[test]
-fn who_logs_out_is_asked_to_log_in_again() {
+fn logout_requires_a_new_login() {
     let world = World::new();
     world.log_in().expect_code(0);
     let daemon = world.serve();
@@ -289,7 +289,7 @@ fn a_login_for_one_url_is_not_shown_to_another() {
 }
 
 #[test]
-fn what_lets_mcpd_in_stands_in_no_log_and_no_status() {
+fn credentials_appear_in_no_log_and_no_status() {
     let world = World::new();
     world.authorization.habits(|habits| habits.methods = vec!["client_secret_basic"]);
     world.log_in().expect_code(0);
@@ -318,7 +318,7 @@ fn what_lets_mcpd_in_stands_in_no_log_and_no_status() {
 }
 
 #[test]
-fn a_server_that_is_not_to_be_logged_in_to_is_failed_when_it_lets_nobody_in() {
+fn server_without_oauth_fails_when_it_refuses_access() {
     let world = World::new();
     Setup::with(world.front.server().line("oauth = false")).write(&world.place);
     let daemon = world.serve();

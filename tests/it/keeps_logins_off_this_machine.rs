@@ -109,8 +109,8 @@ fn a_name_that_turns_to_loopback_during_a_login_leads_nowhere() {
 }
 
 #[test]
-fn a_page_whose_name_leads_to_loopback_is_not_opened() {
-    in_namespace("a_page_whose_name_leads_to_loopback_is_not_opened", |_| {
+fn authorization_page_that_resolves_to_loopback_is_not_opened() {
+    in_namespace("authorization_page_that_resolves_to_loopback_is_not_opened", |_| {
         let (public, here) = pair(|request| match &*request.path {
             "/mcp" => Response::status(401),
             "/.well-known/oauth-authorization-server" => {
@@ -134,8 +134,8 @@ fn a_page_whose_name_leads_to_loopback_is_not_opened() {
 }
 
 #[test]
-fn a_login_that_was_made_in_public_is_neither_renewed_nor_revoked_at_loopback() {
-    in_namespace("a_login_that_was_made_in_public_is_neither_renewed_nor_revoked_at_loopback", |hosts| {
+fn public_login_is_neither_renewed_nor_revoked_at_loopback() {
+    in_namespace("public_login_is_neither_renewed_nor_revoked_at_loopback", |hosts| {
         hosts.lead_to(PUBLIC);
         let authorization = Arc::new(Authorization::start());
         authorization.habits(|habits| {

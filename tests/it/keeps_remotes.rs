@@ -23,7 +23,7 @@ fn wait_sessions(front: &Front, count: usize) {
 }
 
 #[test]
-fn status_says_where_a_server_is_reached_and_asks_it_how_it_is() {
+fn status_shows_the_url_of_a_server_and_checks_its_health() {
     for (manner, transport) in [(Manner::json(), "streamable http"), (Manner::old(), "http+sse")] {
         let place = Place::new();
         let front = Front::start(&place, "s", "", manner);
@@ -45,7 +45,7 @@ fn status_says_where_a_server_is_reached_and_asks_it_how_it_is() {
 }
 
 #[test]
-fn a_server_that_says_when_is_tried_then_or_when_a_person_says_so() {
+fn server_with_retry_after_is_retried_then_or_on_request() {
     for status in [429, 503] {
         let place = Place::new();
         let front = front(&place, "");
@@ -108,7 +108,7 @@ fn a_lazy_server_is_connected_to_by_its_first_call_and_left_when_it_is_idle() {
 }
 
 #[test]
-fn a_server_that_is_stopped_hears_that_its_session_is_over_and_comes_back() {
+fn stopped_server_receives_the_end_of_its_session_and_can_be_enabled() {
     let place = Place::new();
     let front = front(&place, "");
     let mut daemon = served(&place, &front);
@@ -127,7 +127,7 @@ fn called_with(front: &Front, header: &str) -> Vec<String> {
 }
 
 #[test]
-fn agents_of_each_workspace_share_a_session_whose_requests_name_it() {
+fn agents_of_one_workspace_share_a_session_that_names_it() {
     let place = Place::new();
     let front = front(&place, "");
     let server = front.server().line("sharing = \"workspace\"").line("headers = { X-Where = \"${agent:cwd}\" }");
@@ -144,7 +144,7 @@ fn agents_of_each_workspace_share_a_session_whose_requests_name_it() {
 }
 
 #[test]
-fn a_workspace_in_a_url_is_what_it_is_whatever_its_name() {
+fn workspace_in_a_url_is_percent_encoded() {
     let place = Place::new();
     let front = front(&place, "");
     let server = Server::at("s", &(front.url() + "?where=${agent:cwd}&x=y")).line("sharing = \"workspace\"");
@@ -161,7 +161,7 @@ fn a_workspace_in_a_url_is_what_it_is_whatever_its_name() {
 }
 
 #[test]
-fn a_pool_opens_a_session_for_each_call_that_finds_none_free() {
+fn pool_opens_a_session_for_each_call_that_finds_none_idle() {
     let place = Place::new();
     let front = front(&place, "");
     let server = front.server().line("sharing = \"pool\"").line("max_instances = 2").line("idle_timeout = \"300ms\"");
@@ -176,7 +176,7 @@ fn a_pool_opens_a_session_for_each_call_that_finds_none_free() {
 }
 
 #[test]
-fn limits_of_all_servers_are_not_said_to_hold_for_one_that_runs_elsewhere() {
+fn default_process_limits_are_not_reported_for_remote_servers() {
     let place = Place::new();
     let front = front(&place, "");
     let daemon = Setup::with(front.server()).head("[defaults]\nmemory_max = \"64MiB\"").start_in(&place);

@@ -21,7 +21,7 @@ fn ready(daemon: &Daemon, version: &str) -> (Agent, Value) {
 }
 
 #[test]
-fn an_agent_is_told_only_of_what_its_version_has() {
+fn agent_sees_only_the_capabilities_of_its_version() {
     let daemon = start("");
     for version in VERSIONS {
         let (_agent, introduction) = ready(&daemon, version);
@@ -46,7 +46,7 @@ fn a_method_that_its_version_lacks_is_unknown_to_an_agent() {
 }
 
 #[test]
-fn what_every_version_has_works_in_every_version_on_both_sides() {
+fn common_features_work_in_every_version_on_both_sides() {
     for server in VERSIONS {
         let daemon = start(&format!("--protocol {server}"));
         assert_eq!(daemon.row("s")["protocol"], server);

@@ -11,7 +11,7 @@ fn table(name: &str, tools: &str) -> String {
 }
 
 #[test]
-fn the_users_file_and_those_beside_it_are_layers_and_a_variable_is_above_them() {
+fn config_file_and_config_directory_are_layers_below_the_environment() {
     let place = Place::new();
     fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("the test's own directory is writable");
     place
@@ -31,7 +31,7 @@ fn the_users_file_and_those_beside_it_are_layers_and_a_variable_is_above_them() 
 }
 
 #[test]
-fn a_variable_that_says_nothing_sensible_is_refused_by_its_name() {
+fn malformed_environment_variable_is_refused_by_name() {
     let place = Place::new();
     let file = place.write("config.toml", "");
     let mut command = place.command(crate::support::MCPD);

@@ -70,7 +70,7 @@ fn a_server_that_needs_too_much_memory_dies_alone_and_whole_and_is_started_again
 
 /// Case A16.
 #[test]
-fn a_server_can_start_so_many_tasks_and_no_more_and_serves_on() {
+fn server_is_limited_to_its_number_of_processes_and_continues_to_serve() {
     let Some(manager) = limited("tasks_max = 12") else { return };
     let mut agent = Agent::ready_at(&manager.agent_socket());
     let script = "i=0; while [ $i -lt 20 ]; do sleep 30 >/dev/null 2>&1 & i=$((i+1)); echo $i; done";
@@ -90,7 +90,7 @@ fn a_server_can_start_so_many_tasks_and_no_more_and_serves_on() {
 }
 
 #[test]
-fn what_a_killed_guard_leaves_goes_with_its_cgroup_and_so_does_a_removed_server() {
+fn cgroup_is_removed_with_a_killed_guard_and_with_a_removed_server() {
     let Some(manager) = limited("memory_max = '100MiB'\ntasks_max = 64") else { return };
     let mut agent = Agent::ready_at(&manager.agent_socket());
     result(&shell(&mut agent, "limited", "setsid sleep 60 >/dev/null 2>&1 &"));
@@ -141,7 +141,7 @@ fn limits_that_come_with_a_reload_hold_and_without_any_no_cgroup_is_made() {
 }
 
 #[test]
-fn without_a_cgroup_of_its_own_mcpd_serves_and_says_that_limits_are_not_enforced() {
+fn daemon_without_a_cgroup_serves_and_reports_that_limits_are_not_enforced() {
     let limits = "[defaults]\nmemory_max = '100MiB'\ntasks_max = 64";
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).head(limits).start();
     let row = daemon.wait_row("a", "is ready", |row| row["state"] == "ready");

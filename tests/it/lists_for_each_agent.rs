@@ -93,7 +93,7 @@ fn announce(agent: &mut Agent) {
 const CHANGED: &str = "notifications/tools/list_changed";
 
 #[test]
-fn each_sees_and_reaches_what_its_own_instance_offers_and_the_rest_is_unknown() {
+fn agent_sees_and_calls_only_what_its_own_instance_offers() {
     for sharing in ["session", "workspace"] {
         let daemon = Setup::with(by_directory(sharing)).start();
         let (mut here, mut there) = (working_in(&daemon, "here"), working_in(&daemon, "there"));
@@ -115,7 +115,7 @@ fn each_sees_and_reaches_what_its_own_instance_offers_and_the_rest_is_unknown() 
 }
 
 #[test]
-fn a_change_in_one_instance_is_told_to_its_agents_only() {
+fn list_change_of_one_instance_is_announced_to_its_agents_only() {
     let daemon = Setup::with(by_directory("workspace")).start();
     let mut agents = ["here", "here", "there"].map(|name| working_in(&daemon, name));
     for agent in &mut agents {
@@ -136,7 +136,7 @@ fn a_change_in_one_instance_is_told_to_its_agents_only() {
 }
 
 #[test]
-fn what_only_one_instance_has_its_agent_alone_is_told_of_though_all_began_alike() {
+fn tool_of_a_single_instance_is_announced_to_its_agent_only() {
     let daemon = Setup::with(changeable("session")).start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     assert_eq!(one.tools(), other.tools());
@@ -166,7 +166,7 @@ fn the_first_list_of_an_agent_is_that_of_its_own_instance_though_others_are_know
 }
 
 #[test]
-fn an_agent_whose_instance_does_not_come_up_is_shown_what_the_server_is_known_to_offer() {
+fn agent_whose_instance_does_not_start_sees_the_last_known_lists() {
     let daemon = Setup::with(by_directory("session").line("cwd = \"${agent:cwd}\"")).start();
     let mut here = working_in(&daemon, "here");
     assert_eq!(offered(&mut here), all_of("here"));
@@ -186,7 +186,7 @@ fn an_instance_that_hangs_at_its_start_holds_up_the_first_list_for_a_bounded_tim
 }
 
 #[test]
-fn after_a_restart_of_its_instance_an_agent_sees_what_the_next_one_offers() {
+fn agent_sees_the_lists_of_its_restarted_instance() {
     let daemon = Setup::with(by_directory("workspace")).start();
     let (mut here, mut there) = (working_in(&daemon, "here"), working_in(&daemon, "there"));
     let mut before = [offered(&mut here), offered(&mut there)];

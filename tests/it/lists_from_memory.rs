@@ -60,7 +60,7 @@ fn expect_unavailable(answer: &Value, server: &str) {
 const ALL: [&str; 4] = ["a__read", "a__write", "b__read", "b__write"];
 
 #[test]
-fn warm_daemon_lists_at_once_what_its_servers_offered_last_and_calls_wait_for_them() {
+fn daemon_serves_remembered_lists_at_once_and_calls_wait_for_the_server() {
     let place = warm(two);
     let daemon = spawn(two(&place), &place);
     let mut agent = Agent::ready(&daemon);

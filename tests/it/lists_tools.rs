@@ -84,7 +84,7 @@ fn a_tool_registered_after_the_handshake_is_announced_and_listed() {
 }
 
 #[test]
-fn a_change_is_told_to_every_agent_that_has_the_list() {
+fn list_change_is_announced_to_every_agent_that_sees_the_list() {
     let daemon = Setup::with(bare("files", &["mutate_tools", "old"])).start();
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
     for agent in &mut agents {
@@ -99,7 +99,7 @@ fn a_change_is_told_to_every_agent_that_has_the_list() {
 
 /// Case B14.
 #[test]
-fn a_change_that_alters_no_list_is_told_to_nobody_however_often_it_is_announced() {
+fn list_change_without_a_difference_is_not_announced() {
     let daemon = Setup::with(bare("files", &["burst_list_changed"])).start();
     let mut agent = Agent::ready(&daemon);
     let asked = || daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
@@ -112,7 +112,7 @@ fn a_change_that_alters_no_list_is_told_to_nobody_however_often_it_is_announced(
 }
 
 #[test]
-fn a_server_without_tools_is_never_asked_for_them() {
+fn server_without_the_tools_capability_is_not_asked_for_tools() {
     let setup = Setup::with(Server::named("mute").flags("--no-tools-capability")).server(bare("files", &["read"]));
     let daemon = setup.start();
     assert_eq!(Agent::ready(&daemon).tools(), ["files__read"]);
@@ -178,7 +178,7 @@ fn a_name_that_clients_would_refuse_gets_a_short_form_that_can_be_called() {
 
 /// Case B14.
 #[test]
-fn a_server_that_announces_a_change_whenever_it_is_asked_is_not_asked_for_ever() {
+fn server_that_announces_a_change_at_every_listing_is_not_listed_forever() {
     let daemon = Setup::with(bare("files", &["echo"]).flags("--announce-on-list")).spawn();
     let mut agent = Agent::ready(&daemon);
     for n in 0..500 {
@@ -189,7 +189,7 @@ fn a_server_that_announces_a_change_whenever_it_is_asked_is_not_asked_for_ever()
 }
 
 #[test]
-fn no_two_tools_are_listed_under_one_name_and_none_without() {
+fn listed_tool_names_are_unique_and_not_empty() {
     let daemon = Setup::with(bare("files", &["read", "write", "read"])).start();
     let mut agent = Agent::ready(&daemon);
     let mut names = agent.tools();
@@ -200,7 +200,7 @@ fn no_two_tools_are_listed_under_one_name_and_none_without() {
 }
 
 #[test]
-fn a_server_that_comes_back_without_tools_lists_none_any_more() {
+fn server_that_returns_without_tools_lists_no_tools() {
     let place = Place::new();
     let changed = place.path("changed");
     let server = bare("files", &["read", "die"]).arg("--no-tools-if").arg(&changed);
@@ -218,7 +218,7 @@ fn a_server_that_comes_back_without_tools_lists_none_any_more() {
 }
 
 #[test]
-fn a_list_that_a_server_refused_at_first_is_asked_for_again() {
+fn refused_list_is_requested_again() {
     let daemon = Setup::with(bare("files", &["read"]).flags("--list-errors 1")).start();
     let mut agent = Agent::ready(&daemon);
     if agent.tools().is_empty() {

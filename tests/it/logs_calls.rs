@@ -28,7 +28,7 @@ fn told<'a>(calls: &'a [Value], key: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_call_is_told_with_all_that_is_known_of_it() {
+fn call_record_has_all_that_is_known_of_the_call() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     agent.call("a__sleep", &json!({"ms": 30, "text": CANARY}));
@@ -77,7 +77,7 @@ fn every_end_of_a_call_has_a_word() {
 }
 
 #[test]
-fn calls_of_one_server_and_the_last_ones_can_be_asked_for() {
+fn calls_are_filtered_by_server_and_number() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut agent = Agent::ready(&daemon);
     for tool in ["a__echo", "b__echo", "b__cwd", "a__cwd"] {
@@ -107,7 +107,7 @@ fn memory_is_bounded_and_the_oldest_are_forgotten() {
 }
 
 #[test]
-fn who_follows_hears_of_a_call_that_ends_later() {
+fn follow_reports_calls_that_end_later() {
     let mut daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut agent = Agent::ready(&daemon);
     agent.call("b__echo", &json!({}));
@@ -130,7 +130,7 @@ fn who_follows_hears_of_a_call_that_ends_later() {
 }
 
 #[test]
-fn arguments_are_kept_for_the_servers_that_say_so_and_nowhere_else() {
+fn arguments_are_recorded_only_for_servers_configured_so() {
     let setup = Setup::with(Server::named("quiet")).server(Server::named("told").line("log_arguments = true"));
     let place = Place::new();
     let file = place.path("calls.jsonl");
@@ -204,7 +204,7 @@ fn a_full_disk_costs_one_warning_and_nothing_else() {
 }
 
 #[test]
-fn agents_cannot_ask_who_called_what() {
+fn agents_have_no_access_to_call_records() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     for method in ["calls", "log_level", "status", "logs", "restart", "enable", "disable", "reload"] {
@@ -217,7 +217,7 @@ fn agents_cannot_ask_who_called_what() {
 }
 
 #[test]
-fn without_a_daemon_there_is_nobody_to_ask() {
+fn calls_without_a_daemon_reports_that_none_runs() {
     let place = Place::new();
     for args in [&["calls"][..], &["calls", "-f"], &["calls", "--json"]] {
         let ran = place.client(args).expect_code(3);

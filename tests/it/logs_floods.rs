@@ -101,7 +101,7 @@ fn two_thousand_calls_at_once_are_all_answered_and_all_accounted_for() {
 }
 
 #[test]
-fn a_follower_that_stops_reading_costs_nobody_anything_and_learns_what_it_missed() {
+fn follower_that_stops_reading_affects_no_others_and_learns_what_it_missed() {
     let mut daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     agent.call("before", &json!({}));
@@ -132,7 +132,7 @@ fn a_follower_that_stops_reading_costs_nobody_anything_and_learns_what_it_missed
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_nobody_up_and_says_later_what_it_lost() {
+fn unread_log_does_not_block_the_daemon_and_reports_its_losses() {
     let place = Place::new();
     let pipe = place.path("stderr");
     let shell = format!("mkfifo '{0}'; exec 2<>'{0}'", pipe.display());

@@ -15,7 +15,7 @@ use crate::support::http::{Habits, HttpServer, Response, sent_on, visit};
 use crate::support::{Server, Setup, until};
 
 #[test]
-fn a_login_is_kept_for_its_owner_alone() {
+fn login_is_stored_for_its_owner_only() {
     let world = World::new();
     world.authorization.habits(|habits| habits.scope = Some("read write"));
     let attempt = world.begin(&["--no-browser"]);
@@ -35,7 +35,7 @@ fn a_login_is_kept_for_its_owner_alone() {
 }
 
 #[test]
-fn the_browser_that_is_named_opens_the_page_whose_state_is_not_in_its_arguments() {
+fn configured_browser_opens_the_page_without_the_state_in_its_arguments() {
     let world = World::new();
     let script = world.place.write("browser", "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"${0%/*}/opened\"\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("it is the test's own");
@@ -76,7 +76,7 @@ fn fetch_as_nobody(address: &str) -> String {
 }
 
 #[test]
-fn the_browser_waits_for_the_token_and_reads_what_came_of_it() {
+fn browser_page_waits_for_the_token_and_shows_the_result() {
     let world = World::new();
     world.authorization.hold_tokens(true);
     let attempt = world.begin(&["--no-browser"]);
@@ -163,7 +163,7 @@ fn code_of(page: &url::Url) -> String {
 }
 
 #[test]
-fn an_answer_that_is_none_to_the_question_is_not_taken() {
+fn unrelated_redirect_is_ignored() {
     let world = World::new();
     let attempt = world.begin(&["--no-browser"]);
     let mut wrong = attempt.redirect();
@@ -180,7 +180,7 @@ fn an_answer_that_is_none_to_the_question_is_not_taken() {
 }
 
 #[test]
-fn a_login_that_cannot_be_says_why_and_keeps_nothing() {
+fn failed_login_reports_the_reason_and_stores_nothing() {
     type Change = fn(&mut Habits);
     let cases: [(Change, &str); 8] = [
         (|habits| habits.denies = true, "the authorization server says access_denied (not today)"),
@@ -233,7 +233,7 @@ fn a_place_that_others_could_read_on_the_way_is_not_gone_to() {
 }
 
 #[test]
-fn nobody_who_agrees_is_not_waited_for_for_ever() {
+fn login_without_an_answer_times_out() {
     let world = World::new();
     let ran = world.begin(&["--no-browser", "--timeout", "10ms"]).end().expect_code(1);
     assert!(ran.stderr.contains("nobody has agreed within 10ms"), "{ran}");
@@ -263,7 +263,7 @@ fn a_server_of_an_older_version_is_its_own_authorization_server() {
 }
 
 #[test]
-fn a_server_that_says_who_lets_mcpd_in_gets_no_code_that_is_for_them() {
+fn code_of_another_authorization_server_is_rejected() {
     let world = World::new();
     world.authorization.habits(|habits| habits.resource = None);
     let front = world.authorization.guard(&world.front.url());
@@ -293,7 +293,7 @@ fn a_server_that_lets_anybody_in_needs_no_login() {
 }
 
 #[test]
-fn a_server_that_says_neither_is_not_taken_for_one_that_lets_anybody_in() {
+fn server_without_protected_resource_metadata_is_not_treated_as_open() {
     let world = World::new();
     for status in [403, 404, 405, 500, 503] {
         world.front.instead(move |_| Some(Response::status(status)));
@@ -326,7 +326,7 @@ fn a_login_that_cannot_be_read_is_replaced_by_the_next() {
 }
 
 #[test]
-fn what_is_no_server_with_a_url_cannot_be_logged_in_to() {
+fn server_without_a_url_cannot_be_logged_in_to() {
     let world = World::new();
     let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");
     let setup = Setup::with(world.front.server()).server(Server::named("program")).server(header);
@@ -344,7 +344,7 @@ fn what_is_no_server_with_a_url_cannot_be_logged_in_to() {
 }
 
 #[test]
-fn how_logins_stand_is_shown_without_what_is_secret() {
+fn login_status_is_shown_without_secrets() {
     let world = World::new();
     let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");
     Setup::with(world.front.server()).server(Server::named("program")).server(header).write(&world.place);
@@ -368,7 +368,7 @@ fn how_logins_stand_is_shown_without_what_is_secret() {
 }
 
 #[test]
-fn who_logs_out_is_forgotten_here_and_where_it_was_let_in() {
+fn logout_deletes_the_login_and_revokes_the_token() {
     let world = World::new();
     let nobody = world.run(&["logout", "tracker"]).expect_code(0);
     assert_eq!(nobody.stdout, "tracker: nobody was logged in\n");
@@ -388,7 +388,7 @@ fn who_logs_out_is_forgotten_here_and_where_it_was_let_in() {
 }
 
 #[test]
-fn who_asks_is_said_as_the_authorization_server_wants_it() {
+fn client_authentication_uses_the_method_that_the_authorization_server_supports() {
     for methods in [vec!["client_secret_basic"], vec!["client_secret_post"], vec!["client_secret_basic", "none"]] {
         let world = World::new();
         // The one that is given to who registers is the one that was asked for.
@@ -403,7 +403,7 @@ fn who_asks_is_said_as_the_authorization_server_wants_it() {
 }
 
 #[test]
-fn a_server_that_wants_offline_access_asked_for_is_asked_for_it() {
+fn offline_access_is_requested_if_the_server_offers_it() {
     let world = World::new();
     world.authorization.habits(|habits| {
         habits.resource = Some(json!({"scopes_supported": ["issues"]}));
@@ -425,7 +425,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn a_program_that_is_registered_by_hand_is_who_the_configuration_says() {
+fn configured_client_id_replaces_registration() {
     for method in ["client_secret_basic", "client_secret_post"] {
         let world = World::new();
         let port = free_port();
@@ -472,7 +472,7 @@ fn a_document_that_describes_mcpd_is_its_name_where_it_can_be_read() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn port_in_use_is_reported() {
     let world = World::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("it is bound").port();

@@ -90,7 +90,7 @@ fn a_server_with_client_credentials_is_ready_without_anybody() {
 }
 
 #[test]
-fn where_persons_log_in_too_the_configuration_says_who_does() {
+fn configuration_chooses_between_client_credentials_and_a_person() {
     let both = json!({"grant_types_supported": ["authorization_code", "client_credentials"]});
     for (more, state) in [
         ("", "needs_login"),
@@ -106,7 +106,7 @@ fn where_persons_log_in_too_the_configuration_says_who_does() {
 }
 
 #[test]
-fn a_secret_is_shown_to_nobody_that_a_server_names_until_somebody_says_so() {
+fn client_secret_is_sent_to_no_discovered_server_before_approval() {
     let world = world_of("machine's secret", "");
     let daemon = world.serve();
     wait_needs_login(&daemon, "grant = \"client_credentials\"");
@@ -117,7 +117,7 @@ fn a_secret_is_shown_to_nobody_that_a_server_names_until_somebody_says_so() {
 }
 
 #[test]
-fn a_token_of_its_own_is_asked_for_again_before_it_ends_and_when_it_is_refused() {
+fn token_is_renewed_before_it_expires_and_when_it_is_refused() {
     let world = world();
     world.authorization.habits(|habits| habits.expires_in = Some(5));
     let daemon = world.serve();
@@ -200,7 +200,7 @@ fn credentials_that_are_taken_back_end_a_login_until_a_person_looks() {
 }
 
 #[test]
-fn an_authorization_server_that_is_down_is_asked_again_and_no_person_is() {
+fn unavailable_authorization_server_is_retried_without_a_person() {
     let world = world();
     world.authorization.habits(|habits| habits.refuses_to_renew = Some((503, "<html>")));
     let daemon = world.serve();
@@ -210,7 +210,7 @@ fn an_authorization_server_that_is_down_is_asked_again_and_no_person_is() {
 }
 
 #[test]
-fn who_logs_in_with_client_credentials_is_shown_no_page() {
+fn login_with_client_credentials_opens_no_page() {
     let world = world();
     let ran = world.run(&["login", "tracker"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("tracker: logged in by its client credentials\n", ""));
@@ -221,7 +221,7 @@ fn who_logs_in_with_client_credentials_is_shown_no_page() {
 }
 
 #[test]
-fn who_logs_out_is_told_that_client_credentials_let_mcpd_in_again() {
+fn logout_reports_that_client_credentials_log_in_again() {
     let world = world();
     let daemon = world.serve();
     let first = world.kept()["grant"]["access_token"].clone();
@@ -237,7 +237,7 @@ fn who_logs_out_is_told_that_client_credentials_let_mcpd_in_again() {
 }
 
 #[test]
-fn what_its_credentials_are_to_allow_is_as_for_any_login() {
+fn scopes_of_client_credentials_follow_the_rules_of_any_login() {
     let world = world_of("machine's secret", ", scopes = [\"mine\"], grant = \"client_credentials\"");
     world.authorization.habits(|habits| {
         habits.scope = Some("theirs");
@@ -273,7 +273,7 @@ fn a_login_of_another_kind_or_name_than_is_configured_does_not_count() {
 }
 
 #[test]
-fn its_secret_goes_to_no_other_authorization_server_before_a_person_says_so() {
+fn client_secret_is_sent_to_no_other_authorization_server_before_approval() {
     let world = world();
     let daemon = world.serve();
     assert_eq!(daemon.row("tracker")["state"], "ready");

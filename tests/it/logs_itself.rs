@@ -116,7 +116,7 @@ fn a_bad_filter_starts_nothing() {
 }
 
 #[test]
-fn a_bad_filter_of_the_environment_is_told_and_passed_over() {
+fn malformed_log_filter_in_the_environment_is_reported_and_ignored() {
     let daemon = Setup::with(Server::named("a")).variable("RUST_LOG", "dbug").start();
     assert_eq!(daemon.client(&["log-level"]).expect_code(0).stdout, "info\n");
     let log = daemon.log();

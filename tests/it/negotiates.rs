@@ -30,7 +30,7 @@ fn a_known_version_is_echoed_and_any_other_gets_the_newest() {
 }
 
 #[test]
-fn the_handshake_tells_who_answers_and_that_lists_change() {
+fn handshake_names_the_server_and_announces_list_changes() {
     let daemon = daemon();
     let answer = Agent::connect(&daemon).initialize("2025-06-18");
     assert_eq!(result(&answer)["serverInfo"]["name"], "mcpd");
@@ -58,7 +58,7 @@ fn a_client_that_discovers_first_is_turned_to_initialize_at_once() {
 }
 
 #[test]
-fn a_request_that_states_its_version_is_refused_for_what_is_wrong_with_it() {
+fn request_with_a_bad_explicit_version_is_refused_with_the_reason() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
     let stated = json!({ "_meta": {
@@ -108,7 +108,7 @@ fn a_message_that_is_no_request_is_an_invalid_request() {
 
 /// Case C5.
 #[test]
-fn an_id_that_is_neither_number_nor_text_is_refused() {
+fn id_that_is_neither_number_nor_string_is_refused() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     for id in ["null", "true", "{}", "[1]"] {
@@ -214,7 +214,7 @@ fn a_second_handshake_is_refused_and_changes_nothing() {
 
 /// Case C12.
 #[test]
-fn a_method_nobody_knows_is_not_found() {
+fn unknown_method_is_not_found() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     for method in ["tools/destroy", "", "daemon/stop", "status", "rpc.discover"] {
@@ -276,7 +276,7 @@ fn lines_may_end_like_on_another_system() {
 
 /// Case C6.
 #[test]
-fn a_peer_that_speaks_another_protocol_harms_nobody() {
+fn peer_with_another_protocol_affects_no_others() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let mut browser = Agent::connect(&daemon);

@@ -22,7 +22,7 @@ fn cells(table: &Ran, first: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_restart_is_said_when_the_other_process_serves_and_disturbs_nobody_else() {
+fn restart_is_reported_when_the_new_process_serves_and_affects_no_others() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut agent = Agent::ready(&daemon);
     let before = [daemon.server_pid("a"), daemon.server_pid("b")];
@@ -38,7 +38,7 @@ fn a_restart_is_said_when_the_other_process_serves_and_disturbs_nobody_else() {
 }
 
 #[test]
-fn a_restart_that_fails_says_why_and_one_of_a_repaired_server_waits_for_nothing() {
+fn failed_restart_reports_the_reason_and_a_repaired_server_restarts_at_once() {
     let place = Place::new();
     let needed = place.write("needed", "");
     let server = Server::named("s").arg("--exit-unless").arg(&needed);
@@ -102,7 +102,7 @@ fn a_stopped_server_is_gone_until_it_is_enabled_again_and_is_no_reason_to_worry(
 }
 
 #[test]
-fn a_server_that_fails_may_be_disabled_and_its_failure_counts_no_more() {
+fn failing_server_can_be_disabled_and_its_failure_no_longer_counts() {
     let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
     daemon.client(&["disable", "sick"]).expect_code(0);
     let table = daemon.client(&["status"]).expect_code(0);
@@ -129,7 +129,7 @@ fn a_stopped_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon(
 }
 
 #[test]
-fn a_reload_says_what_it_made_of_the_servers() {
+fn reload_reports_what_became_of_each_server() {
     let (daemon, place) = changing(&["kept", "too", "changed", "gone"].map(Server::named));
     let kept = daemon.server_pid("kept");
     let changed = Server::named("changed").env("X", "1");
@@ -181,7 +181,7 @@ fn change_that_needs_no_restart_is_reported_as_updated() {
 }
 
 #[test]
-fn a_configuration_that_does_not_hold_is_said_with_its_place_and_changes_nothing() {
+fn invalid_configuration_is_reported_with_its_place_and_changes_nothing() {
     let (daemon, place) = changing(&[Server::named("s")]);
     let before = daemon.server_pid("s");
     place.write("changing.toml", "[servers.t]\ncomand = \"x\"\n");
@@ -192,7 +192,7 @@ fn a_configuration_that_does_not_hold_is_said_with_its_place_and_changes_nothing
 }
 
 #[test]
-fn operators_who_reload_at_once_are_all_answered() {
+fn concurrent_reloads_are_all_answered() {
     let (daemon, place) = changing(&[Server::named("s")]);
     place.write("changing.toml", text(&[Server::named("s"), Server::named("t")], &place));
     let asked: Vec<_> = (0..20).map(|_| ask(&daemon, "reload", "")).collect();
@@ -224,7 +224,7 @@ fn answer(operator: &mut BufReader<UnixStream>) -> Value {
 }
 
 #[test]
-fn operators_who_wait_leave_room_for_those_who_ask_how_things_are() {
+fn waiting_operators_leave_connections_for_status() {
     let hangs = Server::named("hangs").flags("--init-never").line("handshake_timeout = \"1h\"");
     let mut daemon = Setup::with(hangs).server(Server::named("works")).spawn();
     daemon.wait_row("works", "is ready", |row| row["state"] == "ready");
@@ -244,7 +244,7 @@ fn operators_who_wait_leave_room_for_those_who_ask_how_things_are() {
 }
 
 #[test]
-fn the_table_shows_what_sleeps_and_each_of_several_instances() {
+fn status_table_shows_idle_servers_and_each_instance() {
     let lazy = Server::named("lazy").line("start = \"lazy\"").line("idle_timeout = \"300ms\"");
     let daemon = Setup::with(Server::named("own").line("sharing = \"session\"")).server(lazy).start();
     daemon.wait_row("lazy", "sleeps", |row| row["state"] == "idle");

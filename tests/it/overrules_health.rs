@@ -140,7 +140,7 @@ fn a_disabled_one_may_be_marked_and_is_still_no_reason_to_worry() {
 }
 
 #[test]
-fn a_word_that_is_none_is_wrong_usage_and_an_unknown_server_is_said() {
+fn unknown_health_word_is_a_usage_error_and_an_unknown_server_is_reported() {
     let daemon = Setup::with(Server::named("s")).start();
     let ran = daemon.client(&["health", "s", "dwn"]).expect_code(2);
     assert!(ran.stderr.contains("up, down, auto"), "{ran}");

@@ -16,7 +16,7 @@ fn setup() -> Setup {
 }
 
 #[test]
-fn a_second_daemon_says_that_one_is_running_and_leaves_it_alone() {
+fn second_daemon_reports_the_first_and_leaves_it_alone() {
     let daemon = setup().start();
     let mut agent = Agent::ready(&daemon);
     let second = daemon.client(&["serve"]).expect_code(1);
@@ -117,7 +117,7 @@ fn replace(daemon: &Daemon) -> UnixListener {
 
 /// Case D6.
 #[test]
-fn a_socket_that_was_deleted_is_there_again_and_nobody_is_disconnected() {
+fn deleted_socket_is_created_again_without_disconnecting_agents() {
     let daemon = setup().start();
     let mut agent = Agent::ready(&daemon);
     for name in ["mcp.sock", "admin.sock"] {
@@ -165,7 +165,7 @@ fn second_daemon_that_starts_after_the_lock_was_deleted_is_refused() {
 
 /// Cases D5 and D6.
 #[test]
-fn daemon_whose_directory_was_deleted_ends_in_order_when_another_has_started_there() {
+fn daemon_whose_directory_was_deleted_shuts_down_when_another_has_started_there() {
     let mut first = setup().start();
     let mut agent = Agent::ready(&first);
     let place = Rc::clone(first.place());
@@ -211,7 +211,7 @@ fn a_socket_that_was_replaced_by_another_program_is_not_deleted() {
 
 /// Case D8.
 #[test]
-fn a_path_too_long_for_a_socket_is_refused_and_said() {
+fn socket_path_that_is_too_long_is_refused_with_the_reason() {
     let place = Place::new();
     let long = place.path(&"x".repeat(120));
     let ran = place.mcpd(&["serve", "--runtime-dir", long.to_str().expect("text")]);
@@ -234,7 +234,7 @@ fn is_found_in(place: &Rc<Place>, expected: &str, prepare: impl Fn(&mut Command)
 }
 
 #[test]
-fn the_runtime_directory_is_where_the_environment_says() {
+fn runtime_directory_follows_the_environment() {
     is_found_in(&Place::new(), "xdg-run/mcpd", |_| {});
 }
 

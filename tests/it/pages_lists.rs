@@ -43,7 +43,7 @@ fn each_of_the_four_lists_is_complete_and_in_order_on_one_page() {
 }
 
 #[test]
-fn a_cursor_that_no_list_has_given_is_refused_on_all_four() {
+fn unknown_cursor_is_refused_by_all_four_lists() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     for (method, _) in LISTS {

@@ -23,14 +23,14 @@ fn instructions_of_all_servers_come_in_file_order_under_their_names() {
 }
 
 #[test]
-fn of_a_server_of_which_agents_see_nothing_they_hear_nothing() {
+fn instructions_of_a_server_hidden_by_policy_are_left_out() {
     let hidden = saying("hidden", "A secret.").line(r#"deny = ["*"]"#);
     let daemon = Setup::with(hidden).server(saying("other", "x").line("expose = []")).start();
     assert_eq!(instructions(&daemon), Value::Null, "there is no such field");
 }
 
 #[test]
-fn long_instructions_are_cut_and_it_is_said() {
+fn long_instructions_are_cut_with_a_note() {
     let long = "é".repeat(6000);
     let setup = (0..9).fold(Setup::new(), |setup, n| setup.server(saying(&format!("s{n}"), &long)));
     let daemon = setup.start();
@@ -42,13 +42,13 @@ fn long_instructions_are_cut_and_it_is_said() {
 }
 
 #[test]
-fn each_agents_own_instance_says_the_same() {
+fn session_instances_contribute_their_instructions_once() {
     let daemon = Setup::with(saying("own", "Mine.").line("sharing = \"session\"")).start();
     assert_eq!(instructions(&daemon), "# own\n\nMine.");
 }
 
 #[test]
-fn a_server_that_sleeps_is_spoken_for_by_what_it_said_last() {
+fn idle_server_contributes_its_last_known_instructions() {
     let place = Place::new();
     let start =
         || Setup::with(saying("lazy", "Wake me.").line("start = \"lazy\"\nidle_timeout = \"300ms\"")).start_in(&place);

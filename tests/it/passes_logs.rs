@@ -53,7 +53,7 @@ fn wait_levels(daemon: &Daemon, expected: &[&str]) {
 }
 
 #[test]
-fn a_message_is_told_as_it_came_to_the_agent_whose_call_the_server_is_at() {
+fn log_message_reaches_the_agent_whose_call_is_in_flight_unchanged() {
     let daemon = started();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let odd = r#"{"method":"notifications/message", "params":{"x":1.10,"data":{"b":1,"a":"\/"},"level":"in\u0066o"},"jsonrpc":"2.0"}"#;
@@ -70,7 +70,7 @@ fn a_message_is_told_as_it_came_to_the_agent_whose_call_the_server_is_at() {
 }
 
 #[test]
-fn a_message_that_may_be_anothers_is_told_nobody() {
+fn log_message_with_several_possible_owners_is_dropped() {
     let daemon = started();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let busy = other.start_call("s__sleep", &json!({"ms": 300}));
@@ -101,7 +101,7 @@ fn a_call_that_was_cancelled_counts_until_the_server_has_answered_it() {
 }
 
 #[test]
-fn each_agent_is_told_from_the_level_on_that_it_has_set() {
+fn each_agent_receives_log_messages_from_its_own_level_on() {
     let daemon = start(|server| server.line("broadcast_logs = true"));
     let [mut all, mut some, mut few] = [(); 3].map(|()| Agent::ready(&daemon));
     set_level(&mut some, "warning");
@@ -138,7 +138,7 @@ fn a_level_is_one_that_mcp_knows_and_comes_after_the_handshake() {
 }
 
 #[test]
-fn a_server_is_asked_for_the_most_that_any_agent_wants_and_only_when_that_changes() {
+fn server_is_set_to_the_most_verbose_level_of_its_agents_only_when_it_changes() {
     let daemon = started();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     set_level(&mut one, "error");
@@ -172,7 +172,7 @@ fn an_agent_that_changes_its_mind_without_end_fills_no_servers_input() {
 }
 
 #[test]
-fn an_agent_gets_all_that_an_instance_of_its_own_says() {
+fn agent_receives_all_log_messages_of_its_own_instance() {
     let daemon = start(|server| server.line("sharing = \"session\""));
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     log_when_done(&mut one, "info", "one's");
@@ -203,7 +203,7 @@ fn every_instance_of_a_pool_logs_from_the_level_on_that_agents_want() {
 
 /// Case B15.
 #[test]
-fn an_agent_that_does_not_read_its_logs_holds_up_nobody() {
+fn agent_that_does_not_read_its_logs_blocks_no_others() {
     let daemon = start(|server| server.line("broadcast_logs = true"));
     let [mut deaf, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     set_level(&mut other, "error");

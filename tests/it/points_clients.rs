@@ -42,7 +42,7 @@ fn launch(client: &str, table: &str, printed: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_client_is_told_what_to_run_and_where_to_put_it() {
+fn connect_prints_the_command_and_the_file_for_each_client() {
     let daemon = Setup::with(Server::named("s").flags("--bare --tool one")).start();
     let place = daemon.place();
     for (client, table, file) in CLIENTS {
@@ -61,7 +61,7 @@ fn each_client_is_told_what_to_run_and_where_to_put_it() {
 }
 
 #[test]
-fn a_client_that_drops_the_runtime_directory_is_told_it_unless_it_is_found_without() {
+fn connect_prints_the_runtime_directory_for_clients_that_drop_it() {
     let place = Place::new();
     let session = place.path("xdg-run").display().to_string();
     for (client, table, _) in CLIENTS {
@@ -115,14 +115,14 @@ fn it_is_found_by_the_path_that_stays_when_a_package_manager_replaces_it() {
 }
 
 #[test]
-fn a_client_that_is_not_known_is_said_with_those_that_are() {
+fn unknown_client_is_refused_with_the_known_ones() {
     let ran = Place::new().mcpd(&["connect", "--print", "emacs"]).expect_code(2);
     assert!(ran.stdout.is_empty() && CLIENTS.iter().all(|(client, ..)| ran.stderr.contains(client)), "{ran}");
 }
 
 /// What to do with the old entries is the same sentence everywhere.
 #[test]
-fn old_entries_of_a_client_are_to_be_removed_says_every_step_that_points_it_at_mcpd() {
+fn every_client_step_mentions_the_removal_of_old_entries() {
     let sentence = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
     let place = Place::new();
     place.write("home/.claude.json", r#"{"mcpServers": {"notes": {"command": "notes-server"}}}"#);
@@ -138,7 +138,7 @@ fn old_entries_of_a_client_are_to_be_removed_says_every_step_that_points_it_at_m
 }
 
 #[test]
-fn the_page_for_clients_shows_what_is_printed_for_each() {
+fn connect_page_shows_what_is_printed_for_each_client() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/agents.md")).expect("text");
     let sections: Vec<_> = page.split("\n### ").collect();
     let place = Place::new();

@@ -90,7 +90,7 @@ fn every_member_that_commands_print_is_documented() {
 }
 
 #[test]
-fn what_edits_the_configuration_tells_it_as_json() {
+fn configuration_edits_are_reported_as_json() {
     let place = Place::new();
     let other =
         json!({"mcpServers": {"files": {"command": SCRIPTED, "env": {"API_TOKEN": "sk-123456789012345678901234"}}}});
@@ -114,7 +114,7 @@ fn what_edits_the_configuration_tells_it_as_json() {
 }
 
 #[test]
-fn an_order_that_fails_is_told_as_json_and_by_the_code() {
+fn failed_operator_command_is_reported_as_json_and_by_its_exit_code() {
     let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
     let told = daemon.client(&["restart", "sick", "--json"]).expect_code(1).json();
     assert_eq!((&told["server"], &told["done"]), (&json!("sick"), &json!(false)));

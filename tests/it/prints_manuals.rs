@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::{Place, run, skipped};
 
 #[test]
-fn each_command_has_a_page_and_mcpd_names_them_all() {
+fn each_command_has_a_manual_page_and_the_main_page_lists_it() {
     let place = Place::new();
     let pages = place.path("share/man1");
     let said = place.mcpd(&["man", pages.to_str().expect("text")]).expect_code(0);

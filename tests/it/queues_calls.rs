@@ -51,7 +51,7 @@ fn server_that_mixes_up_concurrent_calls_gives_no_agent_the_rows_of_another() {
 }
 
 #[test]
-fn sessions_take_turns_and_each_of_them_keeps_its_order() {
+fn sessions_take_turns_and_each_keeps_its_order() {
     let daemon = Setup::with(one_at_a_time()).start();
     let (mut greedy, mut modest) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let pid = daemon.server_pid("s");
@@ -167,7 +167,7 @@ fn server_that_is_disabled_answers_its_queued_calls() {
 
 /// A suspended call has the only place, so what goes on with it must not wait for one.
 #[test]
-fn answers_to_what_a_call_has_asked_do_not_wait_behind_it() {
+fn input_responses_do_not_wait_behind_queued_calls() {
     for era in Era::BOTH {
         let daemon = Setup::with(one_at_a_time()).start();
         let mut agent = era.agent(&daemon, &json!({"sampling": {}}));
@@ -224,7 +224,7 @@ fn burst_at_a_server_that_starts_waits_as_well() {
 
 /// Case F3.
 #[test]
-fn server_keeps_a_bounded_number_of_calls_waiting_and_each_session_a_share_of_them() {
+fn server_queues_a_bounded_number_of_calls_and_shares_them_among_sessions() {
     let daemon = Setup::with(one_at_a_time()).start();
     let pid = daemon.server_pid("s");
     signal(pid, Signal::STOP);

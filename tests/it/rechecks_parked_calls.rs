@@ -105,7 +105,7 @@ fn parked_calls_are_released_when_nothing_has_changed() {
 
 /// Case H13.
 #[test]
-fn server_disabled_while_calls_are_parked_hides_them() {
+fn server_disabled_while_calls_are_parked_hides_its_tools() {
     for option in [&["disable", "s"][..], &["disable", "--stop", "s"]] {
         let mut parked = Parked::new("", &[]);
         expect_unknown(&mut parked, |parked| drop(parked.daemon.client(option).expect_code(0)));
@@ -151,7 +151,7 @@ fn profile_that_denies_more_by_a_reload_hides_parked_calls() {
 }
 
 #[test]
-fn profile_removed_while_calls_are_parked_hides_them() {
+fn profile_removed_while_calls_are_parked_hides_its_tools() {
     let profile = "[profiles.reviewer]\nservers = ['s']\n";
     let mut parked = Parked::new(profile, &[]);
     let mut agent = Agent::ready_at(&parked.place.runtime_dir().join("reviewer.sock"));
@@ -170,7 +170,7 @@ fn profile_removed_while_calls_are_parked_hides_them() {
 }
 
 #[test]
-fn server_removed_while_calls_are_parked_hides_them() {
+fn server_removed_while_calls_are_parked_hides_its_tools() {
     let mut parked = Parked::new("", &[]);
     expect_unknown(&mut parked, |parked| change(&mut parked.daemon, "", "reloaded: "));
 }

@@ -86,7 +86,7 @@ fn calls_made_while_a_daemon_drains_are_made_at_the_next_one() {
 
 /// Case E11.
 #[test]
-fn what_is_asked_meanwhile_is_held_and_done_in_order_by_the_next_daemon() {
+fn requests_during_a_restart_are_queued_and_sent_in_order_to_the_next_daemon() {
     let place = Place::new();
     let daemon = start(&place);
     let mut shim = Shim::ready(&place);
@@ -108,7 +108,7 @@ fn what_is_asked_meanwhile_is_held_and_done_in_order_by_the_next_daemon() {
 }
 
 #[test]
-fn error_of_a_server_that_claims_that_the_daemon_stops_makes_nobody_wait() {
+fn server_error_that_claims_a_shutdown_delays_no_call() {
     let place = Place::new();
     let daemon = start(&place);
     let mut shim = Shim::ready(&place);
@@ -121,7 +121,7 @@ fn error_of_a_server_that_claims_that_the_daemon_stops_makes_nobody_wait() {
 }
 
 #[test]
-fn what_waits_ten_seconds_for_a_daemon_was_not_sent_and_too_much_does_not_wait() {
+fn request_without_a_daemon_for_ten_seconds_is_not_sent_and_excess_requests_fail_at_once() {
     let place = Place::new();
     let daemon = start(&place);
     let mut shim = Shim::ready(&place);
@@ -169,7 +169,7 @@ fn an_agent_that_was_not_introduced_yet_is_introduced_to_the_next_daemon() {
 }
 
 #[test]
-fn version_level_subscriptions_and_lists_are_those_the_agent_had() {
+fn version_log_level_subscriptions_and_lists_are_restored() {
     let place = Place::new();
     let shelf = r#"{"logging":true,"resources":[{"uri":"x://1","name":"one"},{"uri":"x://2","name":"two"}]}"#;
     let start = || {
@@ -259,7 +259,7 @@ fn a_batch_in_flight_ends_as_one() {
 }
 
 #[test]
-fn a_profile_that_is_removed_is_waited_for_and_said_once() {
+fn removed_profile_is_waited_for_and_reported_once() {
     let place = Place::new();
     let head = |profiles: &str| Setup::with(Server::named("a")).head(profiles).write(&place);
     let file = head("[profiles.p]");
@@ -278,7 +278,7 @@ fn a_profile_that_is_removed_is_waited_for_and_said_once() {
 }
 
 #[test]
-fn an_agent_that_says_no_more_is_not_kept_waiting_for_a_daemon() {
+fn agent_that_has_finished_writing_does_not_wait_for_a_daemon() {
     let place = Place::new();
     let daemon = start(&place);
     let [mut idle, mut asking] = [(); 2].map(|()| Shim::ready(&place));

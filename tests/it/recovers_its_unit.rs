@@ -48,7 +48,7 @@ fn agents_of_a_broken_configuration_receive_file_and_line_as_often_as_they_come(
 }
 
 #[test]
-fn an_agent_whose_daemon_does_not_come_back_receives_the_reason() {
+fn agent_whose_daemon_does_not_return_receives_the_reason() {
     let Some(manager) = installed() else { return };
     let mut agent = manager.agent();
     let mut stdin = agent.stdin.take().expect("a piped stream");
@@ -104,7 +104,7 @@ fn every_command_that_needs_the_unit_starts_it_once_the_configuration_is_repaire
 }
 
 #[test]
-fn status_without_a_daemon_says_how_the_unit_is_and_what_to_do() {
+fn status_without_a_daemon_shows_the_unit_and_the_remedy() {
     let Some(manager) = installed() else { return };
     let status = |state: &str, command: &str| {
         let ran = manager.mcpd(&["status"]).expect_code(3);

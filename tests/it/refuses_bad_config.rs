@@ -143,7 +143,7 @@ fn an_undefined_variable_fails_its_server_alone() {
 }
 
 #[test]
-fn a_server_at_a_url_that_nobody_answers_at_is_down_alone_and_says_why() {
+fn unreachable_url_takes_down_its_server_only_with_the_reason() {
     let place = Place::new();
     let remote = "[servers.far]\nurl = \"http://127.0.0.1:9/canary-1\"\nheaders = { Authorization = \"canary-2\" }\n";
     let near = Server::named("near").flags("--bare --tool echo");
@@ -177,7 +177,7 @@ fn why_a_server_cannot_be_started_shows_no_secret() {
 }
 
 #[test]
-fn without_any_file_the_daemon_is_empty_and_says_where_to_write_one() {
+fn daemon_without_any_file_is_empty_and_names_the_file_to_write() {
     let daemon = Setup::new().without_config().start();
     assert!(Agent::ready(&daemon).tools().is_empty());
     let expected = daemon.place().path("xdg-config/mcpd/config.toml");
@@ -185,7 +185,7 @@ fn without_any_file_the_daemon_is_empty_and_says_where_to_write_one() {
 }
 
 #[test]
-fn files_are_layered_in_the_order_given() {
+fn files_are_layered_in_the_given_order() {
     let place = Place::new();
     let table = |name: &str| {
         format!("[servers.{name}]\ncommand = {}\nargs = [\"--bare\", \"--tool\", \"t\"]\n", quoted(SCRIPTED))

@@ -26,7 +26,7 @@ fn refused(place: &Place, file: &Path, reason: &str) {
 
 /// Case G8.
 #[test]
-fn what_is_no_file_or_too_large_a_one_is_refused_at_once() {
+fn special_or_oversized_file_is_refused_at_once() {
     let place = Place::new();
     let fifo = place.path("fifo.toml");
     mkfifoat(CWD, &fifo, Mode::RWXU).expect("the test's own directory is writable");
@@ -103,7 +103,7 @@ fn one_server_in_two_files_is_refused_with_both_places_whatever_their_formats() 
 
 /// Case G7.
 #[test]
-fn a_secret_that_is_not_there_fails_its_server_alone_and_names_what_is_missing() {
+fn missing_secret_fails_its_server_only_and_is_named() {
     let place = Place::new();
     let missing = place.path("no-such-file");
     let by_file = Server::named("file").env("T", &format!("${{file:{}}}", missing.display()));

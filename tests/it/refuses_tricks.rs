@@ -160,7 +160,7 @@ fn no_trick_of_json_cancels_the_call_of_another_agent() {
 }
 
 #[test]
-fn a_progress_token_that_is_none_is_refused() {
+fn malformed_progress_token_is_refused() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let (long, long_number) = (format!("\"{}\"", "x".repeat(9000)), "7".repeat(9000));
@@ -183,7 +183,7 @@ fn an_id_without_measure_is_refused() {
 }
 
 #[test]
-fn no_agent_hears_progress_of_the_call_of_another_that_chose_its_token_twice() {
+fn duplicate_progress_token_leaks_no_progress_to_another_agent() {
     let daemon = daemon();
     let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let theirs =

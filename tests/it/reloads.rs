@@ -45,7 +45,7 @@ pub(crate) fn pids(daemon: &Daemon) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_reload_disturbs_only_the_servers_that_differ_and_agents_are_told() {
+fn reload_restarts_only_changed_servers_and_notifies_agents() {
     let many: Vec<_> = (0..6).map(|number| Server::named(&format!("s{number}"))).collect();
     let mut daemon = start(&many);
     let mut agent = Agent::ready(&daemon);
@@ -76,7 +76,7 @@ fn a_reload_disturbs_only_the_servers_that_differ_and_agents_are_told() {
 
 /// Case G2.
 #[test]
-fn a_configuration_that_does_not_hold_changes_nothing_and_is_said_with_its_place() {
+fn invalid_configuration_changes_nothing_and_is_reported_with_its_place() {
     let mut daemon = start(&[Server::named("s")]);
     let before = pids(&daemon);
     change(&mut daemon, "[servers.t]\ncomand = \"x\"\n", "not reloaded, nothing has changed");
@@ -126,7 +126,7 @@ fn a_hundred_reloads_in_a_row_start_nothing_twice() {
 }
 
 #[test]
-fn whether_arguments_are_kept_is_taken_over_without_a_restart() {
+fn recording_of_arguments_changes_without_a_restart() {
     let mut daemon = start(&[Server::named("s")]);
     let mut agent = Agent::ready(&daemon);
     let before = pids(&daemon);

@@ -41,7 +41,7 @@ fn expect_alive(daemon: &Daemon, count: usize) {
 
 /// Case G3.
 #[test]
-fn of_twenty_servers_a_reload_touches_the_three_that_differ_and_agents_are_told_once() {
+fn reload_replaces_three_of_twenty_servers_and_notifies_agents_once() {
     let many: Vec<_> = (0..20).map(|number| Server::named(&format!("s{number}"))).collect();
     let mut daemon = start(&many);
     let mut agent = Agent::ready(&daemon);
@@ -78,7 +78,7 @@ fn of_twenty_servers_a_reload_touches_the_three_that_differ_and_agents_are_told_
 
 /// Case G3.
 #[test]
-fn a_server_whose_new_instance_fails_goes_on_as_it_was_and_the_reload_says_why() {
+fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
     let daemon = start(&[Server::named("s"), Server::named("t")]);
     let before = pids(&daemon);
     let mut agent = Agent::ready(&daemon);
@@ -110,7 +110,7 @@ fn a_server_whose_new_instance_fails_goes_on_as_it_was_and_the_reload_says_why()
 }
 
 #[test]
-fn what_cannot_list_takes_nobodys_place_and_a_new_server_that_fails_is_tried_again() {
+fn replacement_that_cannot_list_is_discarded_and_a_failing_new_server_is_retried() {
     let daemon = start(&[Server::named("s")]);
     let before = pids(&daemon);
     let needed = daemon.place().path("needed");
@@ -144,7 +144,7 @@ fn server_that_fails_to_start_is_reported_by_the_reload_that_broke_it_and_named_
 }
 
 #[test]
-fn policy_holds_for_what_goes_on_as_it_was_too() {
+fn policy_applies_to_a_server_that_keeps_running_after_a_failed_replacement() {
     let daemon = start(&[Server::named("s")]);
     let mut agent = Agent::ready(&daemon);
     reload(&daemon, &[Server::named("s").flags("--exit-at-start 1").line("deny = [\"echo\"]")]).expect_code(1);
@@ -219,7 +219,7 @@ fn no_call_is_lost_or_refused_while_a_server_is_replaced_again_and_again() {
 }
 
 #[test]
-fn what_agents_want_of_a_server_goes_over_to_its_successor_whatever_it_shares() {
+fn subscriptions_and_levels_move_to_the_replacement_for_each_sharing() {
     const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one"}],"resourceTemplates":[],"logging":{}}"#;
     let daemon = start(&[]);
     let shelf = daemon.place().write("shelf.json", SHELF);
@@ -264,7 +264,7 @@ fn an_agents_own_instance_is_replaced_by_another_one_of_its_own() {
 }
 
 #[test]
-fn what_does_not_run_is_taken_over_as_it_is() {
+fn stopped_server_takes_its_new_definition_at_once() {
     let lazy = |name: &str| Server::named(name).line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let daemon = start(&[Server::named("off"), lazy("lazy"), Server::named("bad").flags("--exit-at-start 1")]);
     daemon.client(&["disable", "off"]).expect_code(0);
@@ -299,7 +299,7 @@ fn mcpd_that_is_stopped_or_killed_amid_a_replacement_leaves_nothing() {
 
 /// Case G4.
 #[test]
-fn a_reload_amid_a_replacement_goes_on_with_it_replaces_it_or_gives_it_up() {
+fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
     let slow = |number: &str| Server::named("s").flags("--init-delay 700").env("NUMBER", number);
     let daemon = start(&[Server::named("s")]);
     let before = pids(&daemon);

@@ -18,7 +18,7 @@ fn ailing() -> Daemon {
 }
 
 #[test]
-fn the_row_of_a_server_tells_what_runs_and_what_it_did() {
+fn server_row_shows_what_runs_and_its_counters() {
     let daemon = Setup::with(
         Server::named("a").flags("--bare --tool echo --tool fail --tool x --tool sleep").line(r#"deny = ["x"]"#),
     )
@@ -41,7 +41,7 @@ fn the_row_of_a_server_tells_what_runs_and_what_it_did() {
 }
 
 #[test]
-fn the_report_tells_of_the_daemon_its_agents_and_its_sockets() {
+fn report_shows_the_daemon_its_agents_and_its_sockets() {
     let daemon = Setup::with(Server::named("a").flags("--bare --tool echo")).start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
@@ -81,7 +81,7 @@ fn the_table_is_for_people_and_names_every_server_and_its_state() {
 
 /// Case A2.
 #[test]
-fn the_last_words_of_a_server_are_shown_however_late_the_daemon_comes_to_read_them() {
+fn last_stderr_lines_of_a_server_are_shown_even_if_read_late() {
     let place = Place::new();
     let gate = place.path("gate");
     let script = format!("until [ -e {} ]; do sleep 0.01; done; exec \"$0\" \"$@\"", quoted(&gate));
@@ -98,7 +98,7 @@ fn the_last_words_of_a_server_are_shown_however_late_the_daemon_comes_to_read_th
 }
 
 #[test]
-fn the_exit_code_tells_whether_all_is_well() {
+fn exit_code_of_status_reports_whether_all_servers_are_up() {
     let well = Setup::with(Server::named("good")).start();
     well.client(&["status"]).expect_code(0);
     well.client(&["status", "--json"]).expect_code(0);
@@ -138,7 +138,7 @@ fn it_answers_whatever_a_server_does() {
 }
 
 #[test]
-fn it_answers_however_many_others_are_connected_and_ask_nothing() {
+fn status_answers_with_many_idle_connections() {
     let daemon = Setup::with(Server::named("a")).start();
     let socket = daemon.place().runtime_dir().join("admin.sock");
     let idle: Vec<_> = (0..70).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
@@ -147,7 +147,7 @@ fn it_answers_however_many_others_are_connected_and_ask_nothing() {
 }
 
 #[test]
-fn what_a_server_says_of_itself_cannot_draw_on_the_terminal() {
+fn terminal_escapes_of_a_server_are_not_printed() {
     let ugly = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\r\nname";
     let server = Server::named("ugly").arg("--software").arg(ugly).arg("--tool").arg("\u{1b}[31mred");
     let daemon = Setup::with(server).start();
@@ -162,7 +162,7 @@ fn what_a_server_says_of_itself_cannot_draw_on_the_terminal() {
 
 /// Case A13.
 #[test]
-fn a_very_long_line_of_stderr_is_cut_and_what_no_terminal_should_see_is_replaced() {
+fn long_stderr_line_is_cut_and_control_characters_are_replaced() {
     let script = "yes | tr -d '\\n' | head -c 1000000 >&2; echo >&2; printf 'zero\\000byte\\n' >&2; exit 3";
     let daemon = Setup::with(Server::run_by("a", "sh").arg("-c").arg(script)).start();
     let row = daemon.wait_row("a", "shows its stderr", |row| row["stderr"].to_string().contains("zero"));

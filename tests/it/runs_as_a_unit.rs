@@ -107,7 +107,7 @@ fn agents_that_connect_before_the_start_or_during_a_restart_wait_and_are_served(
 }
 
 #[test]
-fn the_status_line_says_how_many_servers_serve_and_how_many_agents_there_are() {
+fn status_line_of_the_unit_counts_servers_and_agents() {
     let broken = Server::run_by("broken", "/nonexistent/server");
     let Some(manager) = UserManager::start(&plain().server(broken)) else { return };
     manager.systemctl(&["start", "mcpd"]).expect_code(0);
@@ -127,7 +127,7 @@ fn stop_leaves_nothing_of_servers_that_resist() {
 }
 
 #[test]
-fn stop_while_a_call_runs_tells_the_agent_and_ends_in_time() {
+fn stop_during_a_call_answers_the_agent_and_ends_in_time() {
     let Some(manager) = started(&plain()) else { return };
     let mut agent = Agent::ready_at(&manager.agent_socket());
     let call = agent.start_call("plain__sleep", &json!({"ms": 600_000}));
@@ -141,7 +141,7 @@ fn stop_while_a_call_runs_tells_the_agent_and_ends_in_time() {
 }
 
 #[test]
-fn sigterm_from_anybody_is_an_ordered_stop_that_systemd_hears_of() {
+fn sigterm_is_an_ordered_stop_that_systemd_is_notified_of() {
     let Some(manager) = started(&plain()) else { return };
     let mut agent = Agent::ready_at(&manager.agent_socket());
     let call = agent.start_call("plain__sleep", &json!({"ms": 1200}));
@@ -213,7 +213,7 @@ fn reload_of_a_configuration_that_does_not_hold_fails_and_the_unit_serves_on() {
 }
 
 #[test]
-fn a_mistake_in_the_configuration_fails_the_start_at_once_and_says_where() {
+fn invalid_configuration_fails_the_start_at_once_with_its_place() {
     let Some(manager) = UserManager::start(&plain().head("[deamon]")) else { return };
     manager.systemctl(&["start", "mcpd"]).expect_code(1);
     assert_eq!([manager.property("ActiveState"), manager.property("NRestarts")], ["failed", "0"]);

@@ -76,7 +76,7 @@ fn nothing_of_it_is_altered_but_its_id() {
 }
 
 #[test]
-fn it_is_unknown_to_whoever_is_not_to_know_it() {
+fn task_is_unknown_to_other_profiles() {
     let daemon = start();
     let id = made(&mut Agent::connect(&daemon), "t");
     let text = id.as_str().expect("text");
@@ -102,7 +102,7 @@ fn it_is_unknown_to_whoever_is_not_to_know_it() {
 }
 
 #[test]
-fn agents_are_told_of_tasks_where_a_server_makes_some() {
+fn agents_see_the_task_extension_if_a_server_offers_it() {
     for (flags, expected) in [
         ("--era modern --tasks", true),
         ("--era modern", false),
@@ -123,7 +123,7 @@ fn agents_are_told_of_tasks_where_a_server_makes_some() {
 }
 
 #[test]
-fn who_cannot_follow_one_is_answered_at_once() {
+fn agent_without_the_task_extension_receives_the_result_directly() {
     let daemon = start();
     let wants = json!({"name": "s__echo", "arguments": {"as_task": true, "id": "t"}, "task": {"ttl": 5}});
     let mut plain = wants.clone();
@@ -141,7 +141,7 @@ fn instances(daemon: &Daemon) -> Option<usize> {
 }
 
 #[test]
-fn it_is_asked_for_at_the_instance_that_has_made_it() {
+fn task_is_requested_at_the_instance_that_created_it() {
     let wants = json!({"name": "s__echo", "arguments": {"as_task": true, "id": "second", "ask": true}});
     let pool = Server::named("s").flags("--era modern --tasks").line("sharing = \"pool\"");
     let daemon = Setup::with(pool.line("idle_timeout = \"200ms\"")).start();

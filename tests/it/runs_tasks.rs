@@ -100,7 +100,7 @@ fn say(agent: &mut Agent, method: &str, params: &Value) {
 }
 
 #[test]
-fn a_task_is_made_asked_for_and_awaited_and_every_byte_of_it_is_the_servers() {
+fn task_is_created_polled_and_awaited_with_every_byte_unchanged() {
     let (daemon, mut agent, _) = start_pair();
     let call = r#"{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"s__echo","task":{"ttl":60000,"x":1.10},"arguments":{"a":1.10}}}"#;
     agent.send_raw(format!("{call}\n"));
@@ -135,7 +135,7 @@ fn a_task_is_made_asked_for_and_awaited_and_every_byte_of_it_is_the_servers() {
 }
 
 #[test]
-fn an_agent_is_told_that_there_are_tasks_and_which_tools_make_them() {
+fn agent_sees_task_support_and_which_tools_create_tasks() {
     let daemon = start();
     let mut agent = Agent::connect(&daemon);
     let introduction = agent.initialize("2025-11-25");
@@ -151,7 +151,7 @@ fn an_agent_is_told_that_there_are_tasks_and_which_tools_make_them() {
 
 /// Case C15.
 #[test]
-fn nobody_but_its_agent_can_ask_for_a_task_and_no_server_hears_of_the_attempt() {
+fn other_agents_cannot_access_a_task_and_no_server_sees_the_attempt() {
     let (daemon, mut one, mut other) = start_pair();
     let id = created(&mut one, "s__echo", &json!({}));
     expect_unknown(&mut other, "task-1");
@@ -188,7 +188,7 @@ fn of_two_agents_with_the_same_ids_each_has_its_own_task() {
 }
 
 #[test]
-fn a_new_status_is_told_to_the_owner_alone_and_that_of_no_task_to_nobody() {
+fn task_status_reaches_the_owner_only_and_an_unknown_task_nobody() {
     let (daemon, mut one, mut other) = start_pair();
     let id = created(&mut one, "s__echo", &json!({}));
     let odd = r#"{"method":"notifications/tasks/status", "params":{"x":1.10,"status":"input_required","taskId":"task\u002d1"},"jsonrpc":"2.0"}"#;
@@ -206,7 +206,7 @@ fn a_new_status_is_told_to_the_owner_alone_and_that_of_no_task_to_nobody() {
 
 /// As the TypeScript SDK does it.
 #[test]
-fn what_a_server_says_of_a_task_before_it_answers_the_call_reaches_its_agent() {
+fn status_sent_before_the_response_of_the_call_reaches_its_agent() {
     let (daemon, mut agent, mut other) = start_pair();
     let call = agent.ask("tools/call", &json!({"name": "s__echo", "arguments": {"early": true}, "task": {}}));
     let first = agent.next();
@@ -278,7 +278,7 @@ fn tasks_are_listed_in_the_order_of_their_making_page_by_page() {
 }
 
 #[test]
-fn a_task_that_its_server_has_forgotten_is_listed_no_more() {
+fn task_that_its_server_has_forgotten_is_no_longer_listed() {
     let (daemon, mut agent, _) = start_pair();
     let ids = [(); 3].map(|()| created(&mut agent, "s__echo", &json!({})));
     arguments(&agent.call("s__forget_task", &json!({"id": "task-2"})));
@@ -293,7 +293,7 @@ fn a_task_that_its_server_has_forgotten_is_listed_no_more() {
 }
 
 #[test]
-fn a_server_that_does_not_tell_how_a_task_is_costs_the_list_its_news_and_nothing_else() {
+fn server_without_tasks_get_leaves_the_list_with_the_last_known_status() {
     let (_daemon, mut agent, mut other) = start_pair();
     let mute = created(&mut agent, "s__echo", &json!({"mute": true}));
     let id = created(&mut agent, "s__echo", &json!({}));
@@ -340,7 +340,7 @@ fn a_task_is_cancelled_by_its_agent_and_an_ended_one_is_not() {
 
 /// Case C15.
 #[test]
-fn the_tasks_of_an_agent_that_goes_are_cancelled_and_those_of_others_are_not() {
+fn tasks_of_a_disconnected_agent_are_cancelled_and_others_are_not() {
     let (daemon, mut leaver, mut other) = start_pair();
     for _ in 0..3 {
         created(&mut leaver, "s__echo", &json!({}));
@@ -358,7 +358,7 @@ fn the_tasks_of_an_agent_that_goes_are_cancelled_and_those_of_others_are_not() {
 }
 
 #[test]
-fn a_task_that_is_made_when_nobody_waits_for_it_any_more_is_cancelled() {
+fn task_created_after_its_agent_left_is_cancelled() {
     let daemon = Setup::with(server("s").line("tool_timeouts = { fail = \"100ms\" }")).start();
     let [mut agent, mut leaver] = [(); 2].map(|()| Agent::ready(&daemon));
     let create = |agent: &mut Agent, tool: &str, id: &str| {
@@ -410,7 +410,7 @@ fn while_a_task_is_at_work_a_servers_log_may_be_of_it() {
 }
 
 #[test]
-fn a_task_that_is_not_cancelled_when_its_agent_goes_may_be_what_a_server_asks_for() {
+fn task_that_survives_its_agent_may_own_server_requests() {
     let daemon = start();
     let mut one = Agent::ready(&daemon);
     let stubborn = created(&mut one, "s__echo", &json!({"stubborn": true}));
@@ -428,7 +428,7 @@ fn a_task_that_is_not_cancelled_when_its_agent_goes_may_be_what_a_server_asks_fo
 }
 
 #[test]
-fn tasks_whose_time_has_passed_unseen_make_room() {
+fn expired_tasks_free_their_slots() {
     let (_daemon, mut agent, _other) = start_pair();
     for _ in 0..256 {
         agent.request("tools/call", &json!({"name": "s__echo", "arguments": {}, "task": {"ttl": 1}}));
@@ -495,7 +495,7 @@ fn a_task_of_a_tool_that_is_denied_by_now_is_unknown() {
 }
 
 #[test]
-fn an_instance_of_a_pool_is_kept_for_its_task_and_asked_for_it_directly() {
+fn pool_instance_stays_up_for_its_task_and_receives_its_requests() {
     let pool = server("s").line("sharing = \"pool\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"1500ms\"");
     let daemon = Setup::with(pool).server(clock).start();
@@ -557,7 +557,7 @@ fn a_lazy_server_stays_up_for_a_task() {
 }
 
 #[test]
-fn a_lazy_server_stays_up_for_what_it_has_asked() {
+fn lazy_server_stays_up_for_its_pending_requests() {
     let lazy = server("s").line("start = \"lazy\"").line("idle_timeout = \"200ms\"").line("sharing = \"session\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
@@ -573,7 +573,7 @@ fn a_lazy_server_stays_up_for_what_it_has_asked() {
 }
 
 #[test]
-fn whoever_waits_for_a_result_waits_as_long_as_the_server_says_that_it_is_at_it() {
+fn wait_for_a_result_lasts_as_long_as_the_server_reports_work() {
     let daemon = Setup::with(server("s").line("tool_timeouts = { echo = \"600ms\" }")).start();
     let [mut agent, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let [lasting, silent] = [(); 2].map(|()| created(&mut agent, "s__echo", &json!({})));
@@ -621,7 +621,7 @@ fn an_older_version_knows_no_tasks_on_either_side() {
 }
 
 #[test]
-fn a_server_is_asked_for_no_more_than_it_declares() {
+fn server_receives_only_requests_that_it_declares() {
     let keeper = Server::named("keeper").flags("--tasks --no-task-cancel");
     let daemon = Setup::with(Server::named("plain")).server(keeper).start();
     let mut agent = Agent::ready(&daemon);
@@ -646,7 +646,7 @@ fn a_server_is_asked_for_no_more_than_it_declares() {
 
 /// Case B22.
 #[test]
-fn two_servers_with_one_task_id_are_told_apart_and_the_second_is_refused() {
+fn duplicate_task_ids_of_two_servers_are_refused() {
     let daemon = Setup::with(server("s")).server(server("t")).start();
     let mut agent = Agent::ready(&daemon);
     let id = created(&mut agent, "s__echo", &json!({"n": 1}));
@@ -663,7 +663,7 @@ fn two_servers_with_one_task_id_are_told_apart_and_the_second_is_refused() {
 
 /// Case B22.
 #[test]
-fn a_server_with_its_own_idea_of_task_ids_gives_no_agent_the_task_of_another() {
+fn unusual_task_ids_of_a_server_expose_no_task_of_another_agent() {
     let (daemon, mut one, mut other) = start_pair();
     let id = created(&mut one, "s__echo", &json!({"id": "a"}));
     for agent in [&mut other, &mut one] {

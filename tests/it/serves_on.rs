@@ -24,7 +24,7 @@ fn a_full_disk_for_its_log_is_no_reason_to_stop() {
 
 /// Case F5.
 #[test]
-fn a_log_that_nobody_reads_is_no_reason_to_wait() {
+fn unread_log_blocks_nothing() {
     // A pipe that is its own reader, full to the brim.
     let script = "mkfifo $TMPDIR/log; exec 2<>$TMPDIR/log; head -c 65536 /dev/zero >&2";
     serves(&Setup::with(Server::named("a")).after_shell(script).start());

@@ -30,7 +30,7 @@ fn start() -> Daemon {
 }
 
 #[test]
-fn agents_see_and_reach_what_their_profile_has_and_nothing_else() {
+fn agents_see_and_call_only_what_their_profile_has() {
     let daemon = start();
     let all = ["files__read_file", "files__edit_file", "git__log", "git__edit_commit"];
     for (profile, has) in
@@ -53,7 +53,7 @@ fn agents_see_and_reach_what_their_profile_has_and_nothing_else() {
 }
 
 #[test]
-fn what_a_profile_has_not_answers_byte_for_byte_like_what_never_was() {
+fn name_outside_the_profile_gets_the_answer_of_an_unknown_name() {
     let daemon = start();
     let mut agent = agent(&daemon, "reviewer");
     let mut answer_to = |name: &str| {
@@ -90,7 +90,7 @@ fn each_profile_names_in_its_own_way() {
 }
 
 #[test]
-fn no_instance_is_started_for_an_agent_whose_profile_has_not_the_server() {
+fn no_instance_starts_for_an_agent_whose_profile_lacks_the_server() {
     let head = "[profiles.without]\nservers = ['shared']\n[profiles.with]\nservers = ['own']";
     let own = Server::named("own").line("sharing = 'session'");
     let daemon = Setup::new().head(head).server(own).server(Server::named("shared")).start();
@@ -156,7 +156,7 @@ fn prompts_resources_templates_and_completions_obey_the_profile() {
 }
 
 #[test]
-fn updates_and_log_levels_reach_those_whose_profile_has_the_server() {
+fn updates_and_log_levels_reach_agents_whose_profile_has_the_server() {
     let daemon = start_with_shelf();
     let [mut default, mut other] = ["mcp", "other"].map(|profile| agent(&daemon, profile));
     result(&default.request("resources/subscribe", &json!({ "uri": "x://1" })));
@@ -207,7 +207,7 @@ fn an_agent_of_a_profile_is_no_operator() {
 }
 
 #[test]
-fn commands_take_a_profile_and_an_unknown_one_is_said_with_those_there_are() {
+fn commands_accept_a_profile_and_an_unknown_one_is_refused_with_the_known_ones() {
     let daemon = start();
     let listed = daemon.client(&["tools", "--profile", "reviewer"]).expect_code(0);
     assert!(listed.stdout.contains("files__read_file") && !listed.stdout.contains("git__"), "{listed}");
@@ -226,7 +226,7 @@ fn commands_take_a_profile_and_an_unknown_one_is_said_with_those_there_are() {
 }
 
 #[test]
-fn the_status_tells_of_each_profile_and_of_each_agents() {
+fn status_shows_each_profile_and_the_profile_of_each_agent() {
     let daemon = start();
     let _agents = ["reviewer", "reviewer", "mcp"].map(|profile| agent(&daemon, profile));
     let status = daemon.status();

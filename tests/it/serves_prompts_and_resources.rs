@@ -79,7 +79,7 @@ fn completion_goes_where_its_prompt_or_resource_is() {
 }
 
 #[test]
-fn a_server_is_asked_for_what_it_declares_and_nothing_else() {
+fn server_receives_only_requests_for_kinds_that_it_declares() {
     let daemon = start(&[("p", PROMPTS)]);
     Agent::ready(&daemon).tools();
     let asked = daemon.journal("p").join("\n");
@@ -88,7 +88,7 @@ fn a_server_is_asked_for_what_it_declares_and_nothing_else() {
 }
 
 #[test]
-fn a_server_of_resources_that_does_not_know_templates_has_none_and_is_well() {
+fn resource_server_without_templates_lists_none_and_is_healthy() {
     let daemon = start(&[("r", r#"{"resources":[{"uri":"test://one","name":"one"}]}"#)]);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(list(&mut agent, "resources/list")["resources"][0]["uri"], "test://one");
@@ -98,7 +98,7 @@ fn a_server_of_resources_that_does_not_know_templates_has_none_and_is_well() {
 }
 
 #[test]
-fn a_changed_list_is_told_to_those_who_have_it_and_only_that_one() {
+fn list_change_is_announced_for_that_list_only_to_agents_that_see_it() {
     let daemon = start(&[("p", PROMPTS), ("r", SHELF)]);
     let (mut reader, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     list(&mut reader, "resources/list");

@@ -55,7 +55,7 @@ fn with_daemon(test: impl AsyncFnOnce(&Daemon)) {
 }
 
 #[test]
-fn it_lists_what_every_agent_sees() {
+fn rmcp_client_lists_what_every_agent_sees() {
     with_daemon(async |daemon| {
         let tools = connect(daemon).await.list_all_tools().await.expect("a list");
         let names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
@@ -79,7 +79,7 @@ fn it_calls_the_one_copy_that_others_call_too() {
 }
 
 #[test]
-fn it_is_told_the_same_of_a_denied_tool_as_of_an_unknown_one() {
+fn rmcp_client_receives_the_same_error_for_a_denied_and_an_unknown_tool() {
     with_daemon(async |daemon| {
         let client = connect(daemon).await;
         let refusal = async |tool: &'static str| match client.call_tool(call(tool, &json!({}))).await {
@@ -93,7 +93,7 @@ fn it_is_told_the_same_of_a_denied_tool_as_of_an_unknown_one() {
 }
 
 #[test]
-fn it_hears_of_the_progress_of_its_call() {
+fn rmcp_client_receives_progress_of_its_call() {
     with_daemon(async |daemon| {
         let (client, progress) = listen(daemon).await;
         client.call_tool(call("a__progress", &json!({"n": 3, "every": 5}))).await.expect("a result");

@@ -140,7 +140,7 @@ fn a_cancelled_call_is_cancelled_at_the_instance_that_has_it() {
 }
 
 #[test]
-fn an_agent_whose_own_instance_dies_gets_another_and_nobody_else_notices() {
+fn agent_whose_own_instance_dies_gets_another_without_affecting_others() {
     let daemon = Setup::with(by("session")).start();
     let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let before = [pid(&mut first), pid(&mut second)];

@@ -51,7 +51,7 @@ fn read_on(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 }
 
 #[test]
-fn where_there_is_no_line_that_is_said_with_what_tells_more() {
+fn missing_lines_are_reported_with_the_command_that_shows_more() {
     let daemon = Setup::with(Server::named("a")).start();
     let of_one = daemon.client(&["logs", "a"]).expect_code(0);
     assert_eq!(
@@ -63,7 +63,7 @@ fn where_there_is_no_line_that_is_said_with_what_tells_more() {
 }
 
 #[test]
-fn a_line_is_told_with_its_time_and_who_wrote_it() {
+fn line_has_its_time_and_its_server() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__stderr", &json!({"text": "what\u{1b}[2J\tis\u{202e}wrong"})));
@@ -93,7 +93,7 @@ fn lines_of_all_servers_come_in_the_order_they_were_written() {
 }
 
 #[test]
-fn what_an_instance_wrote_says_what_it_was_for_and_stays_when_it_has_gone() {
+fn lines_name_their_instance_and_remain_after_it_has_ended() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
     let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
     write(&daemon, &mut first, "s", "one");
@@ -109,7 +109,7 @@ fn what_an_instance_wrote_says_what_it_was_for_and_stays_when_it_has_gone() {
 }
 
 #[test]
-fn what_a_server_said_last_is_kept_when_it_cannot_start() {
+fn last_lines_of_a_server_that_cannot_start_are_retained() {
     let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
     let said = until("its words are read", || lines(&daemon, &["sick"]).into_iter().next());
     assert!(said["text"].as_str().is_some_and(|text| text.contains("exit code 3")), "{said}");
@@ -117,7 +117,7 @@ fn what_a_server_said_last_is_kept_when_it_cannot_start() {
 
 /// Case A13.
 #[test]
-fn a_line_is_kept_up_to_64_kib_and_all_lines_of_a_server_up_to_256() {
+fn lines_are_retained_up_to_64_kib_each_and_256_per_server() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__stderr", &json!({"text": "y".repeat(1_000_000)})));
@@ -152,7 +152,7 @@ fn twenty_servers_that_never_stop_talking_take_a_few_mebibytes() {
 }
 
 #[test]
-fn who_follows_hears_of_lines_that_are_written_later_and_by_other_instances() {
+fn follow_shows_later_lines_and_those_of_other_instances() {
     let mut daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut agent = Agent::ready(&daemon);
     write(&daemon, &mut agent, "a", "before");
@@ -174,7 +174,7 @@ fn who_follows_hears_of_lines_that_are_written_later_and_by_other_instances() {
 }
 
 #[test]
-fn who_follows_all_hears_of_servers_that_come_and_go() {
+fn follow_of_all_servers_shows_added_and_removed_ones() {
     let place = Place::new();
     let text = |servers: &[Server]| -> String { servers.iter().map(|server| server.toml(&place)).collect() };
     let last_words = Server::run_by("sick", "sh").arg("-c").arg("echo hello >&2; cat > /dev/null; echo bye >&2");
@@ -198,7 +198,7 @@ fn who_follows_all_hears_of_servers_that_come_and_go() {
 }
 
 #[test]
-fn who_follows_and_does_not_read_costs_nothing_and_learns_how_much_it_missed() {
+fn follower_that_does_not_read_costs_nothing_and_learns_what_it_missed() {
     const FLOODS: usize = 8;
     let mut daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
@@ -229,7 +229,7 @@ fn who_follows_and_does_not_read_costs_nothing_and_learns_how_much_it_missed() {
 }
 
 #[test]
-fn an_unknown_server_is_said_with_those_that_there_are() {
+fn unknown_server_is_refused_with_the_known_ones() {
     let daemon = Setup::with(Server::named("files")).server(Server::named("web")).start();
     for args in [
         &["logs", "file"][..],
@@ -245,7 +245,7 @@ fn an_unknown_server_is_said_with_those_that_there_are() {
 }
 
 #[test]
-fn without_a_daemon_there_is_nobody_to_ask() {
+fn logs_without_a_daemon_reports_that_none_runs() {
     let place = Place::new();
     for args in
         [&["logs"][..], &["logs", "-f"], &["logs", "a", "--json"], &["restart", "a"], &["disable", "a"], &["reload"]]
@@ -269,7 +269,7 @@ fn a_reader_that_has_seen_enough_ends_the_following_without_a_complaint() {
 }
 
 #[test]
-fn a_few_lines_are_in_the_log_of_mcpd_itself_if_it_is_to_have_them() {
+fn server_lines_appear_in_the_log_of_mcpd_if_configured() {
     let daemon = Setup::with(Server::named("a")).option("--log").option("info,mcpd::server::stderr=debug").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__stderr", &json!({"bytes": 1 << 20, "lines": true})));

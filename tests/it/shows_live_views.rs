@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[test]
-fn a_long_wait_says_what_is_waited_for_and_leaves_nothing() {
+fn long_wait_shows_its_reason_and_leaves_nothing_on_the_screen() {
     let server = Server::named("slow").flags("--init-delay 1500");
     let daemon = Setup::with(server).start();
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
@@ -88,7 +88,7 @@ fn every_way_out_of_a_view_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn a_watched_status_follows_what_happens_and_the_size() {
+fn watched_status_follows_events_and_the_terminal_size() {
     let daemon = daemon();
     let Some(terminal) = showing(&daemon, "m status --watch", "PROFILE") else { return };
     terminal.wait("no agents are connected");
@@ -106,7 +106,7 @@ fn a_watched_status_follows_what_happens_and_the_size() {
 }
 
 #[test]
-fn a_view_says_that_the_daemon_has_gone_and_shows_the_next_one() {
+fn view_shows_that_the_daemon_has_gone_and_then_the_next_one() {
     let mut daemon = daemon();
     let place = Rc::clone(daemon.place());
     let Some(terminal) = showing(&daemon, "m status --watch", "PROFILE") else { return };
@@ -145,7 +145,7 @@ fn a_piped_watch_prints_again_only_when_something_has_happened() {
 }
 
 #[test]
-fn a_view_of_calls_counts_those_that_were_and_those_that_come() {
+fn top_counts_past_and_new_calls() {
     let daemon = Setup::with(Server::named("a").flags("--bare --tool echo --tool fail --tool sleep")).start();
     let mut agent = Agent::ready(&daemon);
     for _ in 0..5 {
@@ -177,7 +177,7 @@ fn a_view_of_calls_counts_those_that_were_and_those_that_come() {
 }
 
 #[test]
-fn without_a_daemon_a_view_ends_at_once_and_says_what_to_do() {
+fn view_without_a_daemon_ends_at_once_with_the_remedy() {
     let place = Place::new();
     for args in [&["status", "--watch"][..], &["top"], &["top", "--json"]] {
         let ran = place.client(args).expect_code(3);

@@ -67,7 +67,7 @@ fn servers_that_have_not_listed_are_named() {
 }
 
 #[test]
-fn tools_stand_under_their_servers_with_what_they_cost_an_agent() {
+fn tools_are_listed_below_their_servers_with_their_token_costs() {
     let daemon = daemon();
     let expected = "files · 2 tools · ~81 tokens\n  files__read   Reads a file\n  files__write  Writes\n\n\
         git · 1 tool · ~19 tokens\n  git__log      café / é\n\n3 tools of 2 servers · ~100 tokens\n";
@@ -77,7 +77,7 @@ fn tools_stand_under_their_servers_with_what_they_cost_an_agent() {
 }
 
 #[test]
-fn a_server_a_pattern_and_a_profile_narrow_what_is_listed() {
+fn server_pattern_and_profile_narrow_the_list() {
     let daemon = daemon();
     assert_eq!(shown(&daemon, &["git"]), "git · 1 tool · ~19 tokens\n  git__log  café / é\n");
     assert!(shown(&daemon, &["*write"]).starts_with("files · 1 tool"));
@@ -107,7 +107,7 @@ fn a_server_a_pattern_and_a_profile_narrow_what_is_listed() {
 }
 
 #[test]
-fn of_one_tool_all_is_told_that_a_call_needs() {
+fn one_tool_is_shown_with_all_that_a_call_needs() {
     let daemon = daemon();
     let expected = "files__read · ~69 tokens · says that it only reads\nReads a file\n\nof any size\n\n\
         ARGUMENT  TYPE         NEEDED  WHAT IT IS\n\
@@ -120,7 +120,7 @@ fn of_one_tool_all_is_told_that_a_call_needs() {
 }
 
 #[test]
-fn the_operator_sees_what_agents_do_not_and_what_hides_it() {
+fn operator_sees_hidden_tools_and_the_rule_that_hides_each() {
     let daemon = daemon();
     daemon.client(&["disable", "files/write"]).expect_code(0);
     let expected = "files · 1 tool · 3 not seen · ~69 tokens\n\
@@ -144,7 +144,7 @@ fn the_operator_sees_what_agents_do_not_and_what_hides_it() {
 }
 
 #[test]
-fn what_a_profile_hides_is_told_by_its_name() {
+fn tools_hidden_by_a_profile_name_the_profile() {
     let daemon = daemon();
     let all = |profile: &str| shown(&daemon, &["--all", "--profile", profile]);
     let narrow = all("narrow");
@@ -157,7 +157,7 @@ fn what_a_profile_hides_is_told_by_its_name() {
 }
 
 #[test]
-fn programs_are_told_the_same_in_one_object() {
+fn json_output_has_the_same_facts_in_one_object() {
     let daemon = daemon();
     let told = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
     assert_eq!((&told["format"], &told["profile"]), (&json!(1), &json!("default")));
@@ -171,7 +171,7 @@ fn programs_are_told_the_same_in_one_object() {
 
 /// What is cut is the list of the operator's socket, too, in messages that each fit.
 #[test]
-fn ten_thousand_tools_are_told() {
+fn ten_thousand_tools_are_listed() {
     let place = Place::new();
     let tool = |n: usize| json!({ "name": format!("t{n}"), "description": "x".repeat(600), "inputSchema": {} });
     let listing = json!({ "tools": (0..10_000).map(tool).collect::<Vec<_>>() });

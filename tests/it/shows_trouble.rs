@@ -57,7 +57,7 @@ fn reload_reports_what_it_broke_and_names_what_was_down_before() {
 }
 
 #[test]
-fn status_says_which_file_differs_from_what_runs_until_it_is_reloaded() {
+fn status_names_the_file_that_differs_from_what_runs_until_the_reload() {
     let daemon = Setup::with(Server::named("s")).start();
     let file = daemon.place().path("config.toml");
     let text = fs::read_to_string(&file).expect("text");

@@ -171,7 +171,7 @@ fn the_daemon_has_the_environment_of_a_login_and_nothing_of_the_agents() {
 }
 
 #[test]
-fn a_login_shell_that_does_not_answer_is_done_without_and_that_is_said() {
+fn login_shell_that_does_not_answer_is_skipped_with_a_warning() {
     for (profile, why) in [("exit 7\n", "status: 7"), ("sleep 60\n", "longer than 5s")] {
         let home = Home::new(&Setup::with(Server::named("a")), profile);
         let ran = home.ask();
@@ -190,7 +190,7 @@ fn a_login_shell_that_does_not_answer_is_done_without_and_that_is_said() {
 }
 
 #[test]
-fn a_daemon_that_ends_at_once_is_told_of_with_what_it_wrote() {
+fn daemon_that_exits_at_once_is_reported_with_its_output() {
     let home = Home::new(&Setup::new().head("[deamon]"), "");
     let ran = home.ask();
     assert_eq!(ran.code, Some(3), "{ran}");
@@ -203,7 +203,7 @@ fn a_daemon_that_ends_at_once_is_told_of_with_what_it_wrote() {
 }
 
 #[test]
-fn a_configuration_that_is_refused_is_told_of_at_once_though_no_log_can_be_written() {
+fn refused_configuration_is_reported_at_once_even_if_no_log_can_be_written() {
     let home = Home::plain();
     home.place.write("xdg-config/mcpd/config.toml", "nonsense = 1\n");
     home.place.write("home/.local", "no directory");
@@ -236,7 +236,7 @@ fn a_daemon_that_is_about_to_end_is_waited_for_and_followed_by_another() {
 }
 
 #[test]
-fn what_a_detached_daemon_writes_does_not_grow_without_end() {
+fn output_of_a_detached_daemon_is_bounded() {
     let home = Home::plain();
     let log = home.place.path("home/.local/state/mcpd/serve.log");
     fs::create_dir_all(log.parent().expect("below home")).expect("a fresh directory");

@@ -57,7 +57,7 @@ fn a_call_keeps_a_lazy_server_up_for_as_long_as_it_takes() {
 }
 
 #[test]
-fn what_is_kept_of_a_lazy_server_is_of_no_use_when_it_is_damaged_or_another_server_is_meant() {
+fn damaged_or_outdated_cache_of_a_lazy_server_is_ignored() {
     let place = learned();
     let kept = place.path("home").join(".cache/mcpd/tools");
     let files: Vec<_> =

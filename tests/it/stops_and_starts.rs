@@ -46,7 +46,7 @@ fn start_and_stop_without_systemd_run_a_detached_daemon_and_leave_no_process() {
 }
 
 #[test]
-fn status_without_a_daemon_says_that_the_configuration_does_not_load() {
+fn status_without_a_daemon_reports_an_invalid_configuration() {
     let place = home(&Setup::with(Server::named("plain")));
     let commands: [fn(&Place) -> Ran; 2] = [|place| place.mcpd(&["status"]), |place| place.client(&["status"])];
     for status in commands {
@@ -65,7 +65,7 @@ fn status_without_a_daemon_says_that_the_configuration_does_not_load() {
 }
 
 #[test]
-fn start_and_stop_take_the_runtime_directory_that_is_given() {
+fn start_and_stop_accept_a_runtime_directory() {
     let place = home(&Setup::with(Server::named("plain")));
     let ran = place.client(&["start"]).expect_code(0);
     assert!(ran.stdout.contains(&place.runtime_dir().join("serve.log").display().to_string()), "{ran}");
@@ -85,7 +85,7 @@ fn start_with_a_broken_configuration_exits_2_with_file_and_line() {
 }
 
 #[test]
-fn stop_that_takes_too_long_says_so_and_force_kills_the_daemon_with_its_servers() {
+fn slow_stop_is_reported_and_force_kills_the_daemon_and_its_servers() {
     let mut daemon = stubborn().start();
     let mut agent = Agent::ready(&daemon);
     agent.start_call("plain__sleep", &json!({"ms": 600_000}));
@@ -111,7 +111,7 @@ fn stop_ends_a_suspended_daemon_in_order() {
 }
 
 #[test]
-fn stop_under_systemd_closes_the_sockets_too_and_start_opens_them_again() {
+fn stop_under_systemd_closes_the_sockets_and_start_opens_them_again() {
     let Some(manager) = installed() else { return };
     let states = || ["mcpd.service", "mcpd.socket"].map(|unit| manager.systemctl(&["is-active", unit]).stdout);
     let ran = manager.mcpd(&["stop"]).expect_code(0);

@@ -59,7 +59,7 @@ fn stops_after(signals: usize) -> Duration {
 
 /// Cases A8, A9 and E2.
 #[test]
-fn sigterm_stops_servers_that_resist_and_a_second_one_kills_them_at_once() {
+fn sigterm_stops_resisting_servers_and_a_second_one_kills_them_at_once() {
     let (patient, hasty) = (stops_after(1), stops_after(2));
     assert!(hasty < patient, "{hasty:?}, and with one signal {patient:?}");
 }

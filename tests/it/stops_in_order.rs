@@ -28,7 +28,7 @@ fn a_call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
 
 /// Case E1.
 #[test]
-fn a_call_that_takes_longer_is_told_that_the_daemon_stops() {
+fn call_that_outlasts_the_stop_ends_with_a_shutdown_error() {
     let mut daemon = polite().start();
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("plain__sleep", &json!({"ms": 600_000}));

@@ -142,7 +142,7 @@ fn no_zombie_is_left_by_servers_that_died() {
 
 /// Case A4.
 #[test]
-fn a_call_that_was_not_yet_written_to_a_server_that_dies_is_not_said_to_have_been() {
+fn call_that_was_not_written_to_a_dying_server_is_reported_as_not_sent() {
     let daemon = beside(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let first = agent.start_call("a__stop_reading", &json!({}));

@@ -17,7 +17,7 @@ fn expect_at_most(daemon: &Daemon, mib: u64) {
 
 /// Case B2.
 #[test]
-fn a_line_without_an_end_is_held_neither_for_its_server_nor_for_its_call() {
+fn endless_line_is_not_buffered_and_ends_its_call() {
     let daemon = started(Server::named("a"));
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let begin = "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"x\":\"";
@@ -50,7 +50,7 @@ fn a_flood_without_a_line_end_that_ends_with_its_server_fails_the_call_and_no_ot
 
 /// Case B3.
 #[test]
-fn an_answer_almost_as_large_as_may_be_arrives_whole_and_holds_up_nobody() {
+fn response_just_below_the_limit_arrives_whole_and_blocks_no_others() {
     let daemon = started(Server::named("a"));
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let large = agent.start_call("a__big", &json!({"bytes": 15 << 20}));
@@ -64,7 +64,7 @@ fn an_answer_almost_as_large_as_may_be_arrives_whole_and_holds_up_nobody() {
 
 /// Case B15.
 #[test]
-fn a_flood_of_notifications_reaches_no_agent_and_holds_up_nobody() {
+fn notification_flood_reaches_no_agent_and_blocks_no_others() {
     let daemon = started(Server::named("a"));
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     // With calls of both, nobody can know whose the messages are.
@@ -88,7 +88,7 @@ fn a_flood_of_notifications_reaches_no_agent_and_holds_up_nobody() {
 
 /// Case C7.
 #[test]
-fn a_large_message_that_an_agent_sends_slowly_holds_up_nobody_and_arrives_whole() {
+fn slow_large_message_of_an_agent_blocks_no_others_and_arrives_whole() {
     let daemon = started(Server::named("a"));
     let (mut slow, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let text = "x".repeat(15 << 20);
@@ -125,7 +125,7 @@ fn an_agent_that_calls_without_pause_leaves_the_others_their_share() {
 }
 
 #[test]
-fn an_agent_that_changes_its_mind_without_end_waits_for_the_servers_that_hear_of_it() {
+fn agent_that_toggles_its_subscriptions_waits_for_the_servers_that_process_them() {
     let daemon = started(Server::named("a").flags("--init-never").line("sharing = \"session\""));
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let set = |level: &str| {

@@ -73,7 +73,7 @@ fn unsent_call_of_an_agent_of_the_other_era_is_answered_by_the_next_instance() {
 
 /// Case B8.
 #[test]
-fn the_rest_of_a_message_may_come_late_and_holds_up_nobody() {
+fn rest_of_a_message_may_arrive_late_and_blocks_no_others() {
     let daemon = beside(Server::named("a")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let half = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
@@ -88,7 +88,7 @@ fn the_rest_of_a_message_may_come_late_and_holds_up_nobody() {
 
 /// Case A14.
 #[test]
-fn a_server_that_stops_reading_holds_up_nobody() {
+fn server_that_stops_reading_blocks_no_others() {
     let daemon = beside(Server::named("a").line("call_timeout = \"1500ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     let stuck = agent.start_call("a__stop_reading", &json!({}));

@@ -28,7 +28,7 @@ fn prose_and_other_lines_that_are_no_messages_are_skipped_and_counted() {
 
 /// Case B10.
 #[test]
-fn answers_to_ids_that_nobody_asked_with_reach_nobody_and_are_counted() {
+fn responses_with_unknown_ids_are_dropped_and_counted() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     assert_eq!(arguments(&agent.call("a__wrong_id_reply", &json!({"n": 1}))), &json!({"n": 1}));
@@ -44,7 +44,7 @@ fn answers_to_ids_that_nobody_asked_with_reach_nobody_and_are_counted() {
 
 /// Case B9.
 #[test]
-fn the_second_of_two_answers_to_one_call_reaches_nobody_and_is_counted() {
+fn second_response_to_one_call_is_dropped_and_counted() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__duplicate_reply", &json!({})));
@@ -76,7 +76,7 @@ fn an_answer_under_the_number_that_an_agent_chose_is_not_that_agents() {
 
 /// Case B1.
 #[test]
-fn a_zero_byte_is_no_message_and_ends_none() {
+fn zero_byte_is_no_message_and_ends_none() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let before = daemon.row("a")["skipped_lines"].as_u64().expect("a count");
@@ -148,7 +148,7 @@ fn bytes_that_are_no_text_reach_no_agent() {
 
 /// Case B7.
 #[test]
-fn half_an_answer_of_a_server_that_dies_reaches_nobody() {
+fn partial_response_of_a_dying_server_is_dropped() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let half = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
@@ -175,7 +175,7 @@ fn a_flood_on_stderr_holds_up_no_call_and_takes_no_memory() {
 
 /// Case B18.
 #[test]
-fn a_list_that_never_ends_is_cut_and_marked_and_holds_up_nobody() {
+fn endless_list_is_cut_and_marked_and_blocks_no_others() {
     let setup = Setup::with(Server::named("endless").flags("--endless-cursor"))
         .server(Server::named("circle").flags("--repeat-cursor"))
         .server(Server::named("good").flags("--bare --tool echo"));
@@ -190,7 +190,7 @@ fn a_list_that_never_ends_is_cut_and_marked_and_holds_up_nobody() {
 
 /// Case B19.
 #[test]
-fn a_tool_whose_schema_is_too_large_or_missing_costs_the_other_tools_nothing() {
+fn tool_with_an_oversized_or_missing_schema_affects_no_other_tools() {
     let place = Place::new();
     let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
     let far = r#"{"type":"object","properties":{"x":{"$ref":"http://127.0.0.1:1/schema.json"}}}"#;
@@ -260,7 +260,7 @@ fn a_servers_question_under_the_id_of_a_call_is_not_taken_for_its_answer() {
 }
 
 #[test]
-fn progress_that_nobody_asked_for_reaches_nobody() {
+fn unexpected_progress_is_dropped() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let progress =

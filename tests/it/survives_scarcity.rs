@@ -181,7 +181,7 @@ fn a_server_for_which_there_is_no_process_is_tried_again_until_there_is() {
 
 /// Case F7.
 #[test]
-fn daemon_that_may_start_no_thread_says_so_and_ends_without_a_panic() {
+fn daemon_that_may_start_no_thread_reports_it_and_exits_without_a_panic() {
     let Some(user) = CountedUser::new(3) else { return };
     let place = Place::new();
     let (id, config) = (user.id, Setup::with(Server::named("a")).write(&place));

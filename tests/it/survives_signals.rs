@@ -74,7 +74,7 @@ fn user_signals_end_neither_the_daemon_nor_a_guard() {
 
 /// Cases A17 and E1.
 #[test]
-fn a_guard_that_is_stopped_holds_up_neither_a_stop_nor_a_restart() {
+fn stopped_guard_blocks_neither_stop_nor_restart() {
     let daemon = beside(Server::named("a").flags("--ignore-eof --ignore-term")).start();
     let mut agent = Agent::ready(&daemon);
     let first = daemon.server_pid("a");
@@ -123,7 +123,7 @@ fn a_server_that_is_suspended_while_it_is_stopped_is_stopped_for_good() {
 
 /// Case E2.
 #[test]
-fn a_reload_asked_for_while_mcpd_stops_starts_nothing() {
+fn reload_during_a_shutdown_starts_nothing() {
     let mut daemon = beside(Server::named("a").flags("--leave-delay 500")).start();
     daemon.signal(Signal::TERM);
     until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));

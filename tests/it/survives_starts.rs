@@ -35,7 +35,7 @@ fn a_server_that_leaves_at_once_is_tried_again_ever_more_slowly_until_it_is_repa
 
 /// Case A1.
 #[test]
-fn a_command_that_cannot_be_run_is_said_with_its_reason_and_the_rest_works() {
+fn command_that_cannot_be_executed_is_reported_and_others_serve() {
     let place = Place::new();
     let plain = place.write("plain-file", "no program");
     let nonsense = place.write("nonsense", "echo no program either\n");
@@ -62,7 +62,7 @@ fn a_command_that_cannot_be_run_is_said_with_its_reason_and_the_rest_works() {
 
 /// Case A5.
 #[test]
-fn a_server_that_never_answers_the_handshake_holds_up_nobody_and_leaks_nothing() {
+fn server_that_never_completes_the_handshake_blocks_nothing_and_leaks_nothing() {
     let daemon = beside(Server::named("a").flags("--init-never").line("handshake_timeout = \"150ms\"")).spawn();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("good__echo", &json!({})));
@@ -127,7 +127,7 @@ fn expect_unavailable(answer: &Value, server: &str, reason: &str) {
 
 /// Case A1.
 #[test]
-fn call_of_server_whose_command_cannot_be_executed_fails_without_waiting() {
+fn call_of_a_server_whose_command_cannot_be_executed_fails_without_waiting() {
     let place = Place::new();
     let plain = place.write("plain-file", "no program");
     let setup = beside(Server::run_by("missing", "no-such-command-anywhere"))

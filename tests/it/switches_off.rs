@@ -22,7 +22,7 @@ fn answers(agent: &mut Agent, [tool, prompt, uri]: [&str; 3]) -> [String; 3] {
 }
 
 #[test]
-fn a_disabled_server_is_seen_by_nobody_while_its_process_stays_and_its_calls_end() {
+fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
     let place = Place::new();
     let library = json!({
         "prompts": [{"name": "ask"}],
@@ -139,7 +139,7 @@ fn a_tool_is_switched_off_by_either_of_its_names_and_then_answers_like_one_that_
 }
 
 #[test]
-fn what_is_switched_off_stays_so_over_reloads_and_restarts_of_the_server_and_not_over_one_of_the_daemon() {
+fn disabled_state_survives_reloads_and_server_restarts_but_not_a_daemon_restart() {
     let (mut daemon, place) = changing(&[Server::named("s"), Server::named("t")]);
     says(&daemon, &["disable", "s/echo"], "s/echo: disabled\n");
     says(&daemon, &["disable", "t"], "t: disabled\n");
@@ -183,7 +183,7 @@ fn a_tool_can_be_switched_off_before_its_server_has_listed_anything() {
 }
 
 #[test]
-fn what_is_switched_off_is_gone_from_every_profile_by_whatever_name() {
+fn disabled_tool_is_hidden_from_every_profile_under_every_name() {
     let profiles = "[profiles.bare]\nnaming = \"{tool}\"\n[profiles.long]\nnaming = \"mcp__{server}__{tool}\"";
     let daemon = Setup::with(Server::named("s").flags("--bare --tool one --tool two")).head(profiles).start();
     let socket = |name: &str| daemon.place().runtime_dir().join(name);
@@ -201,7 +201,7 @@ fn what_is_switched_off_is_gone_from_every_profile_by_whatever_name() {
 }
 
 #[test]
-fn enabling_a_tool_that_the_configuration_denies_says_that_it_stays_hidden() {
+fn enabling_a_tool_that_the_configuration_denies_reports_that_it_stays_hidden() {
     let daemon = Setup::with(Server::named("s").line("deny = [\"ech*\"]")).start();
     let ran = daemon.client(&["enable", "s/echo"]).expect_code(0);
     assert_eq!(ran.stdout, "s/echo: enabled\n");

@@ -81,7 +81,7 @@ fn an_answer_in_an_array_is_the_same_bytes_as_alone() {
 }
 
 #[test]
-fn a_batch_that_asks_for_nothing_is_answered_with_nothing() {
+fn batch_without_requests_gets_no_response() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     let heard = json!({"jsonrpc": "2.0", "method": "notifications/unheard"});
@@ -90,7 +90,7 @@ fn a_batch_that_asks_for_nothing_is_answered_with_nothing() {
 }
 
 #[test]
-fn an_empty_batch_and_one_with_too_many_members_are_refused_as_one_and_nothing_of_them_is_done() {
+fn empty_or_oversized_batch_is_refused_as_a_whole() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     let many = |count: u32| (0..count).map(|id| call(&json!(id), "s__echo", &json!({}))).collect::<Vec<_>>();
@@ -153,7 +153,7 @@ fn one_id_twice_is_answered_twice_and_confuses_no_other_message() {
 }
 
 #[test]
-fn batches_wait_for_nobody_else() {
+fn batches_do_not_wait_for_each_other() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     agent.send(&json!([call(&json!("slow"), "s__sleep", &json!({"ms": 500}))]));
@@ -175,7 +175,7 @@ fn a_batch_waits_for_the_first_lists_as_its_members_would() {
 }
 
 #[test]
-fn the_answers_of_a_batch_have_together_the_size_of_a_message_and_what_goes_beyond_is_said() {
+fn responses_of_a_batch_share_the_message_limit_and_excess_is_reported() {
     let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = ready(&daemon);
     let batch: Vec<_> = (0..4).map(|id| call(&json!(id), "s__big", &json!({"bytes": 30_000}))).collect();
@@ -187,7 +187,7 @@ fn the_answers_of_a_batch_have_together_the_size_of_a_message_and_what_goes_beyo
 }
 
 #[test]
-fn a_batch_is_complete_even_if_its_server_dies_or_the_agent_says_no_more() {
+fn batch_is_complete_even_if_its_server_dies_or_the_agent_finishes_writing() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     let answers =

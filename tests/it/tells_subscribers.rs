@@ -99,7 +99,7 @@ fn agents_that_subscribe_at_the_same_moment_wait_for_one_answer_of_the_server() 
 }
 
 #[test]
-fn an_update_is_told_as_it_came_to_those_it_concerns() {
+fn update_reaches_subscribers_unchanged() {
     let daemon = start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for uri in ["x://a", "x://c/d"] {
@@ -144,7 +144,7 @@ fn subscriptions_outlive_the_instance_of_the_server() {
 }
 
 #[test]
-fn what_an_agent_that_leaves_had_subscribed_to_is_given_up_unless_others_have_it_too() {
+fn subscriptions_of_a_disconnected_agent_end_unless_others_share_them() {
     let daemon = start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for uri in ["x://1", "x://2"] {
@@ -181,7 +181,7 @@ fn a_subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
 }
 
 #[test]
-fn an_agent_that_takes_back_its_subscription_before_it_is_answered_has_none() {
+fn unsubscribe_before_the_response_leaves_no_subscription() {
     let daemon = start_with(|server| server.flags("--one-at-a-time"));
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let busy = other.start_call("s__sleep", &json!({"ms": 1000}));
@@ -204,7 +204,7 @@ fn an_agent_that_takes_back_its_subscription_before_it_is_answered_has_none() {
 }
 
 #[test]
-fn a_subscription_that_the_server_does_not_answer_in_time_is_none() {
+fn subscription_that_the_server_does_not_confirm_in_time_fails() {
     let daemon = start_with(|server| server.flags("--one-at-a-time").line("call_timeout = \"200ms\""));
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let busy = one.start_call("s__sleep", &json!({"ms": 1000}));
@@ -221,7 +221,7 @@ fn a_subscription_that_the_server_does_not_answer_in_time_is_none() {
 }
 
 #[test]
-fn an_agent_has_a_bounded_number_of_subscriptions_and_of_bytes_in_them() {
+fn agent_has_a_bounded_number_and_size_of_subscriptions() {
     let daemon = start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for n in 0..1000 {

@@ -28,7 +28,7 @@ fn expect_another_reason(ran: Ran) {
 }
 
 #[test]
-fn a_daemon_that_hangs_up_at_once_is_not_said_to_be_absent() {
+fn daemon_that_closes_the_connection_at_once_is_not_reported_as_absent() {
     let (place, listeners) = listening();
     for listener in listeners {
         // One connection for each command that asks there.
@@ -40,7 +40,7 @@ fn a_daemon_that_hangs_up_at_once_is_not_said_to_be_absent() {
 }
 
 #[test]
-fn a_socket_that_may_not_be_used_is_not_said_to_be_absent() {
+fn inaccessible_socket_is_not_reported_as_absent() {
     let (place, _listeners) = listening();
     let set_mode = |name: &str, mode| {
         fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).expect("one's own file");

@@ -101,7 +101,7 @@ fn sources(dir: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_pure_rooms_know_neither_tokio_nor_processes() {
+fn pure_modules_import_neither_tokio_nor_processes() {
     let is_pure = |name: &str| {
         let room = |room: &&str| name == format!("{room}.rs") || name.starts_with(&format!("{room}/"));
         PURE.iter().any(room) && name != FRAMING
@@ -116,7 +116,7 @@ fn the_pure_rooms_know_neither_tokio_nor_processes() {
 }
 
 #[test]
-fn every_module_says_first_what_it_is_for() {
+fn every_module_begins_with_a_header() {
     for dir in ["src", "tests"] {
         for (name, text) in sources(&root().join(dir)) {
             let documented = text.starts_with("//!") || text.starts_with("#![doc = include_str!");
@@ -204,7 +204,7 @@ fn proofs() -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_table_of_faults_has_every_case_once_and_names_the_tests_that_say_so() {
+fn table_of_faults_has_every_case_once_and_names_its_tests() {
     let text = fs::read_to_string(root().join("docs/faults.md")).expect("text");
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let is_case = |row: &&Vec<&str>| row.len() == 5 && row[1].ends_with(|c: char| c.is_ascii_digit());

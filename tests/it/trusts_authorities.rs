@@ -35,7 +35,7 @@ fn near() -> Setup {
 
 /// Case I13.
 #[test]
-fn a_server_of_a_private_authority_is_reached_where_its_ca_file_says_so() {
+fn server_of_a_private_authority_is_reached_with_its_ca_file() {
     let place = Place::new();
     let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
     let tls = Tls::before(front.http().address());
@@ -47,7 +47,7 @@ fn a_server_of_a_private_authority_is_reached_where_its_ca_file_says_so() {
 
 /// Case I13.
 #[test]
-fn a_server_of_an_authority_that_nobody_has_named_hears_nothing() {
+fn server_of_an_unknown_authority_receives_nothing() {
     let place = Place::new();
     let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
     let tls = Tls::before(front.http().address());

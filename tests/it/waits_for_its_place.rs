@@ -37,7 +37,7 @@ fn a_server_that_was_removed_and_is_back_is_started_when_the_first_one_has_ended
 }
 
 #[test]
-fn a_server_that_is_to_wait_from_now_on_waits_for_what_was_replaced_before() {
+fn server_that_becomes_exclusive_waits_for_its_predecessor() {
     let beside = |number: &str| Server::named("s").flags("--leave-delay 1500").env("NUMBER", number);
     let daemon = start(&[beside("1")]);
     assert_eq!(reload(&daemon, &[beside("2")]).expect_code(0).stdout, "changed  s\n");

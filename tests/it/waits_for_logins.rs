@@ -12,7 +12,7 @@ fn locked(front: &Front) {
 
 /// Case I11.
 #[test]
-fn a_server_that_needs_a_login_is_left_in_peace_until_it_is_told_to_be_tried() {
+fn server_that_needs_a_login_is_not_retried_until_requested() {
     let place = Place::new();
     let front = Front::start(&place, "s", "", Manner::default());
     locked(&front);
@@ -58,7 +58,7 @@ fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
 
 /// Case I12.
 #[test]
-fn a_server_whose_new_url_wants_a_login_goes_on_at_the_old_one_until_it_is_reloaded() {
+fn server_whose_new_url_needs_a_login_keeps_the_old_one_until_a_reload() {
     let world = World::new();
     let old = Front::start(&world.place, "tracker", "", Manner::default());
     Setup::with(old.server()).write(&world.place);

@@ -51,7 +51,7 @@ fn a_file_that_is_written_or_replaced_is_taken_over_and_one_that_does_not_hold_i
 }
 
 #[test]
-fn what_a_link_leads_to_is_watched_and_so_is_the_link() {
+fn symbolic_link_and_its_target_are_watched() {
     let place = Place::new();
     for (directory, server) in [("one", "a"), ("two", "b")] {
         fs::create_dir(place.path(directory)).expect("a fresh directory");

@@ -71,7 +71,7 @@ fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
 }
 
 #[test]
-fn a_server_may_ask_again_and_again_during_one_call() {
+fn server_may_send_several_requests_during_one_call() {
     let daemon = start();
     let mut agent = able(&daemon);
     let mut arguments = question(SAMPLE, &json!({"n": 1.5}));
@@ -103,7 +103,7 @@ fn an_agent_may_come_back_on_another_connection() {
 
 /// Case J10.
 #[test]
-fn what_an_agent_cannot_do_it_is_not_asked_and_nothing_hangs() {
+fn undeclared_capability_is_refused_to_the_server_at_once() {
     let daemon = start();
     let url = json!({"mode": "url", "elicitationId": "e", "url": "https://x"});
     for (capabilities, can) in [
@@ -156,7 +156,7 @@ fn tool_that_fails_without_an_undeclared_capability_ends_with_the_required_one()
 
 /// Case J10.
 #[test]
-fn instance_of_a_modern_agent_may_ask_what_the_request_at_hand_declares() {
+fn session_instance_may_request_what_the_current_request_declares() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
     let mut agent = Agent::modern(&daemon, &json!({}));
     assert!(agent.tools().contains(&"s__ask_client".to_owned()), "its instance runs");
@@ -192,7 +192,7 @@ fn a_question_that_may_be_anothers_is_refused_at_once() {
 ///
 /// The question comes with the answer to the later call.
 #[test]
-fn agent_with_another_call_of_its_own_is_asked() {
+fn agent_with_another_call_of_its_own_receives_the_request() {
     let daemon = start();
     let mut agent = able(&daemon);
     let busy = agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
@@ -209,7 +209,7 @@ fn agent_with_another_call_of_its_own_is_asked() {
 ///
 /// The server goes on with calls that were cancelled, so each counts as its work for a minute.
 #[test]
-fn agent_that_has_cancelled_another_call_is_asked() {
+fn agent_that_has_cancelled_another_call_receives_the_request() {
     let daemon = start();
     let mut agent = able(&daemon);
     for ms in [3000, 60_000] {
@@ -228,7 +228,7 @@ fn agent_that_has_cancelled_another_call_is_asked() {
 }
 
 #[test]
-fn questions_that_are_asked_together_come_in_one_answer() {
+fn concurrent_requests_of_one_call_are_bundled() {
     let daemon = start();
     let mut agent = able(&daemon);
     let asked = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {"for": id}});
@@ -249,7 +249,7 @@ fn questions_that_are_asked_together_come_in_one_answer() {
 }
 
 #[test]
-fn while_it_is_asked_others_may_call_the_server() {
+fn other_agents_may_call_the_server_while_a_call_is_suspended() {
     let daemon = start();
     let mut agent = able(&daemon);
     let asking = question(SAMPLE, &json!({}));
@@ -264,7 +264,7 @@ fn while_it_is_asked_others_may_call_the_server() {
 
 /// Case J11.
 #[test]
-fn an_agent_that_goes_away_before_it_is_asked_leaves_no_question_behind() {
+fn agent_that_disconnects_before_its_request_leaves_nothing_pending() {
     let daemon = start();
     let mut agent = able(&daemon);
     agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
@@ -290,7 +290,7 @@ fn a_server_that_dies_while_its_question_waits_ends_the_call() {
 
 /// Case J11.
 #[test]
-fn a_comeback_without_the_answer_is_asked_again_or_refused_and_does_not_hang() {
+fn retry_without_input_responses_is_answered_and_does_not_hang() {
     let daemon = start();
     let mut agent = able(&daemon);
     let asking = question(SAMPLE, &json!({}));

@@ -48,7 +48,7 @@ fn a_modern_call_reaches_a_modern_server_and_its_answer_the_agent_byte_for_byte(
 }
 
 #[test]
-fn a_legacy_server_hears_a_modern_call_without_what_its_era_has_not() {
+fn members_that_the_legacy_era_lacks_are_removed_from_modern_calls() {
     let daemon = both();
     let mut agent = Agent::connect(&daemon);
     for (meta, left) in [
@@ -68,7 +68,7 @@ fn a_legacy_server_hears_a_modern_call_without_what_its_era_has_not() {
 }
 
 #[test]
-fn a_modern_server_hears_of_a_legacy_call_what_its_era_wants_and_the_rest_as_it_is() {
+fn legacy_calls_get_the_members_that_the_modern_era_requires() {
     let daemon = both();
     let mut agent = Agent::ready(&daemon);
     let line = call(Era::Modern, OTHER, "newer");
@@ -146,7 +146,7 @@ fn results_of_kinds_that_mcpd_does_not_know_pass_to_modern_agents_and_are_errors
 }
 
 #[test]
-fn definitions_of_tools_pass_as_their_server_wrote_them() {
+fn tool_definitions_pass_unchanged() {
     let listing = r#"{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"zeta":1.10,"name":"t","inputSchema":{"type":"object", "x":1E+2},"caf\u00e9":"\/"}]}"#;
     let place = Place::new();
     let server = Era::Modern.server("new").arg("--listing").arg(place.write("listing", listing));

@@ -17,7 +17,7 @@ fn kept(daemon: &Daemon, method: &str) -> (u64, String) {
 }
 
 #[test]
-fn a_list_of_several_servers_is_kept_as_the_strictest_of_them_says_and_never_long() {
+fn cache_hint_of_a_merged_list_is_the_strictest_of_its_servers() {
     for (servers, expected) in [
         (vec![modern("a", 60_000, "public")], 60_000),
         (vec![modern("a", 3_600_000, "public")], 60_000),
@@ -31,7 +31,7 @@ fn a_list_of_several_servers_is_kept_as_the_strictest_of_them_says_and_never_lon
 }
 
 #[test]
-fn every_list_says_how_long_it_may_be_kept_even_an_empty_one() {
+fn every_list_has_a_cache_hint_even_an_empty_one() {
     let daemon = Setup::new().start();
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"] {
         assert_eq!(kept(&daemon, method).1, "private", "{method}");
@@ -39,7 +39,7 @@ fn every_list_says_how_long_it_may_be_kept_even_an_empty_one() {
 }
 
 #[test]
-fn what_is_read_is_kept_as_its_server_says() {
+fn cache_hint_of_a_read_resource_is_that_of_its_server() {
     let place = Place::new();
     let new = full(&place, Era::Modern).flags("--ttl 7000 --cache-scope public");
     let daemon = Setup::with(full(&place, Era::Legacy)).server(new).start_in(&place);
@@ -51,7 +51,7 @@ fn what_is_read_is_kept_as_its_server_says() {
 }
 
 #[test]
-fn a_legacy_agent_is_told_nothing_of_it() {
+fn legacy_agent_receives_no_cache_hints() {
     let daemon = Setup::with(modern("a", 60_000, "public")).start();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.request("tools/list", &json!({}));
@@ -62,7 +62,7 @@ fn a_legacy_agent_is_told_nothing_of_it() {
 }
 
 #[test]
-fn a_list_is_the_same_on_every_connection_and_whatever_was_asked_before() {
+fn lists_are_equal_on_every_connection() {
     let daemon =
         Setup::with(Era::Modern.server("z")).server(Era::Legacy.server("a")).server(Era::Modern.server("m")).start();
     let list = |agent: &mut Agent| result(&agent.request("tools/list", &json!({}))).clone();

@@ -15,7 +15,7 @@ fn with_meta(daemon: &Daemon, method: &str, meta: Value) -> Value {
 }
 
 #[test]
-fn an_agent_discovers_what_there_is_without_a_word_before() {
+fn agent_discovers_the_daemon_without_a_handshake() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let answer = agent.request("server/discover", &json!({}));
@@ -37,7 +37,7 @@ fn an_agent_discovers_what_there_is_without_a_word_before() {
 }
 
 #[test]
-fn a_model_is_told_the_same_of_servers_in_either_era() {
+fn instructions_are_the_same_for_servers_of_both_eras() {
     let told = |era: Era| era.server(era.name()).arg("--instructions").arg(format!("be kind to {}", era.name()));
     let daemon = Setup::with(told(Era::Legacy)).server(told(Era::Modern)).start();
     let introduced = Agent::connect(&daemon).initialize("2025-11-25");
@@ -49,7 +49,7 @@ fn a_model_is_told_the_same_of_servers_in_either_era() {
 
 /// Case J7.
 #[test]
-fn a_version_that_nobody_has_is_refused_with_those_that_there_are() {
+fn unsupported_version_is_refused_with_the_supported_ones() {
     let daemon = both();
     let mut other = Value::Object(meta(&json!({})));
     for version in ["1900-01-01", "2025-11-25", "2027-01-01", ""] {
@@ -65,7 +65,7 @@ fn a_version_that_nobody_has_is_refused_with_those_that_there_are() {
 
 /// Case J7.
 #[test]
-fn a_request_that_does_not_say_enough_of_itself_is_refused_and_reaches_no_server() {
+fn request_without_required_metadata_is_refused_and_reaches_no_server() {
     let daemon = both();
     let capabilities = "io.modelcontextprotocol/clientCapabilities";
     for wrong in [
@@ -85,7 +85,7 @@ fn a_request_that_does_not_say_enough_of_itself_is_refused_and_reaches_no_server
 
 /// Case J7.
 #[test]
-fn a_request_of_no_era_is_told_of_both_ways() {
+fn request_without_version_or_handshake_is_refused_with_both_options() {
     let daemon = both();
     for method in ["tools/list", "tools/call", "server/discover"] {
         let answer = with_meta(&daemon, method, json!({}));
@@ -97,7 +97,7 @@ fn a_request_of_no_era_is_told_of_both_ways() {
 
 /// Case J7.
 #[test]
-fn what_the_modern_era_has_no_more_is_not_found() {
+fn methods_that_the_modern_era_removed_are_not_found() {
     let daemon = both();
     let mut agent = modern(&daemon);
     for method in [
@@ -154,7 +154,7 @@ fn on_one_connection_each_request_is_answered_in_the_era_that_it_is_of() {
 }
 
 #[test]
-fn nothing_is_inferred_from_what_came_before_on_a_connection() {
+fn modern_requests_depend_on_no_earlier_message_of_the_connection() {
     let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
     let rounds = json!([{"inputs": {"q": {"method": "sampling/createMessage", "params": {}}}, "state": "s"}]);
     let mut agent = Agent::able(&daemon, &json!({"sampling": {}}));
@@ -167,7 +167,7 @@ fn nothing_is_inferred_from_what_came_before_on_a_connection() {
 }
 
 #[test]
-fn a_modern_agent_has_a_profile_and_what_is_hidden_there_is_hidden_from_it() {
+fn modern_agent_sees_only_its_profile() {
     let setup = Setup::new().head("[profiles.reader]\nservers = [\"old\"]\ndeny = [\"*/umask\"]");
     let daemon = setup.server(Era::Legacy.server("old")).server(Era::Modern.server("new")).start();
     let mut agent = Agent::at(&daemon.place().runtime_dir().join("reader.sock"));

@@ -40,7 +40,7 @@ fn after_the_call_the_server_logs_as_before() {
 }
 
 #[test]
-fn where_nobody_wants_a_level_it_is_the_usual_one() {
+fn default_log_level_applies_if_no_agent_sets_one() {
     let daemon = start();
     let mut agent = Agent::modern(&daemon, &json!({}));
     for (level, given_up) in [("debug", false), ("info", false), ("debug", true)] {

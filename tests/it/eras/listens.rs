@@ -9,7 +9,7 @@ use super::{both, full};
 use crate::support::{Agent, Era, Place, SUBSCRIPTION, Server, Setup, arguments, code, result, until};
 
 #[test]
-fn a_listener_is_acknowledged_and_told_of_changed_lists_of_servers_of_either_era() {
+fn subscription_is_acknowledged_and_reports_list_changes_of_both_eras() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let wanted = json!({"toolsListChanged": true, "promptsListChanged": true});
@@ -28,7 +28,7 @@ fn a_listener_is_acknowledged_and_told_of_changed_lists_of_servers_of_either_era
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_told() {
+fn subscription_reports_only_requested_kinds() {
     let daemon = both();
     let mut silent = modern(&daemon);
     let mut prompts = modern(&daemon);
@@ -141,7 +141,7 @@ fn many_listeners_are_one_subscription_at_the_server() {
 
 /// Case J13.
 #[test]
-fn a_listener_hears_of_changes_after_the_server_was_started_again() {
+fn subscription_continues_after_a_server_restart() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
@@ -176,7 +176,7 @@ fn a_subscription_that_the_server_ends_is_made_again() {
 
 /// Case J13.
 #[test]
-fn a_server_that_cannot_be_listened_to_harms_nobody() {
+fn server_that_refuses_subscriptions_affects_no_others() {
     let place = Place::new();
     let deaf = full(&place, Era::Modern).flags("--no-listening");
     let daemon = Setup::with(full(&place, Era::Legacy)).server(deaf).start_in(&place);
@@ -204,7 +204,7 @@ fn a_subscription_ends_with_an_answer_when_the_daemon_stops() {
 
 /// Case J14.
 #[test]
-fn a_filter_that_is_none_is_refused() {
+fn malformed_filter_is_refused() {
     let daemon = Setup::with(Server::named("s")).start();
     let mut agent = modern(&daemon);
     for wrong in [json!({}), json!({"notifications": 7}), json!({"notifications": {"resourceSubscriptions": [7]}})] {
@@ -216,7 +216,7 @@ fn a_filter_that_is_none_is_refused() {
 
 /// Case J14.
 #[test]
-fn what_is_denied_cannot_be_listened_to() {
+fn denied_resource_cannot_be_subscribed_to() {
     let place = Place::new();
     let hidden = |era: Era| full(&place, era).line(format!("resources = {{ deny = [\"{}\"] }}", era.uri()));
     let daemon = Setup::with(hidden(Era::Legacy)).server(hidden(Era::Modern)).start_in(&place);
@@ -236,7 +236,7 @@ fn what_is_denied_cannot_be_listened_to() {
 }
 
 #[test]
-fn an_agent_that_has_finished_writing_is_told_what_is_due_and_hears_no_more() {
+fn agent_that_has_finished_writing_receives_due_notifications_and_no_later_ones() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"toolsListChanged": true}));

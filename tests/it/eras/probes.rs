@@ -54,7 +54,7 @@ fn any_error_but_a_modern_one_means_that_a_server_is_legacy() {
 
 /// Case J1.
 #[test]
-fn an_answer_to_the_probe_that_says_nothing_means_that_a_server_is_legacy() {
+fn meaningless_probe_response_means_that_the_server_is_legacy() {
     let daemon = Setup::with(probed("s").flags("--probe garbage")).start();
     expect_served(&daemon, "s", "2025-11-25");
     assert_eq!(opening(&daemon, "s"), PROBED);
@@ -76,7 +76,7 @@ fn servers_that_stay_silent_at_the_probe_are_served_all_at_the_same_time() {
 
 /// Case J3.
 #[test]
-fn a_server_that_dies_of_the_probe_is_started_again_at_once_and_not_asked() {
+fn server_that_exits_on_the_probe_is_restarted_without_it() {
     let daemon = Setup::with(probed("s").flags("--probe fatal")).start();
     expect_served(&daemon, "s", "2025-11-25");
     assert_eq!(opening(&daemon, "s"), LEGACY);
@@ -85,7 +85,7 @@ fn a_server_that_dies_of_the_probe_is_started_again_at_once_and_not_asked() {
 
 /// Case J4.
 #[test]
-fn what_was_found_out_is_remembered_while_the_server_is_configured_so() {
+fn detected_era_is_remembered_while_the_definition_is_unchanged() {
     for flags in ["", "--probe silent", "--probe garbage"] {
         let daemon = Setup::with(probed("s").flags(flags)).start();
         daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
@@ -137,7 +137,7 @@ fn a_server_that_is_modern_after_an_update_in_its_place_is_found_out_when_it_ref
 
 /// Case J6.
 #[test]
-fn an_era_that_is_configured_is_not_asked_for() {
+fn configured_era_is_not_probed() {
     let legacy = Server::named("a").line("era = \"legacy\"").flags("--era both");
     let modern = Server::named("b").line("era = \"modern\"").flags("--era both");
     let daemon = Setup::with(legacy).server(modern).start();
@@ -149,7 +149,7 @@ fn an_era_that_is_configured_is_not_asked_for() {
 
 /// Case J5.
 #[test]
-fn a_legacy_server_that_is_configured_to_be_modern_fails_and_says_why() {
+fn legacy_server_configured_as_modern_fails_with_the_reason() {
     let server = Server::named("s").line("era = \"modern\"").line("handshake_timeout = \"2s\"");
     let daemon = Setup::with(server).server(Server::named("other")).start();
     let row = daemon.wait_row("s", "has an error", |row| row["last_error"].is_string());
@@ -161,7 +161,7 @@ fn a_legacy_server_that_is_configured_to_be_modern_fails_and_says_why() {
 
 /// Case J5.
 #[test]
-fn a_modern_server_of_other_versions_only_fails_and_says_which() {
+fn modern_server_with_unsupported_versions_fails_and_names_them() {
     let server = Server::named("s").flags("--era modern --supports 2027-01-01").line("handshake_timeout = \"2s\"");
     let daemon = Setup::with(server).spawn();
     let row = daemon.wait_row("s", "has an error", |row| row["last_error"].is_string());
@@ -170,7 +170,7 @@ fn a_modern_server_of_other_versions_only_fails_and_says_which() {
 
 /// Case J2.
 #[test]
-fn an_answer_to_the_probe_that_comes_too_late_harms_nobody() {
+fn late_probe_response_is_ignored() {
     let server = |era: &str| probed(era).flags(&format!("--era {era} --discover-delay 8000"));
     let daemon = Setup::with(server("legacy")).server(server("both")).start();
     for name in ["legacy", "both"] {

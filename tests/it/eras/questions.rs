@@ -37,7 +37,7 @@ fn calls(daemon: &Daemon) -> usize {
 }
 
 #[test]
-fn a_legacy_agent_is_asked_and_its_answer_makes_the_server_go_on() {
+fn input_of_a_legacy_agent_continues_the_modern_call() {
     let daemon = start();
     let mut agent = Agent::able(&daemon, &all());
     for (method, params, response) in [
@@ -110,7 +110,7 @@ fn a_url_to_be_opened_has_an_id_for_a_legacy_agent() {
 
 /// Case J10.
 #[test]
-fn what_a_legacy_agent_has_not_declared_it_is_not_asked() {
+fn legacy_agent_receives_no_input_request_that_it_has_not_declared() {
     let daemon = start();
     for (capabilities, method) in
         [(json!({}), SAMPLE), (json!({"sampling": {}}), ELICIT), (json!({"elicitation": {}}), ROOTS)]
@@ -145,7 +145,7 @@ fn a_legacy_agent_that_answers_with_an_error_ends_the_call() {
 
 /// Case J11.
 #[test]
-fn a_legacy_agent_that_goes_away_or_gives_the_call_up_is_the_end_of_it() {
+fn disconnect_or_cancellation_of_a_legacy_agent_ends_the_call() {
     let daemon = start();
     let rounds = json!([{"inputs": {"q": input(SAMPLE, &json!({}))}, "state": "s"}]);
     let mut leaver = Agent::able(&daemon, &all());
@@ -215,7 +215,7 @@ fn a_modern_agent_gets_the_servers_own_words_and_the_server_its() {
 
 /// Case J10.
 #[test]
-fn a_modern_agent_hears_which_capability_a_server_misses() {
+fn modern_agent_is_told_which_capability_a_server_requires() {
     let daemon = start();
     let rounds = json!([{"inputs": {"q": input(ELICIT, &json!({"mode": "url"}))}}]);
     for era in Era::BOTH {

@@ -19,7 +19,7 @@ fn asked_for(daemon: &Daemon, uri: &str, without: &str) {
 
 /// Case B23.
 #[test]
-fn a_resource_for_which_a_server_refuses_everything_keeps_nobody_from_the_others() {
+fn resource_refused_by_the_server_does_not_affect_other_subscriptions() {
     let daemon = start("--refuses-uri new://bad");
     let mut careless = modern(&daemon);
     careless.listen(&json!({"resourceSubscriptions": ["new://bad", "new://3", "new://aaa"]}));
@@ -43,7 +43,7 @@ fn a_resource_for_which_a_server_refuses_everything_keeps_nobody_from_the_others
 
 /// Case B23.
 #[test]
-fn it_keeps_nobody_from_the_others_at_an_instance_that_is_new_either() {
+fn refused_resource_does_not_affect_others_at_a_new_instance() {
     let daemon = start("--refuses-uri new://bad");
     let mut careless = modern(&daemon);
     let mut agent = modern(&daemon);

@@ -34,7 +34,7 @@ fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
 
 /// Case J14.
 #[test]
-fn what_comes_to_be_denied_while_it_is_listened_to_is_told_no_more() {
+fn resource_denied_during_a_subscription_is_no_longer_reported() {
     let daemon = changing();
     let mut agent = modern(&daemon);
     let (updates, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "new://2"]}));
@@ -63,7 +63,7 @@ fn a_legacy_agent_cannot_subscribe_where_the_server_cannot_be_listened_to() {
 }
 
 #[test]
-fn agents_of_both_eras_share_what_a_server_is_asked_for() {
+fn agents_of_both_eras_share_one_subscription_at_a_server() {
     let daemon = both();
     let mut listener = modern(&daemon);
     let mut subscriber = Agent::ready(&daemon);

@@ -38,7 +38,7 @@ fn calls(daemon: &Daemon) -> usize {
 
 /// Case B16.
 #[test]
-fn it_is_asked_again_where_it_is_now() {
+fn retry_on_another_connection_receives_the_next_request_there() {
     for sharing in ["shared", "session", "pool"] {
         let daemon = start(sharing);
         let [mut one, mut other] = two(&daemon);
@@ -55,7 +55,7 @@ fn it_is_asked_again_where_it_is_now() {
 }
 
 #[test]
-fn while_both_have_a_call_at_that_instance_neither_is_asked() {
+fn request_is_refused_while_both_connections_have_a_call_at_the_instance() {
     let daemon = start("session");
     let [mut one, mut other] = two(&daemon);
     let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
@@ -91,7 +91,7 @@ fn its_end_there_reaches_the_server() {
 }
 
 #[test]
-fn it_waits_in_the_instance_of_who_has_gone_for_who_comes_back() {
+fn call_of_a_closed_connection_stays_suspended_for_its_retry() {
     let daemon = start("session");
     let [mut one, mut other] = two(&daemon);
     let arguments = json!({"method": SAMPLE, "params": {}});

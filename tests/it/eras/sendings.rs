@@ -7,7 +7,7 @@ use crate::support::{Agent, Era, Setup, code};
 const SAMPLE: &str = "sampling/createMessage";
 
 #[test]
-fn a_call_of_which_a_server_has_wanted_to_know_more_is_never_said_to_be_unsent() {
+fn call_that_required_input_is_never_reported_as_not_sent() {
     let daemon = Setup::with(Era::Modern.server("s").line("call_timeout = \"2s\"")).start();
     let mut agent = Agent::able(&daemon, &json!({"sampling": {}}));
     let rounds = json!([{"inputs": {"q": {"method": SAMPLE, "params": {}}}, "state": "s"}]);

@@ -42,7 +42,7 @@ fn every_agent_lists_the_same_of_every_server() {
 }
 
 #[test]
-fn every_agent_calls_every_server_and_each_hears_its_own_era() {
+fn agents_of_each_era_call_servers_of_each_era() {
     let daemon = both();
     each(&daemon, |agent, speaks, server| {
         let answer = agent.call(&server.tool("echo"), &json!({"mark": 1}));
@@ -66,7 +66,7 @@ fn every_agent_calls_every_server_and_each_hears_its_own_era() {
 }
 
 #[test]
-fn a_server_hears_what_the_agent_is_called_and_can_do() {
+fn server_receives_client_name_and_capabilities_of_the_agent() {
     let daemon = both();
     let can = json!({"elicitation": {"url": {}}, "experimental": {"x": {"n": 1}}});
     for era in Era::BOTH {
@@ -181,7 +181,7 @@ fn a_resource_that_is_not_there_has_the_code_of_the_agents_era() {
 }
 
 #[test]
-fn log_messages_come_to_the_agent_that_asked_for_them_from_its_level_on() {
+fn log_messages_reach_the_requesting_agent_from_its_level_on() {
     let daemon = both();
     let messages = json!([{"level": "info", "data": "quiet"}, {"level": "error", "data": "loud"}]);
     each(&daemon, |agent, speaks, server| {
@@ -223,7 +223,7 @@ fn legacy_agent_gets_logs_of_a_modern_server_after_its_own_cancellation() {
 }
 
 #[test]
-fn a_modern_agent_that_asks_for_no_log_messages_gets_none() {
+fn modern_agent_without_a_log_level_receives_no_log_messages() {
     let daemon = both();
     let mut agent = Agent::modern(&daemon, &json!({}));
     let message =

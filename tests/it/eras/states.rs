@@ -130,7 +130,7 @@ fn answered(daemon: &Daemon) -> (Agent, Value, Value) {
 
 /// Case J12.
 #[test]
-fn what_a_server_answers_before_its_agent_comes_back_is_kept_for_it() {
+fn response_that_arrives_before_the_retry_is_cached_for_it() {
     let daemon = start();
     let (mut agent, arguments, asked) = answered(&daemon);
     let answer = agent.call_again("s__ask_client", &arguments, &asked, &responses(&asked));
@@ -145,7 +145,7 @@ fn what_a_server_answers_before_its_agent_comes_back_is_kept_for_it() {
 ///
 /// The server has answered the call, so it asks nothing more for it.
 #[test]
-fn answered_call_of_an_absent_agent_keeps_no_other_agent_from_being_asked() {
+fn answered_suspended_call_does_not_block_requests_to_other_agents() {
     let daemon = start();
     let (agent, ..) = answered(&daemon);
     drop(agent);
@@ -171,7 +171,7 @@ fn a_state_of_a_daemon_that_has_gone_is_refused() {
 
 /// Case J12.
 #[test]
-fn two_agents_that_are_asked_have_states_of_their_own() {
+fn two_suspended_calls_have_separate_states() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"")).server(Server::named("t")).start();
     let mut one = able(Agent::connect(&daemon));
     let mut other = able(Agent::connect(&daemon));
@@ -186,7 +186,7 @@ fn two_agents_that_are_asked_have_states_of_their_own() {
 
 /// Case J11.
 #[test]
-fn a_state_is_good_until_the_call_has_run_out_of_time_which_the_server_hears_of() {
+fn state_expires_with_the_call_and_the_server_is_notified() {
     let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
     let (mut agent, asked) = asked(&daemon);
     daemon.wait_journal("s", "notifications/cancelled");
@@ -199,7 +199,7 @@ fn a_state_is_good_until_the_call_has_run_out_of_time_which_the_server_hears_of(
 
 /// Case J11.
 #[test]
-fn a_server_that_does_not_wait_for_what_it_asks_leaves_nothing_hanging() {
+fn server_that_answers_without_waiting_for_input_leaves_nothing_pending() {
     let daemon = start();
     let mut agent = able(Agent::connect(&daemon));
     let question = json!({"jsonrpc": "2.0", "id": "q", "method": SAMPLE, "params": {}});

@@ -113,7 +113,7 @@ fn a_tool_that_fails_has_completed_and_a_call_that_fails_has_failed() {
 }
 
 #[test]
-fn what_the_server_asks_for_it_is_answered_by_an_update() {
+fn input_of_the_agent_is_sent_as_a_task_update() {
     let daemon = start();
     let mut maker = connect(&daemon);
     let asks = json!([
@@ -144,7 +144,7 @@ fn what_the_server_asks_for_it_is_answered_by_an_update() {
 }
 
 #[test]
-fn what_its_agent_cannot_answer_is_refused() {
+fn input_request_that_the_agent_does_not_support_is_refused() {
     let daemon = start();
     let mut agent = Agent::modern(&daemon, &json!({"extensions": {EXTENSION: {}}}));
     let asks = json!([{"method": ELICIT, "params": {"message": "Who?"}}]);
@@ -154,7 +154,7 @@ fn what_its_agent_cannot_answer_is_refused() {
 }
 
 #[test]
-fn it_is_cancelled_and_what_was_asked_for_it_is_refused() {
+fn cancelled_task_refuses_its_pending_input_requests() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let asks = json!([{"method": ELICIT, "params": {"message": "Who?"}}]);
@@ -175,7 +175,7 @@ fn it_is_cancelled_and_what_was_asked_for_it_is_refused() {
 }
 
 #[test]
-fn who_does_not_understand_tasks_is_told_what_the_tool_takes() {
+fn agent_without_task_support_receives_the_result_of_the_tool() {
     let daemon = start();
     let mut agent = Agent::modern(&daemon, &json!({}));
     let before = heard(&daemon, "tools/call");
@@ -192,7 +192,7 @@ fn who_does_not_understand_tasks_is_told_what_the_tool_takes() {
 
 /// Case C15.
 #[test]
-fn it_is_unknown_to_whoever_is_not_to_know_it() {
+fn task_is_unknown_to_other_profiles() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t"}));
@@ -238,7 +238,7 @@ fn it_goes_with_its_server() {
 }
 
 #[test]
-fn one_that_the_server_knows_no_more_is_unknown() {
+fn task_that_the_server_has_forgotten_is_unknown() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t"}));
@@ -250,7 +250,7 @@ fn one_that_the_server_knows_no_more_is_unknown() {
 }
 
 #[test]
-fn one_that_its_agent_never_hears_of_is_cancelled() {
+fn task_whose_agent_never_learns_of_it_is_cancelled() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let call = agent.start_call("s__build", &json!({"id": "t", "delay": 300}));

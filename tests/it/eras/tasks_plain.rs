@@ -51,7 +51,7 @@ fn a_tool_that_is_run_as_a_task_only_can_be_called_by_any_agent() {
 }
 
 #[test]
-fn what_such_a_tool_needs_its_agent_is_asked() {
+fn input_request_of_such_a_tool_reaches_its_agent() {
     let daemon = start();
     let mut agent = able(&daemon);
     let call = start_plainly(&mut agent, "t", &json!({"ask": true}));
@@ -68,7 +68,7 @@ fn what_such_a_tool_needs_its_agent_is_asked() {
 }
 
 #[test]
-fn a_call_that_is_given_up_cancels_the_task_that_it_became() {
+fn cancelled_call_cancels_the_task_behind_it() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     let call = start_plainly(&mut agent, "t", &json!({}));

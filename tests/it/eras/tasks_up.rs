@@ -89,7 +89,7 @@ fn it_is_made_looked_at_and_awaited() {
 }
 
 #[test]
-fn the_server_hears_for_whom_it_is_with_each_request_about_it() {
+fn each_task_request_names_its_client_to_the_server() {
     let daemon = start();
     let mut agent = able(&daemon);
     made(&mut agent, "t", &json!({"ask": true}));
@@ -109,7 +109,7 @@ fn the_server_hears_for_whom_it_is_with_each_request_about_it() {
 }
 
 #[test]
-fn an_agent_that_may_ask_for_tasks_is_told_which_tools_make_some() {
+fn agent_with_task_support_sees_which_tools_create_tasks() {
     let place = Place::new();
     let listing = place.write("tools.json", r#"{"tools":[{"name":"echo","inputSchema":{}}]}"#);
     let server = |name| Era::Modern.server(name).arg("--listing").arg(&listing);
@@ -130,7 +130,7 @@ fn an_agent_that_may_ask_for_tasks_is_told_which_tools_make_some() {
 }
 
 #[test]
-fn a_call_that_asks_for_none_is_none() {
+fn call_without_a_task_request_creates_no_task() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("s__echo", &json!({"as_task": true, "id": "t"}));
@@ -139,7 +139,7 @@ fn a_call_that_asks_for_none_is_none() {
 }
 
 #[test]
-fn what_is_answered_at_once_is_a_task_that_has_ended() {
+fn immediate_result_becomes_a_completed_task() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     let task = made_up(&mut agent, "s__echo", &json!(90_000));
@@ -164,7 +164,7 @@ fn what_is_answered_at_once_is_a_task_that_has_ended() {
 }
 
 #[test]
-fn what_was_answered_at_once_is_kept_for_its_time() {
+fn immediate_result_is_cached_for_its_ttl() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     let short = made_up(&mut agent, "s__echo", &json!(1));
@@ -193,7 +193,7 @@ fn no_other_agent_knows_of_it() {
 }
 
 #[test]
-fn what_its_server_needs_on_the_way_its_agent_is_asked_while_it_waits() {
+fn input_request_of_a_task_reaches_the_waiting_agent() {
     let daemon = start();
     let mut agent = able(&daemon);
     let wanted = json!({
@@ -221,7 +221,7 @@ fn what_its_server_needs_on_the_way_its_agent_is_asked_while_it_waits() {
 
 /// Case J11.
 #[test]
-fn who_answers_with_an_error_waits_in_vain_and_is_asked_when_he_waits_again() {
+fn agent_that_answers_with_an_error_is_asked_again_at_its_next_wait() {
     let daemon = start();
     let mut agent = able(&daemon);
     made(&mut agent, "t", &json!({"ask": true}));
@@ -255,7 +255,7 @@ fn a_server_that_does_not_take_the_answer_ends_the_waiting() {
 
 /// Case J11.
 #[test]
-fn a_task_that_ends_has_no_more_questions() {
+fn completed_task_has_no_pending_input_requests() {
     let daemon = start();
     let mut agent = able(&daemon);
     made(&mut agent, "t", &json!({"ask": true}));
@@ -268,7 +268,7 @@ fn a_task_that_ends_has_no_more_questions() {
 }
 
 #[test]
-fn an_end_is_told_as_the_era_of_the_agent_has_it() {
+fn task_end_is_reported_in_the_form_of_the_agents_era() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "tool", &json!({"fail": true}));
@@ -284,7 +284,7 @@ fn an_end_is_told_as_the_era_of_the_agent_has_it() {
 }
 
 #[test]
-fn it_is_cancelled_and_whoever_waits_hears_that() {
+fn cancelled_task_ends_pending_waits() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "t", &json!({}));
@@ -300,7 +300,7 @@ fn it_is_cancelled_and_whoever_waits_hears_that() {
 }
 
 #[test]
-fn who_waits_no_longer_leaves_the_task_at_work() {
+fn cancelled_wait_leaves_the_task_running() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "t", &json!({}));
@@ -316,7 +316,7 @@ fn who_waits_no_longer_leaves_the_task_at_work() {
 
 /// Case B22.
 #[test]
-fn what_ends_without_its_task_ends_the_waiting() {
+fn end_of_the_server_ends_the_wait_for_its_task() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "t", &json!({}));
@@ -334,7 +334,7 @@ fn what_ends_without_its_task_ends_the_waiting() {
 
 /// Case B22.
 #[test]
-fn what_is_left_of_an_agent_that_leaves_is_cancelled() {
+fn tasks_of_a_disconnected_agent_are_cancelled() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "t", &json!({}));

@@ -23,7 +23,7 @@ fn calls(daemon: &Daemon) -> usize {
 }
 
 #[test]
-fn one_that_is_declined_ends_the_call_with_what_was_declined() {
+fn declined_url_ends_the_call_with_the_declined_url() {
     let (daemon, mut agent) = start();
     let asked = agent.call("s__raw", &wants_urls());
     assert_eq!(inputs(&asked).keys().collect::<Vec<_>>(), ["url-1", "url-2"]);

@@ -36,7 +36,7 @@ fn a_crash_at_the_start_of_a_server_of_both_eras_decides_nothing_for_good() {
 }
 
 #[test]
-fn a_server_that_dies_of_the_question_is_asked_once_more_and_then_not_again() {
+fn server_that_exits_on_the_probe_is_probed_once_more_and_not_again() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"").flags("--probe fatal")).start();
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready" && row["protocol"] == "2025-11-25");
     let (asked, served) = ("server/discover", "initialize");

@@ -54,7 +54,7 @@ fn a_client_is_named_once_in_the_home_directory() {
 }
 
 #[test]
-fn what_a_client_starts_beside_mcpd_is_named() {
+fn server_that_a_client_starts_beside_mcpd_is_reported() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mine": copied(&daemon), "other": {"command": "cat"}, "mcpd": pointed(&daemon)}));
     let finding = expect(doctor(&daemon), "warning", "Cursor", "starts its own copy of servers that mcpd has");
@@ -70,7 +70,7 @@ fn what_a_client_starts_beside_mcpd_is_named() {
 }
 
 #[test]
-fn a_client_that_is_to_run_what_is_not_there_is_a_problem() {
+fn client_entry_with_a_missing_program_is_a_problem() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mcpd": {"command": "/nowhere/bin/mcpd", "args": ["connect"]}}));
     let finding = expect(doctor(&daemon), "problem", "Cursor", "`/nowhere/bin/mcpd`, which is not there");

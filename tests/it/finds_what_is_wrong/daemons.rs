@@ -17,7 +17,7 @@ fn server() -> Setup {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_goes_on_by_the_command_that_is_given() {
+fn stopped_daemon_continues_after_the_printed_command() {
     let mut daemon = server().start();
     daemon.signal(Signal::STOP);
     let finding = expect(doctor(&daemon), "problem", "daemon", "is stopped, and does not answer");
@@ -26,7 +26,7 @@ fn a_daemon_that_is_stopped_goes_on_by_the_command_that_is_given() {
 }
 
 #[test]
-fn a_daemon_of_another_version_is_said_to_be_one() {
+fn daemon_of_another_version_is_reported() {
     let place = Place::new();
     fs::create_dir(place.runtime_dir()).expect("a fresh directory");
     fs::set_permissions(place.runtime_dir(), fs::Permissions::from_mode(0o700)).expect("one's own");
@@ -56,7 +56,7 @@ fn a_daemon_of_another_version_is_said_to_be_one() {
 }
 
 #[test]
-fn a_daemon_whose_program_was_replaced_is_to_be_started_again() {
+fn daemon_whose_program_was_replaced_needs_a_restart() {
     let place = Place::new();
     let (program, config) = (place.copy_of_mcpd(), server().write(&place));
     let mut command = place.command(&program);
@@ -73,7 +73,7 @@ fn a_daemon_whose_program_was_replaced_is_to_be_started_again() {
 }
 
 #[test]
-fn another_mcpd_on_the_path_is_said() {
+fn another_mcpd_on_the_path_is_reported() {
     let daemon = server().start();
     let other = daemon.place().path("mcpd");
     fs::copy("/bin/true", &other).expect("a program");
@@ -84,7 +84,7 @@ fn another_mcpd_on_the_path_is_said() {
 }
 
 #[test]
-fn a_log_that_is_loud_is_quiet_after_the_command_that_is_given() {
+fn verbose_log_level_is_reset_by_the_printed_command() {
     let daemon = server().option("--log=debug").start();
     let finding = expect(doctor(&daemon), "warning", "log", "debug");
     follow(daemon.place(), &finding).expect_code(0);
@@ -92,7 +92,7 @@ fn a_log_that_is_loud_is_quiet_after_the_command_that_is_given() {
 }
 
 #[test]
-fn a_daemon_that_may_open_few_files_is_said_to() {
+fn low_limit_of_open_files_is_reported() {
     let daemon = server().after_shell("ulimit -n 128").start();
     expect(doctor(&daemon), "warning", "open files", "128 may be");
 }
@@ -122,7 +122,7 @@ fn place_of(place: &Place, line: usize) -> String {
 }
 
 #[test]
-fn a_server_that_was_configured_since_comes_by_the_command_that_is_given() {
+fn server_configured_since_the_start_appears_after_the_printed_command() {
     let daemon = server().start();
     let text = fs::read_to_string(daemon.place().path("config.toml")).expect("text");
     let more = format!("{text}[servers.more]\ncommand = {}\n", quoted(crate::support::SCRIPTED));
@@ -133,13 +133,13 @@ fn a_server_that_was_configured_since_comes_by_the_command_that_is_given() {
 }
 
 #[test]
-fn without_any_configuration_it_is_said_how_to_begin() {
+fn missing_configuration_is_reported_with_first_steps() {
     let finding = expect(Place::new().mcpd(&["doctor", "--json"]), "warning", "files", "no server is configured");
     assert!(finding.command().starts_with("mcpd import"), "{finding:?}");
 }
 
 #[test]
-fn a_daemon_that_was_started_for_an_agent_and_did_not_end_in_order_is_told_of_with_its_last_words() {
+fn daemon_that_an_agent_started_and_that_died_is_reported_with_its_last_output() {
     let place = Place::new();
     fs::create_dir_all(place.path("home/.local/state/mcpd")).expect("the test's own");
     let log = |text: &str| place.write("home/.local/state/mcpd/serve.log", text);

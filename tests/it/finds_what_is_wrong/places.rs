@@ -21,7 +21,7 @@ fn without_daemon(daemon: &Daemon, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_directory_that_others_can_enter_is_closed_by_the_command_that_is_given() {
+fn directory_open_to_others_is_closed_by_the_printed_command() {
     let mut daemon = server().start();
     daemon.term();
     let place = daemon.place();
@@ -33,7 +33,7 @@ fn a_directory_that_others_can_enter_is_closed_by_the_command_that_is_given() {
 }
 
 #[test]
-fn what_stands_in_the_place_of_the_directory_is_moved_away_by_the_command_that_is_given() {
+fn file_in_place_of_the_directory_is_moved_by_the_printed_command() {
     let place = Place::new();
     place.write("run", "a file");
     let finding = expect(place.client(&["doctor", "--json"]), "problem", "directory", "is no directory");
@@ -42,7 +42,7 @@ fn what_stands_in_the_place_of_the_directory_is_moved_away_by_the_command_that_i
 }
 
 #[test]
-fn a_socket_that_others_can_open_is_closed_by_the_command_that_is_given() {
+fn socket_open_to_others_is_closed_by_the_printed_command() {
     let daemon = server().start();
     set_mode(daemon.agent_socket(), 0o666);
     let finding = expect(doctor(&daemon), "warning", "mcp.sock", "open to others (mode 0666)");
@@ -51,13 +51,13 @@ fn a_socket_that_others_can_open_is_closed_by_the_command_that_is_given() {
 }
 
 #[test]
-fn a_socket_of_a_profile_that_others_are_let_in_by_is_open_to_them() {
+fn profile_socket_with_allowed_users_may_be_open_to_others() {
     let daemon = server().head("[profiles.shared]\nallow_uids = [12345]").start();
     expect_healthy(doctor(&daemon));
 }
 
 #[test]
-fn what_stands_in_the_place_of_a_socket_is_said() {
+fn file_in_place_of_a_socket_is_reported() {
     let mut daemon = server().start();
     daemon.term();
     fs::write(daemon.agent_socket(), "precious").expect("the test's own");
@@ -67,7 +67,7 @@ fn what_stands_in_the_place_of_a_socket_is_said() {
 }
 
 #[test]
-fn sockets_of_a_killed_daemon_are_said_to_be_so_and_nothing_connects_to_them() {
+fn sockets_of_a_killed_daemon_are_reported_as_stale() {
     let mut daemon = server().start();
     daemon.kill9();
     let ran = without_daemon(&daemon, &["--no-start"]);
@@ -101,7 +101,7 @@ fn a_path_that_is_too_long_for_a_socket_is_measured() {
 }
 
 #[test]
-fn a_login_session_that_is_gone_and_an_environment_without_anything_are_said() {
+fn ended_login_session_and_empty_environment_are_reported() {
     let place = Place::new();
     let ran_with = |set: &[(&str, &str)], unset: &[&str]| {
         let mut command = place.command(MCPD);
@@ -141,7 +141,7 @@ fn a_daemon_that_another_session_has_started_is_found() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_said_with_that_user() {
+fn paths_owned_by_another_user_are_reported_with_that_user() {
     if !rustix::process::getuid().is_root() {
         return skipped("only root can have files of another user");
     }
@@ -162,7 +162,7 @@ fn what_belongs_to_another_user_is_said_with_that_user() {
 }
 
 #[test]
-fn who_holds_the_lock_is_said() {
+fn process_that_holds_the_lock_is_reported() {
     let mut daemon = server().start();
     let lock = |ran: &Ran| {
         let found = findings(ran).into_iter().find(|finding| finding.get("about") == "lock").expect("a lock");

@@ -36,7 +36,7 @@ fn without_a_daemon_each_is_tried_and_left_again() {
 }
 
 #[test]
-fn what_a_daemon_does_not_reach_is_said_with_the_proxy_that_it_may_go_by() {
+fn unreachable_url_is_reported_with_its_proxy() {
     let place = Place::new();
     let front = Front::start(&place, "s", "", Manner::default());
     let server = || Setup::with(front.server()).server(Server::at("gone", "http://127.0.0.1:9/mcp"));
@@ -49,7 +49,7 @@ fn what_a_daemon_does_not_reach_is_said_with_the_proxy_that_it_may_go_by() {
 }
 
 #[test]
-fn a_dead_proxy_is_found_to_be_what_is_wrong() {
+fn dead_proxy_is_reported_as_the_cause() {
     let place = Place::new();
     let server = Setup::with(Server::at("far", "http://far.invalid/mcp"));
     let daemon = server.variable("ALL_PROXY", "http://127.0.0.1:9").start_in(&place);

@@ -70,7 +70,7 @@ fn without_a_daemon_each_server_is_started_and_ended_again() {
 }
 
 #[test]
-fn nothing_is_started_if_that_is_wanted() {
+fn doctor_starts_nothing_with_no_start() {
     let (ran, place) = tried(vec![bare("one")], &["--no-start"]);
     let ran = ran.expect_code(0);
     assert!(findings(&ran).iter().any(|one| one.get("found").contains("none is started for it")), "{ran}");
@@ -81,7 +81,7 @@ fn nothing_is_started_if_that_is_wanted() {
 }
 
 #[test]
-fn a_server_that_cannot_be_started_is_up_after_what_is_said_was_done() {
+fn server_that_cannot_start_is_up_after_the_printed_remedy() {
     let place = Place::new();
     let needed = place.path("needed");
     let server = bare("one").arg("--exit-unless").arg(&needed).line("backoff_reset = \"1h\"");
@@ -131,7 +131,7 @@ fn a_server_that_does_not_answer_discover_is_a_warning() {
 }
 
 #[test]
-fn a_server_that_ends_again_and_again_is_told_of_while_it_is_up() {
+fn flapping_server_is_reported_while_it_is_up() {
     let daemon = Setup::with(Server::named("one").line("backoff_reset = \"1ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     for restarts in 1..=3 {
@@ -158,7 +158,7 @@ fn the_instances_of_a_server_are_counted_together() {
 }
 
 #[test]
-fn what_policy_hides_and_what_offers_nothing_is_said() {
+fn policy_that_hides_everything_and_empty_servers_are_reported() {
     let nothing = Server::named("nothing").flags("--no-tools-capability");
     let daemon = Setup::with(bare("closed").line("deny = [\"*\"]")).server(nothing).start();
     expect(doctor(&daemon), "warning", "closed", "all that it offers is hidden by policy");
@@ -166,7 +166,7 @@ fn what_policy_hides_and_what_offers_nothing_is_said() {
 }
 
 #[test]
-fn what_a_person_has_said_of_a_server_is_taken_back_by_the_command_that_is_given() {
+fn health_override_is_removed_by_the_printed_command() {
     let daemon = Setup::with(bare("one")).start();
     daemon.client(&["health", "one", "down"]).expect_code(0);
     let finding = expect(doctor(&daemon), "problem", "one", "unresponsive");
@@ -180,7 +180,7 @@ fn what_a_person_has_said_of_a_server_is_taken_back_by_the_command_that_is_given
 }
 
 #[test]
-fn servers_are_named_as_their_files_name_them_with_the_line() {
+fn servers_are_named_with_file_and_line() {
     let place = Place::new();
     let ours = place.write("ours.toml", "\n[servers.lost]\ncommand = 'no-such-program'\n");
     let servers = json!({ "mcpServers": { "My Web": { "command": "sh", "env": { "A": "${NO_SUCH_VARIABLE}" } } } });
@@ -199,7 +199,7 @@ fn servers_are_named_as_their_files_name_them_with_the_line() {
 }
 
 #[test]
-fn a_command_that_only_this_shell_has_is_told_from_one_that_nobody_has() {
+fn command_found_only_in_this_shell_differs_from_a_missing_one() {
     let place = Place::new();
     script(&place, "wrapped-server", "#!/bin/sh\n");
     let servers =
@@ -280,7 +280,7 @@ fn server_that_is_down_needs_a_reload_once_its_file_has_changed() {
 }
 
 #[test]
-fn a_script_without_its_interpreter_is_told_from_one_that_fails() {
+fn script_without_its_interpreter_differs_from_a_failing_one() {
     let place = Place::new();
     let lost = script(&place, "lost", "#!/nowhere/venv/bin/python\n");
     let path = place.path("tools").to_str().expect("text").to_owned();
@@ -293,7 +293,7 @@ fn a_script_without_its_interpreter_is_told_from_one_that_fails() {
 }
 
 #[test]
-fn programs_that_start_others_are_asked_for_their_version_within_bounds() {
+fn version_probes_of_launchers_are_bounded() {
     let place = Place::new();
     script(&place, "node", "#!/bin/sh\necho v16.20.0\n");
     script(&place, "npx", "#!/bin/sh\necho 8.19.4\n");

@@ -8,7 +8,7 @@ fn manager() -> Option<UserManager> {
 }
 
 #[test]
-fn a_unit_runs_and_is_enabled_after_what_is_said_was_done() {
+fn unit_is_active_and_enabled_after_the_printed_remedy() {
     let Some(manager) = manager() else { return };
     let doctor = || manager.mcpd(&["doctor", "--json", "--no-start"]);
     let finding = expect(doctor(), "warning", "mcpd.service", "is inactive");

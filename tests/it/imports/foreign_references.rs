@@ -85,7 +85,7 @@ fn references_of_mcpd_in_a_foreign_file_that_is_included_are_plain_text() {
 }
 
 #[test]
-fn prompts_whose_names_differ_in_punctuation_or_case_get_files_of_their_own() {
+fn prompted_secrets_whose_names_differ_in_punctuation_get_separate_files() {
     let place = Place::new();
     fs::create_dir(place.path(".vscode")).expect("a directory");
     let long = "k".repeat(250);

@@ -71,7 +71,7 @@ fn a_broken_file_is_reported_and_the_others_are_imported() {
 }
 
 #[test]
-fn what_is_asked_for_by_name_has_to_be_there() {
+fn server_requested_by_name_must_exist() {
     let place = Place::new();
     let ran = place.mcpd(&["import"]).expect_code(0);
     assert!(ran.stderr.contains("no configuration with MCP servers is found"), "{ran}");

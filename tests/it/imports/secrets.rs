@@ -56,7 +56,7 @@ fn plain_secrets_are_moved_into_files_for_their_owner_alone() {
 }
 
 #[test]
-fn what_nobody_has_answered_yet_fails_one_server_until_it_is_written_down() {
+fn unanswered_secret_fails_one_server_until_it_is_saved() {
     let place = Place::new();
     let shims = Shims::new(&place);
     fs::create_dir_all(place.path(".vscode")).expect("a directory");
@@ -119,7 +119,7 @@ fn on_a_terminal(place: &Place, keys: &[&str]) -> (String, Option<i32>) {
 }
 
 #[test]
-fn on_a_terminal_it_is_asked_and_a_hidden_answer_is_not_shown() {
+fn terminal_prompt_hides_the_answer() {
     let place = Place::new();
     fs::create_dir_all(place.path(".vscode")).expect("a directory");
     place.write(

@@ -35,7 +35,7 @@ fn a_program_lists_calls_and_closes_with_a_guard_or_without() {
 }
 
 #[test]
-fn a_server_that_a_program_owns_is_told_that_nobody_can_be_asked() {
+fn server_of_a_client_receives_no_agent_capabilities() {
     let owned = Owned::new();
     run(async {
         let client = Client::spawn_with(owned.server("s", &[]), Guard::Program(MCPD.into()));
@@ -147,7 +147,7 @@ fn a_call_takes_no_longer_than_its_tool_may() {
 }
 
 #[test]
-fn a_server_that_ends_or_never_starts_is_said_to_be_not_connected() {
+fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
     for guard in guards() {
         let owned = Owned::new();
         run(async {
@@ -213,7 +213,7 @@ impl std::io::Write for Lines {
 }
 
 #[test]
-fn each_call_of_a_program_has_a_span_that_says_how_it_ended() {
+fn each_call_of_a_client_has_a_span_with_its_outcome() {
     let owned = Owned::new();
     let (sender, lines) = std::sync::mpsc::channel();
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);

@@ -95,7 +95,7 @@ fn denied_tools_are_gone_from_lists_and_calls_at_once_and_the_server_goes_on() {
 }
 
 #[test]
-fn each_misuse_of_a_manager_has_an_error_that_says_what_is_wrong() {
+fn each_misuse_of_a_manager_returns_its_own_error() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.demo("s")]);
@@ -126,7 +126,7 @@ fn each_misuse_of_a_manager_has_an_error_that_says_what_is_wrong() {
 }
 
 #[test]
-fn a_server_that_cannot_be_connected_is_not_kept() {
+fn server_that_cannot_connect_is_not_added() {
     let owned = Owned::new();
     run(async {
         let manager = start([]);
@@ -148,7 +148,7 @@ fn a_server_that_cannot_be_connected_is_not_kept() {
 }
 
 #[test]
-fn a_new_set_of_servers_disturbs_only_what_differs() {
+fn new_set_of_servers_restarts_only_changed_ones() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.demo("same"), owned.demo("changed"), owned.demo("gone")]);
@@ -196,7 +196,7 @@ fn a_stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
 }
 
 #[test]
-fn what_is_switched_off_keeps_its_process_and_can_neither_be_found_nor_called() {
+fn disabled_server_keeps_its_process_and_its_tools_are_unknown() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.demo("s")]);
@@ -354,7 +354,7 @@ fn resources_are_read_by_two_tools() {
 }
 
 #[test]
-fn a_resource_that_policy_hides_is_neither_listed_nor_read() {
+fn resource_hidden_by_policy_is_neither_listed_nor_readable() {
     let owned = Owned::new();
     run(async {
         let deny = [pattern("demo://*").expect("a glob")];

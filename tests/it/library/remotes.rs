@@ -30,7 +30,7 @@ fn a_program_connects_calls_and_takes_its_leave() {
 }
 
 #[test]
-fn a_program_is_let_in_with_a_header_and_told_why_if_it_is_not() {
+fn client_authenticates_with_a_header_and_receives_the_reason_of_a_refusal() {
     let place = Place::new();
     let front = Front::start(&place, "s", "", Manner::default());
     front.instead(|request| (request.header("x-key") != Some("k")).then(|| Response::status(403)));

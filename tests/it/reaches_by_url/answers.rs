@@ -77,7 +77,7 @@ fn later(front: &Front) -> Vec<Request> {
 }
 
 #[test]
-fn each_request_carries_what_the_protocol_asks_for_and_what_is_configured() {
+fn each_request_carries_the_required_and_the_configured_headers() {
     let (front, daemon) =
         start_with(Manner::default(), "", |server| server.line("headers = { X-Key = \"${KEY:-k}\" }"));
     let mut agent = Agent::ready(&daemon);
@@ -109,7 +109,7 @@ fn each_request_carries_what_the_protocol_asks_for_and_what_is_configured() {
 }
 
 #[test]
-fn the_version_that_a_server_chooses_is_the_one_that_it_is_told() {
+fn negotiated_version_is_sent_with_each_request() {
     for version in ["2025-03-26", "2025-06-18"] {
         let (front, daemon) = start_with(Manner::json(), &format!("--protocol {version}"), |server| server);
         arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
@@ -165,7 +165,7 @@ fn crowd(daemon: &Daemon) {
 }
 
 #[test]
-fn a_task_is_made_awaited_and_told_of() {
+fn task_is_created_awaited_and_its_status_reported() {
     for manner in MANNERS {
         let (front, daemon) = start_with(manner(), "--tasks", |server| server);
         let mut agent = Agent::ready(&daemon);
@@ -212,7 +212,7 @@ fn a_server_that_hangs_up_on_a_call_is_not_called_again_for_it() {
 }
 
 #[test]
-fn a_server_whose_process_dies_ends_its_calls_once_and_is_there_again() {
+fn server_whose_process_dies_ends_its_calls_once_and_returns() {
     for manner in MANNERS {
         let (front, daemon) = start_with(manner(), "", |server| server);
         let mut agent = Agent::ready(&daemon);

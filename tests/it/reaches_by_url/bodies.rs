@@ -59,7 +59,7 @@ fn json_over_several_lines_reaches_agents_on_one() {
 
 /// Case I7.
 #[test]
-fn what_is_no_answer_ends_its_call_with_one_well_formed_error() {
+fn malformed_response_body_ends_its_call_with_one_error() {
     let (front, daemon) = start_with(Manner::default(), "", |server| server.line("call_timeout = \"20s\""));
     let mut agent = Agent::ready(&daemon);
     let oddities: [fn(&Value) -> Response; 13] = [
@@ -100,7 +100,7 @@ fn what_is_no_answer_ends_its_call_with_one_well_formed_error() {
 
 /// Case I7.
 #[test]
-fn answers_to_what_was_not_asked_reach_nobody_and_the_first_of_two_counts() {
+fn unexpected_and_duplicate_responses_are_dropped() {
     let (front, daemon) = start(Manner::default());
     let mut agent = Agent::ready(&daemon);
     front.at_tool("echo", |id| {
@@ -143,7 +143,7 @@ fn where_batches_were_not_negotiated_one_is_no_answer() {
 }
 
 #[test]
-fn a_secret_that_a_server_repeats_is_shown_to_nobody() {
+fn secret_echoed_by_a_server_is_not_shown() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner::json());
     let key = place.write("key", "s3cret");

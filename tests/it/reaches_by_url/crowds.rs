@@ -10,7 +10,7 @@ use crate::support::{Agent, arguments};
 const MANY: usize = 100;
 
 #[test]
-fn a_hundred_calls_at_once_are_each_told_of_in_order_and_answered_once() {
+fn hundred_concurrent_calls_report_progress_in_order_and_end_once() {
     for manner in [Manner::default(), Manner::old()] {
         let (_front, daemon) = start(manner);
         let mut agent = Agent::ready(&daemon);
@@ -39,7 +39,7 @@ fn a_hundred_calls_at_once_are_each_told_of_in_order_and_answered_once() {
 }
 
 #[test]
-fn a_hundred_calls_at_once_share_the_connections_of_those_before_them() {
+fn hundred_concurrent_calls_reuse_connections() {
     let (front, daemon) = start(Manner::json());
     let mut agent = Agent::ready(&daemon);
     for _ in 0..5 {

@@ -72,7 +72,7 @@ fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake()
 
 /// Case I15.
 #[test]
-fn a_server_that_does_not_like_the_version_though_it_has_it_is_asked_once_more() {
+fn server_that_rejects_a_supported_version_is_probed_once_more() {
     let place = Place::new();
     let front = Front::start(&place, "a", "--era modern", Manner::stateless(Answers::Json));
     let asked = AtomicUsize::new(0);
@@ -89,7 +89,7 @@ fn a_server_that_does_not_like_the_version_though_it_has_it_is_asked_once_more()
 }
 
 #[test]
-fn the_configuration_may_say_which_era_it_is() {
+fn era_can_be_configured() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner::default());
     let daemon = beside(front.server().line("era = \"legacy\""), &place);
@@ -107,7 +107,7 @@ fn the_configuration_may_say_which_era_it_is() {
 
 /// Case I15.
 #[test]
-fn what_was_found_out_is_found_out_again_once_it_is_not_so_any_more() {
+fn detected_era_is_detected_again_once_it_is_wrong() {
     let place = Place::new();
     let legacy = Front::start(&place, "a", "", Manner::default());
     let address = legacy.http().address();
@@ -123,7 +123,7 @@ fn what_was_found_out_is_found_out_again_once_it_is_not_so_any_more() {
 }
 
 #[test]
-fn what_a_server_has_not_said_is_asked_once_more_when_it_starts_again() {
+fn undetected_era_is_probed_again_at_the_next_start() {
     type Way = fn() -> Response;
     let ways: [(Way, _); 3] =
         [(Response::hang_up, [1, 2, 2]), (|| Response::status(500), [1, 2, 2]), (|| Response::status(400), [1, 1, 1])];
@@ -146,7 +146,7 @@ fn what_a_server_has_not_said_is_asked_once_more_when_it_starts_again() {
 }
 
 #[test]
-fn a_server_that_is_away_is_not_asked_twice_at_once() {
+fn unreachable_server_is_not_probed_twice_at_once() {
     let place = Place::new();
     let http = HttpServer::start(|_| Response::status(503).header("retry-after", "100"));
     let daemon = beside(Server::at("a", &http.url("/mcp")), &place);

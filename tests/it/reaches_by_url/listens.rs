@@ -17,7 +17,7 @@ fn listened_to(front: &Front) {
 }
 
 #[test]
-fn a_changed_list_is_told_and_read_anew() {
+fn list_change_is_announced_and_the_list_read_again() {
     for manner in MANNERS {
         let (front, daemon) = start(manner());
         let mut agent = Agent::ready(&daemon);
@@ -38,7 +38,7 @@ fn got(answer: &Value) -> Value {
 }
 
 #[test]
-fn what_a_server_asks_reaches_the_agent_and_the_answer_goes_back_by_post() {
+fn server_request_reaches_the_agent_and_its_response_is_posted() {
     for manner in MANNERS {
         let (front, daemon) = start(manner());
         let mut agent = able(&daemon);
@@ -59,7 +59,7 @@ fn what_a_server_asks_reaches_the_agent_and_the_answer_goes_back_by_post() {
 }
 
 #[test]
-fn mcpd_answers_what_is_its_own_to_answer() {
+fn requests_for_mcpd_itself_are_answered_by_mcpd() {
     for manner in MANNERS {
         let (front, daemon) = start_with(manner(), "", |server| server.line("roots = [\"/data/notes\"]"));
         let mut agent = Agent::ready(&daemon);
@@ -73,7 +73,7 @@ fn mcpd_answers_what_is_its_own_to_answer() {
 }
 
 #[test]
-fn a_server_that_asks_and_announces_in_the_first_instant_is_heard() {
+fn messages_right_after_the_stream_opens_are_received() {
     for manner in MANNERS {
         let flags = "--ask-at-start roots/list --late-tools 0";
         let (_front, daemon) = start_with(manner(), flags, |server| server.line("roots = [\"/data/notes\"]"));
@@ -87,7 +87,7 @@ fn a_server_that_asks_and_announces_in_the_first_instant_is_heard() {
 }
 
 #[test]
-fn what_is_asked_on_the_stream_of_a_call_reaches_the_agent_of_that_call_while_others_have_calls() {
+fn request_on_the_stream_of_a_call_reaches_the_agent_of_that_call() {
     let (front, daemon) = start(Manner { answers: Answers::Events, ..Manner::default() });
     let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
     let busy = other.start_call("a__sleep", &json!({"ms": 60_000}));
@@ -102,7 +102,7 @@ fn what_is_asked_on_the_stream_of_a_call_reaches_the_agent_of_that_call_while_ot
 }
 
 #[test]
-fn a_stream_that_never_opens_holds_up_nobody() {
+fn stream_that_never_opens_blocks_nothing() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner::json());
     let held = Locked::new(Vec::new());
@@ -122,7 +122,7 @@ fn a_stream_that_never_opens_holds_up_nobody() {
 
 /// However it is framed, and however much is said before it.
 #[test]
-fn a_stream_is_heard_behind_a_long_head_and_whatever_else_comes_first() {
+fn stream_behind_a_long_head_and_comments_is_read() {
     let event = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n";
     for (framing, body) in [
         ("Transfer-Encoding: chunked\r\n", format!("{:x};of=events\r\n{event}\r\n", event.len())),
@@ -153,7 +153,7 @@ fn a_stream_is_heard_behind_a_long_head_and_whatever_else_comes_first() {
 }
 
 #[test]
-fn an_event_over_the_limit_is_passed_over_and_what_follows_is_heard() {
+fn oversized_event_is_skipped_and_later_events_are_read() {
     for manner in [Manner::json(), Manner::old()] {
         let place = Place::new();
         let front = Front::start(&place, "a", "", manner);

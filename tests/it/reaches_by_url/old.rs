@@ -9,7 +9,7 @@ use crate::support::http::{Front, HttpServer, Manner, Response};
 use crate::support::{Agent, Place, arguments, until};
 
 #[test]
-fn a_server_that_refuses_what_is_posted_is_asked_for_its_one_stream() {
+fn server_that_refuses_post_is_tried_with_the_sse_transport() {
     for status in [400, 404, 405] {
         let place = Place::new();
         let front = Front::start(&place, "a", "--protocol 2024-11-05", Manner::old());
@@ -95,7 +95,7 @@ fn an_endpoint_with_a_user_name_is_not_posted_to() {
 }
 
 #[test]
-fn what_speaks_neither_is_said_to() {
+fn url_that_speaks_neither_transport_is_reported() {
     let place = Place::new();
     let http = HttpServer::start(|_| Response::body("text/html", "<html>").with_status(404));
     let daemon = beside(crate::support::Server::at("a", &http.url("/")), &place);

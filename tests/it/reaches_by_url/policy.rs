@@ -8,7 +8,7 @@ use crate::support::{Agent, Place, Server, Setup, arguments, code, result, until
 
 /// Case H1.
 #[test]
-fn a_denied_tool_of_a_server_by_url_is_neither_listed_nor_callable_and_no_request_tells_of_it() {
+fn denied_tool_of_a_remote_server_is_neither_listed_nor_callable_and_causes_no_request() {
     let flags = "--bare --tool read_file --tool write_file";
     let (front, daemon) = start_with(Manner::default(), flags, |server| server.line("deny = [\"write_*\"]"));
     let mut agent = Agent::ready(&daemon);

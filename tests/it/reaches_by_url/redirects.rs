@@ -28,7 +28,7 @@ fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
 
 /// Case I10.
 #[test]
-fn a_redirect_to_another_origin_is_refused_and_nobody_there_sees_anything() {
+fn redirect_to_another_origin_is_refused_and_causes_no_request_there() {
     let elsewhere = HttpServer::start(|_| Response::unexpected());
     let (same_host, other_name) = (elsewhere.url("/mcp"), elsewhere.url("/mcp").replace("127.0.0.1", "localhost"));
     for location in
@@ -78,7 +78,7 @@ fn a_call_that_is_redirected_elsewhere_fails_alone() {
 
 /// Case I10.
 #[test]
-fn where_only_who_asks_for_a_stream_is_sent_no_message_goes() {
+fn redirect_of_the_sse_stream_alone_receives_no_messages() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner::json());
     front.instead(|request| match (&*request.method, &*request.path) {

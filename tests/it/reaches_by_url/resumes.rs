@@ -97,7 +97,7 @@ fn a_server_that_forgets_the_events_it_gave_ids_to_costs_the_call_alone() {
 
 /// Case I5.
 #[test]
-fn a_stream_that_is_gone_on_with_in_vain_is_not_asked_for_for_ever() {
+fn stream_that_cannot_be_resumed_is_given_up_after_some_attempts() {
     let (front, daemon) = start(quick());
     let (mut agent, call) = begun(&daemon, 100);
     // What it has forgotten has no events, rather than an error.
@@ -111,7 +111,7 @@ fn a_stream_that_is_gone_on_with_in_vain_is_not_asked_for_for_ever() {
 
 /// Case I5.
 #[test]
-fn the_stream_of_what_a_server_says_by_itself_is_opened_again_and_nothing_of_it_is_missed() {
+fn standalone_stream_is_reopened_and_misses_no_message() {
     let (front, daemon) = start(Manner { retry: Some(20), ..Manner::json() });
     let mut agent = Agent::ready(&daemon);
     agent.tools();
@@ -128,7 +128,7 @@ fn the_stream_of_what_a_server_says_by_itself_is_opened_again_and_nothing_of_it_
 }
 
 #[test]
-fn a_server_is_left_alone_for_as_long_as_it_asks_for() {
+fn retry_delay_of_a_server_is_respected() {
     let wait = Duration::from_millis(1_500);
     let (front, daemon) = start(Manner { retry: Some(1_500), ..Manner::json() });
     until("mcpd listens", || (front.listeners() == 1).then_some(()));
@@ -141,7 +141,7 @@ fn a_server_is_left_alone_for_as_long_as_it_asks_for() {
 }
 
 #[test]
-fn a_stream_that_its_server_ends_as_it_likes_is_opened_again_as_soon_as_it_says() {
+fn stream_ended_by_its_server_is_reopened_after_the_retry_delay() {
     let (front, daemon) = start(Manner { retry: Some(20), ..Manner::json() });
     let mut agent = Agent::ready(&daemon);
     agent.tools();

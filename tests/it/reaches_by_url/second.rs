@@ -67,7 +67,7 @@ fn a_connection_of_http_2_that_is_cut_ends_each_call_on_it_once() {
 }
 
 #[test]
-fn a_call_whose_stream_of_http_2_is_refused_was_not_sent_and_its_server_goes_on() {
+fn call_on_a_refused_http2_stream_was_not_sent_and_the_server_continues() {
     let (front, second, daemon) = start(Manner::json(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     second.refuse_next();

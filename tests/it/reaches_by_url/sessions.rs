@@ -99,7 +99,7 @@ fn a_daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
 }
 
 #[test]
-fn a_server_whose_url_is_changed_is_replaced_and_its_session_ended() {
+fn server_with_a_changed_url_is_replaced_and_its_session_ended() {
     let place = Place::new();
     let [before, after] =
         ["before", "after"].map(|tool| Front::start(&place, "a", &format!("--bare --tool {tool}"), Manner::default()));

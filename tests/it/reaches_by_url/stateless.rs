@@ -38,7 +38,7 @@ fn heads(request: &Request, prefix: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_server_that_keeps_nothing_is_asked_for_nothing_but_what_it_is_called_for() {
+fn modern_server_receives_nothing_but_its_calls() {
     for answers in ANSWERS {
         let (front, daemon) = start(answers);
         let mut agent = Agent::ready(&daemon);
@@ -65,7 +65,7 @@ fn a_server_that_keeps_nothing_is_asked_for_nothing_but_what_it_is_called_for() 
 
 /// Case I16.
 #[test]
-fn what_a_request_is_about_is_in_its_head_however_it_is_spelled() {
+fn header_parameters_are_found_however_the_json_is_spelled() {
     let place = Place::new();
     let library = place.write(
         "library.json",
@@ -128,7 +128,7 @@ fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rul
 
 /// Case I16.
 #[test]
-fn a_call_of_which_too_much_is_wanted_in_headers_is_not_sent() {
+fn call_with_too_many_header_parameters_is_not_sent() {
     let place = Place::new();
     let tools = json!([wants("good", "string", "Region"), {"name": "sleep", "inputSchema": {"type": "object"}}]);
     let listing = place.write("listing.json", json!({ "tools": tools }).to_string());
@@ -150,7 +150,7 @@ fn a_call_of_which_too_much_is_wanted_in_headers_is_not_sent() {
 }
 
 #[test]
-fn a_server_that_wants_other_headers_is_asked_for_its_tools_again() {
+fn server_that_requires_other_headers_is_listed_again() {
     let place = Place::new();
     let list = |header: &str| json!({"tools": [wants("good", "string", header)]}).to_string();
     let listing = place.write("listing.json", list("Old"));

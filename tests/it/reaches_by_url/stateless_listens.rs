@@ -17,7 +17,7 @@ fn asked(daemon: &Daemon) -> usize {
 
 /// Case I5.
 #[test]
-fn changes_reach_who_listens_also_after_the_stream_has_ended() {
+fn changes_reach_subscribers_after_the_stream_was_reopened() {
     for (answers, cut) in [(Answers::Events, false), (Answers::Json, false), (Answers::Json, true)] {
         let place = Place::new();
         let library = place.write("library.json", r#"{"resources":[{"uri":"x://1","name":"r"}]}"#);

@@ -72,7 +72,7 @@ fn second_attempt(response: fn() -> Response) -> (Duration, String) {
 
 /// Case I2.
 #[test]
-fn a_server_that_says_when_to_come_back_is_left_alone_until_then() {
+fn retry_after_of_a_server_is_respected() {
     for (status, response) in [
         ("503", (|| Response::status(503).header("retry-after", "2")) as fn() -> Response),
         ("429", || Response::status(429).header("retry-after", "2")),
@@ -85,7 +85,7 @@ fn a_server_that_says_when_to_come_back_is_left_alone_until_then() {
 
 /// Case I3.
 #[test]
-fn a_server_that_fails_at_its_start_is_tried_again_and_says_with_what() {
+fn server_that_fails_at_its_start_is_retried_and_reports_the_status() {
     let (_, reason) =
         second_attempt(|| Response::body("application/json", r#"{"message":"out of order"}"#).with_status(500));
     assert!(reason.contains("500") && reason.contains("out of order"), "{reason}");
@@ -95,7 +95,7 @@ fn a_server_that_fails_at_its_start_is_tried_again_and_says_with_what() {
 
 /// Case I2.
 #[test]
-fn a_call_that_is_refused_for_now_says_when_it_may_be_made_again_and_is_not_made_meanwhile() {
+fn rate_limited_call_reports_retry_after_and_is_not_repeated_meanwhile() {
     for status in [429, 503] {
         let (front, daemon) = start(Manner::default());
         let mut agent = Agent::ready(&daemon);
@@ -111,7 +111,7 @@ fn a_call_that_is_refused_for_now_says_when_it_may_be_made_again_and_is_not_made
 
 /// Case I2.
 #[test]
-fn a_server_that_has_asked_to_be_left_alone_gets_no_calls_until_that_is_over() {
+fn rate_limited_server_receives_no_calls_until_the_delay_is_over() {
     let (front, daemon) = start(Manner::default());
     let mut agent = Agent::ready(&daemon);
     front.at_tool("echo", |_| Response::status(429).header("retry-after", "1"));
@@ -143,7 +143,7 @@ fn a_server_that_does_not_answer_pings_has_another_session_begun() {
 
 /// Case I3.
 #[test]
-fn a_status_that_says_that_the_server_failed_ends_one_call_as_unknown() {
+fn server_error_status_ends_one_call_as_unknown() {
     for status in [500, 502, 504] {
         let (front, daemon) = start(Manner::json());
         let mut agent = Agent::ready(&daemon);
@@ -159,7 +159,7 @@ fn a_status_that_says_that_the_server_failed_ends_one_call_as_unknown() {
 
 /// Case I2, I3.
 #[test]
-fn a_call_is_not_sent_only_if_the_specification_of_its_status_says_that_it_was_not_processed() {
+fn status_counts_as_not_sent_only_if_its_specification_says_so() {
     let (front, daemon) =
         start_with(Manner { has_sessions: false, ..Manner::json() }, "", |server| server.line("oauth = false"));
     let mut agent = Agent::ready(&daemon);
@@ -215,7 +215,7 @@ fn a_call_that_is_forbidden_fails_alone() {
 }
 
 #[test]
-fn a_call_that_is_not_let_in_fails_alone_and_a_server_that_lets_in_none_has_failed() {
+fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_has_failed() {
     let (front, daemon) = start_with(Manner::json(), "", |server| server.line("oauth = false"));
     let mut agent = Agent::ready(&daemon);
     front.at_tool("echo", |_| Response::status(401));
@@ -230,7 +230,7 @@ fn a_call_that_is_not_let_in_fails_alone_and_a_server_that_lets_in_none_has_fail
 
 /// Case I9.
 #[test]
-fn a_server_that_says_nothing_costs_its_call_the_timeout_and_nobody_else_anything() {
+fn silent_server_costs_its_call_the_timeout_and_affects_no_others() {
     let (front, daemon) =
         start_with(Manner::default(), "", |server| server.line("tool_timeouts = { echo = \"300ms\" }"));
     let mut agent = Agent::ready(&daemon);
@@ -254,7 +254,7 @@ fn a_server_that_says_nothing_costs_its_call_the_timeout_and_nobody_else_anythin
 
 /// Case I9.
 #[test]
-fn a_server_that_never_answers_the_handshake_holds_up_nobody_and_leaves_no_connection() {
+fn server_that_never_completes_the_handshake_blocks_nothing_and_leaves_no_connection() {
     let place = Place::new();
     let held = Arc::new(Locked::new(Vec::new()));
     let http = HttpServer::start(move |_| {

@@ -58,7 +58,7 @@ fn restart(place: &Rc<Place>, mut daemon: Daemon, end: fn(&mut Daemon), shim: &S
 
 /// Case E11.
 #[test]
-fn what_a_modern_agent_listens_to_goes_on_with_the_next_daemon() {
+fn subscription_of_a_modern_agent_continues_with_the_next_daemon() {
     let place = Place::new();
     let mut daemon = start(&place);
     let mut shim = modern(&place);

@@ -74,7 +74,7 @@ fn end(mut shim: Shim, mut peer: Agent) {
 
 /// Case E11.
 #[test]
-fn an_agent_that_listens_is_told_what_it_may_have_missed_and_is_acknowledged_once() {
+fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
     let place = Place::new();
     let (fake, mut shim, mut peer) = start(&place);
     let id = listen(&mut shim, &mut peer);
@@ -105,7 +105,7 @@ fn an_agent_that_listens_is_told_what_it_may_have_missed_and_is_acknowledged_onc
 
 /// Case E11.
 #[test]
-fn a_request_in_flight_ends_once_and_what_waits_is_asked_of_a_daemon_that_serves() {
+fn request_in_flight_ends_once_and_queued_requests_go_to_the_next_daemon() {
     let place = Place::new();
     let (fake, mut shim, mut peer) = start(&place);
     let call = shim.ask("tools/call", &stated(json!({"name": "x"})));

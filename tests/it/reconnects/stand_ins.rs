@@ -60,7 +60,7 @@ fn hello(shim: &mut Shim) -> Value {
 }
 
 #[test]
-fn a_daemon_of_another_version_is_told_of_once_and_served_by() {
+fn daemon_of_another_version_is_reported_once_and_used() {
     let place = Place::new();
     let fake = Fake::at(&place);
     let mut shim = Shim::start(&place, &[]);
@@ -107,7 +107,7 @@ fn a_daemon_of_another_version_is_told_of_once_and_served_by() {
 }
 
 #[test]
-fn an_agent_that_the_next_daemon_cannot_go_on_with_is_told_why() {
+fn agent_that_the_next_daemon_cannot_serve_receives_the_reason() {
     let place = Place::new();
     let fake = Fake::at(&place);
     for refused in [false, true] {
@@ -134,7 +134,7 @@ fn an_agent_that_the_next_daemon_cannot_go_on_with_is_told_why() {
 }
 
 #[test]
-fn what_was_not_written_is_not_lost_and_what_was_begun_is_unknown() {
+fn unwritten_requests_are_sent_again_and_begun_ones_are_unknown() {
     let place = Place::new();
     let fake = Fake::at(&place);
     let mut shim = Shim::start(&place, &[]);
@@ -212,7 +212,7 @@ fn a_daemon_warns_of_a_shim_of_another_version() {
 }
 
 #[test]
-fn a_daemon_that_has_no_room_is_asked_ever_more_seldom() {
+fn overloaded_daemon_is_retried_with_growing_delays() {
     let place = Place::new();
     let fake = Fake::at(&place);
     let mut shim = Shim::start(&place, &[]);

@@ -92,7 +92,7 @@ fn a_socket_and_a_pipe_that_others_have_too_stay_as_they_were() {
 }
 
 #[test]
-fn an_agent_that_reads_nothing_is_still_heard() {
+fn agent_that_does_not_read_can_still_write() {
     let place = Place::new();
     let daemon = start(&place);
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
@@ -117,7 +117,7 @@ fn an_agent_that_reads_nothing_is_still_heard() {
 }
 
 #[test]
-fn an_agent_that_reads_no_more_has_gone() {
+fn agent_whose_output_is_closed_has_disconnected() {
     let place = Place::new();
     let daemon = start(&place);
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
@@ -131,7 +131,7 @@ fn an_agent_that_reads_no_more_has_gone() {
 }
 
 #[test]
-fn a_message_over_what_is_kept_passes_while_there_is_a_daemon_that_takes_it() {
+fn message_over_the_retention_limit_passes_while_a_daemon_accepts_it() {
     let place = Place::new();
     let setup = Setup::with(Server::named("a"));
     let daemon = setup.head("[daemon]\nmax_message = \"64MiB\"").start_in(&place);

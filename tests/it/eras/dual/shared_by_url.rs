@@ -118,7 +118,7 @@ fn a_legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
 }
 
 #[test]
-fn a_server_of_one_era_has_one_instance_and_is_asked_for_the_other_era_once() {
+fn server_of_one_era_has_one_instance_and_is_probed_once_for_the_other() {
     let discover = "server/discover";
     for (flags, manner, expected) in [
         ("", Manner::default(), vec![discover, "initialize"]),

@@ -26,10 +26,14 @@ install_node_packages() {
 }
 
 # make_venv NAME REQUIREMENTS [PIP-OPTION...]
+#
+# Each file lists every package with its version, so pip must not resolve dependencies: for a dependency with an extra it would pick the
+# newest release instead of the pinned one. `pip check` fails if the file lacks a package.
 make_venv() {
     local pip=$scratch/$1/bin/pip requirements=$here/$2
     python3 -m venv "$scratch/$1"
-    "$pip" install --quiet --disable-pip-version-check --require-hashes --requirement "$requirements" "${@:3}"
+    "$pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement "$requirements" "${@:3}"
+    "$pip" check --disable-pip-version-check
 }
 
 # Other systems than Debian need not have it.
@@ -47,7 +51,7 @@ install_packager() {
 install_python_servers() {
     # uvx takes the newest that it finds.
     rm -rf "$scratch/wheels"
-    "$scratch/mcp-2/bin/pip" download --quiet --disable-pip-version-check --require-hashes \
+    "$scratch/mcp-2/bin/pip" download --quiet --disable-pip-version-check --no-deps --require-hashes \
         --requirement "$here/requirements-servers.txt" --dest "$scratch/wheels"
     make_venv servers requirements-servers.txt --no-index --find-links "$scratch/wheels"
 }

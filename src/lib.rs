@@ -1,9 +1,9 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 mod admin;
-mod advice;
+mod config_lints;
 mod alarm;
-mod apart;
+mod detach;
 mod backoff;
 mod bridge;
 mod calls;
@@ -13,7 +13,7 @@ mod cli;
 mod client;
 mod client_capabilities;
 mod client_info;
-mod clients;
+mod known_clients;
 pub mod config;
 mod daemon;
 #[doc(hidden)]
@@ -24,11 +24,11 @@ mod era;
 mod instructions;
 mod jsonrpc;
 mod kind;
-mod launch;
+mod autostart;
 mod level;
 mod likeness;
 mod logging;
-mod login;
+mod login_env;
 pub mod manager;
 mod moment;
 mod naming;

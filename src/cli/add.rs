@@ -9,11 +9,11 @@ use clap::{Args, Command};
 use serde::Serialize;
 
 use self::typed::{Misplaced, is_escaped, misplaced, url_without_scheme, without_query};
-use super::edited::{check, next_step, our_file, secrets_of};
+use super::config_edit::{check, next_step, our_file, secrets_of};
 use super::import::write;
 use super::{FAILED, USAGE, fail, json, put};
-use crate::advice;
-use crate::clients::shell_word;
+use crate::config_lints;
+use crate::known_clients::shell_word;
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url};
 use crate::config::edit::file::ConfigFile;
@@ -133,8 +133,8 @@ fn added(add: &Add, line: &[String]) -> Result<Added, (u8, String)> {
 /// Why a server will not start, if its command is not there.
 fn warning(server: &ServerConfig) -> Option<String> {
     let program = server.launch.as_ref().ok()?.program()?;
-    let shown = advice::shown(program);
-    let (complaint, help) = advice::unfound(program, &shown, Spelling::Toml, &Process)?;
+    let shown = config_lints::shown(program);
+    let (complaint, help) = config_lints::unfound(program, &shown, Spelling::Toml, &Process)?;
     Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
 }
 

@@ -8,7 +8,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 
 use super::completions::{self, Shell};
 use super::profile::Door;
-use crate::clients::{CLIENTS, Client};
+use crate::known_clients::{CLIENTS, Client};
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
 #[derive(Debug, Parser)]

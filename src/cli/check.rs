@@ -9,7 +9,7 @@ use super::look::Look;
 use super::outcome::aside_styled;
 use super::text::{count, listed, searched_paths, without_path};
 use super::{FAILED, USAGE, json, put};
-use crate::advice;
+use crate::config_lints;
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
@@ -109,11 +109,11 @@ impl<'a> Findings<'a> {
     fn of(loaded: &'a Loaded, known: impl Fn(&ServerConfig) -> Option<Lists>) -> Self {
         let servers = &loaded.config.servers;
         let known: Vec<_> = servers.iter().map(known).collect();
-        let unstartable = servers.iter().filter(|server| !advice::can_start(server, &Process)).count();
+        let unstartable = servers.iter().filter(|server| !config_lints::can_start(server, &Process)).count();
         let is_unknown = |(server, lists): (&'a ServerConfig, &Option<Lists>)| lists.is_none().then_some(&*server.name);
         let unknown = servers.iter().zip(&known).filter_map(is_unknown).collect();
         let mut diagnostics = loaded.warnings.clone();
-        diagnostics.extend(advice::advise(loaded, &Process, known));
+        diagnostics.extend(config_lints::advise(loaded, &Process, known));
         let (servers, warnings) = (servers.len(), diagnostics.len());
         let hint = loaded.hint.as_deref();
         Self { servers, unstartable, errors: 0, warnings, unknown, hint, diagnostics, refusal: None }

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::profile::Door;
 use super::{FAILED, NOT_RUNNING, fail};
-use crate::launch::{self, LaunchError};
+use crate::autostart::{self, LaunchError};
 use crate::shim::{self, End, News, Own, Places, Unserved};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
@@ -36,7 +36,7 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
             say(&news);
         }
     };
-    let explain = Box::new(|| launch::failure_of_unit(directory).boxed_local());
+    let explain = Box::new(|| autostart::failure_of_unit(directory).boxed_local());
     match shim::run(first(directory, door, socket), places, Own { cwd, version: VERSION }, say, explain).await {
         End::Left => ExitCode::SUCCESS,
         End::NotServed(code) => code,
@@ -49,15 +49,15 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
 async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<UnixStream, Unserved<ExitCode>> {
     let mut may_start = true;
     loop {
-        if may_start && launch::may_be_socket_activated(directory) {
+        if may_start && autostart::may_be_socket_activated(directory) {
             may_start = false;
-            launch::ensure(directory).await.map_err(unserved)?;
+            autostart::ensure(directory).await.map_err(unserved)?;
         }
         match UnixStream::connect(&socket).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(FULL).await,
             Err(error) if may_start && is_missing(&error) => {
                 may_start = false;
-                launch::ensure(directory).await.map_err(unserved)?;
+                autostart::ensure(directory).await.map_err(unserved)?;
             }
             connected => {
                 return connected

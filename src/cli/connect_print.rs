@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::edited::OLD_ENTRIES;
+use super::config_edit::OLD_ENTRIES;
 use super::{FAILED, fail, say};
-use crate::clients::{Client, Program};
+use crate::known_clients::{Client, Program};
 use crate::config::interpolate::Process;
 use crate::sockets::{RuntimeDir, SESSION_VARIABLE};
 

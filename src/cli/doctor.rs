@@ -1,7 +1,7 @@
 //! `mcpd doctor`: every part of the way that a call takes, looked at in that order, with what to do where something is wrong.
 //!
 //! Nothing is changed. Every look is bounded in time, and none needs a daemon: one that is not there, hangs, or is of another
-//! version is something that is found. `finding` is what all of them make, `world` what they look at, `page` shows it.
+//! version is something that is found. `finding` is what all of them make, `probe` what they look at, `page` shows it.
 
 mod agents;
 mod configuration;
@@ -17,7 +17,7 @@ mod runtime;
 mod servers;
 mod trial;
 mod unit;
-pub(super) mod world;
+pub(super) mod probe;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ use clap_complete::ArgValueCandidates;
 use self::finding::{Finding, Group, count};
 use self::page::Signs;
 use self::servers::Told;
-use self::world::{Daemon, World};
+use self::probe::{Daemon, DaemonProbe};
 use super::look::Look;
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, connect_print, fail, put};
@@ -76,34 +76,34 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
 /// # Errors
 /// If there is no server of a name that is wanted.
 async fn examine(wanted: &Wanted, options: Vec<String>, directory: Option<RuntimeDir>) -> Result<Vec<Group>, String> {
-    let mut world = World::look(directory, options, &wanted.config).await;
-    let loaded = config::load(&world.files, &world.sources);
-    world.definitions = definitions(&loaded);
-    let world = world;
+    let mut probe = DaemonProbe::run(directory, options, &wanted.config).await;
+    let loaded = config::load(&probe.files, &probe.sources);
+    probe.definitions = definitions(&loaded);
+    let probe = probe;
     let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
-    known(wanted, config.map(|config| &config.servers[..]), world.report())?;
+    known(wanted, config.map(|config| &config.servers[..]), probe.report())?;
     let is_wanted = |name: &str| wanted.servers.is_empty() || wanted.servers.iter().any(|wanted| wanted == name);
     let configured: Option<Vec<_>> =
         config.map(|config| config.servers.iter().filter(|server| is_wanted(&server.name)).collect());
-    let elsewhere = daemon::elsewhere(&world);
+    let elsewhere = daemon::elsewhere(&probe);
     let may_start = !wanted.no_start && elsewhere.is_none();
     let all = configured.as_deref().unwrap_or_default();
     let (runtime, daemon, unit, programs, told) = tokio::join!(
-        runtime::look(&world, config),
-        daemon::look(&world, elsewhere.as_ref()),
-        unit::look(&world, loaded.as_ref().ok()),
-        programs::look(&world, all),
-        told(&world, &loaded, all, may_start),
+        runtime::check(&probe, config),
+        daemon::check(&probe, elsewhere.as_ref()),
+        unit::check(&probe, loaded.as_ref().ok()),
+        programs::check(&probe, all),
+        told(&probe, &loaded, all, may_start),
     );
     let servers = match told {
         Ok(told) => {
             let told: Vec<_> = told.into_iter().filter(|told| is_wanted(&told.report.name)).collect();
-            servers::look(&world, &told, configured.as_deref())
+            servers::check(&probe, &told, configured.as_deref())
         }
         Err(finding) => Group { title: "servers", findings: vec![finding] },
     };
-    let configuration = configuration::look(&world, &loaded);
-    Ok(vec![program::look(), runtime, daemon, unit, configuration, programs, servers, agents::look(&world, config)])
+    let configuration = configuration::check(&probe, &loaded);
+    Ok(vec![program::check(), runtime, daemon, unit, configuration, programs, servers, agents::check(&probe, config)])
 }
 
 /// Where each server is configured, by its name.
@@ -124,13 +124,13 @@ fn definitions(loaded: &Result<Loaded, config::ConfigError>) -> HashMap<String, 
 /// # Errors
 /// That they are not looked at, and why.
 async fn told(
-    world: &World,
+    probe: &DaemonProbe,
     loaded: &Result<Loaded, config::ConfigError>,
     servers: &[&ServerConfig],
     may_start: bool,
 ) -> Result<Vec<Told>, Finding> {
     let not = |why: &str| Finding::fine("servers", format!("not looked at: {why}"));
-    match (&world.daemon, loaded) {
+    match (&probe.daemon, loaded) {
         (Daemon::Answers { report, .. }, _) => {
             Ok(report.servers.iter().map(|report| Told { report: report.clone(), trial: None }).collect())
         }

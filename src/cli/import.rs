@@ -6,7 +6,7 @@
 pub(super) mod ask;
 pub(super) mod diff;
 mod found;
-mod told;
+mod json_report;
 pub(super) mod write;
 
 use std::fmt::Write as _;
@@ -18,9 +18,9 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use self::found::Found;
-use self::told::{Source, Taken, Told};
+use self::json_report::{Source, Taken, Told};
 use super::completions;
-use super::edited::{OLD_ENTRIES, check, next_step, our_file, secrets_of};
+use super::config_edit::{OLD_ENTRIES, check, next_step, our_file, secrets_of};
 use super::look::Look;
 use super::outcome::{aside, aside_styled};
 use super::text::one_line;

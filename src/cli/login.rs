@@ -15,7 +15,7 @@ use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
 use self::paste::Pasted;
-use super::doctor::world::World;
+use super::doctor::probe::DaemonProbe;
 use super::look::Look;
 use super::outcome::aside_styled;
 use super::text::{listed, one_line};
@@ -72,7 +72,7 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
     match log_in(&login, name, wanted).await {
         Ok(Done::NotNeeded) => say(format!("{name}: lets anybody in, so there is nothing to log in to\n")),
         Ok(Done::LoggedIn { by }) => match put(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
-            Ok(()) => daemon::after_login(&place.world, name, was_in).await,
+            Ok(()) => daemon::after_login(&place.probe, name, was_in).await,
             Err(code) => code,
         },
         Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason))),
@@ -163,7 +163,7 @@ async fn allowed(login: &Login) -> String {
 
 /// Where logins are looked for, and of what.
 pub(super) struct Place {
-    pub(super) world: World,
+    pub(super) probe: DaemonProbe,
     config: Config,
     directory: PathBuf,
     clients: Clients,
@@ -177,18 +177,18 @@ impl Place {
         given: Option<PathBuf>,
         directory: Option<RuntimeDir>,
     ) -> Result<Self, ExitCode> {
-        let world = World::look(directory, connect_print::options(given.as_deref()), &files.config).await;
-        let config = match config::load(&world.files, &world.sources) {
+        let probe = DaemonProbe::run(directory, connect_print::options(given.as_deref()), &files.config).await;
+        let config = match config::load(&probe.files, &probe.sources) {
             Ok(loaded) => loaded.config,
             Err(error) => {
                 aside_styled(&(error.render(Look::of_stderr().has_colour()) + "\n"));
                 return Err(ExitCode::from(USAGE));
             }
         };
-        let Some(directory) = oauth::directory(|name| world.sources.var(name).map(PathBuf::from)) else {
+        let Some(directory) = oauth::directory(|name| probe.sources.var(name).map(PathBuf::from)) else {
             return Err(fail(USAGE, "logins are kept below $XDG_STATE_HOME or $HOME, and neither is a whole path"));
         };
-        Ok(Self { world, config, directory, clients: Clients::default() })
+        Ok(Self { probe, config, directory, clients: Clients::default() })
     }
 
     /// The servers with a URL.

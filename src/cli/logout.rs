@@ -49,7 +49,7 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
     }
     let again = if comes_back { ", until its client credentials let mcpd in again" } else { "" };
     match put(format!("{name}: logged out{again}\n")) {
-        Ok(()) => after_logout(&place.world, name).await,
+        Ok(()) => after_logout(&place.probe, name).await,
         Err(code) => code,
     }
 }

@@ -18,8 +18,8 @@ mod connect;
 mod connect_print;
 mod demo;
 mod doctor;
-mod edited;
-mod environment;
+mod config_edit;
+mod service_env;
 mod health;
 mod help;
 mod import;
@@ -66,7 +66,7 @@ use crate::sockets::{RuntimeDir, SocketError};
 /// Parses the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(done) = crate::apart::run_if_apart().or_else(completions::answer) {
+    if let Some(done) = crate::detach::run_if_apart().or_else(completions::answer) {
         return done;
     }
     let Arguments { runtime_dir, command } = help::parse();

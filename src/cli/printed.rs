@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use super::arguments::Arguments;
-use crate::clients::Client;
+use crate::known_clients::Client;
 
 /// Messages that begin like commands.
 const MESSAGES: [&str; 1] = ["mcpd is already running"];
@@ -60,7 +60,7 @@ fn of_source(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in code.lines().map(str::trim_start).filter(|line| !is_comment(line)) {
         found.extend(in_backticks(line).map(str::to_owned));
-        // `world.mcpd` puts what it is given behind the name of the program.
+        // `probe.mcpd` puts what it is given behind the name of the program.
         for part in [".mcpd(", ".mcpd_with_files("].iter().flat_map(|call| line.split(call).skip(1)) {
             let part = part.trim_start_matches('&').trim_start_matches("format!(");
             let words = part.starts_with('"').then(|| literals(part).swap_remove(0));
@@ -178,6 +178,6 @@ fn command_that_does_not_exist_is_found_wherever_it_is_printed() {
         }
         assert_eq!(refusal(line).is_none(), line == "mcpd add", "{line}");
     }
-    assert_eq!(of_source("world.mcpd(&format!(\"import {}\", client.word))"), ["mcpd import {}"]);
+    assert_eq!(of_source("probe.mcpd(&format!(\"import {}\", client.word))"), ["mcpd import {}"]);
     assert!(refusal("mcpd import {}").is_some() && refusal("mcpd import --from {}").is_none());
 }

@@ -10,7 +10,7 @@ use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, json, refused, say};
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{self, AskError};
-use crate::launch;
+use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -48,7 +48,7 @@ pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json:
             return fail(USAGE, error);
         }
         Err(error @ AskError::NotRunning(_)) => {
-            return match launch::start_failed(directory).await {
+            return match autostart::start_failed(directory).await {
                 None => refused(&error),
                 Some(Ok(_)) => say(format!("{SERVICE} had failed, and was started\n")),
                 Some(Err(error)) => fail(if error.is_configuration() { USAGE } else { FAILED }, error),

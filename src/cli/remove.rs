@@ -8,9 +8,9 @@ use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
 use super::completions;
-use super::edited::{next_step, our_file, secrets_of};
+use super::config_edit::{next_step, our_file, secrets_of};
 use super::{FAILED, USAGE, fail, json, put};
-use crate::clients::shell_word;
+use crate::known_clients::shell_word;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Proposed};
 use crate::config::interpolate::Process;

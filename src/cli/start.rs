@@ -10,7 +10,7 @@ use super::waiting::waiting;
 use super::{FAILED, USAGE, fail, refused, say};
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
-use crate::launch::{self, Started};
+use crate::autostart::{self, Started};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -20,7 +20,7 @@ const ADMIN_WAIT: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
-    let started = match waiting(|| "until the daemon serves".to_owned(), launch::start(directory)).await {
+    let started = match waiting(|| "until the daemon serves".to_owned(), autostart::start(directory)).await {
         Ok(started) => started,
         Err(error) => return fail(if error.is_configuration() { USAGE } else { FAILED }, error),
     };

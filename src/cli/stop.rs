@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::waiting::waiting;
 use super::{FAILED, NOT_RUNNING, fail, say};
-use crate::clients::shell_word;
-use crate::launch::{self, StopError, Stopped};
+use crate::known_clients::shell_word;
+use crate::autostart::{self, StopError, Stopped};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
 
@@ -29,7 +29,7 @@ pub(super) fn command(directory: &str) -> String {
 
 pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> ExitCode {
     let what = || "until the daemon and its servers have ended".to_owned();
-    match waiting(what, launch::stop(directory, stop.force, stop.timeout)).await {
+    match waiting(what, autostart::stop(directory, stop.force, stop.timeout)).await {
         Ok(stopped) => say(report(&stopped, directory)),
         Err(error @ StopError::NotRunning(_)) => fail(NOT_RUNNING, error),
         Err(error) => fail(FAILED, error),

@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::advice::unmatched_patterns;
+use crate::config_lints::unmatched_patterns;
 use crate::catalog::Lists;
 use crate::config::Loaded;
 use crate::manager::{Manager, Member, View};

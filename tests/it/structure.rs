@@ -10,14 +10,14 @@ use std::path::Path;
 /// Top-level modules, from the composition root down. A module imports only from rows below its own.
 const LAYERS: &[&[&str]] = &[
     &["main", "cli"],
-    &["daemon", "launch", "shim"],
+    &["daemon", "autostart", "shim"],
     &["session", "admin"],
-    &["manager", "login"],
-    &["client", "apart", "signals"],
+    &["manager", "login_env"],
+    &["client", "detach", "signals"],
     &["server"],
     &["transport"],
-    &["oauth", "advice"],
-    &["bridge", "calls", "catalog", "clients", "demo_server", "net", "sockets", "tool"],
+    &["oauth", "config_lints"],
+    &["bridge", "calls", "catalog", "known_clients", "demo_server", "net", "sockets", "tool"],
     &["client_capabilities", "config", "task_state"],
     &["client_info", "era", "logging", "policy", "progress", "systemctl", "tokens"],
     &[

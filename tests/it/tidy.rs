@@ -8,11 +8,11 @@ use crate::support::{MCPD, skipped};
 
 /// Rooms that do no I/O, so that everything in them is tested as tables and properties.
 const PURE: &[&str] = &[
-    "advice",
+    "config_lints",
     "bridge",
     "catalog",
     "client_capabilities",
-    "clients",
+    "known_clients",
     "config",
     "era",
     "instructions",

@@ -4,7 +4,7 @@
 
 use url::{Host, Url};
 
-use crate::clients::shell_word;
+use crate::known_clients::shell_word;
 use crate::config::command_line::without_secrets;
 use crate::config::fitted_name;
 

@@ -14,7 +14,7 @@ use crate::cli;
 use crate::cli::schema::{Kind, Schema};
 use crate::cli::text::one_line;
 use crate::cli::tool_names::own_form;
-use crate::clients::CLIENTS;
+use crate::known_clients::CLIENTS;
 use crate::config::interpolate::Process;
 use crate::config::{self, Config, Profile};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};

@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Group};
-use super::world::World;
+use super::probe::DaemonProbe;
 use crate::admin::report::AgentReport;
-use crate::clients::{CLIENTS, Client};
+use crate::known_clients::{CLIENTS, Client};
 use crate::config::Config;
 use crate::config::import::{Foreign, ForeignServer, Outcome, Plan, foreign};
 use crate::config::interpolate::{Process, Sources};
@@ -17,13 +17,13 @@ const MAX_FILE: u64 = 32 << 20;
 /// Servers, or agents, that are named.
 const NAMED: usize = 5;
 
-pub(super) fn look(world: &World, config: Option<&Config>) -> Group {
-    let mut findings: Vec<_> = CLIENTS.iter().flat_map(|client| of_client(client, world, config)).collect();
+pub(super) fn check(probe: &DaemonProbe, config: Option<&Config>) -> Group {
+    let mut findings: Vec<_> = CLIENTS.iter().flat_map(|client| of_client(client, probe, config)).collect();
     if findings.is_empty() {
         let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
         findings.push(Finding::fine("clients", format!("none of {} is configured here", titles.join(", "))));
     }
-    findings.extend(world.report().map(|report| connected(&report.agents)));
+    findings.extend(probe.report().map(|report| connected(&report.agents)));
     Group { title: "agents", findings }
 }
 
@@ -44,7 +44,7 @@ fn connected(agents: &[AgentReport]) -> Finding {
     Finding::warning("connected", format!("{found}; {dropped} notifications were not read in time"), advice)
 }
 
-fn of_client(client: &Client, world: &World, config: Option<&Config>) -> Vec<Finding> {
+fn of_client(client: &Client, probe: &DaemonProbe, config: Option<&Config>) -> Vec<Finding> {
     let files = client.files(&Process).into_iter().filter_map(|path| read(&path).map(|read| (path, read)));
     let (mut findings, mut others, mut entries) = (Vec::new(), Vec::new(), 0);
     for (path, read) in files {
@@ -61,7 +61,7 @@ fn of_client(client: &Client, world: &World, config: Option<&Config>) -> Vec<Fin
             findings.push(Finding::warning(client.title, format!("{} has mistakes", path.display()), advice));
         }
         entries += read.pointers.len();
-        findings.extend(read.pointers.iter().map(|words| Entry::of(words).finding(client, &path, world)));
+        findings.extend(read.pointers.iter().map(|words| Entry::of(words).finding(client, &path, probe)));
         others.extend(read.servers.iter().map(|server| (path.clone(), known(server, config))));
     }
     findings.extend(beside(client, &others, entries > 0));
@@ -134,7 +134,7 @@ impl<'a> Entry<'a> {
         Self { command, directory: option("--runtime-dir"), profile: option("--profile") }
     }
 
-    fn finding(&self, client: &Client, path: &Path, world: &World) -> Finding {
+    fn finding(&self, client: &Client, path: &Path, probe: &DaemonProbe) -> Finding {
         let Self { command, directory, profile } = self;
         let (title, file) = (client.title, path.display());
         let again = format!("put in its place what `mcpd connect --print {}` prints", client.word);
@@ -146,7 +146,7 @@ impl<'a> Entry<'a> {
         if !is_there {
             return Finding::problem(title, format!("is to run `{command}`, which is not there ({file})"), again);
         }
-        let ours = world.directory.as_ref();
+        let ours = probe.directory.as_ref();
         if let Some(directory) = directory
             && ours.is_some_and(|ours| std::path::absolute(ours.path()).is_ok_and(|ours| ours != Path::new(directory)))
         {
@@ -156,7 +156,7 @@ impl<'a> Entry<'a> {
                 again,
             );
         }
-        if let (Some(profile), Some(report)) = (profile, world.report())
+        if let (Some(profile), Some(report)) = (profile, probe.report())
             && !report.profiles.iter().any(|known| known.name == *profile)
         {
             let found = format!("comes by the profile `{profile}`, which the daemon has not ({file})");

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::finding::{Finding, Group};
-use super::world::World;
-use crate::advice;
+use super::probe::DaemonProbe;
+use crate::config_lints;
 use crate::cli::text;
 use crate::config::diagnostic::{Diagnostic, Medium};
 use crate::config::{ConfigError, Loaded};
@@ -14,19 +14,19 @@ use crate::server::last_known;
 /// Complaints that are shown; `mcpd check` has them all.
 const SHOWN: usize = 20;
 
-pub(super) fn look(world: &World, loaded: &Result<Loaded, ConfigError>) -> Group {
+pub(super) fn check(probe: &DaemonProbe, loaded: &Result<Loaded, ConfigError>) -> Group {
     let findings = match loaded {
-        Ok(loaded) => holds(world, loaded),
+        Ok(loaded) => holds(probe, loaded),
         Err(error) => refused(error),
     };
     Group { title: "configuration", findings }
 }
 
-fn holds(world: &World, loaded: &Loaded) -> Vec<Finding> {
+fn holds(probe: &DaemonProbe, loaded: &Loaded) -> Vec<Finding> {
     let servers = &loaded.config.servers;
     let known = servers.iter().map(|server| last_known(&cache_directory()?, server)).collect();
     let mut warnings = loaded.warnings.clone();
-    warnings.extend(advice::advise_beside_commands(loaded, &world.sources, known));
+    warnings.extend(config_lints::advise_beside_commands(loaded, &probe.sources, known));
     let first = match loaded.files.first() {
         None => Finding::warning("files", "there are none, so no server is configured", "`mcpd import`, or `mcpd add`"),
         Some(first) => {

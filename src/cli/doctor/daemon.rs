@@ -10,12 +10,12 @@ use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
 use super::process::{Files, Seen};
-use super::world::{ANSWER, Daemon, World};
+use super::probe::{ANSWER, Daemon, DaemonProbe};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
 use crate::cli::local_time::{self, Style};
 use crate::cli::{changed_files, stop};
-use crate::launch;
+use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// Files that a daemon should be able to have open: each agent is one, each server five.
@@ -24,16 +24,16 @@ const FEW_FILES: usize = 1024;
 const END: u64 = 4 << 10;
 const LINES: usize = 3;
 
-pub(super) async fn look(world: &World, elsewhere: Option<&RuntimeDir>) -> Group {
-    let findings = match &world.daemon {
-        Daemon::Absent => vec![absent(world, elsewhere)],
-        Daemon::Silent { process, reason } => vec![silent(process.as_ref(), reason, world)],
+pub(super) async fn check(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -> Group {
+    let findings = match &probe.daemon {
+        Daemon::Absent => vec![absent(probe, elsewhere)],
+        Daemon::Silent { process, reason } => vec![silent(process.as_ref(), reason, probe)],
         Daemon::Answers { process, report } => {
-            let mut findings = vec![version(report, process.as_ref(), world)];
-            findings.extend(process.as_ref().and_then(|process| upgraded(process, world)));
-            findings.extend(report.reload_refused.as_ref().map(|refused| reload(refused, world)));
+            let mut findings = vec![version(report, process.as_ref(), probe)];
+            findings.extend(process.as_ref().and_then(|process| upgraded(process, probe)));
+            findings.extend(report.reload_refused.as_ref().map(|refused| reload(refused, probe)));
             findings.extend(process.as_ref().and_then(|process| files(process.files?)));
-            findings.extend(log(world).await);
+            findings.extend(log(probe).await);
             findings.extend(elsewhere.map(second));
             findings
         }
@@ -42,8 +42,8 @@ pub(super) async fn look(world: &World, elsewhere: Option<&RuntimeDir>) -> Group
 }
 
 /// Another directory in which a daemon of this user serves: what `su`, `cron` and `ssh` without a session lead to.
-pub(super) fn elsewhere(world: &World) -> Option<RuntimeDir> {
-    world.directory.as_ref()?.others_served(|name| std::env::var_os(name)).into_iter().next()
+pub(super) fn elsewhere(probe: &DaemonProbe) -> Option<RuntimeDir> {
+    probe.directory.as_ref()?.others_served(|name| std::env::var_os(name)).into_iter().next()
 }
 
 /// Beside the daemon that answers.
@@ -53,16 +53,16 @@ fn second(elsewhere: &RuntimeDir) -> Finding {
     Finding::problem("second daemon", format!("another one of yours serves in {path}, with servers of its own"), stop)
 }
 
-fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
+fn absent(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -> Finding {
     let Some(elsewhere) = elsewhere else {
-        return match world.is_told_where() {
-            true => Finding::warning("daemon", "none runs", format!("start one: {}", world.start())),
+        return match probe.is_told_where() {
+            true => Finding::warning("daemon", "none runs", format!("start one: {}", probe.start())),
             false => before(),
         };
     };
     let path = elsewhere.path().display();
     let looked_in =
-        world.directory.as_ref().map_or_else(String::new, |directory| directory.path().display().to_string());
+        probe.directory.as_ref().map_or_else(String::new, |directory| directory.path().display().to_string());
     let advice = match elsewhere.path().strip_prefix("/run/user") {
         Ok(_) => format!("`export XDG_RUNTIME_DIR=/run/user/{}`", geteuid().as_raw()),
         Err(_) => format!(
@@ -76,7 +76,7 @@ fn absent(world: &World, elsewhere: Option<&RuntimeDir>) -> Finding {
 /// There is none where `mcpd connect` starts one; the last that it has started may tell why it is gone.
 fn before() -> Finding {
     let found = "none runs; `mcpd connect` starts one where an agent needs it";
-    let Some(log) = launch::log_path(|name| std::env::var_os(name)) else { return Finding::fine("daemon", found) };
+    let Some(log) = autostart::log_path(|name| std::env::var_os(name)) else { return Finding::fine("daemon", found) };
     let last = last_lines(&log).unwrap_or_default();
     match last.last() {
         Some(line) if !line.contains("stopped") => {
@@ -100,7 +100,7 @@ fn last_lines(path: &Path) -> io::Result<Vec<String>> {
     Ok(lines[lines.len().saturating_sub(LINES)..].to_vec())
 }
 
-fn silent(process: Option<&Seen>, reason: &str, world: &World) -> Finding {
+fn silent(process: Option<&Seen>, reason: &str, probe: &DaemonProbe) -> Finding {
     let Some(process) = process else {
         return Finding::problem("daemon", format!("does not answer: {reason}"), "run mcpd as the user whose it is");
     };
@@ -109,16 +109,16 @@ fn silent(process: Option<&Seen>, reason: &str, world: &World) -> Finding {
         Some('T' | 't') => Finding::problem(
             "daemon",
             format!("process {pid} is stopped, and does not answer"),
-            format!("`kill -CONT {pid}` has it go on; or {}", world.restart()),
+            format!("`kill -CONT {pid}` has it go on; or {}", probe.restart()),
         ),
         _ => {
-            let how = format!("{}, which ends its servers too, then {}", world.mcpd("stop --force"), world.start());
+            let how = format!("{}, which ends its servers too, then {}", probe.mcpd("stop --force"), probe.start());
             Finding::problem("daemon", format!("process {pid} does not answer: {reason}"), how)
         }
     }
 }
 
-fn version(report: &Report, process: Option<&Seen>, world: &World) -> Finding {
+fn version(report: &Report, process: Option<&Seen>, probe: &DaemonProbe) -> Finding {
     let up = crate::duration::shown(Duration::from_secs(report.uptime_ms / 1000));
     let unit = process.and_then(|process| process.unit.as_deref());
     let by = unit.map_or_else(|| "not started by systemd".to_owned(), |unit| format!("in {unit}"));
@@ -126,22 +126,22 @@ fn version(report: &Report, process: Option<&Seen>, world: &World) -> Finding {
     if report.version == env!("CARGO_PKG_VERSION") {
         return Finding::fine("daemon", found);
     }
-    Finding::warning("daemon", format!("{found}; this program is another version"), world.restart())
+    Finding::warning("daemon", format!("{found}; this program is another version"), probe.restart())
 }
 
-fn upgraded(process: &Seen, world: &World) -> Option<Finding> {
+fn upgraded(process: &Seen, probe: &DaemonProbe) -> Option<Finding> {
     let executable = process.executable.as_ref().filter(|executable| executable.is_deleted)?;
     let found = format!("{} was replaced since the daemon was started", executable.path.display());
-    Some(Finding::warning("executable", found, world.restart()))
+    Some(Finding::warning("executable", found, probe.restart()))
 }
 
-fn reload(ReloadRefused { time, reason, files_changed, .. }: &ReloadRefused, world: &World) -> Finding {
+fn reload(ReloadRefused { time, reason, files_changed, .. }: &ReloadRefused, probe: &DaemonProbe) -> Finding {
     let time = local_time::shown(time, Style::Sentence);
     if let Some(changed) = changed_files::sentence(files_changed) {
         let found = format!("was refused at {time}, and mcpd uses the previous one; {changed} since then");
-        return Finding::warning("configuration", found, world.mcpd("reload"));
+        return Finding::warning("configuration", found, probe.mcpd("reload"));
     }
-    let advice = format!("fix it until `mcpd check` reports no error; then {}", world.mcpd("reload"));
+    let advice = format!("fix it until `mcpd check` reports no error; then {}", probe.mcpd("reload"));
     let found = format!("was refused at {time}, and mcpd uses the previous one");
     Finding::warning("configuration", found, advice).with_lines(reason.lines().map(str::to_owned))
 }
@@ -157,15 +157,15 @@ fn files(Files { open, most }: Files) -> Option<Finding> {
     }
 }
 
-async fn log(world: &World) -> Option<Finding> {
-    let path = world.directory.as_ref()?.socket(ADMIN_SOCKET);
+async fn log(probe: &DaemonProbe) -> Option<Finding> {
+    let path = probe.directory.as_ref()?.socket(ADMIN_SOCKET);
     let filter = timeout(ANSWER, admin::log_level(&path, None)).await.ok()?.ok()?;
     let is_loud = filter.contains("debug") || filter.contains("trace");
     is_loud.then(|| {
         Finding::warning(
             "log",
             format!("is at `{filter}`, a line and more for each call"),
-            world.mcpd("log-level info"),
+            probe.mcpd("log-level info"),
         )
     })
 }

@@ -8,7 +8,7 @@ use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 use super::finding::{Finding, Group};
 use crate::config::interpolate::{Process, Sources};
 
-pub(super) fn look() -> Group {
+pub(super) fn check() -> Group {
     Group {
         title: "program",
         findings: [Some(version()), others(), Some(system()), home()].into_iter().flatten().collect(),

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
 use super::unit::RELOAD_ENVIRONMENT;
-use super::world::World;
-use crate::advice;
+use super::probe::DaemonProbe;
+use crate::config_lints;
 use crate::cli::service::lasting;
 use crate::cli::text::listed;
 use crate::config::command_line::Spelling;
@@ -53,25 +53,25 @@ struct Used<'a> {
     servers: Vec<&'a str>,
 }
 
-pub(super) async fn look(world: &World, servers: &[&ServerConfig]) -> Group {
+pub(super) async fn check(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Group {
     let (mut findings, mut used) = (Vec::new(), Vec::new());
     for server in servers {
         let Some(program) = server.launch.as_ref().ok().and_then(|launch| launch.program()) else { continue };
         let written = program.secrets.masked(&program.command);
-        match advice::unfound(program, &written, Spelling::Toml, &world.sources) {
-            Some(complaint) => findings.push(unfound(server, program, complaint, world).await),
-            None => add(&mut used, &server.name, program, world),
+        match config_lints::unfound(program, &written, Spelling::Toml, &probe.sources) {
+            Some(complaint) => findings.push(unfound(server, program, complaint, probe).await),
+            None => add(&mut used, &server.name, program, probe),
         }
     }
     let told = join_all(used.iter().map(program)).await;
     Group { title: "programs", findings: told.into_iter().flatten().chain(findings).collect() }
 }
 
-fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, world: &World) {
-    let search = program.env.get("PATH").cloned().or_else(|| world.sources.var("PATH")).unwrap_or_default();
+fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, probe: &DaemonProbe) {
+    let search = program.env.get("PATH").cloned().or_else(|| probe.sources.var("PATH")).unwrap_or_default();
     let path = match program.command.contains('/') {
         true => Some(PathBuf::from(&program.command)),
-        false => world.sources.on_path(&program.command, &search),
+        false => probe.sources.on_path(&program.command, &search),
     };
     // What depends on the agent is not known.
     let Some(path) = path.filter(|path| path.is_absolute()) else { return };
@@ -88,31 +88,31 @@ async fn unfound(
     server: &ServerConfig,
     program: &Program,
     (complaint, help): (String, String),
-    world: &World,
+    probe: &DaemonProbe,
 ) -> Finding {
-    let command = advice::shown(program);
+    let command = config_lints::shown(program);
     let found = format!("command `{command}` {complaint}");
-    let advice = on_another_path(program, world).await.unwrap_or(help);
-    Finding::problem(&*server.name, found, advice).defined(world.definitions.get(&*server.name))
+    let advice = on_another_path(program, probe).await.unwrap_or(help);
+    Finding::problem(&*server.name, found, advice).defined(probe.definitions.get(&*server.name))
 }
 
 /// What to do about a command that is not on the daemon's PATH, but on that of this shell or of the login environment.
-async fn on_another_path(program: &Program, world: &World) -> Option<String> {
+async fn on_another_path(program: &Program, probe: &DaemonProbe) -> Option<String> {
     let uses_daemons_path =
-        world.sources.is_daemons() && !program.command.contains('/') && !program.env.contains_key("PATH");
+        probe.sources.is_daemons() && !program.command.contains('/') && !program.env.contains_key("PATH");
     if !uses_daemons_path {
         return None;
     }
     let find = |path: &str| std::path::absolute(Process.on_path(&program.command, path)?).ok();
     let of_this_shell = Process.var("PATH").unwrap_or_default();
-    let (command, path) = if world.is_unit() {
+    let (command, path) = if probe.is_unit() {
         // It keeps its file if the login shell does not answer.
-        let answers = world.login().await.trouble.is_none();
-        (RELOAD_ENVIRONMENT.to_owned(), login_path(world).await.filter(|_| answers).map(|path| lasting(&path)))
-    } else if world.restarts_from_this_shell() {
-        (world.restart(), Some(of_this_shell.clone()))
+        let answers = probe.login().await.trouble.is_none();
+        (RELOAD_ENVIRONMENT.to_owned(), login_path(probe).await.filter(|_| answers).map(|path| lasting(&path)))
+    } else if probe.restarts_from_this_shell() {
+        (probe.restart(), Some(of_this_shell.clone()))
     } else {
-        (world.restart(), login_path(world).await)
+        (probe.restart(), login_path(probe).await)
     };
     if let Some(file) = path.and_then(|path| find(&path)) {
         let file = file.display();
@@ -128,8 +128,8 @@ async fn on_another_path(program: &Program, world: &World) -> Option<String> {
 }
 
 /// The PATH of the login environment.
-async fn login_path(world: &World) -> Option<String> {
-    let path = world.login().await.variables.get(OsStr::new("PATH"))?;
+async fn login_path(probe: &DaemonProbe) -> Option<String> {
+    let path = probe.login().await.variables.get(OsStr::new("PATH"))?;
     Some(path.to_string_lossy().into_owned())
 }
 

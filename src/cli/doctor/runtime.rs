@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
 use super::process::is_listened_on;
-use super::world::{ANSWER, Daemon, World};
-use crate::clients::shell_word;
+use super::probe::{ANSWER, Daemon, DaemonProbe};
+use crate::known_clients::shell_word;
 use crate::config::{Config, Profile};
 use crate::sockets::{ADMIN_SOCKET, LOCK, MAX_PATH, RuntimeDir, agent_socket};
 
@@ -22,9 +22,9 @@ use crate::sockets::{ADMIN_SOCKET, LOCK, MAX_PATH, RuntimeDir, agent_socket};
 const MOST_ANSWER: u64 = 64 << 10;
 
 /// `config` tells whose sockets others may use.
-pub(super) async fn look(world: &World, config: Option<&Config>) -> Group {
+pub(super) async fn check(probe: &DaemonProbe, config: Option<&Config>) -> Group {
     let mut findings: Vec<_> = session().into_iter().collect();
-    match &world.directory {
+    match &probe.directory {
         None => findings.push(Finding::problem(
             "directory",
             "neither XDG_RUNTIME_DIR nor HOME says where it is",
@@ -32,8 +32,8 @@ pub(super) async fn look(world: &World, config: Option<&Config>) -> Group {
         )),
         Some(directory) => {
             findings.push(place(directory));
-            findings.extend(lock(world, directory));
-            findings.extend(sockets(world, directory, config).await);
+            findings.extend(lock(probe, directory));
+            findings.extend(sockets(probe, directory, config).await);
         }
     }
     Group { title: "runtime directory", findings }
@@ -88,13 +88,13 @@ fn place(directory: &RuntimeDir) -> Finding {
 }
 
 /// Whoever holds it serves, and nobody else can.
-fn lock(world: &World, directory: &RuntimeDir) -> Option<Finding> {
+fn lock(probe: &DaemonProbe, directory: &RuntimeDir) -> Option<Finding> {
     let path = directory.socket(LOCK);
-    match (world.holder, &world.daemon) {
+    match (probe.holder, &probe.daemon) {
         (Some(holder), Daemon::Answers { report, .. }) if holder != report.pid => Some(Finding::warning(
             LOCK,
             format!("is held by process {holder}, and process {} answers", report.pid),
-            format!("{} until none runs, then {}", world.mcpd("stop"), world.start()),
+            format!("{} until none runs, then {}", probe.mcpd("stop"), probe.start()),
         )),
         (Some(holder), _) => Some(Finding::fine(LOCK, format!("is held by process {holder}"))),
         (None, Daemon::Absent) if path.exists() => Some(Finding::fine(LOCK, "is held by nobody")),
@@ -103,19 +103,19 @@ fn lock(world: &World, directory: &RuntimeDir) -> Option<Finding> {
     }
 }
 
-async fn sockets(world: &World, directory: &RuntimeDir, config: Option<&Config>) -> Vec<Finding> {
+async fn sockets(probe: &DaemonProbe, directory: &RuntimeDir, config: Option<&Config>) -> Vec<Finding> {
     let of_profiles = directory.profiles().into_iter().map(|profile| agent_socket(&profile));
     let names: Vec<_> = [agent_socket(Profile::DEFAULT)].into_iter().chain(of_profiles).collect();
     let looks = names.iter().map(async |name| {
         let path = directory.socket(name);
         let is_shared = config.is_some_and(|config| is_shared(config, name));
-        match file(name, &path, is_shared, world) {
+        match file(name, &path, is_shared, probe) {
             Some(finding) => Some(finding),
-            None => use_of(name, &path, world).await,
+            None => use_of(name, &path, probe).await,
         }
     });
     let agents = join_all(looks).await.into_iter().flatten();
-    file(ADMIN_SOCKET, &directory.socket(ADMIN_SOCKET), false, world).into_iter().chain(agents).collect()
+    file(ADMIN_SOCKET, &directory.socket(ADMIN_SOCKET), false, probe).into_iter().chain(agents).collect()
 }
 
 /// Whether others may connect as well.
@@ -124,7 +124,7 @@ fn is_shared(config: &Config, socket: &str) -> bool {
 }
 
 /// What is wrong with the file of a socket, or that it is not there.
-fn file(name: &str, path: &Path, is_shared: bool, world: &World) -> Option<Finding> {
+fn file(name: &str, path: &Path, is_shared: bool, probe: &DaemonProbe) -> Option<Finding> {
     let word = shell_word(&path.to_string_lossy());
     let length = path.as_os_str().len();
     if length > MAX_PATH {
@@ -133,7 +133,7 @@ fn file(name: &str, path: &Path, is_shared: bool, world: &World) -> Option<Findi
     }
     let Ok(found) = fs::symlink_metadata(path) else {
         let restart = "wait 2s, in which a daemon puts it there again; else restart it";
-        let serves = matches!(world.daemon, Daemon::Answers { .. });
+        let serves = matches!(probe.daemon, Daemon::Answers { .. });
         return serves.then(|| Finding::problem(name, "is not there, though a daemon runs", restart));
     };
     let mode = found.mode() & 0o777;
@@ -159,8 +159,8 @@ fn file(name: &str, path: &Path, is_shared: bool, world: &World) -> Option<Findi
 }
 
 /// Whether an agent that comes by the socket is served.
-async fn use_of(name: &str, path: &Path, world: &World) -> Option<Finding> {
-    match &world.daemon {
+async fn use_of(name: &str, path: &Path, probe: &DaemonProbe) -> Option<Finding> {
+    match &probe.daemon {
         // A connection would start a daemon that the service manager has ready.
         Daemon::Absent if !path.exists() => None,
         Daemon::Absent if is_listened_on(path) => {
@@ -169,14 +169,14 @@ async fn use_of(name: &str, path: &Path, world: &World) -> Option<Finding> {
         Daemon::Absent => Some(Finding::warning(
             name,
             "was left by a daemon that was killed",
-            format!("start another, which takes it over: {}", world.start()),
+            format!("start another, which takes it over: {}", probe.start()),
         )),
         // What is wrong is said of the daemon.
         Daemon::Silent { .. } => None,
         Daemon::Answers { .. } => Some(match timeout(ANSWER, ping(path)).await {
             Ok(Ok(took)) => Finding::fine(name, format!("answers within {took}ms")),
-            Ok(Err(error)) => Finding::problem(name, format!("cannot be used: {error}"), world.restart()),
-            Err(_) => Finding::problem(name, "is accepted from, and not answered", world.restart()),
+            Ok(Err(error)) => Finding::problem(name, format!("cannot be used: {error}"), probe.restart()),
+            Err(_) => Finding::problem(name, "is accepted from, and not answered", probe.restart()),
         }),
     }
 }

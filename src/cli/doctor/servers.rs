@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::cure;
 use super::finding::{Finding, Group};
 use super::remotes;
-use super::world::World;
+use super::probe::DaemonProbe;
 use crate::admin::report::{NEEDS_LOGIN, ServerReport};
-use crate::advice::{DENY_SHADOWED, shadowed_resources};
+use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
 use crate::cli::text;
 use crate::config::{DaemonConfig, ServerConfig};
 
@@ -33,39 +33,39 @@ pub(super) struct Trial {
 }
 
 /// `configured` are those that a person wants looked at; `None` if the configuration is not valid.
-pub(super) fn look(world: &World, told: &[Told], configured: Option<&[&ServerConfig]>) -> Group {
-    let mut findings: Vec<_> = told.iter().flat_map(|told| server(world, told)).collect();
+pub(super) fn check(probe: &DaemonProbe, told: &[Told], configured: Option<&[&ServerConfig]>) -> Group {
+    let mut findings: Vec<_> = told.iter().flat_map(|told| server(probe, told)).collect();
     let is_told = |server: &ServerConfig| told.iter().any(|told| *told.report.name == *server.name);
-    let unknown = configured.into_iter().flatten().filter(|server| world.report().is_some() && !is_told(server));
+    let unknown = configured.into_iter().flatten().filter(|server| probe.report().is_some() && !is_told(server));
     findings.extend(unknown.map(|server| {
         let found = "is configured, and the daemon does not know it yet";
-        Finding::warning(&*server.name, found, world.mcpd("reload"))
+        Finding::warning(&*server.name, found, probe.mcpd("reload"))
     }));
     let defined = |finding: Finding| {
-        let definition = world.definitions.get(&finding.about);
+        let definition = probe.definitions.get(&finding.about);
         finding.defined(definition)
     };
     Group { title: "servers", findings: findings.into_iter().map(defined).collect() }
 }
 
-fn server(world: &World, Told { report, trial }: &Told) -> Vec<Finding> {
+fn server(probe: &DaemonProbe, Told { report, trial }: &Told) -> Vec<Finding> {
     let name = &*report.name;
     if report.disabled {
-        let advice = world.mcpd(&format!("enable {name}"));
+        let advice = probe.mcpd(&format!("enable {name}"));
         return vec![Finding::fine(name, format!("is disabled, until {advice}"))];
     }
     match &*report.state {
-        NEEDS_LOGIN => return vec![locked(world, report)],
-        "failed" | "backoff" | "unresponsive" => return vec![down(world, report, *trial)],
+        NEEDS_LOGIN => return vec![locked(probe, report)],
+        "failed" | "backoff" | "unresponsive" => return vec![down(probe, report, *trial)],
         "starting" if trial.is_some() => return vec![late(report, *trial)],
         // Between two attempts it looks like one that is new.
-        "starting" if report.restarts_last_hour > 0 => return vec![down(world, report, None)],
+        "starting" if report.restarts_last_hour > 0 => return vec![down(probe, report, None)],
         _ => {}
     }
     let mut findings = vec![up(report, *trial)];
-    findings.extend(unsteady(world, report));
-    findings.extend(hidden(world, report));
-    findings.extend(neglected(world, report));
+    findings.extend(unsteady(probe, report));
+    findings.extend(hidden(probe, report));
+    findings.extend(neglected(probe, report));
     findings
 }
 
@@ -112,13 +112,13 @@ fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
 }
 
 /// One that lets nobody in without a login.
-fn locked(world: &World, report: &ServerReport) -> Finding {
+fn locked(probe: &DaemonProbe, report: &ServerReport) -> Finding {
     let name = &*report.name;
     let reason = report.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    Finding::problem(name, format!("needs a login{reason}"), world.mcpd_with_files(&format!("login {name}")))
+    Finding::problem(name, format!("needs a login{reason}"), probe.mcpd_with_files(&format!("login {name}")))
 }
 
-fn down(world: &World, report: &ServerReport, trial: Option<Trial>) -> Finding {
+fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
     let name = &report.name;
     // Which PATH was searched is said of its program.
     let why = report.reason.as_deref().or(report.last_error.as_deref()).unwrap_or_default();
@@ -139,7 +139,7 @@ fn down(world: &World, report: &ServerReport, trial: Option<Trial>) -> Finding {
         state => state,
     };
     let found = format!("{state}{reason}{}{times}", retry.unwrap_or_default());
-    Finding::problem(&**name, found, cure::cure(world, report, why, has_ended)).with_lines(last_words(report))
+    Finding::problem(&**name, found, cure::cure(probe, report, why, has_ended)).with_lines(last_words(report))
 }
 
 /// The last lines of its stderr.
@@ -148,15 +148,15 @@ fn last_words(report: &ServerReport) -> impl Iterator<Item = String> + '_ {
 }
 
 /// What will not stay as it is.
-fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
+fn unsteady(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     // One at a URL has no stderr here.
     let (look, shows) = match &report.remote {
         Some(remote) => (remotes::look(&remote.origin), ""),
         // Of one that wrote nothing its log has nothing.
-        None if report.stderr.is_empty() => (world.mcpd("logs"), " shows why it was started again"),
-        None => (world.mcpd(&format!("logs {name}")), " shows what it said before it ended"),
+        None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows why it was started again"),
+        None => (probe.mcpd(&format!("logs {name}")), " shows what it said before it ended"),
     };
     if report.restarts_last_hour >= OFTEN {
         let last = report.last_error.as_ref().map(|error| format!("; last: {error}")).unwrap_or_default();
@@ -170,11 +170,11 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
     }
     if report.silent_starts > 0 {
         let found = "does not answer `server/discover`, which costs its first start 2s";
-        findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in {}", world.definition(name))));
+        findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in {}", probe.definition(name))));
     }
     if let Some(reason) = &report.change_failed {
         let found = format!("goes on as it was before it was changed, for that failed: {reason}");
-        findings.push(Finding::warning(name, found, format!("repair it, then {}", world.mcpd("reload"))));
+        findings.push(Finding::warning(name, found, format!("repair it, then {}", probe.mcpd("reload"))));
     }
     if let Some(limits) = &report.limits
         && let (Some(state), Some(reason)) = (&limits.state, &limits.reason)
@@ -186,7 +186,7 @@ fn unsteady(world: &World, report: &ServerReport) -> Vec<Finding> {
 }
 
 /// What agents see nothing of.
-fn hidden(world: &World, report: &ServerReport) -> Vec<Finding> {
+fn hidden(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     let offers = report.tools_exposed + report.prompts_exposed + report.resources_exposed;
@@ -196,14 +196,14 @@ fn hidden(world: &World, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(
             name,
             found,
-            format!("loosen `allow`, `deny` or `expose` of {}", world.definition(name)),
+            format!("loosen `allow`, `deny` or `expose` of {}", probe.definition(name)),
         ));
     } else if offers == 0 && report.state == "ready" {
         let advice = "look whether it needs an argument, a login or a licence to offer anything";
         findings.push(Finding::warning(name, "offers neither tools nor prompts nor resources", advice));
     } else if report.tools_exposed == 0 && report.tools_denied > 0 {
         let found = format!("all its {} tools are hidden by policy", report.tools_denied);
-        findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of {}", world.definition(name))));
+        findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of {}", probe.definition(name))));
     }
     if report.names_unfit > 0 {
         let found = format!("{} of its names cannot be shown, and are not listed", report.names_unfit);
@@ -224,17 +224,17 @@ fn hidden(world: &World, report: &ServerReport) -> Vec<Finding> {
 }
 
 /// What a person has said and may have forgotten.
-fn neglected(world: &World, report: &ServerReport) -> Vec<Finding> {
+fn neglected(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     if let Some(word) = &report.vouched {
         let found = format!("is marked {word}, whatever it answers");
-        findings.push(Finding::warning(name, found, world.mcpd(&format!("health {name} auto"))));
+        findings.push(Finding::warning(name, found, probe.mcpd(&format!("health {name} auto"))));
     }
     if !report.tools_off.is_empty() {
         let first = &report.tools_off[0];
         let found = format!("{} of its tools are switched off, until the daemon is restarted", report.tools_off.len());
-        findings.push(Finding::fine(name, format!("{found}; {}", world.mcpd(&format!("enable {name}/{first}")))));
+        findings.push(Finding::fine(name, format!("{found}; {}", probe.mcpd(&format!("enable {name}/{first}")))));
     }
     findings
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::finding::{Finding, Group};
-use super::world::World;
+use super::probe::DaemonProbe;
 use crate::cli::RESTART;
-use crate::cli::environment::references;
+use crate::cli::service_env::references;
 use crate::cli::service::lasting;
 use crate::config::Loaded;
 use crate::config::interpolate::Sources;
@@ -26,17 +26,17 @@ pub(super) const RELOAD_ENVIRONMENT: &str = "`mcpd reload --environment`";
 /// Directories that are named.
 const NAMED: usize = 5;
 
-pub(super) async fn look(world: &World, loaded: Option<&Loaded>) -> Group {
-    let session = world.directory.as_ref().and_then(RuntimeDir::session);
+pub(super) async fn check(probe: &DaemonProbe, loaded: Option<&Loaded>) -> Group {
+    let session = probe.directory.as_ref().and_then(RuntimeDir::session);
     let findings = match session {
         // A directory of its own is no unit's.
         None => Vec::new(),
-        Some(session) => of_session(session, world, loaded).await,
+        Some(session) => of_session(session, probe, loaded).await,
     };
     Group { title: "service", findings }
 }
 
-async fn of_session(session: &Path, world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
+async fn of_session(session: &Path, probe: &DaemonProbe, loaded: Option<&Loaded>) -> Vec<Finding> {
     let manager = Systemctl::new(session);
     let without = "`mcpd connect` starts a daemon where an agent needs one";
     let (service, socket) =
@@ -54,8 +54,8 @@ async fn of_session(session: &Path, world: &World, loaded: Option<&Loaded>) -> V
     findings.extend(enabled(&service, &socket));
     findings.extend(unsteady(&service));
     if service.main_process().is_some() {
-        findings.extend(environment(world, loaded).await);
-    } else if let Some(report) = world.report() {
+        findings.extend(environment(probe, loaded).await);
+    } else if let Some(report) = probe.report() {
         let found = format!("has not started the daemon that serves, process {}", report.pid);
         findings.push(Finding::warning(SERVICE, found, RESTART));
     }
@@ -124,10 +124,10 @@ fn unsteady(service: &Unit) -> Vec<Finding> {
 }
 
 /// What the login environment has, and the daemon lacks: directories on its `PATH`, and variables that the configuration refers to.
-async fn environment(world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
+async fn environment(probe: &DaemonProbe, loaded: Option<&Loaded>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let daemons = world.sources.var("PATH").filter(|_| world.sources.is_daemons());
-    let login = world.login().await;
+    let daemons = probe.sources.var("PATH").filter(|_| probe.sources.is_daemons());
+    let login = probe.login().await;
     let (Some(daemons), None) = (daemons, &login.trouble) else { return findings };
     let path = login.variables.get(OsStr::new("PATH")).map(|path| lasting(&path.to_string_lossy())).unwrap_or_default();
     let known: Vec<_> = std::env::split_paths(&daemons).collect();
@@ -140,7 +140,7 @@ async fn environment(world: &World, loaded: Option<&Loaded>) -> Vec<Finding> {
         findings.push(Finding::warning("PATH", found, RELOAD_ENVIRONMENT));
     }
     let has = |name: &String| login.variables.get(OsStr::new(name)).is_some_and(|value| !value.is_empty());
-    let lacks = |name: &String| world.sources.var(name).is_none_or(|value| value.is_empty());
+    let lacks = |name: &String| probe.sources.var(name).is_none_or(|value| value.is_empty());
     let names = loaded.map(references).unwrap_or_default();
     let names: Vec<_> = names.into_iter().filter(|name| name != "PATH" && has(name) && lacks(name)).collect();
     if !names.is_empty() {

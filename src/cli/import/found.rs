@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::clients::{CLIENTS, Client};
+use crate::known_clients::{CLIENTS, Client};
 use crate::config::import::{Foreign, ForeignServer, foreign};
 use crate::config::interpolate::Sources;
 

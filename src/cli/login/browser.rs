@@ -8,7 +8,7 @@ use std::env::{var, var_os};
 use std::ffi::OsString;
 use std::process::Stdio;
 
-use crate::apart;
+use crate::detach;
 use crate::config::interpolate::{Process, Sources};
 
 /// What opens pages with whatever the desktop has for them.
@@ -26,7 +26,7 @@ pub(super) fn open(page: &str) -> bool {
     }
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     // What it is or starts stays when the terminal goes, and writes nothing there.
-    let mut command = apart::become_program(program.into(), program.into(), &arguments);
+    let mut command = detach::become_program(program.into(), program.into(), &arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
 }
 

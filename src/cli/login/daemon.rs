@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::admin::report::{NEEDS_LOGIN, ServerReport, ServerTold};
 use crate::admin::{self, AskError, Order};
-use crate::cli::doctor::world::World;
+use crate::cli::doctor::probe::DaemonProbe;
 use crate::cli::text::one_line;
 use crate::cli::waiting::waiting;
 use crate::cli::{FAILED, fail, say};
@@ -25,13 +25,13 @@ enum Seen {
 }
 
 /// Has the daemon start the server again if that waits for a login, or `had_one`, with which it goes on. Says what is so now.
-pub(in crate::cli) async fn after_login(world: &World, name: &str, had_one: bool) -> ExitCode {
+pub(in crate::cli) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
     let waits = |server: &ServerReport| had_one || WAITING.contains(&&*server.state);
-    match restarted(world, name, waits).await {
+    match restarted(probe, name, waits).await {
         Ok(Seen::Nothing) => ExitCode::SUCCESS,
-        Ok(Seen::Unknown) => say(format!("{name}: the daemon does not know it yet: {}\n", world.mcpd("reload"))),
+        Ok(Seen::Unknown) => say(format!("{name}: the daemon does not know it yet: {}\n", probe.mcpd("reload"))),
         Ok(Seen::Behind) => {
-            say(format!("{name}: goes on as it was before it was changed, until {}\n", world.mcpd("reload")))
+            say(format!("{name}: goes on as it was before it was changed, until {}\n", probe.mcpd("reload")))
         }
         Ok(Seen::Restarted(told)) if told.done => say(format!("{name}: {}\n", one_line(&told.state))),
         Ok(Seen::Restarted(told)) => fail(FAILED, format!("{name}: {}", shown(&told))),
@@ -40,16 +40,16 @@ pub(in crate::cli) async fn after_login(world: &World, name: &str, had_one: bool
 }
 
 /// Has the daemon start the server again without what it had. Says what is so now, whatever that is.
-pub(in crate::cli) async fn after_logout(world: &World, name: &str) -> ExitCode {
-    match restarted(world, name, |_| true).await {
+pub(in crate::cli) async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
+    match restarted(probe, name, |_| true).await {
         Ok(Seen::Nothing | Seen::Unknown | Seen::Behind) => ExitCode::SUCCESS,
         Ok(Seen::Restarted(told)) => say(format!("{name}: {}\n", shown(&told))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
     }
 }
 
-async fn restarted(world: &World, name: &str, is_due: impl Fn(&ServerReport) -> bool) -> Result<Seen, AskError> {
-    let Some(directory) = &world.directory else { return Ok(Seen::Nothing) };
+async fn restarted(probe: &DaemonProbe, name: &str, is_due: impl Fn(&ServerReport) -> bool) -> Result<Seen, AskError> {
+    let Some(directory) = &probe.directory else { return Ok(Seen::Nothing) };
     let socket = directory.socket(ADMIN_SOCKET);
     let report = match admin::status(&socket).await {
         Err(AskError::NotRunning(_)) => return Ok(Seen::Nothing),

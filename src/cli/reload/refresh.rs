@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::admin::{self, EnvironmentChanges};
-use crate::cli::doctor::world::World;
-use crate::cli::environment::{self, LoginEnvironment};
+use crate::cli::doctor::probe::DaemonProbe;
+use crate::cli::service_env::{self, LoginEnvironment};
 use crate::cli::service::shown;
 use crate::cli::waiting::waiting;
 use crate::cli::{FAILED, RESTART, USAGE};
@@ -32,25 +32,25 @@ impl Refresh {
     /// The exit code, and why that is impossible, or would be of no use to the daemon that runs; then the file is as it was.
     pub(super) async fn begin(directory: &RuntimeDir) -> Result<Self, (u8, String)> {
         let file = find(directory).await.map_err(|why| (FAILED, why))?;
-        let world = World::look(Some(directory.clone()), Vec::new(), &[]).await;
-        let loaded = config::load(&world.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
-        let login = waiting(|| "the login shell".to_owned(), environment::of_login(Some(&loaded))).await;
+        let probe = DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await;
+        let loaded = config::load(&probe.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
+        let login = waiting(|| "the login shell".to_owned(), service_env::of_login(Some(&loaded))).await;
         if let Some(trouble) = &login.trouble {
             return Err((FAILED, format!("{trouble}\n  {} is as it was", shown(&file))));
         }
-        let former = environment::read(&file);
-        let written = environment::write_private(&file, &environment::text(&login.variables));
+        let former = service_env::read(&file);
+        let written = service_env::write_private(&file, &service_env::text(&login.variables));
         written.map_err(|error| (FAILED, format!("{}: {error}", file.display())))?;
         Ok(Self { file, former, login })
     }
 
     pub(super) fn changes(&self) -> EnvironmentChanges {
-        EnvironmentChanges(environment::changes(&self.former, &self.login.variables))
+        EnvironmentChanges(service_env::changes(&self.former, &self.login.variables))
     }
 
     /// Puts the former variables back, for a daemon that has not taken these.
     pub(super) fn undo(self) {
-        if let Err(error) = environment::write_private(&self.file, &environment::text(&self.former)) {
+        if let Err(error) = service_env::write_private(&self.file, &service_env::text(&self.former)) {
             tell!("mcpd: {}: {error}", self.file.display());
         }
     }
@@ -64,7 +64,7 @@ impl Refresh {
 
 /// The file, if the unit reads it, and no daemon runs but that of the unit.
 async fn find(directory: &RuntimeDir) -> Result<PathBuf, String> {
-    let file = environment::file().ok_or("HOME is not set, so there is no file of variables")?;
+    let file = service_env::file().ok_or("HOME is not set, so there is no file of variables")?;
     let running = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok().map(|report| report.pid);
     let unit = match directory.session() {
         Some(session) => {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::units::{Author, Unit, author};
-use crate::cli::environment::write_private;
+use crate::cli::service_env::write_private;
 
 /// One file, and what is to become of it.
 pub(super) struct Change {

@@ -12,13 +12,13 @@ use super::units::{FORMER_PATH_DROP_IN, HARDENED_DROP_IN, Unit, environment_drop
 use super::{Install, linger};
 use crate::admin::{self, report::Report};
 use crate::cli::connect_print::this_program;
-use crate::cli::environment::{self, LoginEnvironment};
+use crate::cli::service_env::{self, LoginEnvironment};
 use crate::cli::import::diff::unified;
 use crate::cli::waiting::waiting;
 use crate::cli::{FAILED, RESTART, fail, say};
 use crate::config;
 use crate::config::interpolate::Process;
-use crate::launch;
+use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
@@ -81,9 +81,9 @@ impl<'a> Plan<'a> {
         let program = this_program().ok_or("the path of this executable is no text")?;
         // A configuration that is not valid is reported when the daemon refuses it.
         let loaded = config::load(&[], &Process).ok();
-        let login = waiting(|| "the login shell".to_owned(), environment::of_login(loaded.as_ref())).await;
+        let login = waiting(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
         let variables =
-            environment::file().ok_or("HOME is not set, so there is no place for the variables of the unit")?;
+            service_env::file().ok_or("HOME is not set, so there is no place for the variables of the unit")?;
         let place = manager.directory();
         let packaged = manager.packaged(SERVICE).filter(|_| !place.join(SERVICE).exists());
         let mut texts: Vec<Unit> = if packaged.is_some() { Vec::new() } else { units(&program).into() };
@@ -101,7 +101,7 @@ impl<'a> Plan<'a> {
         let mut changes = changes.map_err(|error| error.to_string())?;
         // A shell that does not answer must not replace what it has answered before.
         if login.trouble.is_none() || !variables.exists() {
-            let text = environment::text(&login.variables);
+            let text = service_env::text(&login.variables);
             changes.push(Change::private(variables, text).map_err(|error| error.to_string())?);
         }
         changes.extend(Change::removal(&place, FORMER_PATH_DROP_IN));
@@ -201,7 +201,7 @@ impl<'a> Plan<'a> {
         }
         for job in &self.jobs() {
             if let Err(error) = self.manager.run(job).await {
-                let why = launch::failure_of_unit(self.directory).await;
+                let why = autostart::failure_of_unit(self.directory).await;
                 return Err(why.unwrap_or(error));
             }
             line("ran", &format!("systemctl --user {}", job.join(" ")));

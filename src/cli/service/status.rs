@@ -13,7 +13,7 @@ use super::units::{author, hardened_drop_in, units};
 use crate::admin;
 use crate::cli::connect_print::this_program;
 use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, NOT_RUNNING, RESTART, environment, fail, json, say};
+use crate::cli::{FAILED, NOT_RUNNING, RESTART, service_env, fail, json, say};
 use crate::config;
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -72,7 +72,7 @@ impl Report {
         let socket = manager.show(SOCKET, "UnitFileState").await;
         let get = |name: &str| service.get(name).cloned().unwrap_or_default();
         let daemon = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
-        let variables = environment::file().map(|file| environment::read(&file)).unwrap_or_default();
+        let variables = service_env::file().map(|file| service_env::read(&file)).unwrap_or_default();
         let mut report = Self {
             unit: Some(get("FragmentPath")).filter(|path| !path.is_empty()),
             enabled: get("UnitFileState"),
@@ -128,7 +128,7 @@ impl Report {
 /// What the login environment has otherwise.
 async fn outdated(variables: &BTreeMap<String, String>) -> Vec<String> {
     let loaded = config::load(&[], &Process).ok();
-    let login = waiting(|| "the login shell".to_owned(), environment::of_login(loaded.as_ref())).await;
+    let login = waiting(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
     let reload = "run `mcpd reload --environment`";
     let mut hints = Vec::new();
     // Without an installation of this version there is no file, and another hint says so.

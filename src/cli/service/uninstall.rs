@@ -7,7 +7,7 @@ use super::files::ours;
 use super::install::line;
 use super::manager::{Manager, shown};
 use super::units::{Author, author};
-use crate::cli::{FAILED, environment, fail};
+use crate::cli::{FAILED, service_env, fail};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{SERVICE, SOCKET};
 
@@ -54,7 +54,7 @@ async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
         }
         said("removed", "would remove", &shown(path));
     }
-    if let Some(variables) = environment::file().filter(|file| file.exists()) {
+    if let Some(variables) = service_env::file().filter(|file| file.exists()) {
         if !dry_run {
             fs::remove_file(&variables).map_err(|error| format!("{}: {error}", variables.display()))?;
         }

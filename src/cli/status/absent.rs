@@ -7,7 +7,7 @@ use crate::admin::AskError;
 use crate::cli::{NOT_RUNNING, fail};
 use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError};
-use crate::launch::{UnitState, Units};
+use crate::autostart::{UnitState, Units};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
 

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::log::Log;
 use super::{LaunchError, START, Started, listens, until_listens};
-use crate::apart;
-use crate::login::{self, Variables};
+use crate::detach;
+use crate::login_env::{self, Variables};
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Until it is tried again beside a daemon that holds the lock and does not listen: one that is just starting, or stopping.
@@ -25,7 +25,7 @@ const UNHEARD: &str = "its log cannot be written; `mcpd serve` in a terminal sho
 
 /// Starts one, and waits until it listens.
 pub(super) async fn start(directory: &RuntimeDir) -> Result<Started, LaunchError> {
-    let login = login::environment(std::env::vars_os()).await;
+    let login = login_env::environment(std::env::vars_os()).await;
     let environment = met_in(directory, login.variables);
     let log = Log::open(directory, &environment).ok();
     if let (Some(log), Some(trouble)) = (&log, &login.trouble) {
@@ -84,7 +84,7 @@ fn spawn(directory: &RuntimeDir, environment: &Variables, log: Option<&Log>) -> 
     }
     let [stdout, stderr] = outputs;
     let home = environment.get(OsStr::new("HOME")).map(Path::new).filter(|home| home.is_dir());
-    let mut command = apart::watched(&arguments);
+    let mut command = detach::watched(&arguments);
     command.env_clear().envs(environment).current_dir(home.unwrap_or(Path::new("/")));
     command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr).spawn()
 }

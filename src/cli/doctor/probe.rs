@@ -1,4 +1,4 @@
-//! What all checks look at: the daemon, if there is one, and the world as it sees that.
+//! What all checks look at: the daemon, if there is one, and the probe as it sees that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -13,11 +13,11 @@ use super::process::Seen;
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
 use crate::cli::arguments::{Arguments, Command};
-use crate::cli::{changed_files, environment};
-use crate::clients::shell_word;
+use crate::cli::{changed_files, service_env};
+use crate::known_clients::shell_word;
 use crate::config::Definition;
 use crate::config::interpolate::Environment;
-use crate::login::{self, Login};
+use crate::login_env::{self, Login};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -25,7 +25,7 @@ use crate::systemctl::SERVICE;
 pub(super) const ANSWER: Duration = Duration::from_secs(2);
 
 /// What all checks look at.
-pub(in crate::cli) struct World {
+pub(in crate::cli) struct DaemonProbe {
     /// Where the daemon is looked for; `None` if nothing tells.
     pub(in crate::cli) directory: Option<RuntimeDir>,
     pub(super) daemon: Daemon,
@@ -60,11 +60,11 @@ pub(super) enum Daemon {
     },
 }
 
-impl World {
+impl DaemonProbe {
     /// Looks at the daemon in `directory`. `named` are the files of the configuration that a person has named, if any.
-    pub(in crate::cli) async fn look(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
+    pub(in crate::cli) async fn run(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
         let (daemon, holder) = match &directory {
-            Some(directory) => Daemon::look(directory).await,
+            Some(directory) => Daemon::probe(directory).await,
             None => (Daemon::Absent, None),
         };
         let process = daemon.process();
@@ -89,7 +89,7 @@ impl World {
         !self.options.is_empty()
     }
 
-    /// As [`World::mcpd`], for a command that reads the configuration.
+    /// As [`DaemonProbe::mcpd`], for a command that reads the configuration.
     pub(super) fn mcpd_with_files(&self, words: &str) -> String {
         let files = self.named.iter().map(|file| format!(" {file}")).collect::<String>();
         self.mcpd(&format!("{words}{files}"))
@@ -113,7 +113,7 @@ impl World {
         format!("{}, then {start}", self.mcpd("stop"))
     }
 
-    /// Whether a daemon that [`World::restart`] starts has the environment of this shell, not of the login.
+    /// Whether a daemon that [`DaemonProbe::restart`] starts has the environment of this shell, not of the login.
     pub(super) fn restarts_from_this_shell(&self) -> bool {
         !self.named.is_empty() || self.served_by_hand().is_some()
     }
@@ -130,7 +130,7 @@ impl World {
 
     /// The environment of a fresh login.
     pub(super) async fn login(&self) -> &Login {
-        self.login.get_or_init(|| login::environment(std::env::vars_os())).await
+        self.login.get_or_init(|| login_env::environment(std::env::vars_os())).await
     }
 
     /// What to edit to change the definition of the server `name`.
@@ -160,7 +160,7 @@ impl World {
 
 impl Daemon {
     /// Asks the daemon in `directory` how it is; tells also who holds the lock there.
-    pub(super) async fn look(directory: &RuntimeDir) -> (Self, Option<u32>) {
+    pub(super) async fn probe(directory: &RuntimeDir) -> (Self, Option<u32>) {
         let holder = directory.lock_holder();
         let process = |pid: Option<u32>| pid.and_then(Seen::of);
         let daemon = match timeout(ANSWER, admin::status(&directory.socket(ADMIN_SOCKET))).await {
@@ -195,8 +195,8 @@ impl Daemon {
 fn environment_of(process: &Seen) -> Environment {
     let sources = Environment::new(process.environment.clone(), process.directory.clone());
     let is_unit = sources.is_daemons() && process.is_of(SERVICE);
-    match environment::file().filter(|_| is_unit) {
-        Some(file) => sources.with(environment::changes(&BTreeMap::new(), &environment::read(&file))),
+    match service_env::file().filter(|_| is_unit) {
+        Some(file) => sources.with(service_env::changes(&BTreeMap::new(), &service_env::read(&file))),
         None => sources,
     }
 }

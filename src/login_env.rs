@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdout};
 use tokio::time::timeout;
 
-use crate::apart;
+use crate::detach;
 use crate::duration;
 
 /// For the shell to answer: its files may ask the network, or a person.
@@ -136,7 +136,7 @@ fn start(shell: &Path, session: &Variables, mark: &str) -> std::io::Result<Child
     };
     let arguments: Vec<OsString> = options.iter().map(OsString::from).chain([print.into()]).collect();
     let home = session.get(OsStr::new("HOME")).map(Path::new).filter(|home| home.is_dir());
-    apart::become_program(shell.into(), known_as, &arguments)
+    detach::become_program(shell.into(), known_as, &arguments)
         .env_clear()
         .env("PATH", FIRST_PATH)
         .env("TERM", "dumb")

@@ -117,7 +117,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::clients::CLIENTS;
+    use crate::known_clients::CLIENTS;
 
     #[test]
     fn a_shell_takes_each_word_as_it_was() {

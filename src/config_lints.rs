@@ -4,11 +4,11 @@
 //! warning has the place of what it is about. A false alarm is worse than a miss. One idea a file.
 
 mod arguments;
-mod bridges;
+mod stdio_bridges;
 mod commands;
 mod names;
 mod patterns;
-mod readers;
+mod permissions;
 mod remotes;
 #[cfg(test)]
 mod tests;
@@ -34,9 +34,9 @@ type Room = fn(&Look<'_>) -> Vec<Diagnostic>;
 const ROOMS: [Room; 7] = [
     undefined::warnings,
     remotes::warnings,
-    bridges::warnings,
+    stdio_bridges::warnings,
     arguments::warnings,
-    readers::warnings,
+    permissions::warnings,
     patterns::warnings,
     names::warnings,
 ];

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::login::Variables;
+use crate::login_env::Variables;
 use crate::sockets::RuntimeDir;
 
 /// Shown of what a daemon wrote at most, in bytes.

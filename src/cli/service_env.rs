@@ -15,7 +15,7 @@ use self::syntax::{assignment, can_hold, parse};
 use super::service::{lasting, variable};
 use crate::config::{Loaded, environment};
 use crate::disk::replace_private;
-use crate::login;
+use crate::login_env;
 
 /// Variables of one login session, or of the user, which systemd has or gets from the session. A file would make them outlive it.
 const OF_SESSION: [&str; 14] = [
@@ -52,7 +52,7 @@ pub(super) struct LoginEnvironment {
 
 /// Asks the login shell for what this configuration needs; without one, for what every configuration needs.
 pub(super) async fn of_login(loaded: Option<&Loaded>) -> LoginEnvironment {
-    let login = login::environment(std::env::vars_os()).await;
+    let login = login_env::environment(std::env::vars_os()).await;
     let references = loaded.map(references).unwrap_or_default();
     // A shell that does not answer leaves what this process has.
     let all = if login.trouble.is_some() { std::env::vars_os().collect() } else { login.variables };

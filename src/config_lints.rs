@@ -4,12 +4,12 @@
 //! warning has the place of what it is about. A false alarm is worse than a miss. One idea a file.
 
 mod arguments;
-mod stdio_bridges;
 mod commands;
 mod names;
 mod patterns;
 mod permissions;
 mod remotes;
+mod stdio_bridges;
 #[cfg(test)]
 mod tests;
 mod undefined;

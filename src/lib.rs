@@ -1,9 +1,8 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 mod admin;
-mod config_lints;
 mod alarm;
-mod detach;
+mod autostart;
 mod backoff;
 mod bridge;
 mod calls;
@@ -13,18 +12,19 @@ mod cli;
 mod client;
 mod client_capabilities;
 mod client_info;
-mod known_clients;
 pub mod config;
+mod config_lints;
 mod daemon;
 #[doc(hidden)]
 pub mod demo_server;
+mod detach;
 mod disk;
 mod duration;
 mod era;
 mod instructions;
 mod jsonrpc;
 mod kind;
-mod autostart;
+mod known_clients;
 mod level;
 mod likeness;
 mod logging;

@@ -12,8 +12,6 @@ use self::typed::{Misplaced, is_escaped, misplaced, url_without_scheme, without_
 use super::config_edit::{check, next_step, our_file, secrets_of};
 use super::import::write;
 use super::{FAILED, USAGE, fail, json, put};
-use crate::config_lints;
-use crate::known_clients::shell_word;
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url};
 use crate::config::edit::file::ConfigFile;
@@ -21,6 +19,8 @@ use crate::config::edit::{self, Setting};
 use crate::config::import::Plan;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{ServerConfig, fitted_name};
+use crate::config_lints;
+use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
 use crate::printable;
 use crate::sockets::RuntimeDir;

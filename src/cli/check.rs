@@ -9,11 +9,11 @@ use super::look::Look;
 use super::outcome::aside_styled;
 use super::text::{count, listed, searched_paths, without_path};
 use super::{FAILED, USAGE, json, put};
-use crate::config_lints;
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError, Loaded, ServerConfig};
+use crate::config_lints;
 use crate::daemon::cache_directory;
 use crate::server::last_known;
 

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use super::config_edit::OLD_ENTRIES;
 use super::{FAILED, fail, say};
-use crate::known_clients::{Client, Program};
 use crate::config::interpolate::Process;
+use crate::known_clients::{Client, Program};
 use crate::sockets::{RuntimeDir, SESSION_VARIABLE};
 
 /// Prints the entry for `client` on stdout, and where it belongs on stderr. `options` are those that its `mcpd connect` needs to

@@ -9,6 +9,7 @@ mod cure;
 mod daemon;
 mod finding;
 mod page;
+pub(super) mod probe;
 mod process;
 mod program;
 mod programs;
@@ -17,7 +18,6 @@ mod runtime;
 mod servers;
 mod trial;
 mod unit;
-pub(super) mod probe;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ use clap_complete::ArgValueCandidates;
 
 use self::finding::{Finding, Group, count};
 use self::page::Signs;
-use self::servers::Told;
 use self::probe::{Daemon, DaemonProbe};
+use self::servers::Told;
 use super::look::Look;
 use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, connect_print, fail, put};

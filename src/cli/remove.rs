@@ -10,11 +10,11 @@ use serde::Serialize;
 use super::completions;
 use super::config_edit::{next_step, our_file, secrets_of};
 use super::{FAILED, USAGE, fail, json, put};
-use crate::known_clients::shell_word;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Proposed};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
+use crate::known_clients::shell_word;
 use crate::likeness::nearest;
 use crate::sockets::RuntimeDir;
 

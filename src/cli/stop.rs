@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::waiting::waiting;
 use super::{FAILED, NOT_RUNNING, fail, say};
-use crate::known_clients::shell_word;
 use crate::autostart::{self, StopError, Stopped};
+use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
 

@@ -12,9 +12,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::config_lints::unmatched_patterns;
 use crate::catalog::Lists;
 use crate::config::Loaded;
+use crate::config_lints::unmatched_patterns;
 use crate::manager::{Manager, Member, View};
 use crate::server::{Published, ServerHandle};
 

@@ -4,9 +4,9 @@
 
 use url::{Host, Url};
 
-use crate::known_clients::shell_word;
 use crate::config::command_line::without_secrets;
 use crate::config::fitted_name;
+use crate::known_clients::shell_word;
 
 /// Labels of hosts that say nothing about the service.
 const GENERIC_LABELS: [&str; 4] = ["api", "mcp", "server", "www"];

@@ -14,9 +14,9 @@ use crate::cli;
 use crate::cli::schema::{Kind, Schema};
 use crate::cli::text::one_line;
 use crate::cli::tool_names::own_form;
-use crate::known_clients::CLIENTS;
 use crate::config::interpolate::Process;
 use crate::config::{self, Config, Profile};
+use crate::known_clients::CLIENTS;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// For the daemon to answer, while somebody waits with a finger on the key.

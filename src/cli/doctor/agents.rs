@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use crate::admin::report::AgentReport;
-use crate::known_clients::{CLIENTS, Client};
 use crate::config::Config;
 use crate::config::import::{Foreign, ForeignServer, Outcome, Plan, foreign};
 use crate::config::interpolate::{Process, Sources};
+use crate::known_clients::{CLIENTS, Client};
 use crate::sockets::agent_socket;
 
 /// Largest file that is read; one client keeps its history beside its servers.

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
-use crate::config_lints;
 use crate::cli::text;
 use crate::config::diagnostic::{Diagnostic, Medium};
 use crate::config::{ConfigError, Loaded};
+use crate::config_lints;
 use crate::daemon::cache_directory;
 use crate::server::last_known;
 

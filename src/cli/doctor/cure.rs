@@ -1,7 +1,7 @@
 //! What to do about a server that is down.
 
-use super::remotes;
 use super::probe::DaemonProbe;
+use super::remotes;
 use crate::admin::report::ServerReport;
 use crate::config::interpolate::Sources;
 

@@ -9,13 +9,13 @@ use rustix::process::geteuid;
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
-use super::process::{Files, Seen};
 use super::probe::{ANSWER, Daemon, DaemonProbe};
+use super::process::{Files, Seen};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
+use crate::autostart;
 use crate::cli::local_time::{self, Style};
 use crate::cli::{changed_files, stop};
-use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// Files that a daemon should be able to have open: each agent is one, each server five.

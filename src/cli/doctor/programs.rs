@@ -13,14 +13,14 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
-use super::unit::RELOAD_ENVIRONMENT;
 use super::probe::DaemonProbe;
-use crate::config_lints;
+use super::unit::RELOAD_ENVIRONMENT;
 use crate::cli::service::lasting;
 use crate::cli::text::listed;
 use crate::config::command_line::Spelling;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{Program, ServerConfig};
+use crate::config_lints;
 
 /// For a program to tell its version.
 const TELLING: Duration = Duration::from_secs(5);

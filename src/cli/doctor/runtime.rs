@@ -12,10 +12,10 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
-use super::process::is_listened_on;
 use super::probe::{ANSWER, Daemon, DaemonProbe};
-use crate::known_clients::shell_word;
+use super::process::is_listened_on;
 use crate::config::{Config, Profile};
+use crate::known_clients::shell_word;
 use crate::sockets::{ADMIN_SOCKET, LOCK, MAX_PATH, RuntimeDir, agent_socket};
 
 /// Longest answer to a ping, in bytes.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::cure;
 use super::finding::{Finding, Group};
-use super::remotes;
 use super::probe::DaemonProbe;
+use super::remotes;
 use crate::admin::report::{NEEDS_LOGIN, ServerReport};
-use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
 use crate::cli::text;
 use crate::config::{DaemonConfig, ServerConfig};
+use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
 
 /// Restarts within an hour that are no accident.
 const OFTEN: u64 = 3;

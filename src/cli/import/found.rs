@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::known_clients::{CLIENTS, Client};
 use crate::config::import::{Foreign, ForeignServer, foreign};
 use crate::config::interpolate::Sources;
+use crate::known_clients::{CLIENTS, Client};
 
 /// Largest file that is read; one client keeps its history beside its servers.
 const MAX_FILE: u64 = 32 << 20;

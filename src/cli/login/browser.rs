@@ -8,8 +8,8 @@ use std::env::{var, var_os};
 use std::ffi::OsString;
 use std::process::Stdio;
 
-use crate::detach;
 use crate::config::interpolate::{Process, Sources};
+use crate::detach;
 
 /// What opens pages with whatever the desktop has for them.
 const OPENER: &str = "xdg-open";

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::admin::{self, EnvironmentChanges};
 use crate::cli::doctor::probe::DaemonProbe;
-use crate::cli::service_env::{self, LoginEnvironment};
 use crate::cli::service::shown;
+use crate::cli::service_env::{self, LoginEnvironment};
 use crate::cli::waiting::waiting;
 use crate::cli::{FAILED, RESTART, USAGE};
 use crate::config;

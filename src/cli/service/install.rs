@@ -11,14 +11,14 @@ use super::rollback::Former;
 use super::units::{FORMER_PATH_DROP_IN, HARDENED_DROP_IN, Unit, environment_drop_in, hardened_drop_in, units};
 use super::{Install, linger};
 use crate::admin::{self, report::Report};
+use crate::autostart;
 use crate::cli::connect_print::this_program;
-use crate::cli::service_env::{self, LoginEnvironment};
 use crate::cli::import::diff::unified;
+use crate::cli::service_env::{self, LoginEnvironment};
 use crate::cli::waiting::waiting;
 use crate::cli::{FAILED, RESTART, fail, say};
 use crate::config;
 use crate::config::interpolate::Process;
-use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 

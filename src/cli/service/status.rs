@@ -13,7 +13,7 @@ use super::units::{author, hardened_drop_in, units};
 use crate::admin;
 use crate::cli::connect_print::this_program;
 use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, NOT_RUNNING, RESTART, service_env, fail, json, say};
+use crate::cli::{FAILED, NOT_RUNNING, RESTART, fail, json, say, service_env};
 use crate::config;
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};

@@ -7,7 +7,7 @@ use super::files::ours;
 use super::install::line;
 use super::manager::{Manager, shown};
 use super::units::{Author, author};
-use crate::cli::{FAILED, service_env, fail};
+use crate::cli::{FAILED, fail, service_env};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{SERVICE, SOCKET};
 

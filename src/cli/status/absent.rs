@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::admin::AskError;
+use crate::autostart::{UnitState, Units};
 use crate::cli::{NOT_RUNNING, fail};
 use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError};
-use crate::autostart::{UnitState, Units};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
 

@@ -6,9 +6,9 @@ use super::is_down;
 use super::tables::INSTANCES;
 use super::trouble::{PURPOSE, is_tried_again};
 use crate::admin::report::{InstanceReport, ServerReport};
-use crate::config_lints::shadowed_resources;
 use crate::cli::look::Look;
 use crate::cli::text::{one_line, shortened, wrapped};
+use crate::config_lints::shadowed_resources;
 use crate::policy::LONGEST_NAME;
 use crate::server::Silence;
 

@@ -7,9 +7,6 @@
 mod addresses;
 mod answer;
 mod connector;
-mod framing;
-mod head;
-mod lent;
 mod names;
 mod proxies;
 mod resolver;
@@ -32,7 +29,6 @@ use self::connector::Connector;
 use self::names::Names;
 use self::proxies::Proxies;
 use self::resolver::Resolver;
-use self::sender::Purpose;
 pub use self::sender::{Failure, Sender};
 use self::trust::{Roots, Tls};
 use crate::config::Remote;
@@ -67,8 +63,6 @@ pub struct Client(Arc<Parts>);
 
 struct Parts {
     configured: Sender,
-    /// To the same origin, made when it is needed.
-    listening: OnceLock<Sender>,
     /// Made when it is needed.
     login: OnceLock<Sender>,
     addresses: Arc<Addresses>,
@@ -101,9 +95,8 @@ impl Clients {
         }
         let (names, proxies) = (self.names.of_another(), Arc::clone(&self.proxies));
         let addresses = Arc::new(Addresses::new(&url, names, Arc::clone(&proxies)));
-        let configured = sender(Resolver::Any(Arc::clone(&addresses)), &tls, &proxies, Purpose::Requests);
-        let (listening, login) = (OnceLock::new(), OnceLock::new());
-        Ok(Client(Arc::new(Parts { configured, listening, login, addresses, tls, proxies })))
+        let configured = sender(Resolver::Any(Arc::clone(&addresses)), &tls, &proxies);
+        Ok(Client(Arc::new(Parts { configured, login: OnceLock::new(), addresses, tls, proxies })))
     }
 }
 
@@ -114,19 +107,12 @@ impl Client {
         &self.0.configured
     }
 
-    /// For requests to the configured origin whose answer is a stream that stays open.
-    #[must_use]
-    pub fn listening(&self) -> &Sender {
-        let Parts { listening, addresses, tls, proxies, .. } = &*self.0;
-        listening.get_or_init(|| sender(Resolver::Any(Arc::clone(addresses)), tls, proxies, Purpose::OneAnswer))
-    }
-
     /// For the requests of a login, to the configured origin and to others. If the configured host is public,
     /// it connects only to public addresses. URLs that the server has supplied must pass [`Self::check_supplied`] first.
     #[must_use]
     pub fn login(&self) -> &Sender {
         let Parts { login, addresses, tls, proxies, .. } = &*self.0;
-        login.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies, Purpose::Requests))
+        login.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies))
     }
 
     /// Whether the configured host has led to a public address.
@@ -163,9 +149,8 @@ impl Client {
     }
 }
 
-fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>, purpose: Purpose) -> Sender {
-    let connector = Connector::new(resolver, tls.clone(), Arc::clone(proxies), purpose);
-    Sender::new(connector, Arc::clone(proxies), purpose)
+fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>) -> Sender {
+    Sender::new(Connector::new(resolver, tls.clone(), Arc::clone(proxies)), Arc::clone(proxies))
 }
 
 impl fmt::Debug for Clients {

@@ -15,7 +15,8 @@ pub(crate) fn measure(table: &mut Table) -> io::Result<()> {
     let (none, one, all) = (none?, one?, all?);
     table.single("the first idle server, RSS", "KiB", one - none, Marker::None);
     let further = (all - one) / (SERVERS - 1) as f64;
-    table.single("each further idle server, RSS", "KiB", further, Marker::AtMost(64.0));
+    // hyper keeps 21 KiB for the connection of an idle stream. Reading its body without hyper saved them and took 500 lines.
+    table.single("each further idle server, RSS", "KiB", further, Marker::AtMost(96.0));
     Ok(())
 }
 

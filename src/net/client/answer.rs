@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 
 use bytes::Bytes;
@@ -11,31 +10,17 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
-use super::lent;
-
 /// An answer whose body has not been read yet. Its connection is closed if that is dropped before its end.
 pub struct Answer {
     status: StatusCode,
     headers: HeaderMap,
-    body: Body,
+    body: Incoming,
     proxy: Option<Box<str>>,
-}
-
-/// Where the rest of it comes from.
-enum Body {
-    /// A connection that hyper keeps.
-    Kept(Incoming),
-    /// One of its own.
-    Own(lent::Body),
 }
 
 impl Answer {
     pub(super) fn new(response: Response<Incoming>) -> Self {
-        let (mut head, body) = response.into_parts();
-        let body = match lent::Body::of(&mut head, body.size_hint().exact()) {
-            Some(own) => Body::Own(own),
-            None => Body::Kept(body),
-        };
+        let (head, body) = response.into_parts();
         Self { status: head.status, headers: head.headers, body, proxy: None }
     }
 
@@ -72,10 +57,7 @@ impl Answer {
     /// How long its body is, in bytes, if that is known before.
     #[must_use]
     pub fn content_length(&self) -> Option<u64> {
-        match &self.body {
-            Body::Kept(body) => body.size_hint().exact(),
-            Body::Own(body) => body.length(),
-        }
+        self.body.size_hint().exact()
     }
 
     /// The next part of its body; `None` behind the last. May be cancelled without loss.
@@ -83,11 +65,7 @@ impl Answer {
     /// # Errors
     /// Why it broke off, for a person.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
-        let body = match &mut self.body {
-            Body::Kept(body) => body,
-            Body::Own(body) => return poll_fn(|cx| body.poll_chunk(cx)).await,
-        };
-        while let Some(frame) = body.frame().await {
+        while let Some(frame) = self.body.frame().await {
             // What else there may be are trailers.
             if let Ok(data) = frame.map_err(|error| cause(&error))?.into_data() {
                 return Ok(Some(data));

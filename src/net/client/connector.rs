@@ -10,16 +10,14 @@ use std::time::Duration;
 
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5};
-use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tower_service::Service;
 
 use super::answer::cause;
-use super::lent::Lent;
 use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
-use super::sender::Purpose;
 use super::stream::Stream;
 use super::trust::Tls;
 use super::tunnel;
@@ -39,16 +37,15 @@ pub(super) struct Connector {
     resolver: Resolver,
     tls: Tls,
     proxies: Arc<Proxies>,
-    purpose: Purpose,
 }
 
 impl Connector {
-    pub(super) fn new(resolver: Resolver, tls: Tls, proxies: Arc<Proxies>, purpose: Purpose) -> Self {
+    pub(super) fn new(resolver: Resolver, tls: Tls, proxies: Arc<Proxies>) -> Self {
         let mut dialer = HttpConnector::new_with_resolver(resolver.clone());
         dialer.enforce_http(false);
         dialer.set_nodelay(true);
         dialer.set_keepalive(Some(ALIVE));
-        Self { dialer, resolver, tls, proxies, purpose }
+        Self { dialer, resolver, tls, proxies }
     }
 
     async fn connect(mut self, place: Uri) -> Result<Stream, Error> {
@@ -132,12 +129,10 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, place: Uri) -> Self::Future {
         let through = self.proxies.of(&place).map(|proxy| format!(" through {proxy}")).unwrap_or_default();
-        let (connecting, purpose) = (timeout(CONNECT_TIMEOUT, self.clone().connect(place)), self.purpose);
+        let connecting = timeout(CONNECT_TIMEOUT, self.clone().connect(place));
         Box::pin(async move {
             let too_late = |_| format!("no connection{through} within {}", duration::shown(CONNECT_TIMEOUT));
-            let stream = connecting.await.map_err(too_late)??;
-            let is_lent = purpose == Purpose::OneAnswer && !stream.connected().is_negotiated_h2();
-            Ok(TokioIo::new(if is_lent { Stream::Lent(Lent::new(stream)) } else { stream }))
+            Ok(TokioIo::new(connecting.await.map_err(too_late)??))
         })
     }
 }

@@ -27,15 +27,6 @@ const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_sec
 /// What mcpd calls itself.
 pub(super) const AGENT: HeaderValue = HeaderValue::from_static(concat!("mcpd/", env!("CARGO_PKG_VERSION")));
 
-/// What its connections are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// One request after another.
-    Requests,
-    /// One answer, which may last.
-    OneAnswer,
-}
-
 /// Sends requests, each once. Cheap to clone.
 #[derive(Clone)]
 pub struct Sender {
@@ -55,14 +46,13 @@ pub enum Failure {
 }
 
 impl Sender {
-    pub(super) fn new(connector: Connector, proxies: Arc<Proxies>, purpose: Purpose) -> Self {
+    pub(super) fn new(connector: Connector, proxies: Arc<Proxies>) -> Self {
         let (every, patience) = PROBE;
-        let most_idle = if purpose == Purpose::Requests { MOST_IDLE } else { 0 };
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(most_idle)
+            .pool_max_idle_per_host(MOST_IDLE)
             // Those that were given back by a connection that had not begun with them: of these no byte was written.
             .retry_canceled_requests(true)
             .http2_keep_alive_interval(every)

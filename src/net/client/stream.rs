@@ -9,16 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::lent::Lent;
-
 /// A connection that stands.
 pub(super) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<Stream>>),
     /// What is asked of the proxy at its other end is asked of somebody else.
     OfProxy(Box<Stream>),
-    /// For one answer.
-    Lent(Lent),
 }
 
 /// The same done with whatever it is.
@@ -28,7 +24,6 @@ macro_rules! with {
             Stream::Plain($inner) => $what,
             Stream::Tls($inner) => $what,
             Stream::OfProxy($inner) => $what,
-            Stream::Lent($inner) => $what,
         }
     };
 }
@@ -40,7 +35,6 @@ impl Connection for Stream {
             Self::Tls(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => Connected::new().negotiated_h2(),
             Self::Tls(_) => Connected::new(),
             Self::OfProxy(stream) => stream.connected().proxy(true),
-            Self::Lent(lent) => lent.connected(),
         }
     }
 }
@@ -69,7 +63,6 @@ impl AsyncWrite for Stream {
             Self::Plain(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
             Self::OfProxy(stream) => stream.is_write_vectored(),
-            Self::Lent(lent) => lent.is_write_vectored(),
         }
     }
 

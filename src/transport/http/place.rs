@@ -9,9 +9,8 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::body::Content;
-use super::modern;
 use crate::config::{Remote, Secrets};
-use crate::net::client::{Answer, Client, Failure, Sender};
+use crate::net::client::{Answer, Client, Failure};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
@@ -123,11 +122,10 @@ impl Place {
     /// Sends a message, with these headers beside those that all have.
     pub(super) async fn post(&self, line: &Bytes, head: HeaderMap) -> Result<(Answer, Learnt), Unanswered> {
         let mut headers = Cow::Borrowed(&self.post);
-        let sender = if modern::listens(&head) { self.client.listening() } else { self.client.configured() };
         if !head.is_empty() {
             headers.to_mut().extend(head);
         }
-        let (response, mut learnt) = self.send(sender, &Method::POST, Some(line), headers).await?;
+        let (response, mut learnt) = self.send(&Method::POST, Some(line), headers).await?;
         // What has only a page to show, such as that it is closed today, is not where the server has gone.
         learnt.url.take_if(|_| !speaks_mcp(&response));
         Ok((response, learnt))
@@ -140,27 +138,26 @@ impl Place {
         if let Some(last) = last {
             headers.to_mut().insert(LAST_EVENT, last.clone());
         }
-        let (response, learnt) = self.send(self.client.listening(), &Method::GET, None, headers).await?;
+        let (response, learnt) = self.send(&Method::GET, None, headers).await?;
         Ok((response, Learnt { url: None, ..learnt }))
     }
 
     /// The same for a stream that is to say where messages go, with the URL where it is, which that is relative to.
     pub(super) async fn listen_somewhere(&self) -> Result<(Answer, Learnt, Url), Unanswered> {
         let (response, mut learnt) =
-            self.send(self.client.listening(), &Method::GET, None, Cow::Borrowed(&self.get)).await?;
+            self.send(&Method::GET, None, Cow::Borrowed(&self.get)).await?;
         let url = learnt.url.take().unwrap_or_else(|| self.url.clone());
         Ok((response, learnt, url))
     }
 
     /// Tells the server that the session has ended.
     pub(super) async fn delete(&self) -> Result<(), Unanswered> {
-        self.send(self.client.configured(), &Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
+        self.send(&Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
     }
 
     /// A redirect and a token that was refused are no answer: what was sent has been looked at by nobody, and is sent again.
     async fn send(
         &self,
-        sender: &Sender,
         method: &Method,
         body: Option<&Bytes>,
         mut headers: Cow<'_, HeaderMap>,
@@ -169,7 +166,7 @@ impl Place {
         loop {
             let url = learnt.url.as_ref().unwrap_or(&self.url);
             let body = body.cloned().unwrap_or_default();
-            let sending = sender.send(method.clone(), url, HeaderMap::clone(&headers), body);
+            let sending = self.client.configured().send(method.clone(), url, HeaderMap::clone(&headers), body);
             let response = sending.await.map_err(Unanswered::of)?;
             match response.status() {
                 // Seldom, and of a size that is not for every exchange.

@@ -47,11 +47,6 @@ fn headers(line: &Bytes, mirrors: &Mirrors) -> HeaderMap {
     headers
 }
 
-/// Whether it is that of a request whose answer is a stream that stays open.
-pub(in crate::transport::http) fn listens(head: &HeaderMap) -> bool {
-    head.get(METHOD).is_some_and(|method| method == "subscriptions/listen")
-}
-
 /// The member of a method's params that says what it is about. Those of tasks are of the extension (`io.modelcontextprotocol/tasks`,
 /// SEP-2663, "Streamable HTTP").
 fn named_by(method: &[u8]) -> Option<&'static str> {
@@ -85,17 +80,6 @@ mod tests {
         check("tools/list", r#"{"name":"x"}"#, None);
         check("server/discover", "{}", None);
         check("subscriptions/listen", r#"{"notifications":{"resourceSubscriptions":["file:///a"]}}"#, None);
-    }
-
-    #[test]
-    fn one_request_is_answered_by_a_stream_that_stays_open() {
-        for (line, expected) in [
-            (r#"{"id":1,"method":"subscriptions/listen"}"#, true),
-            (r#"{"id":1,"method":"subscriptions/list"}"#, false),
-            (r#"{"id":1,"params":{"name":"subscriptions/listen"},"method":"tools/call"}"#, false),
-        ] {
-            assert_eq!(listens(&head(&Bytes::from(line), &Mirrors::default()).expect("small")), expected, "{line}");
-        }
     }
 
     #[test]

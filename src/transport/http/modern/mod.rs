@@ -8,5 +8,5 @@ mod head;
 mod mirrors;
 mod value;
 
-pub(super) use self::head::{TooLong, head, listens};
+pub(super) use self::head::{TooLong, head};
 pub(crate) use self::mirrors::Mirrors;

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5};
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tower_service::Service;

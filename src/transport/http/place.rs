@@ -144,8 +144,7 @@ impl Place {
 
     /// The same for a stream that is to say where messages go, with the URL where it is, which that is relative to.
     pub(super) async fn listen_somewhere(&self) -> Result<(Answer, Learnt, Url), Unanswered> {
-        let (response, mut learnt) =
-            self.send(&Method::GET, None, Cow::Borrowed(&self.get)).await?;
+        let (response, mut learnt) = self.send(&Method::GET, None, Cow::Borrowed(&self.get)).await?;
         let url = learnt.url.take().unwrap_or_else(|| self.url.clone());
         Ok((response, learnt, url))
     }

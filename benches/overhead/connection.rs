@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// No answer may take longer: a hanging daemon ends the run instead of holding it up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a peer speaks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Era {
 
 impl Era {
     /// What a request of this era says of itself, a member of its params with the comma behind it.
-    fn stated(self) -> &'static str {
+    fn meta_members(self) -> &'static str {
         match self {
             Self::Legacy => "",
             Self::Modern => {
@@ -47,12 +47,12 @@ impl Request {
 
     /// The same as an agent of this era sends it.
     pub(crate) fn call_of(era: Era, tool: &str, message: &str) -> Self {
-        let stated = era.stated();
+        let meta_members = era.meta_members();
         Self::new("tools/call", &format!(r#"{{{stated}"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
     }
 
     pub(crate) fn list_of(era: Era) -> Self {
-        Self::new("tools/list", &format!("{{{}}}", era.stated().trim_end_matches(',')))
+        Self::new("tools/list", &format!("{{{}}}", era.meta_members().trim_end_matches(',')))
     }
 
     /// The whole message, with its newline.
@@ -81,7 +81,7 @@ impl Connection {
     pub(crate) fn to_socket(path: &Path) -> io::Result<Self> {
         let writer = UnixStream::connect(path)?;
         let reader = writer.try_clone()?;
-        reader.set_read_timeout(Some(PATIENCE))?;
+        reader.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self::new(Box::new(reader), Box::new(writer)))
     }
 

@@ -106,7 +106,7 @@ impl Echo {
     pub(crate) fn answer(&self, request: &Request<'_>, output: &mut impl Write) -> io::Result<()> {
         let Some(id) = request.id else { return Ok(()) };
         write!(output, r#"{{"jsonrpc":"2.0","id":{id},"#)?;
-        let (is, kept) = match self.era {
+        let (is, caching) = match self.era {
             Era::Legacy => ("", ""),
             Era::Modern => (r#""resultType":"complete","#, r#""ttlMs":60000,"cacheScope":"public","#),
         };
@@ -115,7 +115,7 @@ impl Echo {
             "server/discover" if self.era == Era::Modern => {
                 write!(
                     output,
-                    r#""result":{{{is}{kept}"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}}}}}}"#
+                    r#""result":{{{is}{caching}"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}}}}}}"#
                 )
             }
             "initialize" => write!(
@@ -123,7 +123,7 @@ impl Echo {
                 r#""result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"echo","version":"1"}}}}}}"#
             ),
             "ping" => write!(output, r#""result":{{}}}}"#),
-            "tools/list" => write!(output, r#""result":{{{is}{kept}"tools":{}}}}}"#, self.tools),
+            "tools/list" => write!(output, r#""result":{{{is}{caching}"tools":{}}}}}"#, self.tools),
             "tools/call" => {
                 misbehave(request.params, output)?;
                 let text = reply_text(request.params, &self.large)?;

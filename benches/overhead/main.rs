@@ -63,29 +63,29 @@ fn main() -> io::Result<()> {
         }
         _ => {
             let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-            let is_wanted = |part: &str| has(part) || !PARTS.into_iter().any(has);
-            measure(if has("--quick") { &Effort::QUICK } else { &Effort::FULL }, is_wanted)
+            let is_selected = |part: &str| has(part) || !PARTS.into_iter().any(has);
+            measure(if has("--quick") { &Effort::QUICK } else { &Effort::FULL }, is_selected)
         }
     }
 }
 
-fn measure(effort: &Effort, is_wanted: impl Fn(&str) -> bool) -> io::Result<()> {
+fn measure(effort: &Effort, is_selected: impl Fn(&str) -> bool) -> io::Result<()> {
     executable::build()?;
     cores::pin(None, cores::ENDS);
     // Whoever else is at work takes a core away, and then only the rows of one core mean anything.
     println!("load of the machine before the run: {}", procfs::load()?);
-    if is_wanted("--stdio") {
+    if is_selected("--stdio") {
         println!("Servers over pipes\n{}", stdio(effort)?);
     }
-    if is_wanted("--eras") {
+    if is_selected("--eras") {
         for (title, table) in eras::measure(effort)? {
             println!("\n{title}\n{table}");
         }
     }
-    if is_wanted("--http") {
+    if is_selected("--http") {
         println!("\nServers over HTTP\n{}", http::measure(effort)?);
     }
-    if is_wanted("--faults") {
+    if is_selected("--faults") {
         let mut table = Table::new(["direct", "relay", "mcpd"], 1);
         faults::measure(effort, &mut table)?;
         println!("\nFaults of others\n{table}");

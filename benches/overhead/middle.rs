@@ -13,7 +13,7 @@ use crate::connection::{Connection, Era};
 use crate::{cores, executable, procfs, relay};
 
 /// Starting or stopping takes milliseconds; this is when to give up.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The runtime directory of mcpd, in its own.
 const RUN: &str = "run";
@@ -110,7 +110,7 @@ impl Middle {
         loop {
             match Connection::to_socket(&self.socket) {
                 Ok(connection) => return Ok(connection),
-                Err(error) if start.elapsed() > PATIENCE => return Err(error),
+                Err(error) if start.elapsed() > TIMEOUT => return Err(error),
                 Err(_) => pause(),
             }
             if self.process.try_wait()?.is_some() {
@@ -130,7 +130,7 @@ impl Middle {
         let start = Instant::now();
         kill_process(pid, Signal::TERM)?;
         while self.process.try_wait()?.is_none() || descendants.iter().any(|&pid| procfs::is_running(pid)) {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err(io::Error::other(format!("processes are left after SIGTERM, log:\n{}", self.log()?)));
             }
             pause();

@@ -9,7 +9,7 @@ use crate::middle::{Middle, pause};
 use crate::procfs;
 
 /// How long a server may take until its tools are listed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One way to an echo server, with an initialised agent at its end.
 pub(crate) struct Side {
@@ -147,7 +147,7 @@ pub(crate) fn await_tools(connection: &mut Connection, servers: usize) -> io::Re
         if memchr::memmem::find_iter(connection.last(), b"echo\",").count() == servers {
             return Ok(());
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             return Err(io::Error::other("the servers' tools are not listed"));
         }
         pause();

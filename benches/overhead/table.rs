@@ -26,13 +26,13 @@ pub(crate) enum Marker {
 impl Marker {
     /// The marker as it is printed, and whether it is kept.
     fn judge(self, value: f64, ratio: f64, unit: &str) -> (String, &'static str) {
-        let (text, is_kept) = match self {
+        let (text, is_met) = match self {
             Self::RatioAtMost(limit) | Self::AddedAtMost(limit) => (format!("≤ {limit}×"), ratio <= limit),
             Self::RatioAtLeast(limit) => (format!("≥ {limit}×"), ratio >= limit),
             Self::AtMost(limit) | Self::MoreAtMost(limit) => (format!("≤ {limit} {unit}"), value <= limit),
             Self::None => return (String::new(), ""),
         };
-        (text, if is_kept { "ok" } else { "over" })
+        (text, if is_met { "ok" } else { "over" })
     }
 }
 

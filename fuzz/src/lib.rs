@@ -127,7 +127,7 @@ mod mcpd {
 
             /// What a stream of events has told.
             #[derive(Debug, Default, PartialEq, Eq)]
-            pub struct Told {
+            pub struct Parsed {
                 /// Name and data of each event; nothing in the place of one that is too large.
                 pub events: Vec<Option<(Bytes, Bytes)>>,
                 pub last_id: Option<Bytes>,
@@ -136,18 +136,18 @@ mod mcpd {
 
             /// Reads a stream that comes in these pieces, of whose events none may have more than `max` bytes.
             #[must_use]
-            pub fn told(pieces: &[&[u8]], max: usize) -> Told {
-                let (mut stream, mut told) = (events::Events::new(max), Told::default());
+            pub fn parsed(pieces: &[&[u8]], max: usize) -> Parsed {
+                let (mut stream, mut parsed) = (events::Events::new(max), Parsed::default());
                 for piece in pieces {
                     stream.read(Bytes::copy_from_slice(piece));
                     assert!(stream.held() <= 2 * max, "{} bytes are held", stream.held());
-                    told.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
+                    parsed.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
                         events::Event::Data { name, data } => Some((name, data)),
                         events::Event::TooLarge => None,
                     }));
                 }
-                (told.last_id, told.retry) = (stream.last_id().cloned(), stream.retry());
-                told
+                (parsed.last_id, parsed.retry) = (stream.last_id().cloned(), stream.retry());
+                parsed
             }
         }
     }

@@ -23,8 +23,8 @@ const ALL: usize = 10_000;
 fuzz_target!(|data: &[u8]| {
     let raw = Bytes::copy_from_slice(data);
     let speaker = Speaker { capabilities: raw.clone(), client: Some(Bytes::from_static(b"{}")), level: None };
-    let said = format!("{{{}}}", speaker.meta_members(true));
-    assert!(entries(&said.into(), ALL).is_ok(), "what is said of a client is malformed");
+    let meta = format!("{{{}}}", speaker.meta_members(true));
+    assert!(entries(&meta.into(), ALL).is_ok(), "what is said of a client is malformed");
 
     requests(&raw);
     results(&raw);

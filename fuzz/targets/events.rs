@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use rooms::transport::http::{Told, told};
+use rooms::transport::http::{Parsed, parsed};
 
 fuzz_target!(|data: &[u8]| {
     let [cap, cut, stream @ ..] = data else { return };
     // Small ones, and some with room for ids of any length.
     let max = 8 + usize::from(*cap) * 16;
-    let whole = told(&[stream], max);
+    let whole = parsed(&[stream], max);
     let pieces: Vec<_> = stream.chunks(usize::from(*cut) + 1).collect();
-    assert_eq!(told(&pieces, max), whole, "cutting the stream changes what it tells");
+    assert_eq!(parsed(&pieces, max), whole, "cutting the stream changes what it tells");
     assert_eq!(plainly(stream, max), whole, "the stream is misread");
 });
 
 /// What the stream tells, without any of the reader's care for memory.
-fn plainly(stream: &[u8], max: usize) -> Told {
-    let (mut told, mut open, mut id) = (Told::default(), Open::default(), Bytes::new());
+fn plainly(stream: &[u8], max: usize) -> Parsed {
+    let (mut parsed, mut open, mut id) = (Parsed::default(), Open::default(), Bytes::new());
     let mut rest = stream;
     let mut is_first = true;
     while let Some(end) = rest.iter().position(|byte| b"\r\n".contains(byte)) {
@@ -30,16 +30,16 @@ fn plainly(stream: &[u8], max: usize) -> Told {
         rest = after.strip_prefix(b"\r\n").unwrap_or(&after[1..]);
         let marked = std::mem::take(&mut is_first).then(|| line.strip_prefix(b"\xef\xbb\xbf")).flatten();
         match marked.unwrap_or(line) {
-            _ if line.len() > max => open.drop_data(&mut told),
-            b"" => open.end(&mut told, &mut id),
-            line => open.take(line, max, &mut told),
+            _ if line.len() > max => open.drop_data(&mut parsed),
+            b"" => open.end(&mut parsed, &mut id),
+            line => open.take(line, max, &mut parsed),
         }
     }
     if rest.len() > max {
-        open.drop_data(&mut told);
+        open.drop_data(&mut parsed);
     }
-    told.last_id = Some(id).filter(|id| !id.is_empty());
-    told
+    parsed.last_id = Some(id).filter(|id| !id.is_empty());
+    parsed
 }
 
 /// An event that has not ended.
@@ -52,7 +52,7 @@ struct Open {
 }
 
 impl Open {
-    fn take(&mut self, line: &[u8], max: usize, told: &mut Told) {
+    fn take(&mut self, line: &[u8], max: usize, parsed: &mut Parsed) {
         let mut parts = line.splitn(2, |byte| *byte == b':');
         let (field, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let value = value.strip_prefix(b" ").unwrap_or(value);
@@ -60,14 +60,14 @@ impl Open {
             b"event" => self.name = value.to_vec(),
             b"id" if value.len() <= 1024 && !value.contains(&0) => self.id = Some(Bytes::copy_from_slice(value)),
             b"retry" if value.iter().all(u8::is_ascii_digit) => {
-                let asked = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
-                let asked = asked.map(|millis: u64| Duration::from_millis(millis.clamp(50, 300_000)));
-                told.retry = asked.or(told.retry);
+                let millis = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
+                let millis = millis.map(|millis: u64| Duration::from_millis(millis.clamp(50, 300_000)));
+                parsed.retry = millis.or(parsed.retry);
             }
             b"data" if !self.is_too_large => {
                 let before = self.data.as_ref().map_or(0, Vec::len);
                 if before + 1 + value.len() > max {
-                    return self.drop_data(told);
+                    return self.drop_data(parsed);
                 }
                 self.data = Some(match self.data.take() {
                     Some(lines) => [&lines, &b"\n"[..], value].concat(),
@@ -78,16 +78,16 @@ impl Open {
         }
     }
 
-    fn drop_data(&mut self, told: &mut Told) {
+    fn drop_data(&mut self, parsed: &mut Parsed) {
         self.data = None;
         if !std::mem::replace(&mut self.is_too_large, true) {
-            told.events.push(None);
+            parsed.events.push(None);
         }
     }
 
-    fn end(&mut self, told: &mut Told, last_id: &mut Bytes) {
+    fn end(&mut self, parsed: &mut Parsed, last_id: &mut Bytes) {
         let Self { name, data, id, .. } = std::mem::take(self);
         *last_id = id.unwrap_or(std::mem::take(last_id));
-        told.events.extend(data.map(|data| Some((name.into(), data.into()))));
+        parsed.events.extend(data.map(|data| Some((name.into(), data.into()))));
     }
 }

@@ -14,12 +14,12 @@ use rooms::jsonrpc::{Message, is_id, oversize, parse};
 use tokio_util::codec::Decoder;
 
 /// As in the decoder: what is kept of either end of a line over the cap.
-const KEPT: usize = 1024;
+const KEEP: usize = 1024;
 
 fuzz_target!(|data: &[u8]| {
     let [cap, cut, stream @ ..] = data else { return };
     // A decoder keeps the ends of a line whole only if its cap is no smaller than they are.
-    let cap = KEPT + usize::from(*cap);
+    let cap = KEEP + usize::from(*cap);
     let lines = decode(&[stream], cap);
     assert_eq!(lines, decode(&pieces(stream, *cut), cap), "cutting the stream changes what is read");
     assert_eq!(lines, plainly(stream, cap), "the decoder misreads the stream");
@@ -63,7 +63,7 @@ fn plainly(stream: &[u8], cap: usize) -> Vec<Line> {
     let lines = stream.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
     let read = lines.filter_map(|line| {
         if line.len() > cap {
-            let (head, tail) = (&line[..line.len().min(KEPT)], &line[line.len().saturating_sub(KEPT)..]);
+            let (head, tail) = (&line[..line.len().min(KEEP)], &line[line.len().saturating_sub(KEEP)..]);
             let (head, tail) = (Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail));
             return Some(Line::Oversized(Oversized { head, tail }));
         }
@@ -164,7 +164,7 @@ impl<'de> serde::Deserialize<'de> for Key {
 
 /// The id found at either end of a line over the cap is the one that a reader of all of it finds.
 fn check_id_of_a_large_one(line: &Bytes) {
-    let (head, tail) = (line.slice(..KEPT), line.slice(line.len() - KEPT..));
+    let (head, tail) = (line.slice(..KEEP), line.slice(line.len() - KEEP..));
     if let (Some(found), Ok([id])) = (oversize::id(&head, &tail), members(line, ["id"])) {
         assert_eq!(Some(found), id, "another message's id");
     }

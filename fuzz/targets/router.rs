@@ -95,10 +95,10 @@ impl World {
             assert!(name.len() <= 53 && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte)));
             let route = self.catalog.route(kind, &name).expect("what is listed is routed to");
             let [before, after] = around(&item, &raw_name);
-            let said_so = |own: &&Item| {
+            let has_name = |own: &&Item| {
                 *own.key == *route.name && around(&own.definition, &own.raw_key) == [before.clone(), after.clone()]
             };
-            let own = self.lists[route.server][kind].items.iter().find(said_so).expect("nothing is altered");
+            let own = self.lists[route.server][kind].items.iter().find(has_name).expect("nothing is altered");
             let is_permitted = self.policies[route.server].permits(kind, &route.name, Some(&own.definition));
             assert!(is_permitted, "{name:?} is denied");
         }
@@ -172,11 +172,11 @@ impl Router {
         assert_eq!(id, entry.number.to_string(), "an id that was never sent");
         assert!(matches!(self.pending[server].take(&id), Taken::Stray), "an answer is taken once");
         assert_eq!(self.open.remove(&(entry.agent, entry.id.clone())), Some(server), "another's answer");
-        let told = splice(line, &mut [Edit { part: &id, replacement: &entry.id }]);
-        let told = told.strip_suffix(b"\n").map(|line| told.slice_ref(line)).expect("a line");
-        let Ok(Message::Response { id: back, .. }) = parse(&told) else { panic!("no answer any more: {told:?}") };
+        let routed = splice(line, &mut [Edit { part: &id, replacement: &entry.id }]);
+        let routed = routed.strip_suffix(b"\n").map(|line| routed.slice_ref(line)).expect("a line");
+        let Ok(Message::Response { id: back, .. }) = parse(&routed) else { panic!("no answer any more: {routed:?}") };
         assert_eq!(back, entry.id);
-        assert_eq!(around(&told, &back), around(line, &id), "more than the id is altered");
+        assert_eq!(around(&routed, &back), around(line, &id), "more than the id is altered");
         self.ended += 1;
     }
 }

@@ -48,7 +48,7 @@ enum Leaving {
 
 struct Open {
     token: String,
-    asked: Instant,
+    sent_at: Instant,
     cancelled: bool,
     /// Its time says how fast a server is to which nothing was done.
     measured: bool,
@@ -176,7 +176,7 @@ impl Connection {
     }
 
     fn wait_for(&mut self, id: String, token: String, measured: bool) {
-        self.open.insert(id, Open { token, asked: Instant::now(), cancelled: false, measured });
+        self.open.insert(id, Open { token, sent_at: Instant::now(), cancelled: false, measured });
     }
 
     /// An answer may be on its way already.
@@ -304,14 +304,14 @@ impl Connection {
         };
         let mut ledger = self.crew.ledger.borrow_mut();
         if open.measured && !self.neglectful {
-            ledger.calm.push(open.asked.elapsed());
+            ledger.calm.push(open.sent_at.elapsed());
         }
         ledger.settle(&open.token, &message);
     }
 
     fn notified(&mut self, message: &Value) {
         match message["method"].as_str() {
-            Some(method) if self.speech.is_told(method, message) => {}
+            Some(method) if self.speech.accepts(method, message) => {}
             Some("notifications/progress")
                 if self.open.contains_key(&message["params"]["progressToken"].to_string()) => {}
             _ => self.complain(&format!("was told out of place: {message}")),

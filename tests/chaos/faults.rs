@@ -53,8 +53,8 @@ impl Faults<'_> {
         }
     }
 
-    fn kill(&mut self, what: &'static str, wanted: impl Fn(&Process) -> bool) {
-        let Some(victim) = self.choose(wanted) else { return };
+    fn kill(&mut self, what: &'static str, matches: impl Fn(&Process) -> bool) {
+        let Some(victim) = self.choose(matches) else { return };
         signal(victim.pid, Signal::KILL);
         self.count(what);
     }
@@ -86,13 +86,13 @@ impl Faults<'_> {
     }
 
     /// A process below the daemon, as it is just now; whoever asks for its status is none.
-    fn choose(&mut self, wanted: impl Fn(&Process) -> bool) -> Option<Process> {
+    fn choose(&mut self, matches: impl Fn(&Process) -> bool) -> Option<Process> {
         let candidates: Vec<_> = self
             .daemon
             .family()
             .into_iter()
             .filter(|process| {
-                !self.spared.contains(&process.pid) && !process.command.starts_with(MCPD) && wanted(process)
+                !self.spared.contains(&process.pid) && !process.command.starts_with(MCPD) && matches(process)
             })
             .collect();
         self.rng.choice(candidates)

@@ -15,7 +15,7 @@ const HELPERS: usize = 4;
 
 /// Processes, descriptors and threads: what has to be the same again, but for helper threads.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Usage {
     /// By their command.
     processes: BTreeMap<String, usize>,
     /// By their kind.
@@ -24,7 +24,7 @@ pub(crate) struct Held {
     zombies: usize,
 }
 
-impl Held {
+impl Usage {
     pub(crate) fn by(daemon: &mut Daemon) -> Self {
         let pid = daemon.pid();
         let links = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
@@ -44,7 +44,7 @@ impl Held {
 
     /// Whether nothing is there that was not there `before`, when there was one helper at least, and nothing is missing.
     pub(crate) fn is_as(&self, before: &Self) -> bool {
-        let all = |held: &Self| (held.processes.clone(), held.descriptors.clone(), held.zombies);
+        let all = |usage: &Self| (usage.processes.clone(), usage.descriptors.clone(), usage.zombies);
         all(self) == all(before) && self.threads < before.threads + HELPERS
     }
 }
@@ -53,7 +53,7 @@ fn is_zombie(stat: String) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sum = |counts: &BTreeMap<String, usize>| counts.values().sum::<usize>();
         let (processes, descriptors) = (sum(&self.processes), sum(&self.descriptors));

@@ -94,10 +94,10 @@ impl Ledger {
         let mut ends: BTreeMap<String, usize> = BTreeMap::new();
         let mut complaints = std::mem::take(&mut self.complaints);
         for (token, Entry { server, fate }) in &self.entries {
-            let heard = received.remove(token).unwrap_or_default();
-            *ends.entry(word(*fate, !heard.is_empty())).or_default() += 1;
-            let wrong = match (*fate, heard.len()) {
-                _ if heard.iter().any(|other| other != server) => Some("misrouted"),
+            let receivers = received.remove(token).unwrap_or_default();
+            *ends.entry(word(*fate, !receivers.is_empty())).or_default() += 1;
+            let wrong = match (*fate, receivers.len()) {
+                _ if receivers.iter().any(|other| other != server) => Some("misrouted"),
                 (_, 2..) => Some("made twice"),
                 (Fate::Waiting, _) => Some("lost"),
                 (Fate::Answered(_), 0) => Some("answered by nobody"),
@@ -110,8 +110,9 @@ impl Ledger {
                 }
                 _ => None,
             };
-            complaints
-                .extend(wrong.map(|wrong| format!("{token} at {server}: {wrong}: {fate:?}, received by {heard:?}")));
+            complaints.extend(
+                wrong.map(|wrong| format!("{token} at {server}: {wrong}: {fate:?}, received by {receivers:?}")),
+            );
         }
         complaints.extend(received.keys().map(|token| format!("{token}: a server received what nobody sent")));
         self.calm.sort_unstable();
@@ -154,12 +155,12 @@ fn behind<'t>(text: &'t str, start: &'t str, end: char) -> impl Iterator<Item = 
     text.split(start).skip(1).filter_map(move |rest| Some(rest.split_once(end)?.0))
 }
 
-fn word(fate: Fate, heard: bool) -> String {
+fn word(fate: Fate, receivers: bool) -> String {
     match fate {
         Fate::Waiting => "lost".to_owned(),
         Fate::Answered(_) => "answered".to_owned(),
         Fate::NotSent(code) => format!("{code} not sent"),
-        Fate::Unknown(code) if heard => format!("{code} unknown, received"),
+        Fate::Unknown(code) if receivers => format!("{code} unknown, received"),
         Fate::Unknown(code) => format!("{code} unknown, not received"),
         Fate::GivenUp => "given up".to_owned(),
         Fate::Half => "half a line".to_owned(),

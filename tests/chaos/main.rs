@@ -26,7 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 /// A number that the environment asks for.
-fn asked(name: &str, otherwise: u64) -> u64 {
+fn setting(name: &str, otherwise: u64) -> u64 {
     let Ok(text) = std::env::var(name) else { return otherwise };
     text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}"))
 }
@@ -50,11 +50,11 @@ impl Drop for Seed {
 /// Case F1.
 #[test]
 fn no_call_is_lost_misrouted_or_made_twice_in_a_storm_of_faults_and_nothing_stays_behind() {
-    storm::run(asked("CHAOS_SEED", 1), Duration::from_secs(asked("CHAOS_SECONDS", 3)));
+    storm::run(setting("CHAOS_SEED", 1), Duration::from_secs(setting("CHAOS_SECONDS", 3)));
 }
 
 /// Case E7.
 #[test]
 fn kill_9_of_the_daemon_at_random_moments_of_its_start_leaves_no_process() {
-    rounds::run(asked("CHAOS_SEED", 1), asked("CHAOS_ROUNDS", 3));
+    rounds::run(setting("CHAOS_SEED", 1), setting("CHAOS_ROUNDS", 3));
 }

@@ -53,7 +53,7 @@ impl Speech {
     }
 
     /// Whether it may be told this: of changed lists as one that has introduced itself, or as one that listens.
-    pub(crate) fn is_told(self, method: &str, message: &Value) -> bool {
+    pub(crate) fn accepts(self, method: &str, message: &Value) -> bool {
         let listens = self != Self::Legacy && message["params"]["_meta"][SUBSCRIPTION] == "listen";
         match method {
             "notifications/tools/list_changed" => listens || self != Self::Modern,

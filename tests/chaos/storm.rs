@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 
 use crate::agent::{Crew, live};
 use crate::faults::Faults;
-use crate::gauges::{Held, StatusWatch, resident_mib};
+use crate::gauges::{StatusWatch, Usage, resident_mib};
 use crate::ledger::Ledger;
 use crate::support::{Agent, Daemon, MCPD, Place, Process, WAIT_LIMIT, arguments, signal, until};
 use crate::world::{CALM, World};
@@ -24,8 +24,8 @@ const AGENTS: usize = 20;
 const WARMING: Duration = Duration::from_secs(1);
 /// What the allocator may keep after a storm: so many MiB, and so many of the largest messages. It returns memory at the end
 /// of the heap only beyond twice the largest buffer that it has mapped, which is up to twice a message.
-const KEPT_MIB: f64 = 16.0;
-const KEPT_MESSAGES: f64 = 8.0;
+const ALLOWED_MIB: f64 = 16.0;
+const ALLOWED_MESSAGES: f64 = 8.0;
 
 pub(crate) fn run(seed: u64, time: Duration) {
     say(&format!("storm of {time:?}: CHAOS_SEED={seed}"));
@@ -37,7 +37,7 @@ pub(crate) fn run(seed: u64, time: Duration) {
     let warming = crew(&daemon, &world, Instant::now() + WARMING, true, Ledger::default());
     let ledger = lives(warming, &mut rng, async {});
     expect_ready(&daemon);
-    let (before, memory_before) = (Held::by(&mut daemon), resident_mib(&daemon));
+    let (before, memory_before) = (Usage::by(&mut daemon), resident_mib(&daemon));
     say(&format!("before: {before}, {memory_before:.1} MiB; messages of at most {} KiB", world.max_message >> 10));
 
     let mut status = place.command(MCPD);
@@ -64,7 +64,7 @@ pub(crate) fn run(seed: u64, time: Duration) {
     daemon.expect_no_family(Duration::from_secs(2));
     account.expect_all_well();
     latencies.expect_answers();
-    let allowed = KEPT_MIB + KEPT_MESSAGES * world.max_message as f64 / f64::from(1 << 20);
+    let allowed = ALLOWED_MIB + ALLOWED_MESSAGES * world.max_message as f64 / f64::from(1 << 20);
     assert!(
         memory < memory_before + allowed,
         "{memory_before:.1} MiB have become {memory:.1}: allowed are {allowed} more"
@@ -124,10 +124,10 @@ fn expect_ready(daemon: &Daemon) {
 }
 
 /// What the daemon holds once it is as `before`.
-fn expect_as(before: &Held, daemon: &mut Daemon) -> Held {
+fn expect_as(before: &Usage, daemon: &mut Daemon) -> Usage {
     let start = Instant::now();
     loop {
-        let now = Held::by(daemon);
+        let now = Usage::by(daemon);
         if now.is_as(before) {
             return now;
         }

@@ -142,8 +142,8 @@ fn two_servers_with_the_same_id_have_two_questions_at_one_agent() {
     let daemon = Setup::with(Server::named("s")).server(Server::named("t")).start();
     let mut agent = able(&daemon);
     let calls = ["s", "t"].map(|server| {
-        let asked = json!({"method": SAMPLE, "params": {"of": server}});
-        agent.start_call(&format!("{server}__ask_client"), &asked)
+        let arguments = json!({"method": SAMPLE, "params": {"of": server}});
+        agent.start_call(&format!("{server}__ask_client"), &arguments)
     });
     let questions = [(); 2].map(|()| agent.expect_request(SAMPLE));
     assert_ne!(questions[0]["id"], questions[1]["id"]);

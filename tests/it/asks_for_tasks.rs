@@ -30,7 +30,7 @@ fn start_question(agent: &mut Agent, server: &str, method: &str, params: &Value)
 
 /// What the server got from the agent, which answers with this.
 #[track_caller]
-fn asked(agent: &mut Agent, server: &str, (method, params): (&str, &Value), answer: &Value) -> Value {
+fn forward_request(agent: &mut Agent, server: &str, (method, params): (&str, &Value), answer: &Value) -> Value {
     let call = start_question(agent, server, method, params);
     let question = agent.expect_request(method);
     assert_eq!(question["params"], *params);
@@ -55,7 +55,7 @@ fn task(id: &str, status: &str) -> Value {
 #[track_caller]
 fn make(agent: &mut Agent, server: &str, id: &str) -> Value {
     let params = json!({"task": {"ttl": 5000}, "messages": []});
-    asked(agent, server, (SAMPLE, &params), &json!({"task": task(id, "working")}))
+    forward_request(agent, server, (SAMPLE, &params), &json!({"task": task(id, "working")}))
 }
 
 #[track_caller]
@@ -76,7 +76,7 @@ fn tell_status(agent: &mut Agent, id: &str, status: &str) -> String {
 }
 
 /// The notifications about tasks that the instances of a server got.
-fn told(daemon: &Daemon, server: &str) -> Vec<String> {
+fn task_statuses(daemon: &Daemon, server: &str) -> Vec<String> {
     daemon.journal(server).into_iter().filter(|line| line.contains(STATUS)).collect()
 }
 
@@ -95,12 +95,12 @@ fn server_creates_a_task_at_its_agent_and_continues_with_it() {
         ("tasks/result", json!({"model": "m", "content": {}})),
         ("tasks/cancel", task("t-1", "cancelled")),
     ] {
-        assert_eq!(asked(&mut agent, "s", (method, &about), &answer)["result"], answer, "{method}");
+        assert_eq!(forward_request(&mut agent, "s", (method, &about), &answer)["result"], answer, "{method}");
     }
     let form = json!({"task": {}, "message": "who?"});
-    asked(&mut agent, "s", ("elicitation/create", &form), &json!({"task": task("t-2", "input_required")}));
+    forward_request(&mut agent, "s", ("elicitation/create", &form), &json!({"task": task("t-2", "input_required")}));
     let about = json!({"taskId": "t-2"});
-    asked(&mut agent, "s", ("tasks/result", &about), &json!({"action": "accept"}));
+    forward_request(&mut agent, "s", ("tasks/result", &about), &json!({"action": "accept"}));
     agent.expect_quiet();
 }
 
@@ -115,11 +115,11 @@ fn a_task_is_unknown_to_every_server_but_the_one_that_had_it_made() {
     }
     expect_unknown(&mut other, "s", "of s");
     for (server, id) in [("s", "of s"), ("t", "of t")] {
-        asked(&mut agent, server, ("tasks/get", &json!({ "taskId": id })), &task(id, "working"));
+        forward_request(&mut agent, server, ("tasks/get", &json!({ "taskId": id })), &task(id, "working"));
     }
     // What a server did not ask to be made a task of is none.
-    asked(&mut agent, "s", (SAMPLE, &json!({"task": {}})), &json!({"content": {}}));
-    asked(&mut agent, "s", (SAMPLE, &json!({})), &json!({"task": task("not asked for", "working")}));
+    forward_request(&mut agent, "s", (SAMPLE, &json!({"task": {}})), &json!({"content": {}}));
+    forward_request(&mut agent, "s", (SAMPLE, &json!({})), &json!({"task": task("not asked for", "working")}));
     expect_unknown(&mut agent, "s", "not asked for");
 }
 
@@ -131,7 +131,7 @@ fn second_task_with_the_same_id_is_refused() {
     let refused = make(&mut agent, "t", "same");
     assert_eq!(refused["error"]["code"], -32603, "{refused}");
     expect_unknown(&mut agent, "t", "same");
-    asked(&mut agent, "s", ("tasks/get", &json!({"taskId": "same"})), &task("same", "working"));
+    forward_request(&mut agent, "s", ("tasks/get", &json!({"taskId": "same"})), &task("same", "working"));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn task_status_reaches_only_the_server_that_owns_the_task() {
     for (server, line) in ["s", "t"].into_iter().zip(lines) {
         daemon.wait_journal(server, STATUS);
         result(&agent.call(&format!("{server}__echo"), &json!({})));
-        assert_eq!(told(&daemon, server), [line]);
+        assert_eq!(task_statuses(&daemon, server), [line]);
     }
     assert_eq!(strays(&daemon), 2);
 }
@@ -165,8 +165,8 @@ fn progress_goes_on_while_the_task_does() {
     agent.send_raw(format!(
         "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progress\":1.50,\"progressToken\":{token}}}}}\n"
     ));
-    let told = daemon.wait_journal("s", "notifications/progress");
-    assert!(told.contains(r#""progress":1.50,"progressToken":"theirs""#), "{told}");
+    let task_statuses = daemon.wait_journal("s", "notifications/progress");
+    assert!(task_statuses.contains(r#""progress":1.50,"progressToken":"theirs""#), "{task_statuses}");
     agent.expect_quiet();
 }
 
@@ -209,7 +209,7 @@ fn the_tasks_of_an_instance_that_ended_are_unknown_to_the_next() {
     agent.expect_quiet();
     assert_eq!(strays(&daemon), 1);
     result(&agent.call("s__echo", &json!({})));
-    assert!(told(&daemon, "s").is_empty());
+    assert!(task_statuses(&daemon, "s").is_empty());
     make(&mut agent, "s", "t-1");
 }
 
@@ -226,7 +226,7 @@ fn shared_server_may_not_create_tasks_at_agents() {
         }
         tell_status(&mut agent, "t-1", "completed");
         agent.expect_quiet();
-        assert!(told(&daemon, "s").is_empty());
+        assert!(task_statuses(&daemon, "s").is_empty());
     }
 }
 
@@ -243,7 +243,7 @@ fn agent_without_task_support_receives_no_task_request() {
         }
         tell_status(&mut agent, "t-1", "completed");
         agent.expect_quiet();
-        assert!(told(&daemon, "s").is_empty());
+        assert!(task_statuses(&daemon, "s").is_empty());
     }
 }
 

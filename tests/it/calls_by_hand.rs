@@ -33,7 +33,7 @@ fn daemon() -> Daemon {
 
 /// What the server was told, if the call went well.
 #[track_caller]
-fn told(daemon: &Daemon, words: &[&str]) -> String {
+fn call_output(daemon: &Daemon, words: &[&str]) -> String {
     let ran = daemon.client(&[&["call", "a__echo"], words].concat()).expect_code(0);
     let line = daemon.wait_journal("a", "tools/call");
     assert!(line.contains("a__echo") || line.contains("\"echo\""), "{line}");
@@ -54,7 +54,7 @@ fn call_converts_arguments_to_the_types_of_the_schema() {
         (&["path=@@x"], json!({ "path": "@x" })),
         (&[r#"{"path": "x", "head": 1}"#], json!({ "path": "x", "head": 1 })),
     ] {
-        assert_eq!(told(&daemon, words), expected.to_string(), "{words:?}");
+        assert_eq!(call_output(&daemon, words), expected.to_string(), "{words:?}");
     }
     let script = r#"echo '{"path": "stdin"}' | "$0" call a__echo - --runtime-dir "$1""#;
     let mut command = daemon.place().command("sh");
@@ -83,8 +83,8 @@ fn tool_of_a_server_that_has_never_listed_is_not_called_unknown() {
     let daemon = Setup::with(Server::named("a")).server(Server::run_by("gone", "/no/such/file")).start();
     for name in ["gone__read", "gone/read"] {
         let call = daemon.client(&["call", name]).expect_code(1);
-        let said = format!("mcpd: {name}: the call was not sent: gone has not listed its tools: it is ");
-        assert!(call.stderr.starts_with(&said), "{call}");
+        let expected = format!("mcpd: {name}: the call was not sent: gone has not listed its tools: it is ");
+        assert!(call.stderr.starts_with(&expected), "{call}");
     }
     let unknown = daemon.client(&["call", "nobody__read"]).expect_code(1);
     assert!(unknown.stderr.starts_with("mcpd: Unknown tool: nobody__read"), "{unknown}");
@@ -206,19 +206,19 @@ fn progress_is_shown_on_a_terminal_and_nothing_of_it_stays() {
 #[test]
 fn a_server_without_a_handshake_is_called_like_any_other() {
     let daemon = Setup::with(Era::Modern.server("a")).start();
-    let said = daemon.client(&["call", "a__echo", "a:=1", "--json"]).expect_code(0).json();
-    assert_eq!(said["structuredContent"]["params"]["arguments"], json!({ "a": 1 }));
+    let called = daemon.client(&["call", "a__echo", "a:=1", "--json"]).expect_code(0).json();
+    assert_eq!(called["structuredContent"]["params"]["arguments"], json!({ "a": 1 }));
     assert!(
-        said["resultType"].is_null() && daemon.client(&["tools", "a"]).expect_code(0).stdout.contains("a__echo"),
-        "{said}"
+        called["resultType"].is_null() && daemon.client(&["tools", "a"]).expect_code(0).stdout.contains("a__echo"),
+        "{called}"
     );
     let failed = daemon.client(&["call", "a__fail", "code:=-5", "message:=\"broken\""]).expect_code(1);
     assert_eq!(failed.stderr, "mcpd: broken\n");
     let form = json!({ "method": "elicitation/create", "params": { "message": "who?", "requestedSchema": {} } });
     let rounds = format!("rounds:={}", json!([{ "inputs": { "who": form }, "unchecked": true }]));
-    let asked = daemon.client(&["call", "a__need_input", &rounds]).expect_code(1);
-    assert!(asked.stdout.is_empty() && asked.stderr.contains("server `a` wanted to know more"), "{asked}");
-    assert!(asked.stderr.contains("elicitation"), "{asked}");
+    let refused = daemon.client(&["call", "a__need_input", &rounds]).expect_code(1);
+    assert!(refused.stdout.is_empty() && refused.stderr.contains("server `a` wanted to know more"), "{refused}");
+    assert!(refused.stderr.contains("elicitation"), "{refused}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_tool_that_runs_as_a_task_only_is_waited_for() {
     let file = place.write("listing", json!({ "tools": [tool] }).to_string());
     let daemon = Setup::with(Server::named("a").flags("--tasks").arg("--listing").arg(file)).start_in(&place);
     let ran = daemon.client(&["call", "a__echo", "ms:=300", "x=1"]).expect_code(0);
-    let said: Value = serde_json::from_str(&ran.stdout).expect("its result");
-    assert_eq!(said["params"]["arguments"], json!({ "ms": 300, "x": "1" }), "{ran}");
+    let called: Value = serde_json::from_str(&ran.stdout).expect("its result");
+    assert_eq!(called["params"]["arguments"], json!({ "ms": 300, "x": "1" }), "{ran}");
     daemon.wait_journal("a", "tasks/result");
 }

@@ -67,8 +67,8 @@ fn check_reports_all_errors_of_all_files_together() {
     let second = place.write("2.toml", "[servers.b]\ncomand = 'x'\n[servers.a]\ncommand = 'y'\n");
     let third = place.path("none.toml");
     let ran = check(&place, &["--strict"], &[&first, &second, &third]).expect_code(2);
-    for said in ["1.toml:2:1", "did you mean `naming`?", "1.toml:4:11", "1.toml:5:8", "2.toml:2:1", "none.toml"] {
-        assert!(ran.stderr.contains(said), "no {said}: {ran}");
+    for expected in ["1.toml:2:1", "did you mean `naming`?", "1.toml:4:11", "1.toml:5:8", "2.toml:2:1", "none.toml"] {
+        assert!(ran.stderr.contains(expected), "no {expected}: {ran}");
     }
     assert!(ran.stdout.contains(" errors: this configuration is refused\n"), "{ran}");
     assert_eq!(ran.stdout.lines().count(), 1, "{ran}");
@@ -109,14 +109,14 @@ fn a_searched_path_is_printed_once_however_many_commands_are_not_found() {
 fn programs_get_the_same_as_json() {
     let place = Place::new();
     let ran = check_text(&place, &["--json"], &format!("{}[servers.lost]\ncommand = '/none'\n", witness(&place)));
-    let said = ran.expect_code(0).json();
-    assert_eq!((&said["format"], &said["servers"], &said["warnings"]), (&1.into(), &2.into(), &1.into()));
-    let warning = &said["diagnostics"][0];
+    let expected = ran.expect_code(0).json();
+    assert_eq!((&expected["format"], &expected["servers"], &expected["warnings"]), (&1.into(), &2.into(), &1.into()));
+    let warning = &expected["diagnostics"][0];
     assert_eq!((&warning["level"], &warning["line"], &warning["column"]), (&"warning".into(), &5.into(), &11.into()));
     assert_eq!(warning["message"], "command `/none` does not exist");
     assert!(warning["help"].is_string());
     assert_eq!(warning["file"], place.path("config.toml").to_str().expect("text"));
-    assert_eq!(said["unknown"], serde_json::json!(["witness", "lost"]));
+    assert_eq!(expected["unknown"], serde_json::json!(["witness", "lost"]));
     let refused = check(&place, &["--json"], &[&place.path("none.toml")]).expect_code(2).json();
     assert_eq!((&refused["errors"], &refused["diagnostics"][0]["level"]), (&1.into(), &"error".into()));
     let wrong = check_text(&place, &["--json"], "x = 1\ny = 2\n").expect_code(2).json();
@@ -160,8 +160,8 @@ fn check_compares_patterns_with_what_servers_have_offered() {
     let ran = check(&place, &[], &[&file]).expect_code(0);
     assert_eq!(ran.stdout, "3 servers, 3 warnings: fine\n", "{ran}");
     for server in ["shared", "session", "pool"] {
-        let said = format!("`wirte_*` matches none of the tools of `{server}`");
-        assert!(ran.stderr.contains(&said) && ran.stderr.contains("did you mean `write_file`?"), "{server}: {ran}");
+        let expected = format!("`wirte_*` matches none of the tools of `{server}`");
+        assert!(ran.stderr.contains(&expected) && ran.stderr.contains("did you mean `write_file`?"), "{server}: {ran}");
     }
     let changed = fs::read_to_string(&file).expect("text").replace("--bare", "--bare\", \"--tool\", \"new");
     let ran = check_text(&place, &[], &changed).expect_code(0);
@@ -185,8 +185,8 @@ fn check_reports_secrets_without_printing_them() {
     let file = place.write("config.toml", text);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("the test's own");
     let ran = check(&place, &[], &[&file]).expect_code(0);
-    for said in ["`TOKEN` looks like a secret", "the secret in ", "an argument of `b` is a secret"] {
-        assert!(ran.stderr.contains(said), "no {said}: {ran}");
+    for expected in ["`TOKEN` looks like a secret", "the secret in ", "an argument of `b` is a secret"] {
+        assert!(ran.stderr.contains(expected), "no {expected}: {ran}");
     }
     for args in [&[][..], &["--json"], &["--show"]] {
         let ran = check(&place, args, &[&file]).expect_code(0);

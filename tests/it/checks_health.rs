@@ -160,8 +160,8 @@ fn a_check_finds_a_server_that_hangs_and_changes_nothing_for_it() {
     daemon.client(&["status"]).expect_code(0);
     signal(hung, Signal::CONT);
     assert_eq!(check(&daemon), (vec![json!(true), json!(true)], Some(0)));
-    let asked = pings(&daemon, "s");
-    assert!(asked <= 2, "it was asked {asked} times before it had answered");
+    let ping_count = pings(&daemon, "s");
+    assert!(ping_count <= 2, "it was asked {ping_count} times before it had answered");
     let row = daemon.row("s");
     let unchanged = (&row["pid"], &row["restarts"], &row["missed_pings"], &row["stray_responses"]);
     assert_eq!(unchanged, (&json!(hung), &json!(0), &json!(0), &json!(0)));

@@ -22,9 +22,9 @@ fn mode(path: &Path) -> Option<u32> {
 fn is_private_from_the_start(umask: &str) {
     let daemon = setup().after_shell(&format!("umask {umask}")).spawn();
     let run = daemon.place().runtime_dir();
-    let private = |name: &str, wanted: u32| {
-        let found = mode(&run.join(name)).unwrap_or(wanted);
-        assert_eq!(found, wanted, "{name:?} under umask {umask}: {found:o}");
+    let private = |name: &str, expected: u32| {
+        let found = mode(&run.join(name)).unwrap_or(expected);
+        assert_eq!(found, expected, "{name:?} under umask {umask}: {found:o}");
     };
     until("all its files are there", || {
         private("", 0o700);
@@ -96,10 +96,10 @@ fn open_files(pid: u32) -> Vec<String> {
 fn nothing_but_the_daemon_holds_its_sockets_and_lock() {
     let mut daemon = setup().start();
     let handles = handles(&daemon.place().runtime_dir());
-    let held = |pid: u32| open_files(pid).into_iter().filter(|file| handles.contains(file)).count();
-    assert_eq!((handles.len(), held(daemon.pid())), (3, 3), "{handles:?}");
+    let open_handles = |pid: u32| open_files(pid).into_iter().filter(|file| handles.contains(file)).count();
+    assert_eq!((handles.len(), open_handles(daemon.pid())), (3, 3), "{handles:?}");
     for process in daemon.family() {
-        assert_eq!(held(process.pid), 0, "{process:?} holds {:?}", open_files(process.pid));
+        assert_eq!(open_handles(process.pid), 0, "{process:?} holds {:?}", open_files(process.pid));
     }
 }
 

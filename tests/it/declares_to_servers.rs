@@ -68,8 +68,8 @@ fn configured_roots_are_returned_at_once() {
     let expected = json!({"roots": [
         {"uri": "file:///data/my%20notes", "name": "my notes"}, {"uri": "file:///x/y", "name": "y"},
     ]});
-    let told: Value = serde_json::from_str(&daemon.wait_journal("s", "\"at start\"")).expect("JSON");
-    assert_eq!(told["result"], expected);
+    let notification: Value = serde_json::from_str(&daemon.wait_journal("s", "\"at start\"")).expect("JSON");
+    assert_eq!(notification["result"], expected);
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let busy = other.start_call("s__sleep", &json!({"ms": 200}));
     assert_eq!(roots(&mut one)["result"], expected);
@@ -106,8 +106,8 @@ fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
         agent.send_raw(format!("{changed}\n"));
         result(&agent.call("s__echo", &json!({})));
     }
-    let heard = daemon.journal("s").iter().filter(|line| *line == changed).count();
-    assert_eq!(heard, 1, "one has declared no roots");
+    let notified = daemon.journal("s").iter().filter(|line| *line == changed).count();
+    assert_eq!(notified, 1, "one has declared no roots");
 }
 
 #[test]
@@ -130,15 +130,15 @@ fn complete(agent: &mut Agent, id: &str) {
 fn completed_url_elicitation_is_sent_only_to_the_agent_that_received_the_url() {
     let daemon = start(|server| server);
     let able = json!({"elicitation": {"url": {}}});
-    let mut asked = Agent::able(&daemon, &able);
+    let mut supporting = Agent::able(&daemon, &able);
     let mut refused = Agent::able(&daemon, &able);
     let mut other = Agent::able(&daemon, &able);
     let params = json!({"mode": "url", "elicitationId": "e1", "url": "https://x", "message": "go"});
-    let call = asked.start_call("s__ask_client", &json!({"method": ELICIT, "params": params}));
-    let question = asked.expect_request(ELICIT);
+    let call = supporting.start_call("s__ask_client", &json!({"method": ELICIT, "params": params}));
+    let question = supporting.expect_request(ELICIT);
     assert_eq!(question["params"], params);
-    asked.respond(&question, &json!({"action": "accept"}));
-    got(&asked.answer(&call));
+    supporting.respond(&question, &json!({"action": "accept"}));
+    got(&supporting.answer(&call));
     // By the error of a call.
     let error = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"go","data":{"elicitations":[{"mode":"url","elicitationId":"e2","url":"https://y"}]}}}"#;
     let answer = refused.call("s__raw", &json!({"text": format!("{error}\n"), "answer": false}));
@@ -146,9 +146,9 @@ fn completed_url_elicitation_is_sent_only_to_the_agent_that_received_the_url() {
     for id in ["e1", "e2", "e1", "unknown"] {
         complete(&mut other, id);
     }
-    for (agent, id) in [(&mut asked, "e1"), (&mut refused, "e2")] {
-        let told = agent.expect_notification("notifications/elicitation/complete");
-        assert_eq!(told["params"], json!({"x": 1.1, "elicitationId": id}));
+    for (agent, id) in [(&mut supporting, "e1"), (&mut refused, "e2")] {
+        let notification = agent.expect_notification("notifications/elicitation/complete");
+        assert_eq!(notification["params"], json!({"x": 1.1, "elicitationId": id}));
         agent.expect_quiet();
     }
     other.expect_quiet();

@@ -13,10 +13,10 @@ fn files() -> Server {
 }
 
 /// Fails if a scripted server was ever told to run the secret tool.
-fn expect_never_heard(daemon: &Daemon, server: &str) {
+fn expect_never_called(daemon: &Daemon, server: &str) {
     let journal = daemon.journal(server);
-    let heard: Vec<_> = journal.iter().filter(|line| line.contains("tools/call") && line.contains(SECRET)).collect();
-    assert!(heard.is_empty(), "{heard:?}");
+    let received: Vec<_> = journal.iter().filter(|line| line.contains("tools/call") && line.contains(SECRET)).collect();
+    assert!(received.is_empty(), "{received:?}");
 }
 
 /// Case H1.
@@ -30,7 +30,7 @@ fn denied_tool_is_neither_listed_nor_callable_and_its_server_sees_nothing() {
         assert_eq!(code(&agent.call("files__move_file", &json!({}))), -32602);
         arguments(&agent.call("files__read_file", &json!({})));
     }
-    expect_never_heard(&daemon, "files");
+    expect_never_called(&daemon, "files");
     let row = daemon.row("files");
     assert_eq!((&row["tools_exposed"], &row["tools_denied"]), (&json!(2), &json!(2)));
 }
@@ -102,7 +102,7 @@ fn no_other_spelling_reaches_a_denied_tool() {
     for spelling in spellings {
         assert_eq!(code(&agent.call(spelling, &json!({}))), -32602, "{spelling:?}");
     }
-    expect_never_heard(&daemon, "files");
+    expect_never_called(&daemon, "files");
 }
 
 /// Case H2.
@@ -128,7 +128,7 @@ fn no_trick_of_json_reaches_a_denied_tool() {
         agent.next();
     }
     agent.expect_quiet();
-    expect_never_heard(&daemon, "files");
+    expect_never_called(&daemon, "files");
 }
 
 #[test]
@@ -173,8 +173,9 @@ fn a_tool_that_its_server_renames_at_run_time_follows_the_policy_at_once() {
         assert!(!is_listed(renamed) && !is_listed("read_file") && is_listed("read_more"), "{tools:?}");
         assert_eq!(code(&agent.call(&format!("{server}__{renamed}"), &json!({}))), -32602);
         let name = format!("\"name\":\"{renamed}\"");
-        let heard = daemon.journal(server).into_iter().find(|line| line.contains("tools/call") && line.contains(&name));
-        assert_eq!(heard, None);
+        let received =
+            daemon.journal(server).into_iter().find(|line| line.contains("tools/call") && line.contains(&name));
+        assert_eq!(received, None);
     }
     agent.hang_up();
 }
@@ -187,7 +188,7 @@ fn a_denied_tool_keeps_its_bare_name_from_others() {
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ["b__write_file"]);
     assert_eq!(code(&agent.call("write_file", &json!({}))), -32602);
-    expect_never_heard(&daemon, "a");
+    expect_never_called(&daemon, "a");
 }
 
 #[test]
@@ -197,5 +198,5 @@ fn the_command_line_is_an_agent_like_any_other() {
     assert!(tools.stdout.contains("files__read_file") && !tools.stdout.contains(SECRET), "{tools}");
     let call = daemon.client(&["call", "files__write_file", "{}"]).expect_code(1);
     assert!(call.stderr.contains("Unknown tool: files__write_file"), "{call}");
-    expect_never_heard(&daemon, "files");
+    expect_never_called(&daemon, "files");
 }

@@ -169,10 +169,10 @@ fn denied_uri_in_any_spelling_cannot_be_used_on_the_socket_of_a_profile() {
     let mut narrow = Agent::ready_at(&place.runtime_dir().join("narrow.sock"));
     expect_denied(&daemon, &mut narrow, DENIED);
     for uri in PERMITTED {
-        assert_eq!(result(&narrow.request("resources/read", &json!({ "uri": uri })))["asked"]["uri"], *uri);
+        assert_eq!(result(&narrow.request("resources/read", &json!({ "uri": uri })))["received"]["uri"], *uri);
     }
     let mut whole = Agent::ready(&daemon);
-    assert_eq!(result(&whole.request("resources/read", &json!({ "uri": DENIED[1] })))["asked"]["uri"], DENIED[1]);
+    assert_eq!(result(&whole.request("resources/read", &json!({ "uri": DENIED[1] })))["received"]["uri"], DENIED[1]);
 }
 
 /// Case H2.
@@ -197,7 +197,7 @@ fn uri_with_a_reading_that_is_not_allowed_is_answered_like_a_nonexistent_one() {
     for uri in
         ["mem:a", "memo://X", "file:///pub/a", "FILE:///pub/a", "file://localhost/pub/a", "file:///pub/a//b/../%41"]
     {
-        assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["asked"]["uri"], uri);
+        assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["received"]["uri"], uri);
     }
 }
 
@@ -208,7 +208,7 @@ fn permitted_uri_reaches_its_server_as_it_was_sent() {
     for uri in PERMITTED {
         for (method, params) in requests(uri) {
             let answer = agent.request(method, &params);
-            assert_eq!(result(&answer)["asked"], params, "{method} {uri}");
+            assert_eq!(result(&answer)["received"], params, "{method} {uri}");
         }
     }
     let list = agent.request("resources/list", &json!({}));
@@ -227,7 +227,7 @@ fn pattern_in_another_spelling_denies_the_same_uris() {
     expect_denied(&daemon, &mut Agent::ready(&daemon), DENIED);
     let mut agent = Agent::ready(&daemon);
     for uri in PERMITTED {
-        assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["asked"]["uri"], *uri);
+        assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["received"]["uri"], *uri);
     }
 }
 

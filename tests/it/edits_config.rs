@@ -69,8 +69,8 @@ fn a_server_is_added_to_a_file_that_was_not_there_and_serves() {
     assert!(read(&path).contains(&format!("cwd = \"{cwd}\"\nstart = \"lazy\"\n")), "{}", read(&path));
     let daemon = Setup::new().config(path.clone()).start_in(&place);
     arguments(&Agent::ready(&daemon).call("notes__echo", &serde_json::json!({})));
-    let said = place.client(&["remove", "notes"]).expect_code(0);
-    assert_eq!(said.stderr, "mcpd: the running daemon takes it over with `mcpd reload`\n");
+    let ran = place.client(&["remove", "notes"]).expect_code(0);
+    assert_eq!(ran.stderr, "mcpd: the running daemon takes it over with `mcpd reload`\n");
     let run_dir = place.runtime_dir();
     let run_dir = run_dir.to_str().expect("text");
     let reloaded = place.mcpd(&["--runtime-dir", run_dir, "add", "other", "--reload", "--", SCRIPTED]).expect_code(0);
@@ -160,7 +160,7 @@ fn edit_that_would_not_load_is_not_written() {
     let other = path.with_file_name("other.json");
     fs::write(&other, r#"{"mcpServers": {}}"#).expect("the test's own");
     let other = other.to_str().expect("text");
-    for (args, said) in [
+    for (args, expected) in [
         (&["add", "my files", "--", "true"][..], "write `my-files`"),
         (&["add", "files", "--", "true"], "there is a server `files` already"),
         (&["add", "x", "--env", "A=1", "--env", "A=2", "--", "true"], "`--env A` is given twice"),
@@ -181,7 +181,7 @@ fn edit_that_would_not_load_is_not_written() {
         (&["remove", "zzz"], "there is no server `zzz`\n"),
     ] {
         let ran = place.mcpd(args).expect_code(2);
-        assert!(ran.stderr.contains(said) && ran.stdout.is_empty(), "{args:?}: {ran}");
+        assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{args:?}: {ran}");
         assert_eq!(read(&path), MINE);
     }
     fs::write(&path, "[servers.x\n").expect("the test's own");

@@ -17,7 +17,7 @@ fn able(daemon: &Daemon) -> Agent {
 }
 
 /// Has the server ask its client; the call, and what the agent is asked.
-fn asked(agent: &mut Agent) -> (Value, Value) {
+fn requested_call(agent: &mut Agent) -> (Value, Value) {
     let call = agent.start_call("s__ask_client", &json!({ "method": SAMPLE }));
     (call, agent.expect_request(SAMPLE))
 }
@@ -46,7 +46,7 @@ fn strays(daemon: &Daemon) -> Value {
 fn agent_is_notified_when_a_server_cancels_its_request() {
     let daemon = start(|server| server);
     let mut agent = able(&daemon);
-    let (call, question) = asked(&mut agent);
+    let (call, question) = requested_call(&mut agent);
     let params = r#""params":{"x":1.10,"requestId":ID,"reason":"changed my mind"}}"#;
     let withdrawal = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled",{params}"#);
     let text = withdrawal.replace("ID", "\"ask-2\"") + "\n";
@@ -73,10 +73,10 @@ fn request_cancelled_before_its_agent_is_ready_takes_no_slot() {
     arguments(&agent.call("s__raw", &json!({ "text": text, "times": 100 })));
     arguments(&agent.call("s__raw", &json!({ "text": question("late") })));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    let asked = agent.expect_request(SAMPLE);
-    agent.respond(&asked, &json!({"n": 1}));
-    let heard = daemon.wait_journal("s", "\"id\":\"late\"");
-    assert_eq!(result(&serde_json::from_str(&heard).expect("JSON")), &json!({"n": 1}));
+    let requested_call = agent.expect_request(SAMPLE);
+    agent.respond(&requested_call, &json!({"n": 1}));
+    let response_line = daemon.wait_journal("s", "\"id\":\"late\"");
+    assert_eq!(result(&serde_json::from_str(&response_line).expect("JSON")), &json!({"n": 1}));
     agent.expect_quiet();
     assert!(!daemon.journal("s").iter().any(|line| line.contains("\"id\":\"early\"")));
 }
@@ -86,7 +86,7 @@ fn request_cancelled_before_its_agent_is_ready_takes_no_slot() {
 fn unexpected_response_of_an_agent_is_counted_and_reaches_no_server() {
     let daemon = start(|server| server);
     let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
-    let (call, question) = asked(&mut other);
+    let (call, question) = requested_call(&mut other);
     for id in [question["id"].clone(), json!("1"), json!(99)] {
         one.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"not": "yours"}}));
     }
@@ -104,7 +104,7 @@ fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
     for sharing in ["shared", "session"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
         let mut agent = able(&daemon);
-        let (call, question) = asked(&mut agent);
+        let (call, question) = requested_call(&mut agent);
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
         expect_cancelled(&mut agent, &question);
         daemon.wait_journal("s", "notifications/cancelled");
@@ -118,7 +118,7 @@ fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
 fn unanswered_server_request_times_out_for_server_and_agent() {
     let daemon = start(|server| server.line("call_timeout = \"300ms\""));
     let mut agent = able(&daemon);
-    let (call, question) = asked(&mut agent);
+    let (call, question) = requested_call(&mut agent);
     assert_eq!(code(&agent.answer(&call)), -31002);
     expect_cancelled(&mut agent, &question);
     daemon.wait_journal("s", "notifications/cancelled");
@@ -132,13 +132,13 @@ fn progress_of_an_agent_extends_the_call_of_the_request() {
     let params = json!({"_meta": {"progressToken": 7}});
     let call = agent.start_call("s__ask_client", &json!({"method": SAMPLE, "params": params}));
     let question = agent.expect_request(SAMPLE);
-    let told = |n: i64| format!("\"progress\":{n}");
+    let progress_text = |n: i64| format!("\"progress\":{n}");
     for n in 1..=2 {
         // Waits for most of the time that the call has.
         arguments(&agent.call("idle__sleep", &json!({"ms": 2000})));
         let params = json!({"progressToken": question["params"]["_meta"]["progressToken"], "progress": n});
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
-        daemon.wait_journal("s", &told(n));
+        daemon.wait_journal("s", &progress_text(n));
     }
     agent.respond(&question, &json!({}));
     got(&agent.answer(&call));
@@ -149,7 +149,7 @@ fn progress_of_an_agent_extends_the_call_of_the_request() {
 fn an_agent_that_goes_away_answers_with_that() {
     let daemon = start(|server| server);
     let mut agent = able(&daemon);
-    asked(&mut agent);
+    requested_call(&mut agent);
     agent.hang_up();
     assert_eq!(refusal(&daemon), -31001);
 }
@@ -159,7 +159,7 @@ fn an_agent_that_goes_away_answers_with_that() {
 fn agent_that_has_finished_writing_ends_requests_and_still_receives_its_response() {
     let daemon = start(|server| server);
     let mut agent = able(&daemon);
-    let (call, _) = asked(&mut agent);
+    let (call, _) = requested_call(&mut agent);
     agent.shut_down_writing();
     assert_eq!(got(&agent.answer(&call))["error"]["code"], -31001);
     agent.expect_end();
@@ -170,7 +170,7 @@ fn death_of_a_server_cancels_its_request_at_the_agent() {
     for sharing in ["shared", "session"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
         let mut agent = able(&daemon);
-        let (call, question) = asked(&mut agent);
+        let (call, question) = requested_call(&mut agent);
         let death = agent.start_call("s__die", &json!({"how": "kill"}));
         [call, death].iter().for_each(|id| assert_eq!(code(&agent.answer(id)), -31001));
         expect_cancelled(&mut agent, &question);
@@ -183,7 +183,7 @@ fn death_of_a_server_cancels_its_request_at_the_agent() {
 fn stop_of_a_server_cancels_its_request_at_the_agent() {
     let daemon = start(|server| server.flags("--leave-delay 3000"));
     let mut agent = able(&daemon);
-    let (call, question) = asked(&mut agent);
+    let (call, question) = requested_call(&mut agent);
     let place = daemon.place();
     let mut disable = place.command(MCPD);
     disable.args(["disable", "--stop", "s", "--runtime-dir"]).arg(place.runtime_dir());
@@ -199,10 +199,10 @@ fn stop_of_a_server_cancels_its_request_at_the_agent() {
 fn malformed_or_oversized_response_of_an_agent_is_an_error_for_the_server() {
     let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = able(&daemon);
-    let (call, question) = asked(&mut agent);
+    let (call, question) = requested_call(&mut agent);
     agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": 1, "error": {}}));
     assert_eq!(got(&agent.answer(&call))["error"]["code"], -32603);
-    let (call, question) = asked(&mut agent);
+    let (call, question) = requested_call(&mut agent);
     agent.respond(&question, &json!("x".repeat(100_000)));
     assert_eq!(got(&agent.answer(&call))["error"]["code"], -31006);
     agent.expect_quiet();

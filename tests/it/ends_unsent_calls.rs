@@ -26,7 +26,7 @@ fn start_calls(agent: &mut Agent) -> Vec<Value> {
 }
 
 /// The requests in the server's journal, each with the number its arguments carry.
-fn heard(daemon: &Daemon) -> Vec<(Value, Value)> {
+fn received_calls(daemon: &Daemon) -> Vec<(Value, Value)> {
     let calls = daemon.journal("a").into_iter().filter(|line| line.contains("tools/call"));
     let calls = calls.map(|line| serde_json::from_str::<Value>(&line).expect("JSON"));
     calls.map(|call| (call["params"]["arguments"]["n"].clone(), call["id"].clone())).collect()
@@ -40,30 +40,31 @@ fn a_call_that_timed_out_before_it_was_written_is_not_sent_and_never_reaches_its
     let calls = start_calls(&mut agent);
     let outcomes: Vec<_> = calls.iter().map(|id| agent.answer(id)).collect();
     resume(pid, &mut agent);
-    let heard = heard(&daemon);
+    let received_calls = received_calls(&daemon);
     for (n, answer) in outcomes.iter().enumerate() {
         assert_eq!(code(answer), -31002, "{answer}");
-        let reached = heard.iter().any(|(number, _)| *number == n);
+        let reached = received_calls.iter().any(|(number, _)| *number == n);
         let expected = if reached { "unknown" } else { "not_sent" };
         assert_eq!(answer["error"]["data"]["outcome"], expected, "call {n}");
     }
     let not_sent = outcomes.iter().filter(|answer| answer["error"]["data"]["outcome"] == "not_sent").count();
     assert!(0 < not_sent && not_sent < calls.len(), "{not_sent} of {} were not sent", calls.len());
-    expect_cancelled(&daemon, &heard);
+    expect_cancelled(&daemon, &received_calls);
     agent.expect_quiet();
 }
 
 /// Fails unless the server was told that all calls but the last one it read are off, and of no other.
-fn expect_cancelled(daemon: &Daemon, heard: &[(Value, Value)]) {
-    let told = daemon.journal("a").into_iter().filter(|line| line.contains("notifications/cancelled"));
-    let told = told.map(|line| serde_json::from_str::<Value>(&line).expect("JSON")["params"]["requestId"].clone());
-    let off = heard.iter().filter(|(number, _)| *number != "last").map(|(_, id)| id.clone());
+fn expect_cancelled(daemon: &Daemon, received_calls: &[(Value, Value)]) {
+    let cancelled_ids = daemon.journal("a").into_iter().filter(|line| line.contains("notifications/cancelled"));
+    let cancelled_ids =
+        cancelled_ids.map(|line| serde_json::from_str::<Value>(&line).expect("JSON")["params"]["requestId"].clone());
+    let off = received_calls.iter().filter(|(number, _)| *number != "last").map(|(_, id)| id.clone());
     let sorted = |ids: Vec<Value>| {
         let mut ids: Vec<_> = ids.iter().map(|id| id.as_u64().expect("a small integer")).collect();
         ids.sort_unstable();
         ids
     };
-    assert_eq!(sorted(told.collect()), sorted(off.collect()));
+    assert_eq!(sorted(cancelled_ids.collect()), sorted(off.collect()));
 }
 
 #[test]
@@ -78,8 +79,8 @@ fn a_call_that_was_cancelled_before_it_was_written_never_reaches_its_server() {
     }
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
     resume(pid, &mut agent);
-    let heard = heard(&daemon);
-    assert!(heard.len() < calls.len(), "the server heard of {} calls", heard.len() - 1);
-    expect_cancelled(&daemon, &heard);
+    let received_calls = received_calls(&daemon);
+    assert!(received_calls.len() < calls.len(), "the server heard of {} calls", received_calls.len() - 1);
+    expect_cancelled(&daemon, &received_calls);
     agent.expect_quiet();
 }

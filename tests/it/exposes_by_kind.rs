@@ -47,9 +47,9 @@ fn answer_to(agent: &mut Agent, method: &str, params: &Value) -> String {
     agent.next_line().expect("an answer")
 }
 
-fn expect_never_asked(daemon: &Daemon, about: &str) {
-    let heard: Vec<_> = daemon.journal("s").into_iter().filter(|line| line.contains(about)).collect();
-    assert!(heard.is_empty(), "{heard:?}");
+fn expect_never_requested(daemon: &Daemon, about: &str) {
+    let received: Vec<_> = daemon.journal("s").into_iter().filter(|line| line.contains(about)).collect();
+    assert!(received.is_empty(), "{received:?}");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn kind_that_is_not_exposed_is_neither_listed_nor_callable() {
         assert_eq!(code(&agent.request(method, &params)), expected, "{method} {params}");
     }
     for never in ["prompts/get", "resources/read", "completion/complete"] {
-        expect_never_asked(&daemon, never);
+        expect_never_requested(&daemon, never);
     }
     let row = daemon.row("s");
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_denied_prompt_answers_byte_for_byte_like_an_unknown_one() {
         assert_eq!(denied, ask("never_was"));
         assert!(denied.contains("-32602") && !denied.contains("data"), "{denied}");
     }
-    expect_never_asked(&daemon, "secret_plan");
+    expect_never_requested(&daemon, "secret_plan");
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn a_denied_uri_is_not_readable_by_a_template_either_nor_by_another_spelling() {
         }
     }
     for uri in denied {
-        expect_never_asked(&daemon, uri);
+        expect_never_requested(&daemon, uri);
     }
     for uri in ["x://open", "x://other", "f:///home/etc"] {
-        assert_eq!(result(&agent.request("resources/read", &json!({"uri": uri})))["asked"]["uri"], uri);
+        assert_eq!(result(&agent.request("resources/read", &json!({"uri": uri})))["received"]["uri"], uri);
     }
 }
 
@@ -170,7 +170,7 @@ fn read_only_server_hides_tools_without_the_read_only_hint() {
     for hidden in ["writes", "silent", "odd", "two_faced", "denied"] {
         assert_eq!(code(&agent.call(&format!("s__{hidden}"), &json!({}))), -32602, "{hidden}");
     }
-    expect_never_asked(&daemon, "tools/call");
+    expect_never_requested(&daemon, "tools/call");
     assert_eq!(daemon.row("s")["tools_denied"], 5);
 }
 
@@ -196,7 +196,7 @@ fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
     for hidden in ["denied_last", "denied_first"] {
         assert_eq!(code(&agent.call(&format!("s__{hidden}"), &json!({}))), -32602, "{hidden}");
     }
-    expect_never_asked(&daemon, "tools/call");
+    expect_never_requested(&daemon, "tools/call");
     let row = daemon.row("s");
     assert_eq!((&row["tools_exposed"], &row["tools_denied"]), (&json!(1), &json!(4)));
     let report = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
@@ -259,8 +259,8 @@ fn a_name_that_shows_a_person_another_than_it_is_is_not_listed_and_is_reported()
     }
     let row = daemon.row("s");
     assert_eq!((&row["names_unfit"], &row["tools_denied"]), (&json!(10), &json!(0)));
-    let told = daemon.client(&["status"]).expect_code(0).stdout;
-    assert!(told.contains("s: 10 tools and prompts are not listed: the name has control characters"), "{told}");
+    let status = daemon.client(&["status"]).expect_code(0).stdout;
+    assert!(status.contains("s: 10 tools and prompts are not listed: the name has control characters"), "{status}");
 }
 
 #[test]
@@ -272,10 +272,10 @@ fn status_names_the_server_that_is_shadowed_by_an_earlier_one() {
     let (first, second) = (shelf("first.json", text), shelf("second.json", &text.replace("x://{id}", "x://{other}")));
     let setup = Setup::with(Server::named("first").arg("--library").arg(first));
     let daemon = setup.server(Server::named("second").arg("--library").arg(second)).start_in(&place);
-    let told = daemon.client(&["status"]).expect_code(0).stdout;
+    let status = daemon.client(&["status"]).expect_code(0).stdout;
     assert!(
-        told.contains("second: 2 resources are not listed: an earlier server has the same URIs or templates"),
-        "{told}"
+        status.contains("second: 2 resources are not listed: an earlier server has the same URIs or templates"),
+        "{status}"
     );
-    assert!(!told.contains("first: "), "{told}");
+    assert!(!status.contains("first: "), "{status}");
 }

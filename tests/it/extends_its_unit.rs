@@ -52,8 +52,8 @@ fn a_credential_of_systemds_reaches_the_server_that_is_configured_with_it() {
         assert!(!status.stdout.contains("failed"), "{status}");
         (status.code == Some(0)).then_some(())
     });
-    let told = Agent::ready_at(&manager.agent_socket()).call("plain__env", &json!({}));
-    let environment = &result(&told)["structuredContent"];
+    let answer = Agent::ready_at(&manager.agent_socket()).call("plain__env", &json!({}));
+    let environment = &result(&answer)["structuredContent"];
     assert_eq!([&environment["TOKEN"], &environment["OTHER"]], ["of github", "of the unit"]);
     assert!(environment.get("CREDENTIALS_DIRECTORY").is_none());
 }

@@ -29,9 +29,9 @@ impl Finding {
 
 /// All findings of `mcpd doctor` with these arguments.
 fn findings(ran: &Ran) -> Vec<Finding> {
-    let said = ran.json();
-    assert_eq!(said["format"], 1, "{ran}");
-    said["findings"].as_array().expect("a list").iter().map(|finding| Finding(finding.clone())).collect()
+    let report = ran.json();
+    assert_eq!(report["format"], 1, "{ran}");
+    report["findings"].as_array().expect("a list").iter().map(|finding| Finding(finding.clone())).collect()
 }
 
 /// The only finding about this thing that is not `ok`, after a run that ended with the code which belongs to it.

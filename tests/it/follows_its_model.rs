@@ -73,17 +73,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 15..30)
 }
 
-fn asked(name: &str) -> Option<u64> {
+fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
 /// Case H1.
 #[test]
 fn callable_if_and_only_if_listed_and_every_request_ends_once_whatever_happens() {
-    let seed = asked("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let seed = setting("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
     say(&format!("MODEL_SEED={seed}"));
     let config = ProptestConfig {
-        cases: asked("MODEL_CASES").map_or(3, |cases| cases as u32),
+        cases: setting("MODEL_CASES").map_or(3, |cases| cases as u32),
         failure_persistence: None,
         // A script may fail by waiting, which takes its time.
         max_shrink_time: 60_000,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Place, SUBSCRIPTION, Server, Setup, Shim, arguments, code, result, until};
 
-const TOLD: &str = "notifications/tasks";
+const TASK_NOTIFICATION: &str = "notifications/tasks";
 
 fn able() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
@@ -35,15 +35,15 @@ fn touch(agent: &mut Agent, tasks: &[&str]) {
 }
 
 /// Waits until the server was asked for a set that has all of these in it, and the newest has none of those; that.
-fn asked_for(daemon: &Daemon, with: &[&str], without: &[&str]) -> Value {
+fn wait_listen(daemon: &Daemon, with: &[&str], without: &[&str]) -> Value {
     until("the server is asked for them", || {
         let journal = daemon.journal("s");
         let line = journal.iter().rev().find(|line| line.contains("subscriptions/listen"))?;
-        let asked: Value = serde_json::from_str(line).ok()?;
+        let listen: Value = serde_json::from_str(line).ok()?;
         let has = |id: &&str| {
-            asked["params"]["notifications"]["taskIds"].as_array().is_some_and(|all| all.contains(&json!(id)))
+            listen["params"]["notifications"]["taskIds"].as_array().is_some_and(|all| all.contains(&json!(id)))
         };
-        (with.iter().all(has) && !without.iter().any(has)).then_some(asked)
+        (with.iter().all(has) && !without.iter().any(has)).then_some(listen)
     })
 }
 
@@ -57,29 +57,32 @@ fn task_subscriber_receives_progress_and_end() {
     assert_eq!(granted, json!({"toolsListChanged": true, "taskIds": [first]}));
     let mut third = connect(&daemon);
     let (third_id, _) = third.listen(&json!({"taskIds": [second]}));
-    let asked = asked_for(&daemon, &["a.b \"c", "t2"], &[]);
-    assert!(asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"].is_object());
+    let listen = wait_listen(&daemon, &["a.b \"c", "t2"], &[]);
+    assert!(listen["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"].is_object());
     touch(&mut other, &["a.b \"c"]);
-    let told = agent.expect_told(&id, TOLD);
-    assert_eq!((&told["taskId"], &told["status"], &told["zeta"]), (&first, &json!("input_required"), &json!(1.1)));
-    assert_eq!(told["inputRequests"]["who"]["method"], "elicitation/create");
+    let params = agent.subscription_notification(&id, TASK_NOTIFICATION);
+    assert_eq!(
+        (&params["taskId"], &params["status"], &params["zeta"]),
+        (&first, &json!("input_required"), &json!(1.1))
+    );
+    assert_eq!(params["inputRequests"]["who"]["method"], "elicitation/create");
     let answers = json!({"taskId": first, "inputResponses": {"who": {"action": "accept"}}});
     result(&other.request("tasks/update", &answers));
-    let told = agent.expect_told(&id, TOLD);
-    assert_eq!((&told["taskId"], &told["status"]), (&first, &json!("completed")));
-    assert_eq!(told["result"]["structuredContent"], answers["inputResponses"]);
-    assert_eq!(told["_meta"], json!({ SUBSCRIPTION: id }));
+    let params = agent.subscription_notification(&id, TASK_NOTIFICATION);
+    assert_eq!((&params["taskId"], &params["status"]), (&first, &json!("completed")));
+    assert_eq!(params["result"]["structuredContent"], answers["inputResponses"]);
+    assert_eq!(params["_meta"], json!({ SUBSCRIPTION: id }));
     result(&other.request("tasks/cancel", &json!({ "taskId": second })));
-    let told = third.expect_told(&third_id, TOLD);
-    assert_eq!((&told["taskId"], &told["status"]), (&second, &json!("cancelled")));
+    let params = third.subscription_notification(&third_id, TASK_NOTIFICATION);
+    assert_eq!((&params["taskId"], &params["status"]), (&second, &json!("cancelled")));
     for quiet in [&mut agent, &mut third, &mut other] {
         quiet.expect_quiet();
     }
     let last = made(&mut other, "t3");
     let (last_id, _) = third.listen(&json!({"taskIds": [last]}));
-    asked_for(&daemon, &["t3"], &["a.b \"c", "t2"]);
+    wait_listen(&daemon, &["t3"], &["a.b \"c", "t2"]);
     touch(&mut other, &["t3"]);
-    assert_eq!(third.expect_told(&last_id, TOLD)["taskId"], last);
+    assert_eq!(third.subscription_notification(&last_id, TASK_NOTIFICATION)["taskId"], last);
     [agent, third].into_iter().for_each(Agent::hang_up);
 }
 
@@ -90,19 +93,19 @@ fn several_may_listen_to_one_task_each_until_it_has_enough() {
     let task = made(&mut other, "t");
     let mut agents = [connect(&daemon), connect(&daemon)];
     let ids = agents.each_mut().map(|agent| agent.listen(&json!({"taskIds": [task]})).0);
-    asked_for(&daemon, &["t"], &[]);
+    wait_listen(&daemon, &["t"], &[]);
     touch(&mut other, &["t"]);
     for (agent, id) in agents.iter_mut().zip(&ids) {
-        assert_eq!(agent.expect_told(id, TOLD)["taskId"], task);
+        assert_eq!(agent.subscription_notification(id, TASK_NOTIFICATION)["taskId"], task);
     }
     agents[0].send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[0]}}));
     agents[0].expect_quiet();
     touch(&mut other, &["t"]);
-    assert_eq!(agents[1].expect_told(&ids[1], TOLD)["taskId"], task);
+    assert_eq!(agents[1].subscription_notification(&ids[1], TASK_NOTIFICATION)["taskId"], task);
     agents.iter_mut().for_each(Agent::expect_quiet);
     let [first, second] = agents;
     second.hang_up();
-    asked_for(&daemon, &[], &["t"]);
+    wait_listen(&daemon, &[], &["t"]);
     drop(first);
     let listens = daemon.journal("s").iter().filter(|line| line.contains("\"taskIds\"")).count();
     assert_eq!(listens, 1, "one for both");
@@ -141,14 +144,14 @@ fn restarted_server_reports_only_tasks_of_its_new_process() {
     let task = made(&mut other, "t");
     let mut agent = connect(&daemon);
     agent.listen(&json!({"taskIds": [task]}));
-    asked_for(&daemon, &["t"], &[]);
+    wait_listen(&daemon, &["t"], &[]);
     assert_eq!(code(&other.call("s__die", &json!({"how": "kill"}))), -31001);
     daemon.wait_row("s", "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
     let next = made(&mut other, "u");
     let (next_id, _) = agent.listen(&json!({"taskIds": [next]}));
-    asked_for(&daemon, &["u"], &["t"]);
+    wait_listen(&daemon, &["u"], &["t"]);
     touch(&mut other, &["t", "u"]);
-    assert_eq!(agent.expect_told(&next_id, TOLD)["taskId"], next);
+    assert_eq!(agent.subscription_notification(&next_id, TASK_NOTIFICATION)["taskId"], next);
     agent.expect_quiet();
     agent.hang_up();
 }
@@ -162,16 +165,17 @@ fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon()
     shim.speak_modern(&able());
     let answer = shim.call("s__echo", &json!({"as_task": true, "id": "t", "ask": true}));
     let task = result(&answer)["taskId"].clone();
-    let wanted = json!({"toolsListChanged": true, "taskIds": [task]});
-    let (id, granted) = shim.listen(&wanted);
-    assert_eq!(granted, wanted);
+    let filter = json!({"toolsListChanged": true, "taskIds": [task]});
+    let (id, granted) = shim.listen(&filter);
+    assert_eq!(granted, filter);
     drop(daemon);
     let daemon = Setup::with(server()).start_in(&place);
-    let granted = shim.expect_told(&id, "notifications/subscriptions/acknowledged")["notifications"].clone();
+    let granted =
+        shim.subscription_notification(&id, "notifications/subscriptions/acknowledged")["notifications"].clone();
     assert_eq!(granted, json!({"toolsListChanged": true}), "it is of something else by now");
-    shim.expect_told(&id, "notifications/tools/list_changed");
+    shim.subscription_notification(&id, "notifications/tools/list_changed");
     arguments(&connect(&daemon).call("s__mutate_tools", &json!({"add": ["fresh"]})));
-    shim.expect_told(&id, "notifications/tools/list_changed");
+    shim.subscription_notification(&id, "notifications/tools/list_changed");
     assert_eq!(code(&shim.request("tasks/get", &json!({ "taskId": task }))), -32602);
     shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     shim.expect_quiet();
@@ -184,10 +188,10 @@ fn lazy_server_stops_once_its_task_has_ended() {
     let mut agent = connect(&daemon);
     let task = made(&mut agent, "t");
     let (id, _) = agent.listen(&json!({"taskIds": [task]}));
-    asked_for(&daemon, &["t"], &[]);
+    wait_listen(&daemon, &["t"], &[]);
     let answers = json!({"taskId": task, "inputResponses": {"who": {"action": "accept"}}});
     result(&agent.request("tasks/update", &answers));
-    assert_eq!(agent.expect_told(&id, TOLD)["status"], "completed");
+    assert_eq!(agent.subscription_notification(&id, TASK_NOTIFICATION)["status"], "completed");
     agent.hang_up();
     daemon.wait_row("s", "is stopped", |row| row["state"] == "idle");
 }

@@ -11,7 +11,7 @@ fn cancel(agent: &mut Agent, id: &Value) {
 }
 
 /// Whether the agent was asked during a call; if not, the server was told why at once.
-fn is_asked(agent: &mut Agent, era: Era) -> bool {
+fn is_served_a_question(agent: &mut Agent, era: Era) -> bool {
     let arguments = json!({"method": SAMPLE, "params": {}});
     let id = agent.start_call("s__ask_client", &arguments);
     let first = agent.next();
@@ -41,12 +41,12 @@ fn a_cancelled_call_that_is_never_answered_does_not_keep_a_server_from_asking_fo
         // Without an answer to a ping the server is not known to have read the cancellation.
         let daemon = Setup::with(Server::named("s").flags("--no-pings").line("call_timeout = \"1s\"")).start();
         let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
-        let given_up = one.start_call("s__sleep", &json!({"ms": 60_000}));
+        let cancelled = one.start_call("s__sleep", &json!({"ms": 60_000}));
         daemon.wait_journal("s", "60000");
-        cancel(&mut one, &given_up);
+        cancel(&mut one, &cancelled);
         daemon.wait_journal("s", "notifications/cancelled");
-        assert!(!is_asked(&mut other, era), "the server may still be at the other's");
-        until("it is asked", || is_asked(&mut other, era).then_some(()));
+        assert!(!is_served_a_question(&mut other, era), "the server may still be at the other's");
+        until("it is asked", || is_served_a_question(&mut other, era).then_some(()));
         one.expect_quiet();
         other.expect_quiet();
     }
@@ -58,7 +58,7 @@ fn a_call_that_has_run_out_of_time_does_not_either() {
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::able(&daemon, &json!({"sampling": {}})));
     let answer = one.call("s__sleep", &json!({"ms": 60_000}));
     assert_eq!(answer["error"]["code"], -31002, "{answer}");
-    until("it is asked", || is_asked(&mut other, Era::Legacy).then_some(()));
+    until("it is asked", || is_served_a_question(&mut other, Era::Legacy).then_some(()));
     other.expect_quiet();
 }
 
@@ -75,16 +75,16 @@ fn server_may_send_requests_to_others_once_it_has_read_a_cancellation() {
         for leaves in [false, true] {
             let daemon = Setup::with(Server::named("s")).start();
             let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
-            let given_up = one.start_call("s__sleep", &json!({"ms": 60_000}));
+            let cancelled = one.start_call("s__sleep", &json!({"ms": 60_000}));
             daemon.wait_journal("s", "60000");
             if leaves {
                 one.hang_up();
             } else {
-                cancel(&mut one, &given_up);
+                cancel(&mut one, &cancelled);
                 one.expect_quiet();
             }
             wait_pings(&daemon, 1);
-            assert!(is_asked(&mut other, era), "the server has read that nobody wants the call");
+            assert!(is_served_a_question(&mut other, era), "the server has read that nobody wants the call");
             other.expect_quiet();
         }
     }
@@ -96,9 +96,9 @@ fn server_that_goes_on_after_a_cancellation_is_not_trusted_again() {
     let daemon = Setup::with(Server::named("s")).start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::able(&daemon, &json!({"sampling": {}})));
     for (count, ms) in [(1, 3000), (2, 60_000)] {
-        let given_up = one.start_call("s__sleep", &json!({"ms": ms, "stubborn": true}));
+        let cancelled = one.start_call("s__sleep", &json!({"ms": ms, "stubborn": true}));
         daemon.wait_journal("s", &format!("\"ms\":{ms}"));
-        cancel(&mut one, &given_up);
+        cancel(&mut one, &cancelled);
         wait_pings(&daemon, count);
         if count == 1 {
             daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
@@ -125,7 +125,7 @@ fn pool_routes_a_call_to_an_instance_that_can_send_requests_to_its_agent() {
     }
     for agent in &mut agents {
         for _ in 0..3 {
-            assert!(is_asked(agent, Era::Legacy), "an instance works for no other agent");
+            assert!(is_served_a_question(agent, Era::Legacy), "an instance works for no other agent");
         }
     }
     for (agent, id) in agents.iter_mut().zip(&busy) {

@@ -33,8 +33,8 @@ fn plain_http_server_is_requested_from_the_proxy() {
             assert_eq!(request.header("proxy-authorization"), Some("Basic dXNlcjpjYW5hcnk="), "{}", request.head());
             assert_eq!(request.header("x-key"), Some("k"));
         }
-        let told = daemon.row("far").to_string() + &daemon.log();
-        assert!(!told.contains("canary"), "{told}");
+        let address = daemon.row("far").to_string() + &daemon.log();
+        assert!(!address.contains("canary"), "{address}");
     }
 }
 
@@ -47,7 +47,7 @@ fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
     let url = tls.url("localhost", "/mcp");
     let server = || Server::at("far", &url).line(format!("ca_file = {}", quoted(authority("authority"))));
     let port = url.rsplit(':').next().and_then(|rest| rest.split('/').next()).expect("a port");
-    for (name, scheme, asked) in [
+    for (name, scheme, targets) in [
         ("HTTPS_PROXY", "http://", format!("connect localhost:{port}")),
         ("https_proxy", "http://user:pw@", format!("connect localhost:{port} Basic dXNlcjpwdw==")),
         ("ALL_PROXY", "http://", format!("connect localhost:{port}")),
@@ -56,8 +56,8 @@ fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
         let tunnel = Tunnel::start();
         let daemon = Setup::with(server()).variable(name, &format!("{scheme}{}", tunnel.address())).start();
         expect_served(&daemon);
-        let all = tunnel.asked();
-        assert!(!all.is_empty() && all.iter().all(|one| *one == asked), "{name} {scheme}: {all:?}");
+        let all = tunnel.targets();
+        assert!(!all.is_empty() && all.iter().all(|one| *one == targets), "{name} {scheme}: {all:?}");
     }
     assert!(front.http().requests().iter().all(|request| request.header("proxy-authorization").is_none()));
 }
@@ -67,15 +67,15 @@ fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
 fn socks_proxy_receives_a_name_or_an_address_by_its_scheme() {
     let place = Place::new();
     let front = front(&place, "far");
-    let told = |one: &str| one.split(' ').nth(1).expect("a host").parse::<IpAddr>();
+    let address = |one: &str| one.split(' ').nth(1).expect("a host").parse::<IpAddr>();
     let url = front.url().replace("127.0.0.1", "localhost");
     for (scheme, is_address) in [("socks5h://", false), ("socks5://", true)] {
         let tunnel = Tunnel::start();
         let proxy = format!("{scheme}{}", tunnel.address());
         let daemon = Setup::with(Server::at("far", &url)).variable("ALL_PROXY", &proxy).start();
         expect_served(&daemon);
-        let all = tunnel.asked();
-        assert!(!all.is_empty() && all.iter().all(|one| told(one).is_ok() == is_address), "{scheme}: {all:?}");
+        let all = tunnel.targets();
+        assert!(!all.is_empty() && all.iter().all(|one| address(one).is_ok() == is_address), "{scheme}: {all:?}");
     }
 }
 
@@ -91,12 +91,12 @@ fn a_proxy_with_tls_is_itself_verified() {
     let server = Server::at("far", &url).line(format!("ca_file = {}", quoted(authority("authority"))));
     let daemon = Setup::with(server).variable("HTTPS_PROXY", &proxy.url("localhost", "")).start();
     expect_served(&daemon);
-    assert!(tunnel.asked().iter().all(|one| one.starts_with("connect localhost:")), "{:?}", tunnel.asked());
-    let before = tunnel.asked().len();
+    assert!(tunnel.targets().iter().all(|one| one.starts_with("connect localhost:")), "{:?}", tunnel.targets());
+    let before = tunnel.targets().len();
     let server = Server::at("far", &url).line(format!("ca_file = {}", quoted(authority("another"))));
     let daemon = Setup::with(server).variable("HTTPS_PROXY", &proxy.url("localhost", "")).start();
     assert!(daemon.row("far")["last_error"].to_string().contains("UnknownIssuer"), "{}", daemon.row("far"));
-    assert_eq!(tunnel.asked().len(), before);
+    assert_eq!(tunnel.targets().len(), before);
 }
 
 /// Case I14.

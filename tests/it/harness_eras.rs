@@ -125,17 +125,17 @@ fn scripted_server_requires_input_in_several_rounds() {
     assert_eq!(code(&refusal), -32021);
     assert_eq!(refusal["error"]["data"], json!({"requiredCapabilities": {"elicitation": {"form": {}}}}));
     let can = json!({"elicitation": {}, "roots": {}});
-    let asked = server.able(&can, "tools/call", &params);
-    assert_eq!((&inputs(&asked)["name"], &result(&asked)["requestState"]), (&name, &Value::Null));
+    let required = server.able(&can, "tools/call", &params);
+    assert_eq!((&inputs(&required)["name"], &result(&required)["requestState"]), (&name, &Value::Null));
     let again = |responses: Value, state: Value| {
         let mut params = params.clone();
         (params["inputResponses"], params["requestState"]) = (responses, state);
         params
     };
-    let asked = server.able(&can, "tools/call", &again(json!({"name": {}}), Value::Null));
-    assert_eq!((inputs(&asked).len(), &result(&asked)["requestState"]), (1, &json!("s")));
-    let asked = server.able(&can, "tools/call", &again(json!({"a": {}}), json!("s")));
-    assert_eq!(result(&asked), &json!({"resultType": "input_required", "requestState": "t"}));
+    let required = server.able(&can, "tools/call", &again(json!({"name": {}}), Value::Null));
+    assert_eq!((inputs(&required).len(), &result(&required)["requestState"]), (1, &json!("s")));
+    let required = server.able(&can, "tools/call", &again(json!({"a": {}}), json!("s")));
+    assert_eq!(result(&required), &json!({"resultType": "input_required", "requestState": "t"}));
     let done = server.able(&can, "tools/call", &again(Value::Null, json!("t")));
     assert_eq!(result(&done)["structuredContent"]["params"]["requestState"], "t");
     assert_eq!(code(&server.able(&can, "tools/call", &again(Value::Null, json!("u")))), -32602);
@@ -158,22 +158,25 @@ fn scripted_server_notifies_subscribers_until_it_ends() {
     let library = place.write("library.json", r#"{"resources":[],"rounds":{"p":[{"state":"s"}]}}"#);
     let mut server = Scripted::start_in(&place, &format!("--era modern --library {}", library.display()));
     assert_eq!(result(&server.modern("prompts/get", &json!({"name": "p"})))["requestState"], "s");
-    let mut listen = |id: &str, wanted: Value| {
-        server.send(&json!(id), "subscriptions/listen", &json!({"notifications": wanted, "_meta": meta(&json!({}))}));
-        let told = server.next();
-        assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
-        assert_eq!(told["params"], json!({"_meta": {SUBSCRIPTION: id}, "notifications": wanted}));
+    let mut listen = |id: &str, filter: Value| {
+        server.send(&json!(id), "subscriptions/listen", &json!({"notifications": filter, "_meta": meta(&json!({}))}));
+        let notification = server.next();
+        assert_eq!(notification["method"], "notifications/subscriptions/acknowledged");
+        assert_eq!(notification["params"], json!({"_meta": {SUBSCRIPTION: id}, "notifications": filter}));
     };
     listen("a", json!({"toolsListChanged": true}));
     listen("b", json!({"resourceSubscriptions": ["x://1"]}));
-    let told = server.call("mutate_tools", &json!({"add": ["new"]}));
+    let notification = server.call("mutate_tools", &json!({"add": ["new"]}));
     assert_eq!(
-        (&told["method"], &told["params"]["_meta"][SUBSCRIPTION]),
+        (&notification["method"], &notification["params"]["_meta"][SUBSCRIPTION]),
         (&json!("notifications/tools/list_changed"), &json!("a"))
     );
     assert_eq!(server.next()["id"], 1);
-    let told = server.call("touch", &json!({"uris": ["x://2", "x://1"], "lists": ["prompts"]}));
-    assert_eq!((&told["params"]["uri"], &told["params"]["_meta"][SUBSCRIPTION]), (&json!("x://1"), &json!("b")));
+    let notification = server.call("touch", &json!({"uris": ["x://2", "x://1"], "lists": ["prompts"]}));
+    assert_eq!(
+        (&notification["params"]["uri"], &notification["params"]["_meta"][SUBSCRIPTION]),
+        (&json!("x://1"), &json!("b"))
+    );
     assert_eq!(server.next()["id"], 1);
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}});
     writeln!(server.input.as_ref().expect("not closed"), "{cancelled}").expect("it reads");

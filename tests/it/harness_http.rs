@@ -66,11 +66,11 @@ fn scripted_http_server_writes_every_kind_of_body_and_records_requests() {
     assert_eq!((of("/raw").as_str(), of("/nothing").as_str()), ("HTTP/1.0 200 OK\r\n\r\nold", ""));
     let form = ask(http.address(), "POST /form?a=b%20c", &[("X-Secret", "s")], "d=e+f");
     assert_eq!(all(form).expect("an end"), "HTTP/1.1 204 Whatever\r\n\r\n");
-    let kept = http.requests().pop().expect("a request");
-    assert_eq!((kept.query()["a"].as_str(), kept.form()["d"].as_str()), ("b c", "e f"));
-    assert_eq!((kept.header("x-secret"), kept.json()), (Some("s"), Value::Null));
-    assert!(kept.head().contains("x-secret: s"), "{}", kept.head());
-    assert_eq!(kept.connection + 1, http.accepted());
+    let request = http.requests().pop().expect("a request");
+    assert_eq!((request.query()["a"].as_str(), request.form()["d"].as_str()), ("b c", "e f"));
+    assert_eq!((request.header("x-secret"), request.json()), (Some("s"), Value::Null));
+    assert!(request.head().contains("x-secret: s"), "{}", request.head());
+    assert_eq!(request.connection + 1, http.accepted());
     assert_eq!(http.count(|request| request.method == "GET"), 6);
     until("connections end", || (http.open() == 0).then_some(()));
 }
@@ -220,8 +220,8 @@ fn the_cutter_passes_so_many_bytes_and_cuts_once() {
     cutter.plan(Cut { direction: Direction::FromServer, after: 10_000, resets: true });
     assert_eq!(all(ask(cutter.address(), "POST /", &[], "body")).expect("an end"), whole);
     assert!(cutter.give_up());
-    let mut kept = ask(cutter.address(), "POST /", &[], "body");
-    line(&mut kept, "body");
+    let mut stream = ask(cutter.address(), "POST /", &[], "body");
+    line(&mut stream, "body");
     cutter.cut_all();
-    assert_eq!(all(kept).expect("an end"), "");
+    assert_eq!(all(stream).expect("an end"), "");
 }

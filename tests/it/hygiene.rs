@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, field, quoted, result, until};
 
 /// What an introspecting tool of the server `a` tells.
-fn told(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
+fn tool_result(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
     let answer = Agent::ready(daemon).call(&format!("a__{tool}"), arguments);
     result(&answer)["structuredContent"].clone()
 }
@@ -27,7 +27,7 @@ fn environment_of_a_server_is_a_short_list_and_the_configured_variables() {
         .variable("TERM", "dumb")
         .variable("USER", "me")
         .start();
-    let env = told(&daemon, "env", &json!({}));
+    let env = tool_result(&daemon, "env", &json!({}));
     let mut names: Vec<_> = env.as_object().expect("an object").keys().map(String::as_str).collect();
     names.sort_unstable();
     let expected = [
@@ -72,7 +72,7 @@ fn proxies_authorities_and_version_managers_of_the_user_reach_every_server() {
     ];
     let setup = Setup::with(Server::named("a"));
     let daemon = names.iter().fold(setup, |setup, name| setup.variable(name, &format!("/of/{name}"))).start();
-    let env = told(&daemon, "env", &json!({}));
+    let env = tool_result(&daemon, "env", &json!({}));
     for name in names {
         assert_eq!(env[name], format!("/of/{name}"), "{name}");
     }
@@ -87,15 +87,15 @@ fn password_of_a_proxy_is_masked_where_a_server_cannot_be_started() {
         let shown = place.client(&["status"]).stdout;
         shown.contains("/no/such/").then_some(shown)
     });
-    let told = [status, place.client(&["status", "--json"]).stdout, daemon.log()].concat();
-    assert!(told.contains("…@proxy:3128") && !told.contains("hunter2-word"), "{told}");
+    let tool_result = [status, place.client(&["status", "--json"]).stdout, daemon.log()].concat();
+    assert!(tool_result.contains("…@proxy:3128") && !tool_result.contains("hunter2-word"), "{tool_result}");
 }
 
 /// Cases D7 and H8.
 #[test]
 fn it_has_three_descriptors_whatever_the_daemon_was_started_with() {
     let daemon = Setup::with(Server::named("a")).after_shell("exec 5</dev/null 9>/dev/null").start();
-    assert_eq!(told(&daemon, "fds", &json!({})), json!([0, 1, 2]));
+    assert_eq!(tool_result(&daemon, "fds", &json!({})), json!([0, 1, 2]));
 }
 
 /// Case H8.
@@ -115,21 +115,21 @@ fn signal_mask_of_a_server_is_that_of_a_fresh_process() {
         // The C library keeps the two signals behind the standard ones to itself.
         assert_eq!(mask & 0x7fff_ffff, 0, "{set}{mask:x}");
     }
-    assert_eq!(told(&daemon, "sigmask", &json!({}))["blocked"], "0000000000000000");
+    assert_eq!(tool_result(&daemon, "sigmask", &json!({}))["blocked"], "0000000000000000");
 }
 
 #[test]
 fn server_runs_in_the_home_directory_or_the_configured_one() {
     let home = Setup::with(Server::named("a")).start();
-    assert_eq!(told(&home, "cwd", &json!({})), home.place().path("home").to_str().expect("text"));
+    assert_eq!(tool_result(&home, "cwd", &json!({})), home.place().path("home").to_str().expect("text"));
     let there = Setup::with(Server::named("a").line("cwd = \"/proc/self/../..\"")).start();
-    assert_eq!(told(&there, "cwd", &json!({})), "/");
+    assert_eq!(tool_result(&there, "cwd", &json!({})), "/");
 }
 
 #[test]
 fn its_umask_is_the_one_the_daemon_was_started_with() {
     let daemon = Setup::with(Server::named("a")).after_shell("umask 027").start();
-    assert_eq!(told(&daemon, "umask", &json!({})), "0027");
+    assert_eq!(tool_result(&daemon, "umask", &json!({})), "0027");
 }
 
 /// Case H12.
@@ -168,10 +168,10 @@ fn it_cannot_reach_the_operators_socket() {
     let daemon = Setup::with(Server::named("a")).start();
     let dir = daemon.place().runtime_dir();
     let argv = json!([MCPD, "status", "--json", "--runtime-dir", dir]);
-    let ran = told(&daemon, "run", &json!({"argv": argv}));
+    let ran = tool_result(&daemon, "run", &json!({"argv": argv}));
     assert!(ran["code"] != 0 && ran["stdout"] == "", "{ran}");
-    let said = told(&daemon, "connect", &json!({"path": dir.join("admin.sock")}));
-    assert!(said == "closed" || said == "ConnectionReset" || said == "refused", "{said}");
+    let answer = tool_result(&daemon, "connect", &json!({"path": dir.join("admin.sock")}));
+    assert!(answer == "closed" || answer == "ConnectionReset" || answer == "refused", "{answer}");
     assert_eq!(daemon.client(&["status"]).code, Some(0), "the operator still can");
 }
 

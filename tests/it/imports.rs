@@ -142,11 +142,11 @@ fn next_steps_of_an_import_start_the_daemon_if_none_runs() {
         place.write("home/.claude.json", json!({ "mcpServers": { (name): { "command": name } } }).to_string());
         place.client(&["import", "--yes"]).expect_code(0).stderr
     };
-    let said = import(&place, "one");
-    assert!(said.contains(start), "{said}");
+    let output = import(&place, "one");
+    assert!(output.contains(start), "{output}");
     let _daemon = Setup::new().start_in(&place);
-    let said = import(&place, "two");
-    assert!(!said.contains(start) && said.contains("`mcpd reload`"), "{said}");
+    let output = import(&place, "two");
+    assert!(!output.contains(start) && output.contains("`mcpd reload`"), "{output}");
 }
 
 #[test]

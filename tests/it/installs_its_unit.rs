@@ -55,8 +55,8 @@ fn files(manager: &UserManager) -> Vec<String> {
 fn install_on_a_fresh_home_serves_at_once_and_uninstall_leaves_nothing() {
     let Some(manager) = newcomer("/opt/tools/bin:$PATH") else { return };
     let ran = service(&manager, &["install"]).expect_code(0);
-    for said in ["mcpd.service", "mcpd.socket", "daemon-reload", "enable", "PATH", "npx: ", "1 server", "linger"] {
-        assert!(ran.stdout.contains(said), "{said}: {ran}");
+    for expected in ["mcpd.service", "mcpd.socket", "daemon-reload", "enable", "PATH", "npx: ", "1 server", "linger"] {
+        assert!(ran.stdout.contains(expected), "{expected}: {ran}");
     }
     manager.mcpd(&["call", "plain__echo"]).expect_code(0);
     let states = ["mcpd.service", "mcpd.socket"].map(|unit| manager.systemctl(&["is-enabled", unit]).stdout);
@@ -212,8 +212,8 @@ fn hardening_that_systemd_cannot_enforce_is_rolled_back_and_the_setting_is_named
     let before = files(&manager);
     without_var_tmp(&manager);
     let ran = service(&manager, &["install", "--hardened"]).expect_code(1);
-    for said in ["`ReadWritePaths=/tmp /var/tmp`", "mount namespace", "the former units are back, and run"] {
-        assert!(ran.stderr.contains(said), "{said}: {ran}");
+    for expected in ["`ReadWritePaths=/tmp /var/tmp`", "mount namespace", "the former units are back, and run"] {
+        assert!(ran.stderr.contains(expected), "{expected}: {ran}");
     }
     assert_eq!(files(&manager), before);
     assert_eq!([manager.property("ActiveState"), manager.property("NoNewPrivileges")], ["active", "no"]);
@@ -262,9 +262,9 @@ fn an_agent_that_finds_no_daemon_has_systemd_start_it_if_it_is_a_unit() {
     assert!(manager.connect().stdout.contains("\"result\""));
     let status: Value = manager.mcpd(&["status", "--json"]).expect_code(0).json();
     assert_eq!(status["pid"].to_string(), manager.property("MainPID"));
-    let told = service(&manager, &["status", "--json"]).expect_code(0).json();
-    assert_eq!(told["pid"], status["pid"]);
-    assert_eq!([&told["active"], &told["enabled"], &told["socket_enabled"]], ["active", "enabled", "enabled"]);
+    let report = service(&manager, &["status", "--json"]).expect_code(0).json();
+    assert_eq!(report["pid"], status["pid"]);
+    assert_eq!([&report["active"], &report["enabled"], &report["socket_enabled"]], ["active", "enabled", "enabled"]);
 
     manager.systemctl(&["stop", "mcpd.socket", "mcpd.service"]).expect_code(0);
     manager.systemctl(&["disable", "mcpd.socket"]).expect_code(0);

@@ -17,7 +17,7 @@ use fastrand::Rng;
 use serde_json::json;
 
 use self::deeds::{Deed, Effect, TABLE, URIS};
-use self::side::{Heard, Side};
+use self::side::{Received, Side};
 use self::updates::Updates;
 use crate::support::{Agent, Daemon, Place, Server, Setup, say};
 
@@ -45,7 +45,7 @@ fn two_agents_that_choose_everything_alike_share_a_server_for_10_000_requests_an
     let daemon = start();
     let mut sides = [0, 1].map(|number| Side::new(number, Agent::ready(&daemon)));
     let mut updates = Updates::default();
-    while sides.iter().map(|side| side.asked).sum::<u64>() < REQUESTS {
+    while sides.iter().map(|side| side.sent).sum::<u64>() < REQUESTS {
         if rng.u32(..8) == 0 {
             have_one_alone(&mut sides, &mut updates, &mut rng);
         } else {
@@ -57,9 +57,9 @@ fn two_agents_that_choose_everything_alike_share_a_server_for_10_000_requests_an
     updates.expect_right();
     expect_served_once(&daemon, &sides);
     expect_subscribed(&daemon, &updates);
-    say(&format!("{:?}, {} updates", sides.each_ref().map(|side| side.heard), updates.told()));
-    for Heard { progress, logs, cancelled } in sides.map(|side| side.heard) {
-        assert!(progress > 100 && logs > 10 && cancelled > 100 && updates.told() > 100, "this shows little");
+    say(&format!("{:?}, {} updates", sides.each_ref().map(|side| side.received), updates.deliveries()));
+    for Received { progress, logs, cancelled } in sides.map(|side| side.received) {
+        assert!(progress > 100 && logs > 10 && cancelled > 100 && updates.deliveries() > 100, "this shows little");
     }
 }
 
@@ -126,6 +126,6 @@ fn expect_subscribed(daemon: &Daemon, updates: &Updates) {
     for uri in URIS {
         let about = |line: &&String| line.contains("subscribe\"") && line.contains(&format!("\"{uri}\""));
         let begins = journal.iter().rfind(about).is_some_and(|line| line.contains("/subscribe\""));
-        assert_eq!(begins, updates.wanted().contains(uri), "{uri}");
+        assert_eq!(begins, updates.subscribed_uris().contains(uri), "{uri}");
     }
 }

@@ -15,8 +15,8 @@ fn shown_tokens(world: &World) -> Vec<String> {
     world.front.http().requests().iter().filter(|request| request.path == "/mcp").filter_map(token).collect()
 }
 
-fn kept_token(world: &World) -> String {
-    world.kept()["grant"]["access_token"].as_str().expect("text").to_owned()
+fn saved_token(world: &World) -> String {
+    world.saved_login()["grant"]["access_token"].as_str().expect("text").to_owned()
 }
 
 /// Calls the server's tool, which answers.
@@ -28,11 +28,11 @@ fn expect_call(agent: &mut Agent) {
 
 /// The server has seen nothing of the call, and whoever made it is told why, and what to run.
 #[track_caller]
-fn expect_login_wanted(answer: &Value, why: &str) {
-    let (error, told) = (&answer["error"], answer["error"]["message"].as_str().unwrap_or_default());
+fn expect_login_required(answer: &Value, why: &str) {
+    let (error, message) = (&answer["error"], answer["error"]["message"].as_str().unwrap_or_default());
     assert_eq!((&error["code"], &error["data"]["outcome"]), (&json!(-31004), &json!("not_sent")), "{answer}");
-    let is_told = told.starts_with("server `tracker` needs a login: ") && told.contains(why);
-    assert!(is_told && told.ends_with("; run `mcpd login tracker`"), "{answer}");
+    let names_reason = message.starts_with("server `tracker` needs a login: ") && message.contains(why);
+    assert!(names_reason && message.ends_with("; run `mcpd login tracker`"), "{answer}");
 }
 
 #[track_caller]
@@ -47,18 +47,18 @@ fn a_server_that_wants_a_login_is_left_alone_until_somebody_logs_in() {
     let world = World::new();
     let daemon = world.serve();
     wait_needs_login(&daemon, "");
-    let asked = world.front.http().requests().len();
+    let token_requests = world.front.http().requests().len();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), Vec::<String>::new());
     daemon.client(&["status"]).expect_code(1);
     let listed = world.run(&["login", "--json"]).json();
     assert_eq!(listed["logins"][0]["login"], "needed", "{listed}");
-    assert_eq!(world.front.http().requests().len(), asked, "nobody asks again");
+    assert_eq!(world.front.http().requests().len(), token_requests, "nobody asks again");
     let ran = world.log_in().expect_code(0);
     assert!(ran.stdout.ends_with("tracker: logged in\ntracker: ready\n"), "{ran}");
     agent.expect_notification("notifications/tools/list_changed");
     expect_call(&mut agent);
-    assert!(shown_tokens(&world).iter().all(|token| *token == kept_token(&world)));
+    assert!(shown_tokens(&world).iter().all(|token| *token == saved_token(&world)));
     agent.hang_up();
 }
 
@@ -67,13 +67,13 @@ fn a_token_is_renewed_before_it_ends_and_calls_notice_nothing() {
     let world = World::new();
     world.authorization.habits(|habits| habits.expires_in = Some(5));
     world.log_in().expect_code(0);
-    let first = kept_token(&world);
+    let first = saved_token(&world);
     let daemon = world.serve();
     let mut agent = Agent::ready(&daemon);
     expect_call(&mut agent);
     assert!(shown_tokens(&world).contains(&first));
-    until("it is renewed", || (world.authorization.asked("refresh_token") > 0).then_some(()));
-    until("the new one is kept", || (kept_token(&world) != first).then_some(()));
+    until("it is renewed", || (world.authorization.request_count("refresh_token") > 0).then_some(()));
+    until("the new one is kept", || (saved_token(&world) != first).then_some(()));
     until("calls go on with it", || {
         expect_call(&mut agent);
         shown_tokens(&world).last().filter(|token| **token != first).cloned()
@@ -92,8 +92,8 @@ fn a_token_that_is_refused_is_renewed_and_the_call_is_made_once() {
         // Each refresh token is good once: this holds only if the next one is kept.
         world.authorization.take_tokens_back();
         expect_call(&mut agent);
-        assert_eq!(world.authorization.asked("refresh_token"), renewals);
-        assert_eq!(world.kept()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
+        assert_eq!(world.authorization.request_count("refresh_token"), renewals);
+        assert_eq!(world.saved_login()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
     }
     let calls = daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
     assert_eq!(calls, 2);
@@ -111,20 +111,20 @@ fn expired_login_is_reported_and_not_retried_in_a_loop() {
         habits.refuses_to_renew = Some((400, r#"{"error":"invalid_grant","error_description":"revoked\u001b[2J"}"#));
     });
     world.authorization.take_tokens_back();
-    expect_login_wanted(
+    expect_login_required(
         &agent.call("tracker__echo", &json!({"text": "x"})),
         "does not renew the login: it says invalid_grant",
     );
     wait_needs_login(&daemon, "does not renew the login: it says invalid_grant (revoked\\u{1b}[2J)");
-    let asked = || (world.authorization.asked("refresh_token"), world.front.http().requests().len());
-    let before = asked();
+    let counts = || (world.authorization.request_count("refresh_token"), world.front.http().requests().len());
+    let before = counts();
     for _ in 0..5 {
         assert_eq!(code(&agent.call("tracker__echo", &json!({"text": "x"}))), -31004);
     }
-    assert_eq!(asked(), before);
+    assert_eq!(counts(), before);
     assert_eq!(before.0, 1);
-    let kept = world.kept();
-    assert!(kept["grant"]["refresh_token"].is_null() && kept["grant"]["access_token"] == "", "{kept}");
+    let saved = world.saved_login();
+    assert!(saved["grant"]["refresh_token"].is_null() && saved["grant"]["access_token"] == "", "{saved}");
 
     world.authorization.habits(|habits| habits.refuses_to_renew = None);
     world.log_in().expect_code(0);
@@ -166,7 +166,7 @@ fn several_instances_renew_a_token_once() {
         let answer = agent.answer(call);
         assert!(answer["error"].is_null(), "{answer}");
     }
-    assert_eq!(world.authorization.asked("refresh_token"), 1);
+    assert_eq!(world.authorization.request_count("refresh_token"), 1);
     agents.into_iter().for_each(Agent::hang_up);
 }
 
@@ -193,8 +193,8 @@ fn several_daemons_renew_a_token_once() {
         let answer = agent.answer(call);
         assert!(answer["error"].is_null(), "{answer}");
     }
-    assert_eq!(world.authorization.asked("refresh_token"), 1);
-    assert_eq!(world.kept()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
+    assert_eq!(world.authorization.request_count("refresh_token"), 1);
+    assert_eq!(world.saved_login()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
     agents.into_iter().for_each(Agent::hang_up);
 }
 
@@ -202,7 +202,7 @@ fn several_daemons_renew_a_token_once() {
 fn a_daemon_that_is_stopped_while_a_token_is_renewed_keeps_the_new_one() {
     let world = World::new();
     world.log_in().expect_code(0);
-    let first = kept_token(&world);
+    let first = saved_token(&world);
     let mut daemon = world.serve();
     let mut agent = Agent::ready(&daemon);
     expect_call(&mut agent);
@@ -216,8 +216,8 @@ fn a_daemon_that_is_stopped_while_a_token_is_renewed_keeps_the_new_one() {
     until("no server is left", || daemon.log().contains("stopped server=tracker").then_some(()));
     world.authorization.hold_tokens(false);
     assert!(daemon.wait_exit().success(), "{}", daemon.log());
-    assert_ne!(kept_token(&world), first);
-    assert_eq!(world.kept()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
+    assert_ne!(saved_token(&world), first);
+    assert_eq!(world.saved_login()["grant"]["refresh_token"], world.authorization.refresh_tokens()[0]);
     assert!(!agent.answer(&call)["error"].is_null());
 }
 
@@ -254,7 +254,7 @@ fn missing_scope_is_requested_at_the_next_login() {
         if is_it { Some(Response::status(403).header("www-authenticate", wants_more)) } else { answer }
     });
     let answer = agent.call("tracker__echo", &json!({"text": "x"}));
-    expect_login_wanted(&answer, "asks for more than it was allowed (`write`)");
+    expect_login_required(&answer, "asks for more than it was allowed (`write`)");
     // What it is allowed is not touched by that.
     arguments(&agent.call("tracker__sleep", &json!({"ms": 0})));
     world.front.instead(world.authorization.guard(&world.front.url()));
@@ -298,9 +298,9 @@ fn credentials_appear_in_no_log_and_no_status() {
     let mut agent = Agent::ready(&daemon);
     let mut secrets = vec!["registered secret".to_owned()];
     let mut note = || {
-        let kept = world.kept();
+        let saved = world.saved_login();
         secrets
-            .extend(["access_token", "refresh_token"].map(|name| kept["grant"][name].as_str().expect("text").into()));
+            .extend(["access_token", "refresh_token"].map(|name| saved["grant"][name].as_str().expect("text").into()));
     };
     note();
     world.authorization.take_tokens_back();

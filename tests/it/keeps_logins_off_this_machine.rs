@@ -56,12 +56,12 @@ fn in_namespace(test: &str, run: impl FnOnce(&Hosts)) {
     match command.env(HOSTS, hosts.path()).output() {
         Err(error) => skipped(&format!("unshare cannot be run: {error}")),
         Ok(output) => {
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            if said.contains(READY) {
-                assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            if text.contains(READY) {
+                assert!(output.status.success() && text.contains("1 passed"), "{text}");
             } else {
-                skipped(&format!("no namespace can be made: {said}"));
+                skipped(&format!("no namespace can be made: {text}"));
             }
         }
     }
@@ -150,7 +150,7 @@ fn public_login_is_neither_renewed_nor_revoked_at_loopback() {
         });
         let (world, url) = world(&public);
         world.log_in().expect_code(0);
-        assert_eq!(world.kept()["url"], url);
+        assert_eq!(world.saved_login()["url"], url);
         hosts.lead_to(LOOPBACK);
         let daemon = world.serve();
         until("the daemon has tried", || {

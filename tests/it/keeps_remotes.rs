@@ -32,10 +32,10 @@ fn status_shows_the_url_of_a_server_and_checks_its_health() {
         let row = daemon.row("s");
         assert_eq!(row["remote"], json!({"origin": origin, "transport": transport}), "{row}");
         assert!(row["state"] == "ready" && row["pid"].is_null() && row["protocol"].is_string(), "{row}");
-        let said = daemon.client(&["status"]).expect_code(0).stdout;
+        let status = daemon.client(&["status"]).expect_code(0).stdout;
         assert!(
-            said.contains(&format!("s       {origin}  {transport}\n")) && !said.contains(&format!("{origin}/")),
-            "{said}"
+            status.contains(&format!("s       {origin}  {transport}\n")) && !status.contains(&format!("{origin}/")),
+            "{status}"
         );
         let checked = daemon.client(&["status", "--check", "--json"]).expect_code(0).json();
         assert_eq!(checked["servers"][0]["answers"], true, "{checked}");
@@ -97,11 +97,11 @@ fn a_lazy_server_is_connected_to_by_its_first_call_and_left_when_it_is_idle() {
     daemon.wait_row("s", "sleeps", |row| row["state"] == "idle");
     wait_sessions(&front, 0);
     daemon.term();
-    let asked = front.http().requests().len();
+    let before = front.http().requests().len();
     let daemon = setup().start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert!(agent.tools().contains(&"s__echo".to_owned()));
-    assert_eq!(front.http().requests().len(), asked, "nothing was asked of it to be listed");
+    assert_eq!(front.http().requests().len(), before, "nothing was asked of it to be listed");
     arguments(&agent.call("s__echo", &json!({})));
     daemon.wait_row("s", "sleeps again", |row| row["state"] == "idle");
     wait_sessions(&front, 0);
@@ -155,8 +155,8 @@ fn workspace_in_a_url_is_percent_encoded() {
         let mut agent = Agent::working_in(&daemon, &directory);
         until("its tools are listed", || agent.tools().contains(&"s__echo".to_owned()).then_some(()));
         arguments(&agent.call("s__echo", &json!({})));
-        let asked = front.http().requests().last().expect("a call").query();
-        assert_eq!((&*asked["where"], &*asked["x"]), (directory.to_str().expect("text"), "y"));
+        let before = front.http().requests().last().expect("a call").query();
+        assert_eq!((&*before["where"], &*before["x"]), (directory.to_str().expect("text"), "y"));
     }
 }
 

@@ -123,12 +123,12 @@ fn a_secret_stands_in_no_status_log_error_file_or_command_line() {
         let mut daemon = start(&place, servers(&file), format);
         let mut agent = Agent::ready(&daemon);
         agent.tools();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         for tool in ["works__echo", "works__fail", "lazy__echo", "own__echo", "leaves__echo", "no__such"] {
-            said.push(agent.call(tool, &json!({"text": canary("argument"), "code": -5, "message": canary("reply")})));
+            output.push(agent.call(tool, &json!({"text": canary("argument"), "code": -5, "message": canary("reply")})));
         }
-        assert!(said[0].to_string().contains(CANARY), "a call passes what it is given: {}", said[0]);
-        said[2..]
+        assert!(output[0].to_string().contains(CANARY), "a call passes what it is given: {}", output[0]);
+        output[2..]
             .iter()
             .filter(|answer| answer["result"].is_null())
             .for_each(|answer| expect_none("an error", &answer.to_string()));

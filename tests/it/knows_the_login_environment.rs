@@ -63,9 +63,9 @@ fn servers_of_an_installed_unit_have_the_login_environment_and_no_secret_is_show
 
     let shown =
         manager.systemctl(&["show", "mcpd.service"]).stdout + &manager.systemctl(&["cat", "mcpd.service"]).stdout;
-    let said = [shown, ran.stdout, manager.log(), manager.mcpd(&["status", "--json"]).stdout].concat();
+    let text = [shown, ran.stdout, manager.log(), manager.mcpd(&["status", "--json"]).stdout].concat();
     for secret in ["passed-secret", "hunter2-word", "next\tline"] {
-        assert!(!said.contains(secret), "{secret}: {said}");
+        assert!(!text.contains(secret), "{secret}: {text}");
     }
     manager.mcpd(&["service", "uninstall"]).expect_code(0);
     assert!(!file.exists());
@@ -86,8 +86,8 @@ fn reload_of_the_environment_replaces_servers_with_other_values_only() {
     let ran = manager.mcpd(&["service", "status"]).expect_code(1);
     assert!(ran.stdout.contains("other values of TOKEN: run `mcpd reload --environment`"), "{ran}");
     let ran = manager.mcpd(&["reload", "--environment"]).expect_code(0);
-    for said in ["TOKEN", "kept     b\n", "changed  a\n"] {
-        assert!(ran.stdout.contains(said), "{said}: {ran}");
+    for text in ["TOKEN", "kept     b\n", "changed  a\n"] {
+        assert!(ran.stdout.contains(text), "{text}: {ran}");
     }
     assert!(!ran.stdout.contains("next"), "{ran}");
     assert_eq!(environment_of(&manager, "a")["OWN"], ODD);

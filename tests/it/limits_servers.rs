@@ -147,8 +147,8 @@ fn daemon_without_a_cgroup_serves_and_reports_that_limits_are_not_enforced() {
     let row = daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
     daemon.wait_row("b", "is ready", |row| row["state"] == "ready");
     let reason = "mcpd has no cgroup of its own: see `mcpd serve --own-cgroup`";
-    let told = json!({"memory_max": 100 << 20, "tasks_max": 64, "state": "not enforced", "reason": reason});
-    assert_eq!(row["limits"], told);
+    let expected = json!({"memory_max": 100 << 20, "tasks_max": 64, "state": "not enforced", "reason": reason});
+    assert_eq!(row["limits"], expected);
     assert!(daemon.client(&["status"]).expect_code(0).stdout.contains(&format!("a: limits not enforced: {reason}")));
     assert_eq!(daemon.log().matches("limits of servers are not enforced").count(), 1, "{}", daemon.log());
 }

@@ -30,9 +30,9 @@ fn warm(servers: impl Fn(&Place) -> Setup) -> Rc<Place> {
     agent.tools();
     agent.hang_up();
     // Written on another thread.
-    let kept = place.path("home").join(".cache/mcpd/tools");
+    let cache = place.path("home").join(".cache/mcpd/tools");
     let count = daemon.status()["servers"].as_array().expect("servers").len();
-    until("the lists are kept", || (fs::read_dir(&kept).ok()?.count() >= count).then_some(()));
+    until("the lists are kept", || (fs::read_dir(&cache).ok()?.count() >= count).then_some(()));
     daemon.term();
     drop(daemon);
     close(&place);

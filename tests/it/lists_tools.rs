@@ -102,17 +102,17 @@ fn list_change_is_announced_to_every_agent_that_sees_the_list() {
 fn list_change_without_a_difference_is_not_announced() {
     let daemon = Setup::with(bare("files", &["burst_list_changed"])).start();
     let mut agent = Agent::ready(&daemon);
-    let asked = || daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
-    let before = asked();
+    let list_requests = || daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
+    let before = list_requests();
     result(&agent.call("files__burst_list_changed", &json!({"n": 5000})));
-    daemon.wait_status("relisted", |_| asked() > before);
+    daemon.wait_status("relisted", |_| list_requests() > before);
     result(&agent.call("files__burst_list_changed", &json!({"n": 1})));
     agent.expect_quiet();
-    assert!(asked() - before < 10, "asked {} times", asked() - before);
+    assert!(list_requests() - before < 10, "asked {} times", list_requests() - before);
 }
 
 #[test]
-fn server_without_the_tools_capability_is_not_asked_for_tools() {
+fn server_without_the_tools_capability_receives_no_tools_request() {
     let setup = Setup::with(Server::named("mute").flags("--no-tools-capability")).server(bare("files", &["read"]));
     let daemon = setup.start();
     assert_eq!(Agent::ready(&daemon).tools(), ["files__read"]);
@@ -184,8 +184,8 @@ fn server_that_announces_a_change_at_every_listing_is_not_listed_forever() {
     for n in 0..500 {
         arguments(&agent.call("files__echo", &json!({"n": n})));
     }
-    let asked = daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
-    assert!(asked < 20, "asked {asked} times");
+    let list_requests = daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
+    assert!(list_requests < 20, "asked {list_requests} times");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn lines(path: impl AsRef<std::path::Path>) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-fn told<'a>(calls: &'a [Value], key: &str) -> Vec<&'a Value> {
+fn values<'a>(calls: &'a [Value], key: &str) -> Vec<&'a Value> {
     calls.iter().map(|call| &call[key]).collect()
 }
 
@@ -71,7 +71,7 @@ fn every_end_of_a_call_has_a_word() {
     agent.expect_quiet();
     let all = calls(&daemon, &[]);
     let words = ["ok", "tool_error", "error", "timed_out", "unknown_tool", "unknown_tool", "cancelled", "died"];
-    assert_eq!(told(&all, "outcome"), words);
+    assert_eq!(values(&all, "outcome"), words);
     assert_eq!((&all[2]["code"], &all[6]["reply_bytes"]), (&json!(-5), &json!(0)));
     assert_eq!((&all[4]["server"], &all[4]["tool"]), (&Value::Null, &json!("a__echo")));
 }
@@ -103,7 +103,7 @@ fn memory_is_bounded_and_the_oldest_are_forgotten() {
         agent.call(&format!("unknown{n}"), &json!({}));
     }
     let expected: Vec<_> = (15..25).map(|n| json!(format!("unknown{n}"))).collect();
-    assert_eq!(told(&calls(&daemon, &["-n", "1000"]), "tool"), expected.iter().collect::<Vec<_>>());
+    assert_eq!(values(&calls(&daemon, &["-n", "1000"]), "tool"), expected.iter().collect::<Vec<_>>());
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn follow_reports_calls_that_end_later() {
     let mut command = daemon.place().command(MCPD);
     command.args(["calls", "-f", "--json", "--server", "b", "--runtime-dir"]).arg(daemon.place().runtime_dir());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut text = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut next = || -> Value {
-        let line = said.next().expect("a line").expect("text");
+        let line = text.next().expect("a line").expect("text");
         serde_json::from_str(&line).expect("JSON")
     };
     assert_eq!(next()["tool"], "echo");
@@ -131,7 +131,7 @@ fn follow_reports_calls_that_end_later() {
 
 #[test]
 fn arguments_are_recorded_only_for_servers_configured_so() {
-    let setup = Setup::with(Server::named("quiet")).server(Server::named("told").line("log_arguments = true"));
+    let setup = Setup::with(Server::named("quiet")).server(Server::named("verbose").line("log_arguments = true"));
     let place = Place::new();
     let file = place.path("calls.jsonl");
     let head = format!("[daemon]\ncall_log = {}", crate::support::quoted(&file));
@@ -144,14 +144,14 @@ fn arguments_are_recorded_only_for_servers_configured_so() {
     let everything = || {
         let ran =
             [daemon.client(&["calls"]), daemon.client(&["calls", "--json"]), daemon.client(&["status", "--json"])];
-        let said: String = ran.iter().map(ToString::to_string).collect();
-        said + &daemon.log()
+        let text: String = ran.iter().map(ToString::to_string).collect();
+        text + &daemon.log()
     };
     until("the file has the calls", || (lines(&file).len() == 3).then_some(()));
     assert!(!everything().contains(CANARY) && !fs::read_to_string(&file).expect("there").contains(CANARY));
-    arguments(&agent.call("told__echo", &canary));
+    arguments(&agent.call("verbose__echo", &canary));
     let long = json!({"text": "x".repeat(100_000)});
-    arguments(&agent.call("told__echo", &long));
+    arguments(&agent.call("verbose__echo", &long));
     until("the file has the calls", || (lines(&file).len() == 5).then_some(()));
     let all = calls(&daemon, &[]);
     let mut without_format = all.clone();

@@ -66,15 +66,15 @@ fn two_thousand_calls_at_once_are_all_answered_and_all_accounted_for() {
     let daemon = setup.head(&format!("[daemon]\ncall_log = {}", quoted(&file))).start_in(&place);
     Agent::ready(&daemon).call("before", &json!({}));
     let mut follower = follow(&daemon);
-    let (told, said) = (lines_of(follower.stdout.take()), lines_of(follower.stderr.take()));
+    let (received, stderr) = (lines_of(follower.stdout.take()), lines_of(follower.stderr.take()));
     let mut agents: Vec<_> = names.iter().map(|_| Agent::ready(&daemon)).collect();
-    let asked: Vec<Vec<_>> = (agents.iter_mut().enumerate())
+    let ids_by_agent: Vec<Vec<_>> = (agents.iter_mut().enumerate())
         .map(|(n, agent)| {
             let tool = |call: usize| format!("{}__sleep", names[(n + call) % names.len()]);
             (0..250).map(|call| agent.start_call(&tool(call), &json!({"ms": 300, "call": call}))).collect()
         })
         .collect();
-    for (agent, ids) in agents.iter_mut().zip(&asked) {
+    for (agent, ids) in agents.iter_mut().zip(&ids_by_agent) {
         for (call, id) in ids.iter().enumerate() {
             assert_eq!(arguments(&agent.answer(id))["call"], call);
         }
@@ -82,17 +82,18 @@ fn two_thousand_calls_at_once_are_all_answered_and_all_accounted_for() {
     }
     let entries = || fs::read_to_string(&file).unwrap_or_default().lines().count();
     let unwritten = || {
-        let said = daemon.client(&["calls", "-n", "0"]).expect_code(0).stderr;
-        said.split_once(" calls are not in the file")
-            .map_or(0, |(said, _)| said.trim_start_matches("mcpd: ").parse::<usize>().expect("a number"))
+        let stderr = daemon.client(&["calls", "-n", "0"]).expect_code(0).stderr;
+        stderr
+            .split_once(" calls are not in the file")
+            .map_or(0, |(count, _)| count.trim_start_matches("mcpd: ").parse::<usize>().expect("a number"))
     };
     until("each is in the file or counted", || (entries() + unwritten() == 2001).then_some(()));
     let remembered = daemon.client(&["calls", "--json", "-n", "5000"]).expect_code(0);
     assert_eq!(remembered.stdout.lines().count(), 1000, "as many as by default");
     let (mut count, mut losses) = (0, String::new());
     until("the follower has each, or has counted it", || {
-        count += told.try_iter().count();
-        losses.extend(said.try_iter());
+        count += received.try_iter().count();
+        losses.extend(stderr.try_iter());
         (count + missed(&losses) == 2000).then_some(())
     });
     drop(agents);
@@ -115,20 +116,20 @@ fn follower_that_stops_reading_affects_no_others_and_learns_what_it_missed() {
     // It reads again. What comes after the last of the flood tells how much of that it missed.
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
     let mut next = || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON") };
-    let mut told = 0;
-    while told < 1000 {
-        told += usize::from(next()["tool"] == "no_such_tool");
+    let mut received = 0;
+    while received < 1000 {
+        received += usize::from(next()["tool"] == "no_such_tool");
     }
     agent.call("after", &json!({}));
     while next()["tool"] == "no_such_tool" {
-        told += 1;
+        received += 1;
     }
     drop(agent);
     daemon.stop_in_order(Signal::TERM);
     wait_exit(&mut follower);
-    let mut said = String::new();
-    follower.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-    assert!(told < 10_000 && told + missed(&said) == 10_000, "{told} told: {said}");
+    let mut stderr = String::new();
+    follower.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
+    assert!(received < 10_000 && received + missed(&stderr) == 10_000, "{received} received: {stderr}");
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn unread_log_does_not_block_the_daemon_and_reports_its_losses() {
     assert_eq!(arguments(&agent.call("a__echo", &json!({"n": 1}))), &json!({"n": 1}));
     status_answers(&daemon);
     let lines = BufReader::new(File::open(pipe).expect("it is there")).lines();
-    let mut said = lines.map(|line| line.expect("text"));
-    let lost = said.find(|line| line.contains("lost lines")).expect("it is said");
+    let mut log = lines.map(|line| line.expect("text"));
+    let lost = log.find(|line| line.contains("lost lines")).expect("the loss is logged");
     assert!(lost.contains("WARN") && lost.contains("lines="), "{lost}");
 }

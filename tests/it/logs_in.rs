@@ -23,14 +23,20 @@ fn login_is_stored_for_its_owner_only() {
     assert!(status == 200 && text.contains("<p>mcpd is logged in to tracker. You can close this page.</p>"), "{text}");
     let ran = attempt.end().expect_code(0);
     assert!(ran.stdout.ends_with("tracker: logged in, for read, write\n"), "{ran}");
-    let kept = world.kept();
-    assert_eq!((&kept["url"], &kept["grant"]["resource"]), (&world.front.url().into(), &world.front.url().into()));
-    assert!(kept["grant"]["access_token"].as_str().is_some_and(|token| token.starts_with("token-")), "{kept}");
-    assert_eq!(kept["grant"]["scopes"], json!(["read", "write"]));
+    let saved_login = world.saved_login();
+    assert_eq!(
+        (&saved_login["url"], &saved_login["grant"]["resource"]),
+        (&world.front.url().into(), &world.front.url().into())
+    );
+    assert!(
+        saved_login["grant"]["access_token"].as_str().is_some_and(|token| token.starts_with("token-")),
+        "{saved_login}"
+    );
+    assert_eq!(saved_login["grant"]["scopes"], json!(["read", "write"]));
     let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(world.file()), 0o600);
     assert_eq!(mode(world.file().parent().expect("a directory").to_owned()), 0o700);
-    let token = kept["grant"]["access_token"].as_str().expect("text");
+    let token = saved_login["grant"]["access_token"].as_str().expect("text");
     assert!(!ran.to_string().contains(token), "{ran}");
 }
 
@@ -176,7 +182,7 @@ fn unrelated_redirect_is_ignored() {
     assert_eq!(visit(wrong.as_str()).0, 404);
     visit(&attempt.page());
     attempt.end().expect_code(0);
-    assert_eq!(world.authorization.asked("authorization_code"), 1);
+    assert_eq!(world.authorization.request_count("authorization_code"), 1);
 }
 
 #[test]
@@ -206,7 +212,7 @@ fn failed_login_reports_the_reason_and_stores_nothing() {
         });
         let mut attempt = world.begin(&["--no-browser"]);
         let shows_page = until("it shows a page or ends", || {
-            let shows_page = attempt.said()[0].ends_with("\n\n");
+            let shows_page = attempt.output()[0].ends_with("\n\n");
             let has_ended = attempt.child.try_wait().expect("one's own child").is_some();
             (shows_page || has_ended).then_some(shows_page)
         });
@@ -258,7 +264,7 @@ fn a_server_of_an_older_version_is_its_own_authorization_server() {
         });
         let ran = world.log_in().expect_code(0);
         assert!(ran.stdout.ends_with("tracker: logged in\n"), "{ran}");
-        assert_eq!(world.kept()["grant"]["resource"], world.front.url());
+        assert_eq!(world.saved_login()["grant"]["resource"], world.front.url());
     }
 }
 
@@ -318,7 +324,7 @@ fn a_login_that_cannot_be_read_is_replaced_by_the_next() {
         let stands = world.run(&["login", "--json"]).expect_code(0).json()["logins"][0].clone();
         assert_eq!(stands["login"], "unknown", "{stands}");
         world.log_in().expect_code(0);
-        assert_eq!(world.kept()["url"], world.front.url());
+        assert_eq!(world.saved_login()["url"], world.front.url());
     }
     fs::write(world.file(), "").expect("it is the test's own");
     world.run(&["logout", "tracker"]).expect_code(0);
@@ -360,9 +366,9 @@ fn login_status_is_shown_without_secrets() {
     let shown = world.run(&["login"]).expect_code(0);
     let lines: Vec<_> = shown.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
     assert_eq!(lines[1][..2], ["tracker", "good"], "{shown}");
-    let kept = world.kept();
+    let saved_login = world.saved_login();
     for secret in ["access_token", "refresh_token"] {
-        let secret = kept["grant"][secret].as_str().expect("text");
+        let secret = saved_login["grant"][secret].as_str().expect("text");
         assert!(!shown.to_string().contains(secret) && !stands.to_string().contains(secret));
     }
 }
@@ -394,11 +400,12 @@ fn client_authentication_uses_the_method_that_the_authorization_server_supports(
         // The one that is given to who registers is the one that was asked for.
         world.authorization.habits(|habits| habits.methods.clone_from(&methods));
         let ran = world.log_in();
-        let asked = world.authorization.http().wait_request("it registers", |request| request.path == "/register");
-        let wished = asked.json()["token_endpoint_auth_method"].clone();
+        let token_requests =
+            world.authorization.http().wait_request("it registers", |request| request.path == "/register");
+        let wished = token_requests.json()["token_endpoint_auth_method"].clone();
         assert_eq!(wished, if methods.contains(&"none") { "none" } else { methods[0] });
         ran.expect_code(0);
-        assert_eq!(world.kept()["grant"]["application"]["method"], methods[0]);
+        assert_eq!(world.saved_login()["grant"]["application"]["method"], methods[0]);
     }
 }
 
@@ -411,9 +418,9 @@ fn offline_access_is_requested_if_the_server_offers_it() {
     });
     let attempt = world.begin(&["--no-browser"]);
     let page = url::Url::parse(&attempt.page()).expect("a URL");
-    let asked: std::collections::BTreeMap<_, _> = page.query_pairs().into_owned().collect();
-    assert_eq!((&*asked["scope"], &*asked["prompt"]), ("issues offline_access", "consent"));
-    assert_eq!(asked["resource"], world.front.url());
+    let token_requests: std::collections::BTreeMap<_, _> = page.query_pairs().into_owned().collect();
+    assert_eq!((&*token_requests["scope"], &*token_requests["prompt"]), ("issues offline_access", "consent"));
+    assert_eq!(token_requests["resource"], world.front.url());
     visit(page.as_str());
     attempt.end().expect_code(0);
 }
@@ -444,8 +451,11 @@ fn configured_client_id_replaces_registration() {
         visit(&attempt.page());
         let ran = attempt.end().expect_code(0);
         assert!(ran.stdout.ends_with("tracker: logged in, for mine\n"), "{ran}");
-        let kept = fs::read_to_string(world.file()).expect("kept");
-        assert!(kept.contains("by hand") && !kept.contains("hand's secret"), "it is configured, not kept: {kept}");
+        let saved_login = fs::read_to_string(world.file()).expect("kept");
+        assert!(
+            saved_login.contains("by hand") && !saved_login.contains("hand's secret"),
+            "it is configured, not kept: {saved_login}"
+        );
         // Who renews and who logs out shows it again.
         world.run(&["logout", "tracker"]).expect_code(0);
         assert!(world.authorization.refresh_tokens().is_empty());
@@ -466,7 +476,7 @@ fn a_document_that_describes_mcpd_is_its_name_where_it_can_be_read() {
         world.log_in().expect_code(0);
         let registered = world.authorization.http().count(|request| request.path == "/register");
         assert_eq!(registered, usize::from(!can_be_read));
-        let known_as = world.kept()["grant"]["application"]["id"].clone();
+        let known_as = world.saved_login()["grant"]["application"]["id"].clone();
         assert_eq!(known_as == DOCUMENT, expected.is_some(), "{known_as}");
     }
 }

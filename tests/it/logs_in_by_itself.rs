@@ -49,8 +49,8 @@ fn expect_call(agent: &mut Agent) {
     assert!(answer["error"].is_null() && !result(&answer).is_null(), "{answer}");
 }
 
-fn asked(world: &World) -> usize {
-    world.authorization.asked("client_credentials")
+fn request_count(world: &World) -> usize {
+    world.authorization.request_count("client_credentials")
 }
 
 #[track_caller]
@@ -80,9 +80,9 @@ fn a_server_with_client_credentials_is_ready_without_anybody() {
         drop(daemon);
         // What was given is good for the next daemon, too.
         let daemon = world.serve();
-        assert_eq!((&daemon.row("tracker")["state"], asked(&world)), (&"ready".into(), 1));
-        let kept = fs::read_to_string(world.file()).expect("kept");
-        assert!(!kept.contains("machine's secret"), "it is configured, not kept: {kept}");
+        assert_eq!((&daemon.row("tracker")["state"], request_count(&world)), (&"ready".into(), 1));
+        let saved_login = fs::read_to_string(world.file()).expect("kept");
+        assert!(!saved_login.contains("machine's secret"), "it is configured, not kept: {saved_login}");
         let stands = world.run(&["login", "--json"]).expect_code(0).json()["logins"][0].clone();
         let expected = json!(["good", "client_credentials", true, ["read"]]);
         assert_eq!(json!([stands["login"], stands["grant"], stands["renews"], stands["scopes"]]), expected);
@@ -101,7 +101,7 @@ fn configuration_chooses_between_client_credentials_and_a_person() {
         world.authorization.habits(|habits| habits.metadata = both.clone());
         let daemon = world.serve();
         assert_eq!(daemon.row("tracker")["state"], state, "{more}");
-        assert_eq!(asked(&world), usize::from(state == "ready"), "{more}");
+        assert_eq!(request_count(&world), usize::from(state == "ready"), "{more}");
     }
 }
 
@@ -110,10 +110,10 @@ fn client_secret_is_sent_to_no_discovered_server_before_approval() {
     let world = world_of("machine's secret", "");
     let daemon = world.serve();
     wait_needs_login(&daemon, "grant = \"client_credentials\"");
-    assert_eq!(asked(&world), 0);
+    assert_eq!(request_count(&world), 0);
     world.run(&["login", "tracker"]).expect_code(0);
     daemon.wait_row("tracker", "is ready", |row| row["state"] == "ready");
-    assert_eq!(asked(&world), 1);
+    assert_eq!(request_count(&world), 1);
 }
 
 #[test]
@@ -123,27 +123,27 @@ fn token_is_renewed_before_it_expires_and_when_it_is_refused() {
     let daemon = world.serve();
     let mut agent = Agent::ready(&daemon);
     expect_call(&mut agent);
-    until("there is another one", || (asked(&world) > 1).then_some(()));
+    until("there is another one", || (request_count(&world) > 1).then_some(()));
     // That one lasts, until it is taken back.
     world.authorization.habits(|habits| habits.expires_in = Some(3600));
     until("there is one that lasts", || {
-        let kept = world.kept();
-        let life = |name: &str| kept["grant"][name].as_u64().expect("a number");
+        let saved_login = world.saved_login();
+        let life = |name: &str| saved_login["grant"][name].as_u64().expect("a number");
         (life("expires_at") - life("obtained_at") == 3600).then_some(())
     });
     until("calls go on with it", || {
         expect_call(&mut agent);
         let last = world.front.http().requests().pop()?.header("authorization")?.to_owned();
-        last.ends_with(world.kept()["grant"]["access_token"].as_str()?).then_some(())
+        last.ends_with(world.saved_login()["grant"]["access_token"].as_str()?).then_some(())
     });
     let calls = || daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
-    let before = (asked(&world), calls());
+    let before = (request_count(&world), calls());
     world.authorization.take_tokens_back();
     expect_call(&mut agent);
-    assert_eq!((asked(&world), calls()), (before.0 + 1, before.1 + 1));
+    assert_eq!((request_count(&world), calls()), (before.0 + 1, before.1 + 1));
     // The test's server gives refresh tokens to anybody, which nobody wants here.
-    assert_eq!(world.authorization.asked("refresh_token"), 0);
-    assert!(world.kept()["grant"]["refresh_token"].is_null());
+    assert_eq!(world.authorization.request_count("refresh_token"), 0);
+    assert!(world.saved_login()["grant"]["refresh_token"].is_null());
     assert_eq!(daemon.row("tracker")["restarts"], 0);
     agent.hang_up();
 }
@@ -154,7 +154,7 @@ fn credentials_that_are_refused_are_shown_once_and_taken_when_they_are_right() {
     let world = world_of("wrong secret", BY_ITSELF);
     let daemon = world.serve();
     wait_needs_login(&daemon, "gives no token for its client credentials: it says invalid_client");
-    let requests = || (asked(&world), world.front.http().requests().len());
+    let requests = || (request_count(&world), world.front.http().requests().len());
     let before = requests();
     assert_eq!(before.0, 1);
     let mut agent = Agent::ready(&daemon);
@@ -185,11 +185,11 @@ fn credentials_that_are_taken_back_end_a_login_until_a_person_looks() {
     let refused = agent.call("tracker__echo", &json!({"text": "x"}));
     assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
     wait_needs_login(&daemon, "it says invalid_client");
-    let before = asked(&world);
+    let before = request_count(&world);
     for _ in 0..5 {
         assert_eq!(agent.call("tracker__echo", &json!({}))["error"]["code"], -31004);
     }
-    assert_eq!(asked(&world), before);
+    assert_eq!(request_count(&world), before);
     let stands = world.run(&["login", "--json"]).json()["logins"][0].clone();
     assert_eq!(stands["login"], "over", "{stands}");
     // Nothing has to be changed here if they are taken again.
@@ -215,7 +215,7 @@ fn login_with_client_credentials_opens_no_page() {
     let ran = world.run(&["login", "tracker"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("tracker: logged in by its client credentials\n", ""));
     let daemon = world.serve();
-    assert_eq!((&daemon.row("tracker")["state"], asked(&world)), (&"ready".into(), 1));
+    assert_eq!((&daemon.row("tracker")["state"], request_count(&world)), (&"ready".into(), 1));
     let ran = world.run(&["login", "tracker"]).expect_code(0);
     assert_eq!(ran.stdout, "tracker: logged in by its client credentials\ntracker: ready\n");
 }
@@ -224,13 +224,13 @@ fn login_with_client_credentials_opens_no_page() {
 fn logout_reports_that_client_credentials_log_in_again() {
     let world = world();
     let daemon = world.serve();
-    let first = world.kept()["grant"]["access_token"].clone();
+    let first = world.saved_login()["grant"]["access_token"].clone();
     let ran = world.run(&["logout", "tracker"]).expect_code(0);
-    let told = "tracker: logged out, until its client credentials let mcpd in again\ntracker: ready\n";
-    assert_eq!((&*ran.stdout, &*ran.stderr), (told, ""));
+    let expected = "tracker: logged out, until its client credentials let mcpd in again\ntracker: ready\n";
+    assert_eq!((&*ran.stdout, &*ran.stderr), (expected, ""));
     let revoked = world.authorization.http().wait_request("it is revoked", |request| request.path == "/revoke");
     assert_eq!(revoked.form()["token"], first.as_str().expect("text"));
-    assert_ne!(world.kept()["grant"]["access_token"], first);
+    assert_ne!(world.saved_login()["grant"]["access_token"], first);
     drop(daemon);
     assert_eq!(world.run(&["logout", "tracker"]).expect_code(0).stderr, "");
     assert!(!world.file().exists());
@@ -244,12 +244,12 @@ fn scopes_of_client_credentials_follow_the_rules_of_any_login() {
         habits.metadata["scopes_supported"] = json!(["offline_access"]);
     });
     world.run(&["login", "tracker"]).expect_code(0);
-    assert_eq!(world.kept()["grant"]["scopes"], json!(["mine"]));
+    assert_eq!(world.saved_login()["grant"]["scopes"], json!(["mine"]));
     configure(&world, "machine's secret", BY_ITSELF);
     world.run(&["logout", "tracker"]).expect_code(0);
     let daemon = world.serve();
     assert_eq!(daemon.row("tracker")["state"], "ready");
-    assert_eq!(world.kept()["grant"]["scopes"], json!(["theirs"]));
+    assert_eq!(world.saved_login()["grant"]["scopes"], json!(["theirs"]));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_login_of_another_kind_or_name_than_is_configured_does_not_count() {
     world.log_in().expect_code(0);
     world.authorization.habits(|habits| habits.methods = vec!["client_secret_basic"]);
     configure(&world, "machine's secret", BY_ITSELF);
-    let known_as = || world.kept()["grant"]["application"]["id"].clone();
+    let known_as = || world.saved_login()["grant"]["application"]["id"].clone();
     drop(world.serve());
     assert_eq!(known_as(), "machine");
     let text = "oauth = { client_id = \"other\", client_secret = \"other's secret\", grant = \"client_credentials\" }";
@@ -288,7 +288,7 @@ fn client_secret_is_sent_to_no_other_authorization_server_before_approval() {
     let refused = agent.call("tracker__echo", &json!({"text": "x"}));
     assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
     wait_needs_login(&daemon, "which has let mcpd in before");
-    assert_eq!(other.asked("client_credentials"), 0);
+    assert_eq!(other.request_count("client_credentials"), 0);
     let ran = world.run(&["login", "tracker"]).expect_code(0);
     assert!(ran.stdout.ends_with("tracker: ready\n"), "{ran}");
     expect_call(&mut agent);

@@ -84,22 +84,22 @@ fn a_call_is_logged_with_the_trace_that_its_agent_makes_it_in() {
     let setup = servers.into_iter().fold(Setup::new(), Setup::server);
     let daemon = setup.option("--log=debug").option("--log-format=json").start();
     let traced = |parent: &str| json!({"traceparent": parent, "tracestate": "v=1", "baggage": "user=7"});
-    let told = (json!(TRACE), json!(SPAN));
+    let trace = (json!(TRACE), json!(SPAN));
     for (speaks, server) in Era::pairs() {
         let before = ends(&daemon).len();
         let mut agent = speaks.agent(&daemon, &json!({}));
         for meta in [traced(&format!("00-{TRACE}-{SPAN}-01")), traced("none"), json!({"x/y": 1})] {
             let params = json!({"name": format!("{server:?}__echo"), "arguments": {}, "_meta": meta});
             let answer = agent.request("tools/call", &params);
-            let heard = &result(&answer)["structuredContent"]["params"]["_meta"];
-            let kept = meta.as_object().expect("an object").iter().all(|(key, value)| heard[key] == *value);
-            assert!(kept, "{speaks:?} {server:?}: {heard}");
+            let received = &result(&answer)["structuredContent"]["params"]["_meta"];
+            let is_unchanged = meta.as_object().expect("an object").iter().all(|(key, value)| received[key] == *value);
+            assert!(is_unchanged, "{speaks:?} {server:?}: {received}");
         }
         let lines = until("all calls are logged", || Some(ends(&daemon)).filter(|lines| lines.len() == before + 3));
         let lines = lines[before..].iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let found: Vec<_> =
             lines.map(|line| (line["span"]["trace_id"].clone(), line["span"]["parent_id"].clone())).collect();
-        assert_eq!(found, [told.clone(), Default::default(), Default::default()], "{speaks:?} {server:?}");
+        assert_eq!(found, [trace.clone(), Default::default(), Default::default()], "{speaks:?} {server:?}");
     }
 }
 

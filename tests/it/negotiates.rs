@@ -61,14 +61,14 @@ fn a_client_that_discovers_first_is_turned_to_initialize_at_once() {
 fn request_with_a_bad_explicit_version_is_refused_with_the_reason() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
-    let stated = json!({ "_meta": {
+    let params = json!({ "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     } });
     for method in ["resources/subscribe", "resources/unsubscribe"] {
-        assert_eq!(code(&agent.request(method, &stated)), -32601, "{method} without a URI");
+        assert_eq!(code(&agent.request(method, &params)), -32601, "{method} without a URI");
     }
-    let refused = agent.request("tools/call", &stated);
+    let refused = agent.request("tools/call", &params);
     assert_eq!((code(&refused), &refused["error"]["message"]), (-32602, &json!("`name` is missing or not a string")));
 }
 

@@ -131,7 +131,7 @@ fn a_stopped_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon(
 #[test]
 fn reload_reports_what_became_of_each_server() {
     let (daemon, place) = changing(&["kept", "too", "changed", "gone"].map(Server::named));
-    let kept = daemon.server_pid("kept");
+    let pid = daemon.server_pid("kept");
     let changed = Server::named("changed").env("X", "1");
     let servers =
         [Server::named("new"), Server::named("too").line("deny = [\"echo\"]"), changed, Server::named("kept")];
@@ -142,7 +142,7 @@ fn reload_reports_what_became_of_each_server() {
         "kept     kept\nupdated  too (not restarted)\nadded    new\nchanged  changed\nremoved  gone\n"
     );
     assert!(ran.stderr.contains("[daemon]"), "{ran}");
-    assert_eq!(daemon.server_pid("kept"), kept);
+    assert_eq!(daemon.server_pid("kept"), pid);
     assert!(
         daemon.log().contains("reloaded: added new; changed changed; updated too; removed gone"),
         "{}",
@@ -195,8 +195,8 @@ fn invalid_configuration_is_reported_with_its_place_and_changes_nothing() {
 fn concurrent_reloads_are_all_answered() {
     let (daemon, place) = changing(&[Server::named("s")]);
     place.write("changing.toml", text(&[Server::named("s"), Server::named("t")], &place));
-    let asked: Vec<_> = (0..20).map(|_| ask(&daemon, "reload", "")).collect();
-    for mut operator in asked {
+    let requests: Vec<_> = (0..20).map(|_| ask(&daemon, "reload", "")).collect();
+    for mut operator in requests {
         assert_eq!(answer(&mut operator)["result"]["kept"][0], "s");
     }
     daemon.wait_row("t", "is ready", |row| row["state"] == "ready");

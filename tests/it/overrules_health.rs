@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use crate::support::{Agent, Daemon, Server, Setup, arguments, code, signal, until};
 
 /// A server that is asked every 100 ms.
-fn asked(name: &str) -> Server {
+fn checked_server(name: &str) -> Server {
     Server::named(name).line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
 }
 
 /// A server that leaves pings unanswered, which is only reported.
 fn silent() -> Server {
-    asked("s").flags("--no-pings").line("on_unhealthy = \"report\"")
+    checked_server("s").flags("--no-pings").line("on_unhealthy = \"report\"")
 }
 
 /// Has a person say how `s` is; what the command said.
@@ -39,7 +39,7 @@ fn is_refused(answer: &Value) -> bool {
 
 #[test]
 fn one_that_is_marked_down_gets_no_call_until_that_is_taken_back() {
-    let daemon = Setup::with(asked("s")).server(Server::named("good")).start();
+    let daemon = Setup::with(checked_server("s")).server(Server::named("good")).start();
     let pid = daemon.server_pid("s");
     let mut agent = Agent::ready(&daemon);
     let pending = agent.start_call("s__sleep", &json!({"ms": 600}));
@@ -49,8 +49,8 @@ fn one_that_is_marked_down_gets_no_call_until_that_is_taken_back() {
     arguments(&agent.answer(&pending));
     assert!(agent.tools().contains(&"s__echo".to_owned()), "its tools stay listed");
     arguments(&agent.call("good__echo", &json!({})));
-    let asked_so_far = pings(&daemon);
-    until("its answers change nothing", || (pings(&daemon) > asked_so_far + 1).then_some(()));
+    let pings_before = pings(&daemon);
+    until("its answers change nothing", || (pings(&daemon) > pings_before + 1).then_some(()));
     let table = daemon.client(&["status"]).expect_code(1);
     assert!(table.stdout.contains("unresponsive, marked down"), "{table}");
     let row = daemon.row("s");
@@ -70,8 +70,8 @@ fn one_that_is_marked_up_serves_although_its_pings_fail() {
     let daemon = Setup::with(silent()).start();
     daemon.wait_row("s", "is unresponsive", |row| row["state"] == "unresponsive");
     assert_eq!(mark(&daemon, "up"), "s: ready, marked up\n");
-    let asked_so_far = pings(&daemon);
-    until("it is asked in vain", || (pings(&daemon) > asked_so_far + 4).then_some(()));
+    let pings_before = pings(&daemon);
+    until("it is asked in vain", || (pings(&daemon) > pings_before + 4).then_some(()));
     let table = daemon.client(&["status"]).expect_code(0);
     assert!(table.stdout.contains("ready, marked up"), "{table}");
     assert_eq!(daemon.row("s")["vouched"], "up");
@@ -82,7 +82,7 @@ fn one_that_is_marked_up_serves_although_its_pings_fail() {
 
 #[test]
 fn one_that_hangs_is_not_replaced_while_it_is_marked_up() {
-    let daemon = Setup::with(asked("s")).server(asked("other")).start();
+    let daemon = Setup::with(checked_server("s")).server(checked_server("other")).start();
     let pid = daemon.server_pid("s");
     mark(&daemon, "up");
     signal(pid, Signal::STOP);
@@ -111,7 +111,7 @@ fn one_that_sleeps_is_not_woken_by_a_call_while_it_is_marked_down() {
 
 #[test]
 fn it_holds_for_every_instance_and_over_restarts_and_reloads() {
-    let daemon = Setup::with(asked("s").line("sharing = \"session\"")).start();
+    let daemon = Setup::with(checked_server("s").line("sharing = \"session\"")).start();
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
     for agent in &mut agents {
         arguments(&agent.call("s__echo", &json!({})));

@@ -37,8 +37,8 @@ fn each_of_the_four_lists_is_complete_and_in_order_on_one_page() {
             assert!(item.to_string().contains(&n.to_string()), "{method}: {item} at {n}");
         }
         assert!(result(&answer)["nextCursor"].is_null(), "{method} has no other page");
-        let asked = daemon.journal("s").iter().filter(|line| line.contains(&format!("\"{method}\""))).count();
-        assert_eq!(asked, 4, "each page of {method} once");
+        let received = daemon.journal("s").iter().filter(|line| line.contains(&format!("\"{method}\""))).count();
+        assert_eq!(received, 4, "each page of {method} once");
     }
 }
 

@@ -41,11 +41,11 @@ fn set_level(agent: &mut Agent, level: &str) {
 
 /// The levels that a server was asked for, in order.
 fn levels(daemon: &Daemon, server: &str) -> Vec<String> {
-    let asked = |line: &String| -> Option<String> {
+    let level = |line: &String| -> Option<String> {
         let line: Value = serde_json::from_str(line).ok()?;
         (line["method"] == "logging/setLevel").then(|| line["params"]["level"].as_str().expect("text").to_owned())
     };
-    daemon.journal(server).iter().filter_map(asked).collect()
+    daemon.journal(server).iter().filter_map(level).collect()
 }
 
 fn wait_levels(daemon: &Daemon, expected: &[&str]) {
@@ -109,12 +109,12 @@ fn each_agent_receives_log_messages_from_its_own_level_on() {
     for level in ["debug", "notice", "warning", "alert", "emergency", "loud"] {
         log(&mut all, level, level);
     }
-    for (agent, told) in [
+    for (agent, are_last) in [
         (&mut all, &["debug", "notice", "warning", "alert", "emergency", "loud"][..]),
         (&mut some, &["warning", "alert", "emergency", "loud"]),
         (&mut few, &["emergency", "loud"]),
     ] {
-        told.iter().for_each(|level| expect_log(agent, level));
+        are_last.iter().for_each(|level| expect_log(agent, level));
         agent.expect_quiet();
     }
     set_level(&mut few, "debug");
@@ -215,16 +215,16 @@ fn agent_that_does_not_read_its_logs_blocks_no_others() {
     expect_log(&mut other, "last");
     let dropped = daemon.status()["agents"][0]["dropped_notifications"].as_u64().expect("a number");
     let id = deaf.start_call("s__echo", &json!({}));
-    let mut told = Vec::new();
+    let mut are_last = Vec::new();
     loop {
         let message = deaf.next();
         if message["id"] == id {
             arguments(&message);
             break;
         }
-        told.push(message["params"]["data"] == "last");
+        are_last.push(message["params"]["data"] == "last");
     }
-    assert_eq!(told.len() as u64 + dropped, 5001);
-    assert_eq!(told.last(), Some(&true), "the newest are kept");
+    assert_eq!(are_last.len() as u64 + dropped, 5001);
+    assert_eq!(are_last.last(), Some(&true), "the newest are kept");
     other.expect_quiet();
 }

@@ -91,12 +91,12 @@ fn the_command_line_that_is_offered_is_one_for_a_shell() {
     place.write("claude", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
     let mut command = place.command("sh");
     command.args(["-c", &format!("chmod +x claude; PATH=.:$PATH; {line}")]);
-    let said = run(&mut command).expect_code(0).stdout;
-    let said: Vec<_> = said.lines().collect();
-    assert_eq!(said[..6], ["mcp", "add", "--scope", "user", "mcpd", "--"]);
+    let output = run(&mut command).expect_code(0).stdout;
+    let output: Vec<_> = output.lines().collect();
+    assert_eq!(output[..6], ["mcp", "add", "--scope", "user", "mcpd", "--"]);
     let here = place.path("it's here");
-    assert_eq!(said[7..], ["connect", "--runtime-dir", here.to_str().expect("text")]);
-    assert!(said[6].ends_with("/mcpd"), "{said:?}");
+    assert_eq!(output[7..], ["connect", "--runtime-dir", here.to_str().expect("text")]);
+    assert!(output[6].ends_with("/mcpd"), "{output:?}");
 }
 
 #[test]
@@ -149,14 +149,15 @@ fn connect_page_shows_what_is_printed_for_each_client() {
         let ran = run(&mut command).expect_code(0);
         let own = launch(client, table, &ran.stdout).swap_remove(0);
         let shown = |text: &str| text.replace(&own, "/home/you/.cargo/bin/mcpd").replace(&home, "~");
-        let said = shown(&ran.stderr);
+        let output = shown(&ran.stderr);
         let (file, rest) =
-            said.strip_prefix("Add this entry to ").and_then(|said| said.split_once(" (")).expect("a file");
+            output.strip_prefix("Add this entry to ").and_then(|output| output.split_once(" (")).expect("a file");
         let title = rest.split(')').next().expect("a client");
         let section = sections.iter().find(|text| text.lines().next().is_some_and(|line| line.contains(title)));
         let section = section.unwrap_or_else(|| panic!("no section for {title}"));
         let entry = shown(&ran.stdout);
-        let command = said.lines().filter_map(|line| line.strip_prefix("Or run this command, which adds the entry: "));
+        let command =
+            output.lines().filter_map(|line| line.strip_prefix("Or run this command, which adds the entry: "));
         for part in command.chain([file, &*entry]) {
             assert!(section.contains(part), "{part}\nis not in\n{section}");
         }

@@ -55,11 +55,11 @@ fn daemon() -> Daemon {
 #[test]
 fn every_member_that_is_printed_of_logins_is_documented() {
     let world = World::new();
-    let told = || expect_documented("mcpd login", &world.run(&["login", "--json"]));
+    let report = || expect_documented("mcpd login", &world.run(&["login", "--json"]));
     world.log_in().expect_code(0);
-    told();
+    report();
     fs::write(world.file(), "no login").expect("it is the test's own");
-    told();
+    report();
 }
 
 #[test]
@@ -70,23 +70,23 @@ fn every_member_that_commands_print_is_documented() {
     agent.call("own__fail", &json!({"code": -5}));
     agent.call("nothing__at_all", &json!({}));
     daemon.wait_row("sick", "shows its stderr", |row| !row["stderr"].is_null() && !row["reason"].is_null());
-    let told = |heading, args: &[&str]| expect_documented(heading, &daemon.client(args));
-    told("mcpd status", &["status", "--json"]);
-    told("mcpd status", &["status", "--check", "--json"]);
-    told("mcpd top", &["top", "--json"]);
-    told("mcpd tools", &["tools", "--all", "--json"]);
-    told("mcpd calls", &["calls", "--json"]);
-    told("mcpd logs", &["logs", "--json"]);
+    let report = |heading, args: &[&str]| expect_documented(heading, &daemon.client(args));
+    report("mcpd status", &["status", "--json"]);
+    report("mcpd status", &["status", "--check", "--json"]);
+    report("mcpd top", &["top", "--json"]);
+    report("mcpd tools", &["tools", "--all", "--json"]);
+    report("mcpd calls", &["calls", "--json"]);
+    report("mcpd logs", &["logs", "--json"]);
     let orders = "mcpd restart, enable, disable, health";
-    told(orders, &["disable", "own", "--json"]);
-    told(orders, &["enable", "own", "--json"]);
-    told(orders, &["disable", "own/echo", "--json"]);
-    told(orders, &["restart", "sick", "--json"]);
-    told(orders, &["health", "sick", "up", "--json"]);
-    told("mcpd status", &["status", "--json"]);
-    told("mcpd reload", &["reload", "--json"]);
-    told("mcpd log-level", &["log-level", "--json"]);
-    told("mcpd doctor", &["doctor", "--json"]);
+    report(orders, &["disable", "own", "--json"]);
+    report(orders, &["enable", "own", "--json"]);
+    report(orders, &["disable", "own/echo", "--json"]);
+    report(orders, &["restart", "sick", "--json"]);
+    report(orders, &["health", "sick", "up", "--json"]);
+    report("mcpd status", &["status", "--json"]);
+    report("mcpd reload", &["reload", "--json"]);
+    report("mcpd log-level", &["log-level", "--json"]);
+    report("mcpd doctor", &["doctor", "--json"]);
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn configuration_edits_are_reported_as_json() {
     expect_documented("mcpd import", &dry);
     let import = run(&["import", "--from", &other, "--file", &file, "--yes", "--json"]);
     expect_documented("mcpd import", &import);
-    let told = import.json();
-    assert_eq!((&told["written"], &told["sources"][0]["servers"][0]["outcome"]), (&json!(true), &json!("added")));
+    let report = import.json();
+    assert_eq!((&report["written"], &report["sources"][0]["servers"][0]["outcome"]), (&json!(true), &json!("added")));
     let add = run(&["add", "git", "--file", &file, "--json", "--", SCRIPTED]);
     expect_documented("mcpd add, mcpd remove", &add);
     assert_eq!(add.json()["name"], "git");
@@ -116,7 +116,7 @@ fn configuration_edits_are_reported_as_json() {
 #[test]
 fn failed_operator_command_is_reported_as_json_and_by_its_exit_code() {
     let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
-    let told = daemon.client(&["restart", "sick", "--json"]).expect_code(1).json();
-    assert_eq!((&told["server"], &told["done"]), (&json!("sick"), &json!(false)));
-    assert!(told["reason"].as_str().is_some_and(|reason| reason.contains("code 3")), "{told}");
+    let report = daemon.client(&["restart", "sick", "--json"]).expect_code(1).json();
+    assert_eq!((&report["server"], &report["done"]), (&json!("sick"), &json!(false)));
+    assert!(report["reason"].as_str().is_some_and(|reason| reason.contains("code 3")), "{report}");
 }

@@ -8,10 +8,10 @@ use crate::support::{Place, run, skipped};
 fn each_command_has_a_manual_page_and_the_main_page_lists_it() {
     let place = Place::new();
     let pages = place.path("share/man1");
-    let said = place.mcpd(&["man", pages.to_str().expect("text")]).expect_code(0);
+    let ran = place.mcpd(&["man", pages.to_str().expect("text")]).expect_code(0);
     let mut names: Vec<_> = fs::read_dir(&pages).expect("it was made").map(|entry| entry.expect("an entry")).collect();
     names.sort_by_key(fs::DirEntry::file_name);
-    assert!(said.stdout.starts_with(&format!("wrote {} pages to ", names.len())), "{said}");
+    assert!(ran.stdout.starts_with(&format!("wrote {} pages to ", names.len())), "{ran}");
     let first = fs::read_to_string(pages.join("mcpd.1")).expect("that of mcpd is there");
     assert_eq!(first, place.mcpd(&["man"]).expect_code(0).stdout, "it is the one that is printed");
     for heading in ["NAME", "SYNOPSIS", "COMMANDS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"] {

@@ -50,10 +50,10 @@ fn beside(server: Server, place: &Rc<Place>) -> Daemon {
 
 /// Answers that do not come, for as long as this is there.
 fn silence() -> impl Fn() -> Response + Send + Sync {
-    let held = Locked::new(Vec::new());
+    let writers = Locked::new(Vec::new());
     move || {
         let (writer, response) = Response::raw_stream();
-        held.lock().push(writer);
+        writers.lock().push(writer);
         response
     }
 }

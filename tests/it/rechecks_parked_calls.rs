@@ -77,13 +77,13 @@ const NEVER: [&str; 3] = ["s__never00", "s__never00", "x://never0"];
 /// Fails unless calls that wait are answered as unknown after `change`, and the server sees none of them.
 fn expect_unknown(parked: &mut Parked, change: impl FnOnce(&mut Parked)) {
     let mut agent = Agent::ready(&parked.daemon);
-    let asked = ask(&mut agent, NAMES);
+    let pending = ask(&mut agent, NAMES);
     parked.wait_parked(4);
     change(parked);
     parked.open();
     let never = ask(&mut agent, NEVER);
     let mut answers = |ids: [Value; 4]| ids.map(|id| agent.answer(&id)["error"].to_string());
-    let (answers, unknown) = (answers(asked), answers(never));
+    let (answers, unknown) = (answers(pending), answers(never));
     let unknown = unknown.map(|text| text.replace("never00", "danger").replace("never0", "danger"));
     assert_eq!(answers, unknown);
     parked.expect_nothing_written();
@@ -94,10 +94,10 @@ fn expect_unknown(parked: &mut Parked, change: impl FnOnce(&mut Parked)) {
 fn parked_calls_are_released_when_nothing_has_changed() {
     let parked = Parked::new("", &[]);
     let mut agent = Agent::ready(&parked.daemon);
-    let asked = ask(&mut agent, NAMES);
+    let pending = ask(&mut agent, NAMES);
     parked.wait_parked(4);
     parked.open();
-    let [call, prompt, resource, _] = asked.map(|id| agent.answer(&id));
+    let [call, prompt, resource, _] = pending.map(|id| agent.answer(&id));
     arguments(&call);
     result(&prompt);
     result(&resource);
@@ -155,13 +155,13 @@ fn profile_removed_while_calls_are_parked_hides_its_tools() {
     let profile = "[profiles.reviewer]\nservers = ['s']\n";
     let mut parked = Parked::new(profile, &[]);
     let mut agent = Agent::ready_at(&parked.place.runtime_dir().join("reviewer.sock"));
-    let asked = ask(&mut agent, NAMES);
+    let pending = ask(&mut agent, NAMES);
     parked.wait_parked(4);
     let file = parked.place.path("changing.toml");
     let before = fs::read_to_string(file).expect("it is there");
     change(&mut parked.daemon, before.replace(profile, ""), "reloaded: ");
     parked.open();
-    for answer in asked.map(|id| agent.answer(&id)) {
+    for answer in pending.map(|id| agent.answer(&id)) {
         let code = code(&answer);
         assert!(code == -32602 || code == -32002, "{answer}");
     }

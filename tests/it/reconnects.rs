@@ -80,8 +80,8 @@ fn calls_made_while_a_daemon_drains_are_made_at_the_next_one() {
     for quiet in [&mut shim, &mut other] {
         quiet.expect_quiet();
     }
-    let heard: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("drained")).collect();
-    assert_eq!(heard.len(), 4, "{heard:?}");
+    let received: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("drained")).collect();
+    assert_eq!(received.len(), 4, "{received:?}");
 }
 
 /// Case E11.
@@ -102,9 +102,9 @@ fn requests_during_a_restart_are_queued_and_sent_in_order_to_the_next_daemon() {
         assert_eq!(*arguments(&shim.answer(call)), json!({ "held": n }));
     }
     shim.expect_quiet();
-    let heard: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("held")).collect();
-    assert_eq!(heard.len(), 3, "{heard:?}");
-    assert!((0..3).all(|n| heard[n].contains(&format!("{{\"held\":{n}}}"))), "{heard:?}");
+    let received: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("held")).collect();
+    assert_eq!(received.len(), 3, "{received:?}");
+    assert!((0..3).all(|n| received[n].contains(&format!("{{\"held\":{n}}}"))), "{received:?}");
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn request_without_a_daemon_for_ten_seconds_is_not_sent_and_excess_requests_fail
     kill(daemon);
     shim.wait_log("the daemon has gone");
     let start = Instant::now();
-    let held: Vec<_> = (0..256).map(|_| shim.start_call("a__echo", &json!({}))).collect();
+    let parked: Vec<_> = (0..256).map(|_| shim.start_call("a__echo", &json!({}))).collect();
     for _ in 0..3 {
         assert_eq!(outcome(&shim.call("a__echo", &json!({}))), (-31003, "not_sent"));
     }
-    for call in held {
+    for call in parked {
         assert_eq!(outcome(&shim.answer(&call)), (-31004, "not_sent"));
     }
     assert!(start.elapsed() >= Duration::from_secs(10));
@@ -203,8 +203,8 @@ fn version_log_level_subscriptions_and_lists_are_restored() {
     arguments(&Agent::ready(&daemon).call("a__raw", &json!({"text": updated})));
     assert_eq!(shim.expect_notification("notifications/resources/updated")["params"], json!({"uri": "x://1"}));
     shim.expect_quiet();
-    let asked = daemon.journal("a").split_off(before);
-    assert_eq!(asked.iter().filter(|line| line.contains("resources/subscribe")).count(), 1, "{asked:?}");
+    let journal = daemon.journal("a").split_off(before);
+    assert_eq!(journal.iter().filter(|line| line.contains("resources/subscribe")).count(), 1, "{journal:?}");
 }
 
 #[test]

@@ -27,8 +27,8 @@ fn expect_refusal(daemon: &Daemon, agent: &mut Agent, line: &str, codes: &[i64])
     agent.expect_quiet();
     // What a server reads, it reads in order.
     arguments(&agent.call("a__echo", &json!({})));
-    let heard: Vec<_> = daemon.journal("a").into_iter().filter(|heard| heard.contains(SECRET)).collect();
-    assert!(heard.is_empty(), "{line:?} reached the server: {heard:?}");
+    let received: Vec<_> = daemon.journal("a").into_iter().filter(|received| received.contains(SECRET)).collect();
+    assert!(received.is_empty(), "{line:?} reached the server: {received:?}");
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn a_carriage_return_of_a_server_hides_nothing_from_an_agent() {
     let answer = "{\"jsonrpc\":\"2.0\",\"id\":$ID,\r\"result\":{\"content\":[]}}\n";
     let progress = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":\r{\"progressToken\":$ID,\"progress\":1}}\n";
     for text in [answer, progress] {
-        let asked = json!({"name": "a__raw", "arguments": {"text": text}, "_meta": {"progressToken": "t"}});
-        arguments(&agent.request("tools/call", &asked));
+        let params = json!({"name": "a__raw", "arguments": {"text": text}, "_meta": {"progressToken": "t"}});
+        arguments(&agent.request("tools/call", &params));
         agent.expect_quiet();
     }
     assert_eq!(daemon.row("a")["skipped_lines"], 2);
@@ -155,8 +155,8 @@ fn no_trick_of_json_cancels_the_call_of_another_agent() {
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
     // What a server reads, it reads in order.
     arguments(&agent.call("a__echo", &json!({})));
-    let heard: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("cancelled")).collect();
-    assert!(heard.len() == 1 && heard[0].matches("equest").count() == 1, "{heard:?}");
+    let received: Vec<_> = daemon.journal("a").into_iter().filter(|line| line.contains("cancelled")).collect();
+    assert!(received.len() == 1 && received[0].matches("equest").count() == 1, "{received:?}");
 }
 
 #[test]

@@ -31,11 +31,11 @@ pub(crate) fn replace(place: &Place, text: impl AsRef<[u8]>) {
     fs::rename(new, place.path("changing.toml")).expect("the test's own");
 }
 
-pub(crate) fn change(daemon: &mut Daemon, text: impl AsRef<[u8]>, said: &str) {
+pub(crate) fn change(daemon: &mut Daemon, text: impl AsRef<[u8]>, log_line: &str) {
     replace(daemon.place(), text);
-    let before = daemon.log().matches(said).count();
+    let before = daemon.log().matches(log_line).count();
     daemon.signal(Signal::HUP);
-    until("the reload is said", || (daemon.log().matches(said).count() > before).then_some(()));
+    until("the reload is said", || (daemon.log().matches(log_line).count() > before).then_some(()));
 }
 
 pub(crate) fn pids(daemon: &Daemon) -> Vec<(String, u64)> {
@@ -135,7 +135,7 @@ fn recording_of_arguments_changes_without_a_restart() {
     change(&mut daemon, text, "reloaded: updated s");
     agent.call("s__echo", &json!({"n": 2}));
     assert_eq!(pids(&daemon), before);
-    let told = daemon.client(&["calls", "--json"]).expect_code(0).stdout;
-    let kept: Vec<bool> = told.lines().map(|call| call.contains("arguments")).collect();
-    assert_eq!(kept, [false, true], "{told}");
+    let calls = daemon.client(&["calls", "--json"]).expect_code(0).stdout;
+    let with_arguments: Vec<bool> = calls.lines().map(|call| call.contains("arguments")).collect();
+    assert_eq!(with_arguments, [false, true], "{calls}");
 }

@@ -251,15 +251,15 @@ fn an_agents_own_instance_is_replaced_by_another_one_of_its_own() {
     let own = |name: &str| Server::named(name).line("sharing = \"session\"");
     let daemon = start(&[own("s")]);
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
-    let mut asked = || agents.each_mut().map(|agent| changed(agent, "s"));
-    assert_eq!(asked(), [Value::Null, Value::Null]);
+    let mut values = || agents.each_mut().map(|agent| changed(agent, "s"));
+    assert_eq!(values(), [Value::Null, Value::Null]);
     expect_alive(&daemon, 3);
     reload(&daemon, &[own("s").env("CHANGED", "yes")]).expect_code(0);
-    assert_eq!(asked(), ["yes", "yes"], "each has the new one");
+    assert_eq!(values(), ["yes", "yes"], "each has the new one");
     expect_alive(&daemon, 3);
     let ran = reload(&daemon, &[own("s").flags("--exit-at-start 1")]).expect_code(1);
     assert!(ran.stdout.contains("; it goes on as it was"), "{ran}");
-    assert_eq!(asked(), ["yes", "yes"], "each has it still");
+    assert_eq!(values(), ["yes", "yes"], "each has it still");
     expect_alive(&daemon, 3);
 }
 
@@ -310,14 +310,14 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
         command.args(["reload", "--runtime-dir"]).arg(place.runtime_dir());
         thread::spawn(move || command.output().expect("it runs"))
     };
-    let said = |asked: thread::JoinHandle<std::process::Output>| {
-        let output = asked.join().expect("it ends");
+    let outcome = |reload: thread::JoinHandle<std::process::Output>| {
+        let output = reload.join().expect("it ends");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     // Five terminals want the same: it is started once, and each is told.
     let five: Vec<_> = (0..5).map(|_| ask(&[slow("1")])).collect();
-    for asked in five {
-        assert_eq!(said(asked), (Some(0), "changed  s\n".to_owned()));
+    for reload in five {
+        assert_eq!(outcome(reload), (Some(0), "changed  s\n".to_owned()));
     }
     assert_eq!(events(&daemon, "s").iter().filter(|word| *word == "start").count(), 2);
     let second = pids(&daemon);
@@ -326,15 +326,15 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
     let first = ask(&[slow("2")]);
     wait_starts(&daemon, "s", 3);
     let next = ask(&[slow("3")]);
-    let (code, text) = said(first);
+    let (code, text) = outcome(first);
     assert!(code == Some(1) && text.contains("another configuration came"), "{code:?} {text}");
-    assert_eq!(said(next), (Some(0), "changed  s\n".to_owned()));
+    assert_eq!(outcome(next), (Some(0), "changed  s\n".to_owned()));
     // What runs: nothing has changed.
     let third = pids(&daemon);
     let first = ask(&[slow("4")]);
     wait_starts(&daemon, "s", 5);
-    assert_eq!(said(ask(&[slow("3")])), (Some(0), "kept     s\n".to_owned()));
-    assert_eq!(said(first).0, Some(1));
+    assert_eq!(outcome(ask(&[slow("3")])), (Some(0), "kept     s\n".to_owned()));
+    assert_eq!(outcome(first).0, Some(1));
     assert_eq!(pids(&daemon), third);
     expect_alive(&daemon, 1);
 }
@@ -377,17 +377,17 @@ fn lines_and_counts_of_a_server_go_on_when_it_is_replaced() {
 #[test]
 fn a_server_that_is_to_take_the_place_of_another_is_no_operator() {
     let mut daemon = start(&[Server::named("s")]);
-    let said = daemon.place().path("said");
+    let path = daemon.place().path("output");
     let script = format!(
-        "{MCPD} status --runtime-dir {} >{said} 2>&1; echo $? >>{said}; cat",
+        "{MCPD} status --runtime-dir {} >{path} 2>&1; echo $? >>{path}; cat",
         daemon.place().runtime_dir().display(),
-        said = said.display()
+        path = path.display()
     );
     replace(daemon.place(), text(&[Server::run_by("s", "sh").arg("-c").arg(script)], daemon.place()));
     daemon.signal(Signal::HUP);
-    let told = until("it has asked", || {
-        std::fs::read_to_string(&said).ok().filter(|told| told.ends_with('\n') && !told.starts_with("mcpd 0"))
+    let output = until("the server has run `mcpd status`", || {
+        std::fs::read_to_string(&path).ok().filter(|output| output.ends_with('\n') && !output.starts_with("mcpd 0"))
     });
-    assert!(told.contains("the daemon does not answer"), "{told}");
-    until("it is said", || daemon.log().contains("refused an operator").then_some(()));
+    assert!(output.contains("the daemon does not answer"), "{output}");
+    until("the refusal is logged", || daemon.log().contains("refused an operator").then_some(()));
 }

@@ -51,9 +51,9 @@ fn report_shows_the_daemon_its_agents_and_its_sockets() {
     assert_eq!((&status["pid"], &status["settled"]), (&json!(daemon.pid()), &json!(true)));
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     let first = &status["agents"][0];
-    let told = (&first["client"], &first["protocol"], &first["profile"], &first["calls"], &first["pid"]);
+    let described = (&first["client"], &first["protocol"], &first["profile"], &first["calls"], &first["pid"]);
     assert_eq!(
-        told,
+        described,
         (&json!("test-agent 7"), &json!("2025-11-25"), &json!("default"), &json!(1), &json!(std::process::id()))
     );
     assert_eq!(first["uid"], rustix::process::getuid().as_raw());

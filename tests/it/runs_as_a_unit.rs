@@ -74,9 +74,9 @@ fn a_daemon_that_hangs_is_replaced_and_nothing_of_it_is_left() {
 /// Whether the daemon that took the connection has answered it; it may have been on its way out. None is refused.
 fn is_served(socket: &Path) -> bool {
     let mut stream = UnixStream::connect(socket).expect("nobody is refused");
-    let asked = stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+    let sent = stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
     let mut answer = String::new();
-    asked.and_then(|()| BufReader::new(stream).read_line(&mut answer)).is_ok_and(|bytes| bytes > 0)
+    sent.and_then(|()| BufReader::new(stream).read_line(&mut answer)).is_ok_and(|bytes| bytes > 0)
 }
 
 /// Case E11.
@@ -218,8 +218,8 @@ fn invalid_configuration_fails_the_start_at_once_with_its_place() {
     manager.systemctl(&["start", "mcpd"]).expect_code(1);
     assert_eq!([manager.property("ActiveState"), manager.property("NRestarts")], ["failed", "0"]);
     assert_eq!(manager.property("ExecMainStatus"), "2");
-    for said in [manager.log(), manager.property("StatusText")] {
-        assert!(said.contains("deamon") && said.contains("config.toml:1:2"), "{said}");
+    for text in [manager.log(), manager.property("StatusText")] {
+        assert!(text.contains("deamon") && text.contains("config.toml:1:2"), "{text}");
     }
     // Once it is mended, nothing stands in the way.
     plain().write(manager.place());

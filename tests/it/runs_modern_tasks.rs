@@ -64,8 +64,8 @@ fn nothing_of_it_is_altered_but_its_id() {
     let daemon = start();
     let mut agent = Agent::connect(&daemon);
     let id = made(&mut agent, "t");
-    let said = ask(&mut agent, "tasks/get", &json!({"taskId": id, "x-n": 1.10}));
-    assert_eq!(result(&said)["zeta"], 1.1);
+    let answer = ask(&mut agent, "tasks/get", &json!({"taskId": id, "x-n": 1.10}));
+    assert_eq!(result(&answer)["zeta"], 1.1);
     let arguments = json!({"as_task": true, "id": "u"});
     let params =
         json!({"name": "s__echo", "arguments": arguments, "_meta": meta(&json!({"extensions": {EXTENSION: {}}}))});
@@ -80,7 +80,7 @@ fn task_is_unknown_to_other_profiles() {
     let daemon = start();
     let id = made(&mut Agent::connect(&daemon), "t");
     let text = id.as_str().expect("text");
-    let heard = daemon.journal("s").len();
+    let lines = daemon.journal("s").len();
     for profile in ["other", "narrow"] {
         assert_eq!(code(&about(&mut Agent::at(&socket(&daemon, profile)), "get", &id)), -32602, "{profile}");
     }
@@ -95,7 +95,7 @@ fn task_is_unknown_to_other_profiles() {
     let undeclared = agent.request("tasks/get", &json!({"taskId": id, "_meta": meta(&json!({}))}));
     assert_eq!(code(&undeclared), -32021);
     assert_eq!(undeclared["error"]["data"], json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}}));
-    assert_eq!(daemon.journal("s").len(), heard, "the server hears nothing of it");
+    assert_eq!(daemon.journal("s").len(), lines, "the server hears nothing of it");
     for gone in ["tasks/list", "tasks/result"] {
         assert_eq!(code(&ask(&mut agent, gone, &json!({ "taskId": id }))), -32601, "{gone}");
     }
@@ -190,7 +190,7 @@ fn a_lazy_server_stays_up_for_it() {
         Server::named("s").flags("--era modern --tasks").line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
-    let wait = |server: &str, wanted: &str| drop(daemon.wait_row(server, wanted, |row| row["state"] == wanted));
+    let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let mut agent = Agent::connect(&daemon);
     let id = made(&mut agent, "t");

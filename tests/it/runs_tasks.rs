@@ -77,13 +77,13 @@ fn listed(agent: &mut Agent) -> Vec<Value> {
 }
 
 /// How often the server was sent this about the task.
-fn asked(daemon: &Daemon, server: &str, method: &str, id: &str) -> usize {
+fn request_count(daemon: &Daemon, server: &str, method: &str, id: &str) -> usize {
     let (method, id) = (format!("\"{method}\""), format!("\"taskId\":\"{id}\""));
     daemon.journal(server).iter().filter(|line| line.contains(&method) && line.contains(&id)).count()
 }
 
 fn wait_cancelled(daemon: &Daemon, server: &str, id: &str) {
-    until("it is cancelled", || (asked(daemon, server, "tasks/cancel", id) == 1).then_some(()));
+    until("it is cancelled", || (request_count(daemon, server, "tasks/cancel", id) == 1).then_some(()));
 }
 
 /// The progress token that the server was given with the last call of that tool.
@@ -162,7 +162,7 @@ fn other_agents_cannot_access_a_task_and_no_server_sees_the_attempt() {
         assert_eq!(code(&ask(&mut one, "get", &wrong)), -32602);
     }
     assert_eq!((listed(&mut one), listed(&mut other)), (vec![id.clone()], vec![]));
-    assert_eq!(asked(&daemon, "s", "tasks/get", "task-1"), 1, "for the list");
+    assert_eq!(request_count(&daemon, "s", "tasks/get", "task-1"), 1, "for the list");
     assert!(!daemon.journal("s").iter().any(|line| line.contains("tasks/cancel") || line.contains("tasks/result")));
     assert!(!daemon.journal("s").iter().any(|line| line.contains("tasks/list") || line.contains("task-9")));
 }
@@ -284,7 +284,7 @@ fn task_that_its_server_has_forgotten_is_no_longer_listed() {
     arguments(&agent.call("s__forget_task", &json!({"id": "task-2"})));
     assert_eq!(listed(&mut agent), [ids[0].clone(), ids[2].clone()]);
     expect_unknown(&mut agent, "task-2");
-    assert_eq!(asked(&daemon, "s", "tasks/get", "task-2"), 1);
+    assert_eq!(request_count(&daemon, "s", "tasks/get", "task-2"), 1);
     // Whoever asks first hears it from the server.
     arguments(&agent.call("s__forget_task", &json!({"id": "task-3"})));
     assert_eq!(ask(&mut agent, "get", &ids[2])["error"]["message"], "Failed to retrieve task: Task not found");
@@ -345,14 +345,14 @@ fn tasks_of_a_disconnected_agent_are_cancelled_and_others_are_not() {
     for _ in 0..3 {
         created(&mut leaver, "s__echo", &json!({}));
     }
-    let kept = created(&mut other, "s__echo", &json!({}));
+    let other_task = created(&mut other, "s__echo", &json!({}));
     finish(&mut leaver, &json!("task-2"));
     expect_status(&mut leaver, &json!("task-2"), "completed");
     drop(leaver);
     wait_cancelled(&daemon, "s", "task-1");
     wait_cancelled(&daemon, "s", "task-3");
-    assert_eq!(status(&mut other, &kept), "working");
-    assert_eq!([2, 4].map(|n| asked(&daemon, "s", "tasks/cancel", &format!("task-{n}"))), [0, 0]);
+    assert_eq!(status(&mut other, &other_task), "working");
+    assert_eq!([2, 4].map(|n| request_count(&daemon, "s", "tasks/cancel", &format!("task-{n}"))), [0, 0]);
     // Whoever comes next and whatever it is called finds nothing.
     expect_unknown(&mut Agent::ready(&daemon), "task-2");
 }
@@ -400,11 +400,11 @@ fn while_a_task_is_at_work_a_servers_log_may_be_of_it() {
         say(&mut other, "notifications/message", &log("again"));
         let id = other.ask("ping", &json!({}));
         let next = other.next();
-        let told = next["method"] == "notifications/message";
-        if told {
+        let is_log = next["method"] == "notifications/message";
+        if is_log {
             other.answer(&id);
         }
-        told.then_some(())
+        is_log.then_some(())
     });
     one.expect_quiet();
 }
@@ -488,7 +488,7 @@ fn a_task_of_a_tool_that_is_denied_by_now_is_unknown() {
     result(&agent.answer(&waiting));
     // Nothing is told of it either.
     agent.expect_quiet();
-    assert_eq!(asked(&daemon, "s", "tasks/get", "task-1"), 0);
+    assert_eq!(request_count(&daemon, "s", "tasks/get", "task-1"), 0);
     reload(&mut daemon, server("s"));
     assert_eq!(status(&mut agent, &id), "completed");
     assert_eq!(listed(&mut agent), ["task-1", "task-2"]);
@@ -542,7 +542,7 @@ fn a_lazy_server_stays_up_for_a_task() {
     let lazy = server("s").line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
-    let wait = |server: &str, wanted: &str| drop(daemon.wait_row(server, wanted, |row| row["state"] == wanted));
+    let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let mut agent = Agent::ready(&daemon);
     let id = created(&mut agent, "s__echo", &json!({}));
@@ -632,9 +632,9 @@ fn server_receives_only_requests_that_it_declares() {
     let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result_of}}}\n");
     assert_eq!(created(&mut agent, "plain__raw", &json!({"text": text, "answer": false})), "x");
     expect_unknown(&mut agent, "x");
-    let kept = created(&mut agent, "keeper__echo", &json!({}));
-    assert_eq!(code(&ask(&mut agent, "cancel", &kept)), -32601);
-    assert_eq!(status(&mut agent, &kept), "working");
+    let other_task = created(&mut agent, "keeper__echo", &json!({}));
+    assert_eq!(code(&ask(&mut agent, "cancel", &other_task)), -32601);
+    assert_eq!(status(&mut agent, &other_task), "working");
     drop(agent);
     arguments(&Agent::ready(&daemon).call("keeper__echo", &json!({})));
     for server in ["plain", "keeper"] {
@@ -671,7 +671,7 @@ fn unusual_task_ids_of_a_server_expose_no_task_of_another_agent() {
     }
     expect_unknown(&mut other, "a");
     assert_eq!(status(&mut one, &id), "working");
-    assert_eq!(asked(&daemon, "s", "tasks/cancel", "a"), 0, "that would be the first one");
+    assert_eq!(request_count(&daemon, "s", "tasks/cancel", "a"), 0, "that would be the first one");
     // An id that is none passes, and cannot be asked for.
     for odd in [json!(7), json!({"x": 1}), json!([])] {
         assert_eq!(created(&mut one, "s__echo", &json!({"id": odd})), odd);

@@ -47,8 +47,8 @@ fn agents_see_and_call_only_what_their_profile_has() {
             }
         }
     }
-    let heard: String = ["files", "git"].map(|server| daemon.journal(server).join("\n")).concat();
-    let calls = |profile: &str| heard.matches(&format!("\"profile\":\"{profile}\"")).count();
+    let journal: String = ["files", "git"].map(|server| daemon.journal(server).join("\n")).concat();
+    let calls = |profile: &str| journal.matches(&format!("\"profile\":\"{profile}\"")).count();
     assert_eq!(["mcp", "reviewer", "releaser", "nobody"].map(calls), [4, 1, 1, 0], "no child sees what is not there");
 }
 
@@ -151,8 +151,8 @@ fn prompts_resources_templates_and_completions_obey_the_profile() {
     }
     let journal = daemon.journal("s");
     let asks = |line: &&String| line.contains("resources/read") || line.contains("resources/subscribe");
-    let asked = journal.iter().filter(asks).filter(|line| line.contains("\"x://secret/2\""));
-    assert_eq!(asked.count(), 2, "read and subscribed to by one agent");
+    let requests = journal.iter().filter(asks).filter(|line| line.contains("\"x://secret/2\""));
+    assert_eq!(requests.count(), 2, "read and subscribed to by one agent");
 }
 
 #[test]
@@ -189,11 +189,11 @@ fn tasks_progress_and_instructions_obey_the_profile() {
     let params = json!({"name": "other__echo", "arguments": {}, "_meta": {"progressToken": 1}});
     result(&other.request("tools/call", &params));
     let mut newcomer = Agent::at(&socket(&daemon, "other"));
-    let told = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
-    assert!(!told.to_string().contains("Read-me"), "{told}");
+    let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
+    assert!(!instructions.to_string().contains("Read-me"), "{instructions}");
     let mut newcomer = Agent::at(&socket(&daemon, "plain"));
-    let told = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
-    assert!(told.to_string().contains("Read-me"), "{told}");
+    let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
+    assert!(instructions.to_string().contains("Read-me"), "{instructions}");
 }
 
 #[test]

@@ -38,7 +38,10 @@ fn prompts_are_listed_and_got_under_exposed_names_and_pass_unaltered() {
     assert_eq!(names, ["one__greet", "one__part", "two__greet", "two__part"]);
     agent.send_raw("{\"jsonrpc\":\"2.0\",\"id\":1.50,\"method\":\"prompts/get\",\"params\":{\"name\":\"two__greet\",\"x\":1.10}}\n");
     let line = agent.next_line().expect("an answer");
-    assert_eq!(line.trim(), r#"{"jsonrpc":"2.0","id":1.50,"result":{"zeta":1.10,"asked":{"name":"greet","x":1.10}}}"#);
+    assert_eq!(
+        line.trim(),
+        r#"{"jsonrpc":"2.0","id":1.50,"result":{"zeta":1.10,"received":{"name":"greet","x":1.10}}}"#
+    );
     let unknown = agent.request("prompts/get", &json!({"name": "greet"}));
     assert_eq!((code(&unknown), &unknown["error"]["message"]), (-32602, &json!("Unknown prompt: greet")));
     assert_eq!(code(&agent.request("prompts/get", &json!({"name": "one__echo"}))), -32602, "a tool is no prompt");
@@ -54,7 +57,7 @@ fn a_resource_is_read_from_the_server_that_lists_it_or_has_a_template_for_it() {
     let templates = list(&mut agent, "resources/templates/list");
     assert_eq!(templates["resourceTemplates"].as_array().map(Vec::len), Some(2));
     for (uri, server) in [("x://1", "a"), ("x://7", "a"), ("y://1", "b"), ("y://deep/down", "b")] {
-        assert_eq!(result(&read(&mut agent, uri))["asked"]["uri"], uri);
+        assert_eq!(result(&read(&mut agent, uri))["received"]["uri"], uri);
         daemon.wait_journal(server, &format!("\"uri\":\"{uri}\""));
     }
     let unknown = read(&mut agent, "z://1");
@@ -71,9 +74,9 @@ fn completion_goes_where_its_prompt_or_resource_is() {
     let mut complete =
         |reference: Value| agent.request("completion/complete", &json!({"ref": reference, "argument": argument}));
     let prompt = complete(json!({"type": "ref/prompt", "name": "p__greet"}));
-    assert_eq!(result(&prompt)["asked"]["ref"]["name"], "greet");
+    assert_eq!(result(&prompt)["received"]["ref"]["name"], "greet");
     let template = complete(json!({"type": "ref/resource", "uri": "x://{id}"}));
-    assert_eq!(result(&template)["asked"]["ref"]["uri"], "x://{id}");
+    assert_eq!(result(&template)["received"]["ref"]["uri"], "x://{id}");
     assert_eq!(code(&complete(json!({"type": "ref/prompt", "name": "greet"}))), -32602);
     assert_eq!(code(&complete(json!({"type": "ref/tool", "name": "p__greet"}))), -32602);
 }
@@ -82,9 +85,9 @@ fn completion_goes_where_its_prompt_or_resource_is() {
 fn server_receives_only_requests_for_kinds_that_it_declares() {
     let daemon = start(&[("p", PROMPTS)]);
     Agent::ready(&daemon).tools();
-    let asked = daemon.journal("p").join("\n");
-    assert!(asked.contains("prompts/list") && asked.contains("tools/list"), "{asked}");
-    assert!(!asked.contains("resources/"), "{asked}");
+    let received = daemon.journal("p").join("\n");
+    assert!(received.contains("prompts/list") && received.contains("tools/list"), "{received}");
+    assert!(!received.contains("resources/"), "{received}");
 }
 
 #[test]

@@ -28,9 +28,9 @@ async fn connect(daemon: &Daemon) -> Client {
 
 /// A client and the progress it hears of.
 async fn listen(daemon: &Daemon) -> (Client, mpsc::Receiver<f64>) {
-    let (heard, progress) = mpsc::channel();
+    let (received, progress) = mpsc::channel();
     let stream = UnixStream::connect(daemon.agent_socket()).await.expect("the socket accepts");
-    (Listener(heard).serve(stream).await.expect("a handshake"), progress)
+    (Listener(received).serve(stream).await.expect("a handshake"), progress)
 }
 
 fn call(tool: &'static str, arguments: &Value) -> CallToolRequestParams {
@@ -38,7 +38,7 @@ fn call(tool: &'static str, arguments: &Value) -> CallToolRequestParams {
 }
 
 /// A line that the server received. Waits on the runtime, where the client has work to do in the meantime.
-async fn heard(daemon: &Daemon, part: &str) -> String {
+async fn received(daemon: &Daemon, part: &str) -> String {
     loop {
         if let Some(line) = daemon.journal("a").into_iter().find(|line| line.contains(part)) {
             return line;
@@ -106,10 +106,10 @@ fn its_cancellation_reaches_the_server() {
     with_daemon(async |daemon| {
         let client = connect(daemon).await;
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(call("a__sleep", &json!({"ms": 60_000}))));
-        let asked = client.send_cancellable_request(request, PeerRequestOptions::no_options()).await.expect("sent");
-        heard(daemon, "\"sleep\"").await;
-        asked.cancel(Some("enough".to_owned())).await.expect("sent");
-        assert!(heard(daemon, "notifications/cancelled").await.contains("\"enough\""));
+        let request = client.send_cancellable_request(request, PeerRequestOptions::no_options()).await.expect("sent");
+        received(daemon, "\"sleep\"").await;
+        request.cancel(Some("enough".to_owned())).await.expect("sent");
+        assert!(received(daemon, "notifications/cancelled").await.contains("\"enough\""));
         client.call_tool(call("a__echo", &json!({}))).await.expect("the connection lives on");
     });
 }

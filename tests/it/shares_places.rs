@@ -115,10 +115,10 @@ fn the_unanswered_calls_of_one_agent_are_limited_in_bytes_over_all_servers() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).head(head).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let large = json!({"ms": 60_000, "text": "x".repeat(60_000)});
-    let mut held = Vec::new();
+    let mut parked = Vec::new();
     // One after the other: a server is not given two of them at once.
     for count in 1..=2 {
-        held.extend(["a__sleep", "b__sleep"].map(|tool| agent.start_call(tool, &large)));
+        parked.extend(["a__sleep", "b__sleep"].map(|tool| agent.start_call(tool, &large)));
         let have = |status: &Value| (0..2).all(|server| status["servers"][server]["in_flight"] == count);
         daemon.wait_status("has them in flight", have);
     }
@@ -126,9 +126,9 @@ fn the_unanswered_calls_of_one_agent_are_limited_in_bytes_over_all_servers() {
     assert_eq!((code(&refused), &refused["error"]["data"]), (-31003, &json!({"outcome": "not_sent"})));
     arguments(&agent.call("a__echo", &json!({"small": true})));
     arguments(&other.call("a__echo", &json!({"text": "x".repeat(60_000)})));
-    cancel(&mut agent, &held[0]);
+    cancel(&mut agent, &parked[0]);
     arguments(&agent.call("a__echo", &json!({"text": "x".repeat(60_000)})));
-    held[1..].iter().for_each(|id| cancel(&mut agent, id));
+    parked[1..].iter().for_each(|id| cancel(&mut agent, id));
     agent.expect_quiet();
 }
 
@@ -154,14 +154,14 @@ fn an_agent_that_reads_nothing_is_cut_off_alone_and_its_calls_are_cancelled_at_t
 
 /// The number of each progress notification up to the answer.
 fn progress_until_answered(agent: &mut Agent, id: &Value) -> Vec<u64> {
-    let mut told = Vec::new();
+    let mut steps = Vec::new();
     loop {
         let message = agent.next();
         if message["id"] == *id {
             arguments(&message);
-            return told;
+            return steps;
         }
-        told.push(message["params"]["progress"].as_u64().expect("a number"));
+        steps.push(message["params"]["progress"].as_u64().expect("a number"));
     }
 }
 
@@ -188,9 +188,9 @@ fn of_progress_that_is_not_read_in_time_the_oldest_is_dropped_and_counted_and_th
     let id = ask_for_progress(&mut agent, many);
     daemon.wait_row("a", "has answered", |row| row["calls"] == 2 && row["in_flight"] == 0);
     let dropped = dropped(&daemon);
-    let told = progress_until_answered(&mut agent, &id);
-    assert!(dropped > 0 && told.len() as u64 + dropped == many, "{} were told, {dropped} dropped", told.len());
-    assert!(told.is_sorted());
-    assert_eq!((told[0], told[told.len() - 1]), (1, many), "the newest is told");
+    let steps = progress_until_answered(&mut agent, &id);
+    assert!(dropped > 0 && steps.len() as u64 + dropped == many, "{} were told, {dropped} dropped", steps.len());
+    assert!(steps.is_sorted());
+    assert_eq!((steps[0], steps[steps.len() - 1]), (1, many), "the newest is told");
     agent.expect_quiet();
 }

@@ -35,9 +35,9 @@ fn follow(daemon: &Daemon, args: &[&str]) -> Child {
 }
 
 /// Each line as it comes.
-fn told(child: &mut Child) -> impl FnMut() -> Value + use<> {
-    let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    move || serde_json::from_str(&said.next().expect("a line").expect("text")).expect("JSON")
+fn next_event(child: &mut Child) -> impl FnMut() -> Value + use<> {
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    move || serde_json::from_str(&output.next().expect("a line").expect("text")).expect("JSON")
 }
 
 /// All that comes until the writer ends.
@@ -111,8 +111,8 @@ fn lines_name_their_instance_and_remain_after_it_has_ended() {
 #[test]
 fn last_lines_of_a_server_that_cannot_start_are_retained() {
     let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
-    let said = until("its words are read", || lines(&daemon, &["sick"]).into_iter().next());
-    assert!(said["text"].as_str().is_some_and(|text| text.contains("exit code 3")), "{said}");
+    let output = until("its words are read", || lines(&daemon, &["sick"]).into_iter().next());
+    assert!(output["text"].as_str().is_some_and(|text| text.contains("exit code 3")), "{output}");
 }
 
 /// Case A13.
@@ -157,7 +157,7 @@ fn follow_shows_later_lines_and_those_of_other_instances() {
     let mut agent = Agent::ready(&daemon);
     write(&daemon, &mut agent, "a", "before");
     let mut follower = follow(&daemon, &["a"]);
-    let mut next = told(&mut follower);
+    let mut next = next_event(&mut follower);
     let first = next();
     assert_eq!(first["text"], "before");
     write(&daemon, &mut agent, "b", "of another");
@@ -182,7 +182,7 @@ fn follow_of_all_servers_shows_added_and_removed_ones() {
     let daemon = Setup::new().config(file).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     let mut follower = follow(&daemon, &[]);
-    let mut next = told(&mut follower);
+    let mut next = next_event(&mut follower);
     assert_eq!(next()["text"], "hello");
     write(&daemon, &mut agent, "a", "one");
     assert_eq!(next()["text"], "one");
@@ -204,8 +204,8 @@ fn follower_that_does_not_read_costs_nothing_and_learns_what_it_missed() {
     let mut agent = Agent::ready(&daemon);
     write(&daemon, &mut agent, "a", "begin");
     let mut follower = follow(&daemon, &["a"]);
-    let said = read_on(follower.stderr.take());
-    let mut next = told(&mut follower);
+    let output = read_on(follower.stderr.take());
+    let mut next = next_event(&mut follower);
     assert_eq!(next()["text"], "begin");
     let before = resident_kib(daemon.pid());
     for _ in 0..FLOODS {
@@ -221,10 +221,10 @@ fn follower_that_does_not_read_costs_nothing_and_learns_what_it_missed() {
     drop(agent);
     daemon.stop_in_order(Signal::TERM);
     wait_exit(&mut follower);
-    let said = said.join().expect("a reader does not panic");
-    let counts = said.lines().filter_map(|line| line.strip_prefix("mcpd: ")?.split_once(" lines of a are not shown"));
+    let output = output.join().expect("a reader does not panic");
+    let counts = output.lines().filter_map(|line| line.strip_prefix("mcpd: ")?.split_once(" lines of a are not shown"));
     let missed: usize = counts.map(|(count, _)| count.parse::<usize>().expect("a number")).sum();
-    assert!(missed > 0, "{said}");
+    assert!(missed > 0, "{output}");
     assert_eq!(shown + missed, 2 + FLOODS * ((1 << 20) / "complaint\n".len()));
 }
 

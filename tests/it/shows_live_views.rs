@@ -152,15 +152,15 @@ fn top_counts_past_and_new_calls() {
         arguments(&agent.call("a__echo", &json!({})));
     }
     agent.call("a__fail", &json!({"code": -5}));
-    let told = daemon.client(&["top", "--json"]).expect_code(0).json();
-    let row = &told["servers"][0];
+    let report = daemon.client(&["top", "--json"]).expect_code(0).json();
+    let row = &report["servers"][0];
     assert_eq!(
-        (&told["format"], &row["name"], &row["calls"], &row["errors"]),
+        (&report["format"], &row["name"], &row["calls"], &row["errors"]),
         (&json!(1), &json!("a"), &json!(6), &json!(1))
     );
     assert!(row["p50_ms"].is_number() && row["p99_ms"].as_f64() >= row["p50_ms"].as_f64(), "{row}");
-    assert_eq!((&told["tools"][0]["tool"], &told["tools"][0]["calls"]), (&json!("echo"), &json!(5)));
-    assert_eq!((&told["last"][0]["tool"], &told["last"][0]["outcome"]), (&json!("fail"), &json!("error")));
+    assert_eq!((&report["tools"][0]["tool"], &report["tools"][0]["calls"]), (&json!("echo"), &json!(5)));
+    assert_eq!((&report["last"][0]["tool"], &report["last"][0]["outcome"]), (&json!("fail"), &json!("error")));
     let piped = daemon.client(&["top"]).expect_code(0);
     assert!(piped.stdout.contains("a/echo") && piped.stdout.contains("6 calls"), "{piped}");
     let Some(terminal) = showing(&daemon, "m top", "6 calls") else { return };

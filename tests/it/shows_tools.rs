@@ -159,13 +159,13 @@ fn tools_hidden_by_a_profile_name_the_profile() {
 #[test]
 fn json_output_has_the_same_facts_in_one_object() {
     let daemon = daemon();
-    let told = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
-    assert_eq!((&told["format"], &told["profile"]), (&json!(1), &json!("default")));
-    assert_eq!(told["servers"][0], json!({ "name": "files", "state": "ready" }));
-    let push = told["tools"].as_array().expect("a list").iter().find(|tool| tool["tool"] == "push").expect("listed");
+    let report = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
+    assert_eq!((&report["format"], &report["profile"]), (&json!(1), &json!("default")));
+    assert_eq!(report["servers"][0], json!({ "name": "files", "state": "ready" }));
+    let push = report["tools"].as_array().expect("a list").iter().find(|tool| tool["tool"] == "push").expect("listed");
     assert_eq!(push["hidden"], json!({ "why": "deny", "pattern": "p*", "table": "servers.git" }));
     assert_eq!((&push["name"], &push["server"]), (&Value::Null, &json!("git")));
-    let read = &told["tools"][0];
+    let read = &report["tools"][0];
     assert_eq!((&read["name"], &read["hidden"], &read["tokens"]), (&json!("files__read"), &Value::Null, &json!(69)));
 }
 
@@ -177,7 +177,7 @@ fn ten_thousand_tools_are_listed() {
     let listing = json!({ "tools": (0..10_000).map(tool).collect::<Vec<_>>() });
     let file = place.write("listing", listing.to_string());
     let daemon = Setup::with(Server::named("a").arg("--listing").arg(file).line("deny = ['t1*']")).start_in(&place);
-    let told = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
-    assert_eq!(told["tools"].as_array().expect("a list").len(), 10_000);
+    let report = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
+    assert_eq!(report["tools"].as_array().expect("a list").len(), 10_000);
     assert!(shown(&daemon, &[]).contains("8889 tools · "));
 }

@@ -20,9 +20,9 @@ fn ten_broken_servers_fit_on_a_small_terminal_with_one_line_each() {
     terminal.line("clear; m status --watch");
     let screen = terminal.wait("q leaves");
     for number in 0..10 {
-        let said = format!(" broken{number}: command `no-such-program-{number}` not found");
+        let expected = format!(" broken{number}: command `no-such-program-{number}` not found");
         assert_eq!(screen.lines().filter(|line| line.contains(&format!("broken{number}"))).count(), 1, "{screen}");
-        assert!(screen.contains(&said), "no {said}: {screen}");
+        assert!(screen.contains(&expected), "no {expected}: {screen}");
     }
     assert_eq!(screen.matches("PATH searched for commands:").count(), 1, "{screen}");
     assert!(screen.contains("→ mcpd doctor") && screen.contains("well "), "{screen}");
@@ -61,8 +61,8 @@ fn status_names_the_file_that_differs_from_what_runs_until_the_reload() {
     let daemon = Setup::with(Server::named("s")).start();
     let file = daemon.place().path("config.toml");
     let text = fs::read_to_string(&file).expect("text");
-    let said = format!("! {} has changed since mcpd read the configuration\n    → mcpd reload\n", file.display());
-    let has_changed = |daemon: &Daemon| daemon.client(&["status"]).expect_code(0).stdout.contains(&said);
+    let expected = format!("! {} has changed since mcpd read the configuration\n    → mcpd reload\n", file.display());
+    let has_changed = |daemon: &Daemon| daemon.client(&["status"]).expect_code(0).stdout.contains(&expected);
     assert!(!has_changed(&daemon));
     // Another file of the same text, as an editor writes it, is no change.
     daemon.place().write("config.toml", &text);
@@ -114,8 +114,8 @@ fn status_of_a_refused_configuration_names_the_file_that_has_changed_since() {
 
     daemon.place().write("config.toml", format!("{text}# mended\n"));
     let shown = status();
-    let said = format!("; {} has changed since then\n    → mcpd reload\n", file.display());
-    assert!(shown.contains("! the configuration was refused at ") && shown.contains(&said), "{shown}");
+    let expected = format!("; {} has changed since then\n    → mcpd reload\n", file.display());
+    assert!(shown.contains("! the configuration was refused at ") && shown.contains(&expected), "{shown}");
     assert!(!shown.contains("mcpd check") && !shown.contains("deamon"), "{shown}");
     assert_eq!(refused()["files_changed"], json!([file]));
     let found = doctor();

@@ -43,7 +43,7 @@ impl Home {
 
     /// Has an agent say a word and leave; tells what it was answered.
     fn ask(&self) -> Ran {
-        said_hello(&mut self.connect())
+        run_handshake(&mut self.connect())
     }
 
     fn daemon(&self) -> u32 {
@@ -64,7 +64,7 @@ impl Home {
 }
 
 /// Has what a command starts say hello and leave; tells what it was answered.
-fn said_hello(command: &mut Command) -> Ran {
+fn run_handshake(command: &mut Command) -> Ran {
     let mut child = command.spawn().expect("mcpd starts");
     // One that ends at once need not read it.
     let _ = child.stdin.take().expect("a piped stream").write_all(format!("{HELLO}\n").as_bytes());
@@ -98,9 +98,9 @@ fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
     for agent in &mut agents {
         let stdin = agent.stdin.as_mut().expect("a piped stream");
         if stdin.write_all(format!("{HELLO}\n").as_bytes()).is_err() {
-            let mut said = String::new();
-            let _ = agent.stderr.as_mut().expect("a piped stream").read_to_string(&mut said);
-            panic!("it has ended: {:?} {said}\n{}", agent.wait(), home.log());
+            let mut stderr = String::new();
+            let _ = agent.stderr.as_mut().expect("a piped stream").read_to_string(&mut stderr);
+            panic!("it has ended: {:?} {stderr}\n{}", agent.wait(), home.log());
         }
     }
     for agent in &mut agents {
@@ -140,11 +140,11 @@ fn the_daemon_holds_nothing_that_the_agent_had_open() {
     let script = format!("exec 7>{}; exec {MCPD} connect", home.place.path("held").display());
     let mut shell = home.place.command("sh");
     shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let ran = said_hello(&mut shell);
+    let ran = run_handshake(&mut shell);
     assert!(ran.stdout.contains("\"result\""), "{ran}");
     let pid = home.daemon();
-    let held = fs::read_dir(format!("/proc/{pid}/fd")).expect("one's own process").flatten();
-    let targets: Vec<_> = held.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("one's own process").flatten();
+    let targets: Vec<_> = descriptors.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
     let mut strange = targets.iter().map(|target| target.display().to_string());
     assert!(!strange.any(|target| target.contains("held") || target.starts_with("pipe:")), "{targets:?}");
     assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).expect("one's own process"), home.place.path("home"));
@@ -157,7 +157,7 @@ fn the_daemon_has_the_environment_of_a_login_and_nothing_of_the_agents() {
     let home = Home::new(&Setup::with(Server::named("a")), profile);
     let mut agent = home.connect();
     agent.env("SECRET", "of the agent").env("NODE_OPTIONS", "--inspect").env("PATH", "/nowhere").env("LANG", "C.UTF-8");
-    let ran = said_hello(&mut agent);
+    let ran = run_handshake(&mut agent);
     assert!(ran.stdout.contains("\"result\""), "{ran}");
     assert_eq!([home.variable("SECRET"), home.variable("NODE_OPTIONS")], [None, None]);
     assert_eq!(home.variable("GREETING").as_deref(), Some("two\nlines"));

@@ -15,8 +15,8 @@ fn state(daemon: &Daemon) -> String {
     daemon.status()["servers"][0]["state"].as_str().expect("text").to_owned()
 }
 
-fn wait_state(daemon: &Daemon, wanted: &str) {
-    until(wanted, || (state(daemon) == wanted).then_some(()));
+fn wait_state(daemon: &Daemon, expected: &str) {
+    until(expected, || (state(daemon) == expected).then_some(()));
 }
 
 fn starts(daemon: &Daemon) -> usize {
@@ -59,9 +59,9 @@ fn a_call_keeps_a_lazy_server_up_for_as_long_as_it_takes() {
 #[test]
 fn damaged_or_outdated_cache_of_a_lazy_server_is_ignored() {
     let place = learned();
-    let kept = place.path("home").join(".cache/mcpd/tools");
+    let cache = place.path("home").join(".cache/mcpd/tools");
     let files: Vec<_> =
-        fs::read_dir(&kept).expect("it was made").map(|entry| entry.expect("an entry").path()).collect();
+        fs::read_dir(&cache).expect("it was made").map(|entry| entry.expect("an entry").path()).collect();
     assert_eq!(files.len(), 1);
     for damage in ["", "{\"version\":1", "\u{0}"] {
         fs::write(&files[0], damage).expect("the test's own");

@@ -58,8 +58,8 @@ fn status_without_a_daemon_reports_an_invalid_configuration() {
     place.write("xdg-config/mcpd/config.toml", format!("[deamon]\n{text}"));
     for status in commands {
         let ran = status(&place).expect_code(3);
-        let said = format!("  the configuration does not load: {}:1:2: unknown key `deamon`", file.display());
-        assert!(ran.stderr.contains("not running") && ran.stderr.contains(&said), "{ran}");
+        let expected = format!("  the configuration does not load: {}:1:2: unknown key `deamon`", file.display());
+        assert!(ran.stderr.contains("not running") && ran.stderr.contains(&expected), "{ran}");
         assert!(ran.stderr.contains("help: `mcpd check`") && ran.stdout.is_empty(), "{ran}");
     }
 }
@@ -117,8 +117,8 @@ fn stop_under_systemd_closes_the_sockets_and_start_opens_them_again() {
     let ran = manager.mcpd(&["stop"]).expect_code(0);
     assert_eq!(states(), ["inactive\n", "inactive\n"]);
     manager.expect_nothing_left();
-    for said in ["mcpd.service", "mcpd.socket", "`mcpd connect`", "`mcpd start`"] {
-        assert!(ran.stdout.contains(said), "{said}: {ran}");
+    for expected in ["mcpd.service", "mcpd.socket", "`mcpd connect`", "`mcpd start`"] {
+        assert!(ran.stdout.contains(expected), "{expected}: {ran}");
     }
     manager.mcpd(&["stop"]).expect_code(3);
 

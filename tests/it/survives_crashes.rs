@@ -156,11 +156,11 @@ fn call_that_was_not_written_to_a_dying_server_is_reported_as_not_sent() {
     let mut known = 0;
     for (n, id) in calls.iter().enumerate() {
         let answer = agent.answer(id);
-        let heard = daemon.journal("a").iter().filter(|line| line.contains(&format!("\"n\":{n},"))).count();
+        let times_received = daemon.journal("a").iter().filter(|line| line.contains(&format!("\"n\":{n},"))).count();
         match &answer["error"]["data"]["outcome"] {
-            Value::Null => assert_eq!((arguments(&answer)["n"].as_u64(), heard), (Some(n as u64), 1)),
-            outcome if outcome == "not_sent" => assert_eq!((code(&answer), heard), (-31004, 0)),
-            _ => assert!(died(&answer) && heard == 0, "{answer}"),
+            Value::Null => assert_eq!((arguments(&answer)["n"].as_u64(), times_received), (Some(n as u64), 1)),
+            outcome if outcome == "not_sent" => assert_eq!((code(&answer), times_received), (-31004, 0)),
+            _ => assert!(died(&answer) && times_received == 0, "{answer}"),
         }
         known += usize::from(!answer["error"].is_object() || code(&answer) == -31004);
     }

@@ -16,10 +16,10 @@ fn a_json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_hands
     }
     arguments(&agent.call("a__sleep", &json!({"ms": 100})));
     let row = daemon.row("a");
-    let asked = daemon.journal("a").iter().filter(|line| line.contains("\"id\"")).count();
+    let request_count = daemon.journal("a").iter().filter(|line| line.contains("\"id\"")).count();
     // One line before all others.
-    let told = (&row["skipped_lines"], &row["stray_responses"], &row["restarts"], &row["errors"]);
-    assert_eq!(told, (&json!(asked + 1), &json!(0), &json!(0), &json!(0)));
+    let counters = (&row["skipped_lines"], &row["stray_responses"], &row["restarts"], &row["errors"]);
+    assert_eq!(counters, (&json!(request_count + 1), &json!(0), &json!(0), &json!(0)));
 }
 
 /// Case B12.

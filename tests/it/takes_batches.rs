@@ -84,8 +84,8 @@ fn an_answer_in_an_array_is_the_same_bytes_as_alone() {
 fn batch_without_requests_gets_no_response() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
-    let heard = json!({"jsonrpc": "2.0", "method": "notifications/unheard"});
-    agent.send(&json!([heard, heard, {"jsonrpc": "2.0", "id": 9, "result": {}}]));
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/unheard"});
+    agent.send(&json!([notification, notification, {"jsonrpc": "2.0", "id": 9, "result": {}}]));
     agent.expect_quiet();
 }
 

@@ -45,13 +45,13 @@ fn expect_updated(agent: &mut Agent, uri: &str) {
 }
 
 /// How often the server was asked this of a URI.
-fn asked(daemon: &Daemon, method: &str, uri: &str) -> usize {
+fn request_count(daemon: &Daemon, method: &str, uri: &str) -> usize {
     let (method, uri) = (format!("\"resources/{method}\""), format!("\"uri\":\"{uri}\""));
     daemon.journal("s").iter().filter(|line| line.contains(&method) && line.contains(&uri)).count()
 }
 
-fn wait_asked(daemon: &Daemon, method: &str, uri: &str, times: usize) {
-    until(&format!("{method} of {uri}"), || (asked(daemon, method, uri) == times).then_some(()));
+fn wait_requested(daemon: &Daemon, method: &str, uri: &str, times: usize) {
+    until(&format!("{method} of {uri}"), || (request_count(daemon, method, uri) == times).then_some(()));
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn two_agents_with_one_uri_are_one_subscription_at_the_server() {
     unsubscribe(&mut one, "x://1");
     change(&mut third, &["x://1"]);
     expect_updated(&mut other, "x://1");
-    assert_eq!((asked(&daemon, "subscribe", "x://1"), asked(&daemon, "unsubscribe", "x://1")), (1, 0));
+    assert_eq!((request_count(&daemon, "subscribe", "x://1"), request_count(&daemon, "unsubscribe", "x://1")), (1, 0));
     unsubscribe(&mut other, "x://1");
-    assert_eq!(asked(&daemon, "unsubscribe", "x://1"), 1);
+    assert_eq!(request_count(&daemon, "unsubscribe", "x://1"), 1);
     change(&mut third, &["x://1"]);
     for agent in [&mut one, &mut other, &mut third] {
         agent.expect_quiet();
@@ -92,7 +92,7 @@ fn agents_that_subscribe_at_the_same_moment_wait_for_one_answer_of_the_server() 
         let refusal = agent.answer(refused);
         assert_eq!((code(&refusal), &refusal["error"]["message"]), (-32601, &json!("Method not found")));
     }
-    assert_eq!((asked(&daemon, "subscribe", "x://1"), asked(&daemon, "subscribe", "x://no")), (1, 1));
+    assert_eq!((request_count(&daemon, "subscribe", "x://1"), request_count(&daemon, "subscribe", "x://no")), (1, 1));
     change(&mut one, &["x://1"]);
     expect_updated(&mut one, "x://1");
     expect_updated(&mut other, "x://1");
@@ -130,7 +130,7 @@ fn subscriptions_outlive_the_instance_of_the_server() {
     for died in 1..=2 {
         assert_eq!(code(&one.call("s__die", &json!({"how": "kill"}))), -31001);
         for uri in ["x://1", "x://2"] {
-            wait_asked(&daemon, "subscribe", uri, 1 + died);
+            wait_requested(&daemon, "subscribe", uri, 1 + died);
         }
     }
     change(&mut one, &["x://1", "x://2"]);
@@ -138,9 +138,9 @@ fn subscriptions_outlive_the_instance_of_the_server() {
     expect_updated(&mut other, "x://1");
     expect_updated(&mut other, "x://2");
     daemon.client(&["restart", "s"]).expect_code(0);
-    wait_asked(&daemon, "subscribe", "x://2", 4);
+    wait_requested(&daemon, "subscribe", "x://2", 4);
     unsubscribe(&mut other, "x://2");
-    assert_eq!(asked(&daemon, "unsubscribe", "x://2"), 1);
+    assert_eq!(request_count(&daemon, "unsubscribe", "x://2"), 1);
 }
 
 #[test]
@@ -152,12 +152,12 @@ fn subscriptions_of_a_disconnected_agent_end_unless_others_share_them() {
     }
     result(&subscribe(&mut other, "x://1"));
     one.hang_up();
-    wait_asked(&daemon, "unsubscribe", "x://2", 1);
+    wait_requested(&daemon, "unsubscribe", "x://2", 1);
     change(&mut other, &["x://1", "x://2"]);
     expect_updated(&mut other, "x://1");
-    assert_eq!(asked(&daemon, "unsubscribe", "x://1"), 0);
+    assert_eq!(request_count(&daemon, "unsubscribe", "x://1"), 0);
     drop(other);
-    wait_asked(&daemon, "unsubscribe", "x://1", 1);
+    wait_requested(&daemon, "unsubscribe", "x://1", 1);
 }
 
 #[test]
@@ -167,13 +167,13 @@ fn a_subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
     for (agent, times) in [(&mut one, 1), (&mut other, 2)] {
         let refusal = subscribe(agent, "x://no");
         assert_eq!((code(&refusal), &refusal["error"]["message"]), (-32601, &json!("Method not found")));
-        assert_eq!(asked(&daemon, "subscribe", "x://no"), times);
+        assert_eq!(request_count(&daemon, "subscribe", "x://no"), times);
     }
     change(&mut one, &["x://no"]);
     result(&subscribe(&mut one, "x://1"));
     assert_eq!(code(&one.call("s__die", &json!({"how": "kill"}))), -31001);
-    wait_asked(&daemon, "subscribe", "x://1", 2);
-    assert_eq!(asked(&daemon, "subscribe", "x://no"), 2);
+    wait_requested(&daemon, "subscribe", "x://1", 2);
+    assert_eq!(request_count(&daemon, "subscribe", "x://no"), 2);
     let unknown = subscribe(&mut one, "z://1");
     assert_eq!((code(&unknown), &unknown["error"]["data"]["uri"]), (-32002, &json!("z://1")));
     one.expect_quiet();
@@ -189,15 +189,15 @@ fn unsubscribe_before_the_response_leaves_no_subscription() {
     let cancelled = one.ask("resources/subscribe", &json!({"uri": "x://1"}));
     daemon.wait_row("s", "was sent both", |row| row["in_flight"] == 2);
     one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
-    let asked_for = one.ask("resources/subscribe", &json!({"uri": "x://2"}));
+    let pending = one.ask("resources/subscribe", &json!({"uri": "x://2"}));
     let given_up = one.ask("resources/unsubscribe", &json!({"uri": "x://2"}));
     arguments(&other.answer(&busy));
-    result(&one.answer(&asked_for));
+    result(&one.answer(&pending));
     result(&one.answer(&given_up));
     change(&mut other, &["x://1", "x://2"]);
     one.expect_quiet();
     // The server may have heeded the subscription and not its cancellation.
-    assert_eq!((asked(&daemon, "subscribe", "x://1"), asked(&daemon, "unsubscribe", "x://1")), (1, 1));
+    assert_eq!((request_count(&daemon, "subscribe", "x://1"), request_count(&daemon, "unsubscribe", "x://1")), (1, 1));
     result(&subscribe(&mut one, "x://1"));
     change(&mut other, &["x://1"]);
     expect_updated(&mut one, "x://1");
@@ -214,7 +214,7 @@ fn subscription_that_the_server_does_not_confirm_in_time_fails() {
     for (agent, id) in [&mut one, &mut other].into_iter().zip(&asks) {
         assert_eq!(code(&agent.answer(id)), -31002);
     }
-    wait_asked(&daemon, "unsubscribe", "x://1", 1);
+    wait_requested(&daemon, "unsubscribe", "x://1", 1);
     change(&mut one, &["x://1"]);
     one.expect_quiet();
     other.expect_quiet();
@@ -246,7 +246,7 @@ fn a_lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
     let lazy = |place| server(place).line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
     let daemon = Setup::with(lazy(&place)).server(clock).start_in(&place);
-    let wait = |server: &str, wanted: &str| drop(daemon.wait_row(server, wanted, |row| row["state"] == wanted));
+    let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let mut agent = Agent::ready(&daemon);
     result(&subscribe(&mut agent, "x://1"));
@@ -255,7 +255,7 @@ fn a_lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
     wait("clock", "idle");
     assert_eq!(daemon.row("s")["state"], "ready");
     assert_eq!(code(&agent.call("s__die", &json!({"how": "kill"}))), -31001);
-    wait_asked(&daemon, "subscribe", "x://1", 2);
+    wait_requested(&daemon, "subscribe", "x://1", 2);
     change(&mut agent, &["x://1"]);
     expect_updated(&mut agent, "x://1");
     unsubscribe(&mut agent, "x://1");
@@ -271,13 +271,13 @@ fn each_way_of_sharing_knows_its_subscribers() {
         let busy = [(); 2].map(|()| other.start_call("s__sleep", &json!({"ms": 200})));
         result(&subscribe(&mut one, "x://1"));
         result(&subscribe(&mut other, "x://1"));
-        assert_eq!(asked(&daemon, "subscribe", "x://1"), instances, "{sharing}");
+        assert_eq!(request_count(&daemon, "subscribe", "x://1"), instances, "{sharing}");
         busy.iter().for_each(|id| drop(arguments(&other.answer(id)).clone()));
         result(&subscribe(&mut other, "x://2"));
-        assert_eq!(asked(&daemon, "subscribe", "x://2"), 1, "{sharing}");
+        assert_eq!(request_count(&daemon, "subscribe", "x://2"), 1, "{sharing}");
         other.hang_up();
         if sharing != "session" {
-            wait_asked(&daemon, "unsubscribe", "x://2", 1);
+            wait_requested(&daemon, "unsubscribe", "x://2", 1);
         }
         change(&mut one, &["x://1", "x://2"]);
         expect_updated(&mut one, "x://1");
@@ -297,18 +297,18 @@ fn an_agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
     arguments(&other.call("s__raw", &json!({"text": last})));
     let dropped = daemon.status()["agents"][0]["dropped_notifications"].as_u64().expect("a number");
     let id = deaf.start_call("s__echo", &json!({}));
-    let (mut told, mut ended) = (0, false);
+    let (mut received, mut ended) = (0, false);
     loop {
         let message = deaf.next();
         if message["id"] == id {
             arguments(&message);
             break;
         }
-        told += 1;
+        received += 1;
         ended = message["params"]["last"] == true;
     }
     assert!(ended, "the newest is the last");
-    assert_eq!(told + dropped, 3001);
+    assert_eq!(received + dropped, 3001);
     assert!(dropped > 1000, "{dropped}");
     other.expect_quiet();
 }

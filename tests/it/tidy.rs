@@ -247,8 +247,8 @@ fn the_unit_files_please_systemd() {
         Err(error) => skipped(&format!("systemd-analyze cannot be run: {error}")),
         Ok(output) => {
             // It ends with 0 even for a key that does not exist.
-            let said = [output.stdout, output.stderr].concat();
-            assert!(said.is_empty(), "{}", String::from_utf8_lossy(&said));
+            let output = [output.stdout, output.stderr].concat();
+            assert!(output.is_empty(), "{}", String::from_utf8_lossy(&output));
         }
     }
 }

@@ -47,13 +47,13 @@ fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
     let refused = agent.call("s__echo", &json!({}));
     assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
     daemon.wait_row("s", "needs a login", |row| row["state"] == "needs_login");
-    let asked = front.http().requests().len();
+    let before = front.http().requests().len();
     let refused = agent.call("s__echo", &json!({}));
     assert_eq!(code(&refused), -31004, "{refused}");
     let message = refused["error"]["message"].to_string();
     assert!(message.contains("needs a login: ") && message.contains("run `mcpd login s`"), "{refused}");
     assert_eq!(refused["error"]["data"], json!({"server": "s", "outcome": "not_sent"}));
-    assert_eq!(front.http().requests().len(), asked);
+    assert_eq!(front.http().requests().len(), before);
 }
 
 /// Case I12.
@@ -65,8 +65,8 @@ fn server_whose_new_url_needs_a_login_keeps_the_old_one_until_a_reload() {
     let daemon = world.serve();
     Setup::with(world.front.server()).write(&world.place);
     let refused = daemon.client(&["reload"]).expect_code(1);
-    let said = "tracker: needs a login: run `mcpd login tracker`; it goes on as it was";
-    assert!(refused.stdout.contains(said), "{refused}");
+    let expected = "tracker: needs a login: run `mcpd login tracker`; it goes on as it was";
+    assert!(refused.stdout.contains(expected), "{refused}");
     arguments(&Agent::ready(&daemon).call("tracker__echo", &json!({})));
     let ran = world.log_in().expect_code(0);
     assert!(ran.stdout.contains("tracker: goes on as it was before it was changed, until `mcpd reload"), "{ran}");

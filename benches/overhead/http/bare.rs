@@ -12,7 +12,7 @@ use super::server::Answers;
 use crate::connection::Request;
 
 /// No answer may take longer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections to one server that are kept, each with one request at a time.
 pub(crate) struct Bare {
@@ -83,7 +83,7 @@ impl Bare {
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 

@@ -34,8 +34,8 @@ fn only(answer: &Value) -> (String, Value) {
 }
 
 /// Comes back with this for the one input that was asked for.
-fn come_back(agent: &mut Agent, arguments: &Value, asked: &Value, response: &Value) -> Value {
-    agent.call_again("s__ask_client", arguments, asked, &json!({only(asked).0: response}))
+fn come_back(agent: &mut Agent, arguments: &Value, required: &Value, response: &Value) -> Value {
+    agent.call_again("s__ask_client", arguments, required, &json!({only(required).0: response}))
 }
 
 fn cancel(agent: &mut Agent, call: &Value) {
@@ -57,10 +57,10 @@ fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
         ),
     ] {
         let arguments = question(method, &params);
-        let asked = agent.call("s__ask_client", &arguments);
-        assert_eq!(only(&asked).1, json!({"method": method, "params": params}));
-        assert!(!state(&asked).is_empty());
-        let answer = come_back(&mut agent, &arguments, &asked, &response);
+        let required = agent.call("s__ask_client", &arguments);
+        assert_eq!(only(&required).1, json!({"method": method, "params": params}));
+        assert!(!state(&required).is_empty());
+        let answer = come_back(&mut agent, &arguments, &required, &response);
         assert_eq!(result(&answer)["resultType"], "complete");
         assert_eq!(got(&answer)["result"], response, "as the server got it");
     }
@@ -94,10 +94,10 @@ fn an_agent_may_come_back_on_another_connection() {
     let daemon = start();
     let mut one = able(&daemon);
     let arguments = question(ELICIT, &json!({"message": "who?"}));
-    let asked = one.call("s__ask_client", &arguments);
+    let required = one.call("s__ask_client", &arguments);
     drop(one);
     let mut other = able(&daemon);
-    let answer = come_back(&mut other, &arguments, &asked, &json!({"action": "cancel"}));
+    let answer = come_back(&mut other, &arguments, &required, &json!({"action": "cancel"}));
     assert_eq!(got(&answer)["result"], json!({"action": "cancel"}));
 }
 
@@ -162,8 +162,8 @@ fn session_instance_may_request_what_the_current_request_declares() {
     assert!(agent.tools().contains(&"s__ask_client".to_owned()), "its instance runs");
     let asking = question(SAMPLE, &json!({}));
     agent.speak_modern(&json!({"sampling": {}}));
-    let asked = agent.call("s__ask_client", &asking);
-    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    let required = agent.call("s__ask_client", &asking);
+    let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
     let declared = |line: &String| line.contains("\"sampling\"") && line.contains("\"roots\"");
     let opened: Vec<_> = daemon.journal("s").into_iter().filter(|line| line.contains("\"initialize\"")).collect();
@@ -198,8 +198,8 @@ fn agent_with_another_call_of_its_own_receives_the_request() {
     let busy = agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     let asking = question(SAMPLE, &json!({}));
-    let asked = agent.call("s__ask_client", &asking);
-    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    let required = agent.call("s__ask_client", &asking);
+    let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
     cancel(&mut agent, &busy);
     agent.expect_quiet();
@@ -221,8 +221,8 @@ fn agent_that_has_cancelled_another_call_receives_the_request() {
         }
     }
     let asking = question(SAMPLE, &json!({}));
-    let asked = agent.call("s__ask_client", &asking);
-    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    let required = agent.call("s__ask_client", &asking);
+    let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
     agent.expect_quiet();
 }
@@ -231,8 +231,8 @@ fn agent_that_has_cancelled_another_call_receives_the_request() {
 fn concurrent_requests_of_one_call_are_bundled() {
     let daemon = start();
     let mut agent = able(&daemon);
-    let asked = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {"for": id}});
-    let arguments = json!({"text": format!("{}\n{}\n", asked("q-1"), asked("q-2")), "answer": false});
+    let required = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {"for": id}});
+    let arguments = json!({"text": format!("{}\n{}\n", required("q-1"), required("q-2")), "answer": false});
     let answer = agent.call("s__raw", &arguments);
     let inputs: Vec<_> = inputs(&answer).iter().map(|(key, input)| (key.clone(), input["params"].clone())).collect();
     assert_eq!(inputs.len(), 2, "{answer}");
@@ -253,12 +253,12 @@ fn other_agents_may_call_the_server_while_a_call_is_suspended() {
     let daemon = start();
     let mut agent = able(&daemon);
     let asking = question(SAMPLE, &json!({}));
-    let asked = agent.call("s__ask_client", &asking);
+    let required = agent.call("s__ask_client", &asking);
     for era in Era::BOTH {
         let mut other = era.agent(&daemon, &json!({}));
         assert_eq!(arguments(&other.call("s__echo", &json!({"n": 1}))), &json!({"n": 1}));
     }
-    let answer = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
 }
 
@@ -280,10 +280,10 @@ fn a_server_that_dies_while_its_question_waits_ends_the_call() {
     let daemon = start();
     let mut agent = able(&daemon);
     let asking = question(SAMPLE, &json!({}));
-    let asked = agent.call("s__ask_client", &asking);
+    let required = agent.call("s__ask_client", &asking);
     assert_eq!(code(&agent.call("s__die", &json!({"how": "kill"}))), -31001);
     daemon.wait_row("s", "is up again", |row| row["state"] == "ready");
-    let late = come_back(&mut agent, &asking, &asked, &json!({"model": "m"}));
+    let late = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert!([-31001, -31004, -32602].contains(&code(&late)), "{late}");
     agent.expect_quiet();
 }
@@ -294,9 +294,9 @@ fn retry_without_input_responses_is_answered_and_does_not_hang() {
     let daemon = start();
     let mut agent = able(&daemon);
     let asking = question(SAMPLE, &json!({}));
-    let asked = agent.call("s__ask_client", &asking);
-    let again = agent.call_again("s__ask_client", &asking, &asked, &json!({"no such": {}}));
-    let again = if again["error"].is_null() { again } else { asked };
+    let required = agent.call("s__ask_client", &asking);
+    let again = agent.call_again("s__ask_client", &asking, &required, &json!({"no such": {}}));
+    let again = if again["error"].is_null() { again } else { required };
     let answer = come_back(&mut agent, &asking, &again, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
 }

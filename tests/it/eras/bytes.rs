@@ -8,7 +8,7 @@ use crate::support::{Agent, Daemon, Era, PROTOCOL, Place, Setup, result, until};
 /// JSON that a careless relay alters.
 const AWKWARD: &str = r#"{"zeta":1.10,"alpha":12345678901234567890123,"e":1E+2,"z":-0.0,  "caf\u00e9":"\/\ud83d\ude00😀","":[ ],"n":null,"deep":[[{"b":1,"a":2}]]}"#;
 /// What a request of the modern era says of itself, awkwardly.
-const SAID: &str = r#""io.modelcontextprotocol/clientCapabilities" : {"x":1.10},"io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+const CLIENT_META: &str = r#""io.modelcontextprotocol/clientCapabilities" : {"x":1.10},"io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
 const OTHER: &str = r#""traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01","x/y":{"n":2.50}"#;
 
 /// Sends a line and gives the answer, both as they are.
@@ -18,7 +18,7 @@ fn exchange(agent: &mut Agent, line: &str) -> String {
 }
 
 /// The last line that the server got with `mark` in it, with `7` for its id.
-fn heard(daemon: &Daemon, server: Era, mark: &str) -> String {
+fn received_line(daemon: &Daemon, server: Era, mark: &str) -> String {
     let line = until("it is heard", || daemon.journal(server.name()).into_iter().rfind(|line| line.contains(mark)));
     let id = serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone();
     line.replace(&format!("\"id\":{id}"), "\"id\":7")
@@ -35,10 +35,10 @@ fn call(server: Era, meta: &str, mark: &str) -> String {
 fn a_modern_call_reaches_a_modern_server_and_its_answer_the_agent_byte_for_byte() {
     let daemon = both();
     let mut agent = Agent::connect(&daemon);
-    let line = call(Era::Modern, &format!("{OTHER},{SAID}"), "same");
+    let line = call(Era::Modern, &format!("{OTHER},{CLIENT_META}"), "same");
     let answer = exchange(&mut agent, &line);
     let sent = line.replace("new__echo", "echo");
-    assert_eq!(heard(&daemon, Era::Modern, "same"), sent);
+    assert_eq!(received_line(&daemon, Era::Modern, "same"), sent);
     let params = &sent[sent.find("{\"v\"").expect("it is there")..sent.find(" ,\"id\"").expect("it is there")];
     let pid = daemon.server_pid("new");
     let expected = format!(
@@ -52,14 +52,14 @@ fn members_that_the_legacy_era_lacks_are_removed_from_modern_calls() {
     let daemon = both();
     let mut agent = Agent::connect(&daemon);
     for (meta, left) in [
-        (format!("{OTHER},{SAID}"), format!(r#", "_meta":{{{OTHER}}}"#)),
-        (format!("{SAID},{OTHER}"), format!(r#", "_meta":{{{OTHER}}}"#)),
-        (SAID.to_owned(), String::new()),
+        (format!("{OTHER},{CLIENT_META}"), format!(r#", "_meta":{{{OTHER}}}"#)),
+        (format!("{CLIENT_META},{OTHER}"), format!(r#", "_meta":{{{OTHER}}}"#)),
+        (CLIENT_META.to_owned(), String::new()),
     ] {
         let line = call(Era::Legacy, &meta, "older");
         let answer = exchange(&mut agent, &line);
         let expected = line.replace("old__echo", "echo").replace(&format!(r#", "_meta":{{{meta}}}"#), &left);
-        assert_eq!(heard(&daemon, Era::Legacy, "older"), expected);
+        assert_eq!(received_line(&daemon, Era::Legacy, "older"), expected);
         assert!(answer.contains(AWKWARD), "{answer}");
         let result =
             r#"{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[],"structuredContent":{"params":{"#;
@@ -73,12 +73,15 @@ fn legacy_calls_get_the_members_that_the_modern_era_requires() {
     let mut agent = Agent::ready(&daemon);
     let line = call(Era::Modern, OTHER, "newer");
     let answer = exchange(&mut agent, &line);
-    let heard = heard(&daemon, Era::Modern, "newer");
-    let value: Value = serde_json::from_str(&heard).expect("JSON");
+    let received_line = received_line(&daemon, Era::Modern, "newer");
+    let value: Value = serde_json::from_str(&received_line).expect("JSON");
     assert_eq!(value["params"]["_meta"][PROTOCOL], "2026-07-28");
     let sent = line.replace("new__echo", "echo");
     let (before, after) = sent.split_once(OTHER).expect("it is there");
-    assert!(heard.starts_with(before) && heard.ends_with(after) && heard.contains(OTHER), "{heard}");
+    assert!(
+        received_line.starts_with(before) && received_line.ends_with(after) && received_line.contains(OTHER),
+        "{received_line}"
+    );
     assert!(answer.contains(AWKWARD) && answer.ends_with("}}}"), "{answer}");
     for word in ["resultType", "ttlMs", "cacheScope"] {
         assert!(!answer.contains(word), "{answer}");
@@ -93,8 +96,9 @@ fn a_legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
     let daemon = Setup::with(Era::Modern.server("new").flags(&format!("--tasks --software {software}"))).start();
     let mut agent = Agent::ready(&daemon);
     let answer = exchange(&mut agent, &call(Era::Modern, OTHER, "lean"));
-    let heard = heard(&daemon, Era::Modern, "lean");
-    let params = &heard[heard.find("{\"v\"").expect("it is there")..heard.find(" ,\"id\"").expect("it is there")];
+    let received_line = received_line(&daemon, Era::Modern, "lean");
+    let params = &received_line
+        [received_line.find("{\"v\"").expect("it is there")..received_line.find(" ,\"id\"").expect("it is there")];
     let pid = daemon.server_pid("new");
     let expected = format!(
         r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[],"structuredContent":{{"params":{params},"pid":{pid}}}}}}}"#
@@ -166,7 +170,7 @@ fn ids_of_modern_requests_come_back_as_they_were_spelt() {
     let mut agent = Agent::connect(&daemon);
     for id in ["1", "\"1\"", "-5", "9007199254740993", "18446744073709551616", "\"\\u0041\"", "\"é😀\"", "1.0"] {
         for server in Era::BOTH {
-            let line = call(server, SAID, "id").replace("\"id\":7", &format!("\"id\":{id}"));
+            let line = call(server, CLIENT_META, "id").replace("\"id\":7", &format!("\"id\":{id}"));
             let answer = exchange(&mut agent, &line);
             assert!(answer.contains(&format!("\"id\":{id},\"result\"")), "{id}: {answer}");
         }

@@ -10,7 +10,7 @@ fn modern(name: &str, ttl: u64, scope: &str) -> Server {
 }
 
 /// How long a list may be kept, and for whom.
-fn kept(daemon: &Daemon, method: &str) -> (u64, String) {
+fn cache_hints(daemon: &Daemon, method: &str) -> (u64, String) {
     let answer = Agent::modern(daemon, &json!({})).request(method, &json!({}));
     let (ttl, scope) = (&result(&answer)["ttlMs"], &result(&answer)["cacheScope"]);
     (ttl.as_u64().expect("a number"), scope.as_str().expect("text").to_owned())
@@ -26,7 +26,11 @@ fn cache_hint_of_a_merged_list_is_the_strictest_of_its_servers() {
         (vec![modern("a", 5_000, "public"), Server::named("b")], 0),
     ] {
         let daemon = servers.into_iter().fold(Setup::new(), Setup::server).start();
-        assert_eq!(kept(&daemon, "tools/list"), (expected, "private".to_owned()), "what is shown depends on who asks");
+        assert_eq!(
+            cache_hints(&daemon, "tools/list"),
+            (expected, "private".to_owned()),
+            "what is shown depends on who asks"
+        );
     }
 }
 
@@ -34,7 +38,7 @@ fn cache_hint_of_a_merged_list_is_the_strictest_of_its_servers() {
 fn every_list_has_a_cache_hint_even_an_empty_one() {
     let daemon = Setup::new().start();
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"] {
-        assert_eq!(kept(&daemon, method).1, "private", "{method}");
+        assert_eq!(cache_hints(&daemon, method).1, "private", "{method}");
     }
 }
 

@@ -115,7 +115,7 @@ impl Worker {
                 );
             }
             Kind::Call | Kind::Progress | Kind::Cancelled => &result(message)["structuredContent"]["params"],
-            Kind::Prompt | Kind::Resource | Kind::Completion => &result(message)["asked"],
+            Kind::Prompt | Kind::Resource | Kind::Completion => &result(message)["received"],
         };
         let found = [&content["arguments"]["mark"], &content["mark"], &content["argument"]["value"]];
         assert!(found.contains(&&json!(mark)), "{mark}: {message}");

@@ -38,8 +38,9 @@ fn agent_discovers_the_daemon_without_a_handshake() {
 
 #[test]
 fn instructions_are_the_same_for_servers_of_both_eras() {
-    let told = |era: Era| era.server(era.name()).arg("--instructions").arg(format!("be kind to {}", era.name()));
-    let daemon = Setup::with(told(Era::Legacy)).server(told(Era::Modern)).start();
+    let with_instructions =
+        |era: Era| era.server(era.name()).arg("--instructions").arg(format!("be kind to {}", era.name()));
+    let daemon = Setup::with(with_instructions(Era::Legacy)).server(with_instructions(Era::Modern)).start();
     let introduced = Agent::connect(&daemon).initialize("2025-11-25");
     let found = modern(&daemon).request("server/discover", &json!({}));
     let text = result(&found)["instructions"].as_str().expect("text");

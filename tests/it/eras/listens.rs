@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::heard::{
-    TOOLS, UPDATED, asked, change_tools, expect_updates, modern, open, touch, wait_subscribed, wait_unsubscribed,
+use super::changes::{
+    TOOLS, UPDATED, change_tools, expect_updates, modern, open, request_count, touch, wait_subscribed,
+    wait_unsubscribed,
 };
 use super::{both, full};
 use crate::support::{Agent, Era, Place, SUBSCRIPTION, Server, Setup, arguments, code, result, until};
@@ -12,12 +13,12 @@ use crate::support::{Agent, Era, Place, SUBSCRIPTION, Server, Setup, arguments, 
 fn subscription_is_acknowledged_and_reports_list_changes_of_both_eras() {
     let daemon = both();
     let mut agent = modern(&daemon);
-    let wanted = json!({"toolsListChanged": true, "promptsListChanged": true});
-    let (subscription, granted) = agent.listen(&wanted);
-    assert_eq!(granted, wanted);
+    let filter = json!({"toolsListChanged": true, "promptsListChanged": true});
+    let (subscription, granted) = agent.listen(&filter);
+    assert_eq!(granted, filter);
     for server in Era::BOTH {
         change_tools(&daemon, server, "fresh");
-        agent.expect_told(&subscription, TOOLS);
+        agent.subscription_notification(&subscription, TOOLS);
         assert!(agent.tools().contains(&server.tool("fresh")), "told after it is so");
     }
     agent.expect_quiet();
@@ -87,17 +88,17 @@ fn a_connection_may_have_several_subscriptions_each_with_its_own() {
     wait_subscribed(&daemon);
     daemon.wait_journal("old", "resources/subscribe");
     change_tools(&daemon, Era::Modern, "fresh");
-    agent.expect_told(&tools, TOOLS);
+    agent.subscription_notification(&tools, TOOLS);
     for server in Era::BOTH {
         touch(&daemon, server, &["elsewhere://1", &server.uri()]);
-        assert_eq!(agent.expect_told(&updates, UPDATED)["uri"], server.uri());
+        assert_eq!(agent.subscription_notification(&updates, UPDATED)["uri"], server.uri());
     }
     agent.expect_quiet();
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": updates}}));
     daemon.wait_journal("old", "resources/unsubscribe");
     wait_unsubscribed(&daemon);
     change_tools(&daemon, Era::Legacy, "fresh");
-    agent.expect_told(&tools, TOOLS);
+    agent.subscription_notification(&tools, TOOLS);
     agent.expect_quiet();
     agent.hang_up();
 }
@@ -109,8 +110,8 @@ fn a_legacy_agent_subscribes_to_a_resource_of_a_modern_server() {
     result(&agent.request("resources/subscribe", &json!({"uri": "new://1"})));
     wait_subscribed(&daemon);
     touch(&daemon, Era::Modern, &["new://2", "new://1"]);
-    let told = agent.expect_notification(UPDATED);
-    assert_eq!((&told["params"]["uri"], &told["params"]["_meta"]), (&json!("new://1"), &Value::Null), "{told}");
+    let update = agent.expect_notification(UPDATED);
+    assert_eq!((&update["params"]["uri"], &update["params"]["_meta"]), (&json!("new://1"), &Value::Null), "{update}");
     result(&agent.request("resources/unsubscribe", &json!({"uri": "new://1"})));
     wait_unsubscribed(&daemon);
     touch(&daemon, Era::Modern, &["new://1"]);
@@ -122,8 +123,8 @@ fn many_listeners_are_one_subscription_at_the_server() {
     let daemon = both();
     until("mcpd itself listens", || (open(&daemon, "new").len() == 1).then_some(()));
     let mut agents: Vec<_> = (0..20).map(|_| modern(&daemon)).collect();
-    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]});
-    let ids: Vec<_> = agents.iter_mut().map(|agent| agent.listen(&wanted).0).collect();
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]});
+    let ids: Vec<_> = agents.iter_mut().map(|agent| agent.listen(&filter).0).collect();
     wait_subscribed(&daemon);
     let with_uri = |message: &&Value| message.to_string().contains("new://1");
     assert_eq!(open(&daemon, "new").iter().filter(with_uri).count(), 1, "{:?}", open(&daemon, "new"));
@@ -131,8 +132,8 @@ fn many_listeners_are_one_subscription_at_the_server() {
     touch(&daemon, Era::Modern, &["new://1"]);
     change_tools(&daemon, Era::Modern, "fresh");
     for (agent, id) in agents.iter_mut().zip(&ids) {
-        assert_eq!(agent.expect_told(id, UPDATED)["uri"], "new://1");
-        agent.expect_told(id, TOOLS);
+        assert_eq!(agent.subscription_notification(id, UPDATED)["uri"], "new://1");
+        agent.subscription_notification(id, TOOLS);
         agent.expect_quiet();
     }
     agents.into_iter().for_each(Agent::hang_up);
@@ -151,7 +152,7 @@ fn subscription_continues_after_a_server_restart() {
         daemon.wait_row(server.name(), "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
     }
     wait_subscribed(&daemon);
-    until("there, too", || (asked(&daemon, "old", "resources/subscribe") == 2).then_some(()));
+    until("there, too", || (request_count(&daemon, "old", "resources/subscribe") == 2).then_some(()));
     expect_updates(&daemon, &mut agent, &id);
     agent.hang_up();
 }
@@ -164,12 +165,14 @@ fn a_subscription_that_the_server_ends_is_made_again() {
     let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
     wait_subscribed(&daemon);
     for (round, how) in ["result", "cancelled"].into_iter().enumerate() {
-        let before = asked(&daemon, "new", "subscriptions/listen");
+        let before = request_count(&daemon, "new", "subscriptions/listen");
         arguments(&modern(&daemon).call("new__end_listening", &json!({"how": how})));
-        until("it is asked for again", || (asked(&daemon, "new", "subscriptions/listen") > before).then_some(()));
+        until("it is asked for again", || {
+            (request_count(&daemon, "new", "subscriptions/listen") > before).then_some(())
+        });
         change_tools(&daemon, Era::Modern, &format!("fresh{round}"));
         until("it is told", || agent.tools().contains(&format!("new__fresh{round}")).then_some(()));
-        agent.expect_told(&id, TOOLS);
+        agent.subscription_notification(&id, TOOLS);
     }
     agent.hang_up();
 }
@@ -184,7 +187,7 @@ fn server_that_refuses_subscriptions_affects_no_others() {
     let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
     arguments(&agent.call("new__echo", &json!({})));
     change_tools(&daemon, Era::Legacy, "fresh");
-    agent.expect_told(&id, TOOLS);
+    agent.subscription_notification(&id, TOOLS);
     agent.expect_quiet();
     assert_eq!(daemon.row("new")["restarts"], 0);
     agent.hang_up();

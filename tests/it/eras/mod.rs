@@ -3,10 +3,10 @@
 mod asks;
 mod bytes;
 mod caches;
+mod changes;
 mod crowds;
 mod discovers;
 mod dual;
-mod heard;
 mod levels;
 mod listens;
 mod probes;

@@ -23,7 +23,7 @@ fn input(method: &str, params: &Value) -> Value {
 
 /// The params of the last request of a call, as the server got them.
 #[track_caller]
-fn heard(answer: &Value) -> &Value {
+fn received(answer: &Value) -> &Value {
     &result(answer)["structuredContent"]["params"]
 }
 
@@ -56,7 +56,7 @@ fn input_of_a_legacy_agent_continues_the_modern_call() {
         agent.respond(&question, &response);
         let answer = agent.answer(&call);
         assert_eq!(
-            (&heard(&answer)["inputResponses"], &heard(&answer)["requestState"]),
+            (&received(&answer)["inputResponses"], &received(&answer)["requestState"]),
             (&json!({"q": response}), &json!("opaque é"))
         );
         assert_eq!(result(&answer)["resultType"], Value::Null);
@@ -83,8 +83,8 @@ fn several_rounds_and_several_inputs_are_one_call_for_a_legacy_agent() {
     assert_eq!(third["params"], json!({"n": 3}));
     agent.respond(&third, &json!({"model": "3"}));
     let answer = agent.answer(&call);
-    assert_eq!(heard(&answer)["inputResponses"], json!({"c": {"model": "3"}}), "of the last round alone");
-    assert_eq!(heard(&answer)["requestState"], "third");
+    assert_eq!(received(&answer)["inputResponses"], json!({"c": {"model": "3"}}), "of the last round alone");
+    assert_eq!(received(&answer)["requestState"], "third");
     assert_eq!(calls(&daemon), 4);
     let lines = daemon.journal("s");
     let both = lines.iter().find(|line| line.contains("inputResponses")).expect("it was told");
@@ -105,7 +105,7 @@ fn a_url_to_be_opened_has_an_id_for_a_legacy_agent() {
     assert!(id.is_some_and(|id| id.is_string()), "{question}");
     assert_eq!(question["params"], params);
     agent.respond(&question, &json!({"action": "accept"}));
-    assert_eq!(heard(&agent.answer(&call))["inputResponses"], json!({"q": {"action": "accept"}}));
+    assert_eq!(received(&agent.answer(&call))["inputResponses"], json!({"q": {"action": "accept"}}));
 }
 
 /// Case J10.
@@ -178,12 +178,12 @@ fn prompts_and_resources_may_need_something_too() {
         let id = legacy.ask(method, &params);
         let question = legacy.expect_request(ROOTS);
         legacy.respond(&question, &json!({"roots": []}));
-        assert_eq!(result(&legacy.answer(&id))["asked"]["inputResponses"], json!({"q": {"roots": []}}));
+        assert_eq!(result(&legacy.answer(&id))["received"]["inputResponses"], json!({"q": {"roots": []}}));
         let mut modern = Agent::modern(&daemon, &all());
-        let asked = modern.request(method, &params);
-        assert_eq!(inputs(&asked)["q"]["method"], ROOTS);
-        let id = modern.ask_again(method, &params, &asked, &json!({"q": {"roots": [1]}}));
-        assert_eq!(result(&modern.answer(&id))["asked"]["inputResponses"], json!({"q": {"roots": [1]}}));
+        let answer = modern.request(method, &params);
+        assert_eq!(inputs(&answer)["q"]["method"], ROOTS);
+        let id = modern.ask_again(method, &params, &answer, &json!({"q": {"roots": [1]}}));
+        assert_eq!(result(&modern.answer(&id))["received"]["inputResponses"], json!({"q": {"roots": [1]}}));
     }
 }
 
@@ -194,18 +194,18 @@ fn a_modern_agent_gets_the_servers_own_words_and_the_server_its() {
     let input = r#"{"zeta":1.10,"q\u0031":{"params":{"message":"\/", "mode":"form"},"method":"elicitation\/create"}}"#;
     let input = input.replacen("\"zeta\":1.10,", "", 1);
     let round = format!(r#"{{"inputs":{input},"state":"s\u0074ate"}}"#);
-    let said = agent.with_meta(&json!({}))["_meta"].to_string();
+    let meta = agent.with_meta(&json!({}))["_meta"].to_string();
     let line = |rest: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{{"name":"s__need_input","arguments":{{"rounds":[{round}]}},"_meta":{said}{rest}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{{"name":"s__need_input","arguments":{{"rounds":[{round}]}},"_meta":{meta}{rest}}}}}"#
         )
     };
     agent.send_raw(line("") + "\n");
-    let asked = agent.next_line().expect("an answer");
+    let answer = agent.next_line().expect("an answer");
     let expected = format!(
         r#"{{"jsonrpc":"2.0","id":"x","result":{{"resultType":"input_required","inputRequests":{input},"requestState":"s\u0074ate"}}}}"#
     );
-    assert_eq!(asked.trim_end(), expected);
+    assert_eq!(answer.trim_end(), expected);
     let rest = r#","inputResponses":{"q1":{"n":1.10}} ,"requestState":"s\u0074ate""#;
     agent.send_raw(line(rest) + "\n");
     let answer = agent.next_line().expect("an answer");
@@ -215,7 +215,7 @@ fn a_modern_agent_gets_the_servers_own_words_and_the_server_its() {
 
 /// Case J10.
 #[test]
-fn modern_agent_is_told_which_capability_a_server_requires() {
+fn modern_agent_receives_the_capability_that_a_server_requires() {
     let daemon = start();
     let rounds = json!([{"inputs": {"q": input(ELICIT, &json!({"mode": "url"}))}}]);
     for era in Era::BOTH {

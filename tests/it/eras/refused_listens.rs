@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use super::changes::{UPDATED, modern, touch};
 use super::full;
-use super::heard::{UPDATED, modern, touch};
 use crate::support::{Agent, Daemon, Era, Place, Setup, code, result, until};
 
 fn start(flags: &str) -> Daemon {
@@ -12,7 +12,7 @@ fn start(flags: &str) -> Daemon {
 }
 
 /// Waits until the server was asked for one without the other.
-fn asked_for(daemon: &Daemon, uri: &str, without: &str) {
+fn wait_listen(daemon: &Daemon, uri: &str, without: &str) {
     let is_it = |line: &String| line.contains("subscriptions/listen") && line.contains(uri) && !line.contains(without);
     until("the server is asked for the one alone", || daemon.journal("new").iter().any(is_it).then_some(()));
 }
@@ -26,9 +26,9 @@ fn resource_refused_by_the_server_does_not_affect_other_subscriptions() {
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "new://zzz"]}));
     for uri in ["new://1", "new://zzz"] {
-        asked_for(&daemon, uri, "new://bad");
+        wait_listen(&daemon, uri, "new://bad");
         touch(&daemon, Era::Modern, &[uri]);
-        assert_eq!(agent.expect_told(&id, UPDATED)["uri"], uri);
+        assert_eq!(agent.subscription_notification(&id, UPDATED)["uri"], uri);
     }
     let mut legacy = Agent::ready(&daemon);
     let refused = legacy.request("resources/subscribe", &json!({"uri": "new://bad"}));
@@ -51,9 +51,9 @@ fn refused_resource_does_not_affect_others_at_a_new_instance() {
     assert_eq!(code(&modern(&daemon).call("new__die", &json!({"how": "kill"}))), -31001);
     careless.listen(&json!({"resourceSubscriptions": ["new://bad", "new://3"]}));
     daemon.wait_row("new", "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
-    asked_for(&daemon, "new://3", "new://bad");
+    wait_listen(&daemon, "new://3", "new://bad");
     touch(&daemon, Era::Modern, &["new://1"]);
-    assert_eq!(agent.expect_told(&id, UPDATED)["uri"], "new://1");
+    assert_eq!(agent.subscription_notification(&id, UPDATED)["uri"], "new://1");
     [careless, agent].into_iter().for_each(Agent::hang_up);
 }
 

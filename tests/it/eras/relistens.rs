@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::heard::{UPDATED, asked, expect_updates, modern, touch, wait_subscribed};
+use super::changes::{UPDATED, expect_updates, modern, request_count, touch, wait_subscribed};
 use super::{both, full};
 use crate::reloads::text;
 use crate::replaces_servers::reload;
@@ -23,11 +23,11 @@ fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
     wait_subscribed(&daemon);
-    let is_asked = |count: usize| (asked(&daemon, "old", "resources/subscribe") == count).then_some(());
-    until("there, too", || is_asked(1));
+    let is_requested = |count: usize| (request_count(&daemon, "old", "resources/subscribe") == count).then_some(());
+    until("there, too", || is_requested(1));
     reload(&daemon, &Era::BOTH.map(|era| full(daemon.place(), era).env("CHANGED", "1"))).expect_code(0);
-    until("the next one is asked", || is_asked(2));
-    until("the other next one is", || (asked(&daemon, "new", "\"new://1\"") >= 2).then_some(()));
+    until("the next one is asked", || is_requested(2));
+    until("the other next one is", || (request_count(&daemon, "new", "\"new://1\"") >= 2).then_some(()));
     expect_updates(&daemon, &mut agent, &id);
     agent.hang_up();
 }
@@ -42,9 +42,9 @@ fn resource_denied_during_a_subscription_is_no_longer_reported() {
     wait_subscribed(&daemon);
     let denying = full(daemon.place(), Era::Modern).line("resources = { deny = [\"new://1\"] }");
     reload(&daemon, &[full(daemon.place(), Era::Legacy), denying]).expect_code(0);
-    agent.expect_told(&lists, "notifications/resources/list_changed");
+    agent.subscription_notification(&lists, "notifications/resources/list_changed");
     touch(&daemon, Era::Modern, &["new://1", "new://2"]);
-    assert_eq!(agent.expect_told(&updates, UPDATED)["uri"], "new://2");
+    assert_eq!(agent.subscription_notification(&updates, UPDATED)["uri"], "new://2");
     agent.expect_quiet();
     agent.hang_up();
 }
@@ -76,7 +76,7 @@ fn agents_of_both_eras_share_one_subscription_at_a_server() {
             Era::Modern => wait_subscribed(&daemon),
         }
         touch(&daemon, server, &[&uri]);
-        assert_eq!(listener.expect_told(&id, UPDATED)["uri"], uri);
+        assert_eq!(listener.subscription_notification(&id, UPDATED)["uri"], uri);
         assert_eq!(subscriber.expect_notification(UPDATED)["params"]["_meta"], Value::Null);
         listener.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
         listener.expect_quiet();
@@ -85,7 +85,10 @@ fn agents_of_both_eras_share_one_subscription_at_a_server() {
         subscriber.expect_quiet();
         listener.expect_quiet();
     }
-    assert_eq!(["resources/subscribe", "resources/unsubscribe"].map(|method| asked(&daemon, "old", method)), [1, 0]);
+    assert_eq!(
+        ["resources/subscribe", "resources/unsubscribe"].map(|method| request_count(&daemon, "old", method)),
+        [1, 0]
+    );
 }
 
 /// Case J14.

@@ -22,14 +22,14 @@ fn two(daemon: &Daemon) -> [Agent; 2] {
     })
 }
 
-fn responses(asked: &Value, model: &str) -> Value {
-    inputs(asked).keys().map(|key| (key.clone(), json!({ "model": model }))).collect()
+fn responses(required: &Value, model: &str) -> Value {
+    inputs(required).keys().map(|key| (key.clone(), json!({ "model": model }))).collect()
 }
 
 /// Comes back, and does not wait.
-fn start_again(agent: &mut Agent, arguments: &Value, asked: &Value) -> Value {
+fn start_again(agent: &mut Agent, arguments: &Value, required: &Value) -> Value {
     let params = json!({"name": "s__ask_client", "arguments": arguments});
-    agent.ask_again("tools/call", &params, asked, &responses(asked, "m"))
+    agent.ask_again("tools/call", &params, required, &responses(required, "m"))
 }
 
 fn calls(daemon: &Daemon) -> usize {
@@ -43,8 +43,8 @@ fn retry_on_another_connection_receives_the_next_request_there() {
         let daemon = start(sharing);
         let [mut one, mut other] = two(&daemon);
         let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
-        let asked = one.call("s__ask_client", &arguments);
-        let again = other.call_again("s__ask_client", &arguments, &asked, &responses(&asked, "first"));
+        let required = one.call("s__ask_client", &arguments);
+        let again = other.call_again("s__ask_client", &arguments, &required, &responses(&required, "first"));
         assert_eq!(inputs(&again).len(), 1, "{sharing}: {again}");
         let answer = other.call_again("s__ask_client", &arguments, &again, &responses(&again, "second"));
         assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "second"}), "{sharing}");
@@ -59,10 +59,10 @@ fn request_is_refused_while_both_connections_have_a_call_at_the_instance() {
     let daemon = start("session");
     let [mut one, mut other] = two(&daemon);
     let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
-    let asked = one.call("s__ask_client", &arguments);
+    let required = one.call("s__ask_client", &arguments);
     let busy = one.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
-    let id = start_again(&mut other, &arguments, &asked);
+    let id = start_again(&mut other, &arguments, &required);
     let answer = other.answer(&id);
     assert_eq!(result(&answer)["structuredContent"]["error"]["code"], -31004, "{answer}");
     one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
@@ -75,8 +75,8 @@ fn its_end_there_reaches_the_server() {
         let daemon = start("session");
         let [mut one, mut other] = two(&daemon);
         let arguments = json!({"method": SAMPLE, "params": {}, "hang": true});
-        let asked = one.call("s__ask_client", &arguments);
-        let id = start_again(&mut other, &arguments, &asked);
+        let required = one.call("s__ask_client", &arguments);
+        let id = start_again(&mut other, &arguments, &required);
         daemon.wait_journal("s", "\"model\":\"m\"");
         if hangs_up {
             other.hang_up();
@@ -95,10 +95,10 @@ fn call_of_a_closed_connection_stays_suspended_for_its_retry() {
     let daemon = start("session");
     let [mut one, mut other] = two(&daemon);
     let arguments = json!({"method": SAMPLE, "params": {}});
-    let asked = one.call("s__ask_client", &arguments);
+    let required = one.call("s__ask_client", &arguments);
     one.hang_up();
     daemon.wait_status("one has gone", |status| status["agents"].as_array().is_some_and(|all| all.len() == 1));
-    let answer = other.call_again("s__ask_client", &arguments, &asked, &responses(&asked, "m"));
+    let answer = other.call_again("s__ask_client", &arguments, &required, &responses(&required, "m"));
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "{answer}");
     assert_eq!(calls(&daemon), 1, "nothing is done again");
     // The one for modern agents that have none yet is there, too.

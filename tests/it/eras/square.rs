@@ -48,11 +48,11 @@ fn agents_of_each_era_call_servers_of_each_era() {
         let answer = agent.call(&server.tool("echo"), &json!({"mark": 1}));
         expect_of(speaks, result(&answer));
         assert_eq!(arguments(&answer), &json!({"mark": 1}));
-        let heard = &result(&answer)["structuredContent"]["params"];
-        assert_eq!(heard["name"], "echo");
+        let received = &result(&answer)["structuredContent"]["params"];
+        assert_eq!(received["name"], "echo");
         match server {
-            Era::Legacy => assert_eq!(heard["_meta"], Value::Null),
-            Era::Modern => assert_eq!(heard["_meta"][PROTOCOL], "2026-07-28"),
+            Era::Legacy => assert_eq!(received["_meta"], Value::Null),
+            Era::Modern => assert_eq!(received["_meta"][PROTOCOL], "2026-07-28"),
         }
     });
     let is_probe = |line: &String| line.contains("server/discover");
@@ -122,9 +122,12 @@ fn progress_comes_with_the_agents_own_token() {
         let params = json!({"name": server.tool("progress"), "arguments": {"n": 3}, "_meta": {"progressToken": token}});
         let call = agent.ask("tools/call", &params);
         for step in 1..=3 {
-            let told = agent.next();
+            let notification = agent.next();
             let expected = json!({"progressToken": token, "progress": step, "total": 3});
-            assert_eq!((&told["method"], &told["params"]), (&json!("notifications/progress"), &expected));
+            assert_eq!(
+                (&notification["method"], &notification["params"]),
+                (&json!("notifications/progress"), &expected)
+            );
         }
         arguments(&agent.answer(&call));
     });
@@ -140,8 +143,8 @@ fn a_call_that_is_cancelled_is_cancelled_at_the_server() {
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
         let id = sent["id"].to_string();
         until("the server hears of it", || {
-            let said = |line: &String| line.contains("notifications/cancelled") && line.contains(&id);
-            daemon.journal(server.name()).iter().any(said).then_some(())
+            let is_cancellation = |line: &String| line.contains("notifications/cancelled") && line.contains(&id);
+            daemon.journal(server.name()).iter().any(is_cancellation).then_some(())
         });
     });
     for server in Era::BOTH {
@@ -164,9 +167,13 @@ fn prompts_completions_and_resources_are_had_from_every_server() {
             let result = result(&answer);
             expect_of(speaks, result);
             assert_eq!(result["zeta"], 1.1);
-            assert_eq!(result["asked"]["_meta"][PROTOCOL].is_string(), server == Era::Modern, "{method}");
-            let is_kept = speaks == Era::Modern && method == "resources/read";
-            assert_eq!((result["ttlMs"].is_null(), result["cacheScope"].is_null()), (!is_kept, !is_kept), "{method}");
+            assert_eq!(result["received"]["_meta"][PROTOCOL].is_string(), server == Era::Modern, "{method}");
+            let is_cacheable = speaks == Era::Modern && method == "resources/read";
+            assert_eq!(
+                (result["ttlMs"].is_null(), result["cacheScope"].is_null()),
+                (!is_cacheable, !is_cacheable),
+                "{method}"
+            );
         }
     });
 }
@@ -202,8 +209,8 @@ fn log_messages_reach_the_requesting_agent_from_its_level_on() {
             Era::Legacy => agent.start_call("old__raw", &json!({"text": text})),
             Era::Modern => agent.start_call("new__log", &json!({"messages": messages})),
         };
-        let told = agent.expect_notification("notifications/message");
-        assert_eq!(told["params"]["data"], "loud", "{speaks:?} {server:?}");
+        let notification = agent.expect_notification("notifications/message");
+        assert_eq!(notification["params"]["data"], "loud", "{speaks:?} {server:?}");
         arguments(&agent.answer(&call));
     });
 }
@@ -254,9 +261,9 @@ fn large_calls_and_answers_pass_between_the_eras() {
         let answer = agent.call(&server.tool("echo"), &json!({"long": long, "pad": 3 << 20}));
         expect_of(speaks, result(&answer));
         assert_eq!(arguments(&answer)["long"].as_str().map(str::len), Some(2 << 20), "{speaks:?} {server:?}");
-        let heard = &result(&answer)["structuredContent"];
-        assert_eq!(heard["pad"].as_str().map(str::len), Some(3 << 20));
-        assert_eq!(heard["params"]["_meta"][PROTOCOL].is_string(), server == Era::Modern);
+        let received = &result(&answer)["structuredContent"];
+        assert_eq!(received["pad"].as_str().map(str::len), Some(3 << 20));
+        assert_eq!(received["params"]["_meta"][PROTOCOL].is_string(), server == Era::Modern);
     });
 }
 

@@ -21,35 +21,35 @@ fn able(agent: Agent) -> Agent {
 }
 
 /// An agent, and the answer that asks it for something.
-fn asked(daemon: &Daemon) -> (Agent, Value) {
+fn required(daemon: &Daemon) -> (Agent, Value) {
     let mut agent = able(Agent::connect(daemon));
-    let asked = agent.call("s__ask_client", &asking());
-    assert_eq!(inputs(&asked).len(), 1);
-    (agent, asked)
+    let required = agent.call("s__ask_client", &asking());
+    assert_eq!(inputs(&required).len(), 1);
+    (agent, required)
 }
 
-fn responses(asked: &Value) -> Value {
-    inputs(asked).keys().map(|key| (key.clone(), json!({"model": "m"}))).collect()
+fn responses(required: &Value) -> Value {
+    inputs(required).keys().map(|key| (key.clone(), json!({"model": "m"}))).collect()
 }
 
-fn come_back(agent: &mut Agent, tool: &str, asked: &Value) -> Value {
-    agent.call_again(tool, &asking(), asked, &responses(asked))
+fn come_back(agent: &mut Agent, tool: &str, required: &Value) -> Value {
+    agent.call_again(tool, &asking(), required, &responses(required))
 }
 
-fn with_state(asked: &Value, state: &str) -> Value {
-    let mut asked = asked.clone();
-    asked["result"]["requestState"] = json!(state);
-    asked
+fn with_state(required: &Value, state: &str) -> Value {
+    let mut required = required.clone();
+    required["result"]["requestState"] = json!(state);
+    required
 }
 
 /// Case J12.
 #[test]
 fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
     let daemon = start();
-    let (mut agent, asked) = asked(&daemon);
+    let (mut agent, required) = required(&daemon);
     let mut other = able(Agent::at(&daemon.place().runtime_dir().join("other.sock")));
-    assert_eq!(code(&come_back(&mut other, "s__ask_client", &asked)), -32602);
-    let answer = come_back(&mut agent, "s__ask_client", &asked);
+    assert_eq!(code(&come_back(&mut other, "s__ask_client", &required)), -32602);
+    let answer = come_back(&mut agent, "s__ask_client", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
 }
 
@@ -57,8 +57,8 @@ fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
 #[test]
 fn a_state_that_was_tampered_with_is_refused() {
     let daemon = start();
-    let (mut agent, asked) = asked(&daemon);
-    let good = state(&asked).to_owned();
+    let (mut agent, required) = required(&daemon);
+    let good = state(&required).to_owned();
     let flipped = |at: usize| -> String {
         let swap = |(place, letter): (usize, char)| match letter {
             'A' if place == at => 'B',
@@ -72,10 +72,10 @@ fn a_state_that_was_tampered_with_is_refused() {
         (0..count).step_by(count.div_ceil(16)).map(flipped).filter(|state| *state != good).collect();
     wrong.extend([String::new(), good[..good.len() / 2].to_owned(), format!("{good}A"), "x".repeat(100_000)]);
     for state in &wrong {
-        let answer = come_back(&mut agent, "s__ask_client", &with_state(&asked, state));
+        let answer = come_back(&mut agent, "s__ask_client", &with_state(&required, state));
         assert_eq!(code(&answer), -32602, "{state:.99}: {answer:.999}");
     }
-    let answer = come_back(&mut agent, "s__ask_client", &asked);
+    let answer = come_back(&mut agent, "s__ask_client", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "the good one is still good");
     assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
 }
@@ -84,11 +84,11 @@ fn a_state_that_was_tampered_with_is_refused() {
 #[test]
 fn a_state_is_good_for_the_call_that_it_is_of_alone() {
     let daemon = start();
-    let (mut agent, asked) = asked(&daemon);
-    assert_eq!(code(&come_back(&mut agent, "s__echo", &asked)), -32602);
-    let other = agent.call_again("s__ask_client", &json!({"method": "x"}), &asked, &responses(&asked));
+    let (mut agent, required) = required(&daemon);
+    assert_eq!(code(&come_back(&mut agent, "s__echo", &required)), -32602);
+    let other = agent.call_again("s__ask_client", &json!({"method": "x"}), &required, &responses(&required));
     assert_eq!(code(&other), -32602, "other arguments are another call");
-    result(&come_back(&mut agent, "s__ask_client", &asked));
+    result(&come_back(&mut agent, "s__ask_client", &required));
 }
 
 /// Case J12.
@@ -108,9 +108,9 @@ fn malformed_input_responses_are_refused_before_the_server_is_called() {
 #[test]
 fn a_state_is_good_once() {
     let daemon = start();
-    let (mut agent, asked) = asked(&daemon);
-    result(&come_back(&mut agent, "s__ask_client", &asked));
-    let twice = come_back(&mut agent, "s__ask_client", &asked);
+    let (mut agent, required) = required(&daemon);
+    result(&come_back(&mut agent, "s__ask_client", &required));
+    let twice = come_back(&mut agent, "s__ask_client", &required);
     assert_eq!(code(&twice), -32602, "{twice}");
     let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
     assert_eq!(calls, 1, "nothing was done again");
@@ -120,22 +120,22 @@ fn a_state_is_good_once() {
 fn answered(daemon: &Daemon) -> (Agent, Value, Value) {
     let mut agent = able(Agent::connect(daemon));
     let arguments = json!({"method": SAMPLE, "params": {}, "hang": true});
-    let asked = agent.call("s__ask_client", &arguments);
+    let required = agent.call("s__ask_client", &arguments);
     let call: Value = serde_json::from_str(&daemon.wait_journal("s", "ask_client")).expect("JSON");
     let answer =
         json!({"jsonrpc": "2.0", "id": call["id"], "result": {"content": [], "structuredContent": {"late": 1}}});
     result(&agent.call("s__raw", &json!({"text": format!("{answer}\n")})));
-    (agent, arguments, asked)
+    (agent, arguments, required)
 }
 
 /// Case J12.
 #[test]
 fn response_that_arrives_before_the_retry_is_cached_for_it() {
     let daemon = start();
-    let (mut agent, arguments, asked) = answered(&daemon);
-    let answer = agent.call_again("s__ask_client", &arguments, &asked, &responses(&asked));
+    let (mut agent, arguments, required) = answered(&daemon);
+    let answer = agent.call_again("s__ask_client", &arguments, &required, &responses(&required));
     assert_eq!(result(&answer)["structuredContent"], json!({"late": 1}), "{answer}");
-    let twice = agent.call_again("s__ask_client", &arguments, &asked, &responses(&asked));
+    let twice = agent.call_again("s__ask_client", &arguments, &required, &responses(&required));
     assert_eq!(twice["error"]["data"]["outcome"], "unknown", "{twice}");
     let calls = daemon.journal("s").into_iter().filter(|line| line.contains("ask_client")).count();
     assert_eq!(calls, 1, "nothing was done again");
@@ -151,8 +151,8 @@ fn answered_suspended_call_does_not_block_requests_to_other_agents() {
     drop(agent);
     let refused: Value = serde_json::from_str(&daemon.wait_journal("s", "has ended")).expect("JSON");
     assert_eq!(refused["error"]["code"], -31001, "what it had asked for that call is refused: {refused}");
-    let (mut other, asked) = asked(&daemon);
-    let answer = come_back(&mut other, "s__ask_client", &asked);
+    let (mut other, required) = required(&daemon);
+    let answer = come_back(&mut other, "s__ask_client", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
 }
 
@@ -160,13 +160,13 @@ fn answered_suspended_call_does_not_block_requests_to_other_agents() {
 #[test]
 fn a_state_of_a_daemon_that_has_gone_is_refused() {
     let daemon = start();
-    let (agent, asked) = asked(&daemon);
+    let (agent, required) = required(&daemon);
     drop(agent);
     let place = std::rc::Rc::clone(daemon.place());
     drop(daemon);
     let daemon = Setup::with(Server::named("s")).start_in(&place);
     let mut agent = able(Agent::connect(&daemon));
-    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &asked)), -32602);
+    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &required)), -32602);
 }
 
 /// Case J12.
@@ -179,8 +179,8 @@ fn two_suspended_calls_have_separate_states() {
     let second = other.call("t__ask_client", &asking());
     assert_ne!(state(&first), state(&second));
     assert_eq!(code(&come_back(&mut one, "s__ask_client", &second)), -32602);
-    for (agent, tool, asked) in [(&mut other, "t__ask_client", &second), (&mut one, "s__ask_client", &first)] {
-        assert_eq!(result(&come_back(agent, tool, asked))["structuredContent"]["result"], json!({"model": "m"}));
+    for (agent, tool, required) in [(&mut other, "t__ask_client", &second), (&mut one, "s__ask_client", &first)] {
+        assert_eq!(result(&come_back(agent, tool, required))["structuredContent"]["result"], json!({"model": "m"}));
     }
 }
 
@@ -188,11 +188,11 @@ fn two_suspended_calls_have_separate_states() {
 #[test]
 fn state_expires_with_the_call_and_the_server_is_notified() {
     let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
-    let (mut agent, asked) = asked(&daemon);
+    let (mut agent, required) = required(&daemon);
     daemon.wait_journal("s", "notifications/cancelled");
-    let told: Value = serde_json::from_str(&daemon.wait_journal("s", "\"ask-")).expect("JSON");
-    assert!(told["error"]["code"].is_number(), "{told}");
-    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &asked)), -32602);
+    let response: Value = serde_json::from_str(&daemon.wait_journal("s", "\"ask-")).expect("JSON");
+    assert!(response["error"]["code"].is_number(), "{response}");
+    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &required)), -32602);
     agent.expect_quiet();
     assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
 }

@@ -63,7 +63,7 @@ fn follow(agent: &mut Agent, id: &Value, status: &str) -> Value {
     panic!("it never is {status}");
 }
 
-fn heard(daemon: &Daemon, method: &str) -> usize {
+fn request_count(daemon: &Daemon, method: &str) -> usize {
     daemon.journal("s").iter().filter(|line| line.contains(&format!("\"method\":\"{method}\""))).count()
 }
 
@@ -98,8 +98,8 @@ fn a_tool_that_fails_has_completed_and_a_call_that_fails_has_failed() {
     let daemon = start();
     let mut agent = connect(&daemon);
     for (end, status) in [("refusal", "completed"), ("error", "failed")] {
-        for said in ["completed", "failed"] {
-            let id = made(&mut agent, &json!({"id": format!("{end} {said}"), "end": end, "status": said}));
+        for reported in ["completed", "failed"] {
+            let id = made(&mut agent, &json!({"id": format!("{end} {reported}"), "end": end, "status": reported}));
             let state = about(&mut agent, "get", &id);
             assert_eq!(result(&state)["status"], status, "{state}");
             if end == "refusal" {
@@ -125,11 +125,11 @@ fn input_of_the_agent_is_sent_as_a_task_update() {
     let mut agent = connect(&daemon);
     let state = follow(&mut agent, &id, "input_required");
     let inputs = state["inputRequests"].as_object().expect("they are there").clone();
-    let asked = |message: &str| {
+    let input = |message: &str| {
         let found = inputs.iter().find(|(_, input)| input["params"]["message"] == message);
         found.map(|(key, input)| (key.clone(), input.clone())).expect("it is asked")
     };
-    let ((who, first), (why, _)) = (asked("Who?"), asked("Why?"));
+    let ((who, first), (why, _)) = (input("Who?"), input("Why?"));
     assert_eq!(first, json!({"method": ELICIT, "params": {"message": "Who?", "zeta": 1.5}}), "nothing else is in it");
     let yes = json!({"action": "accept", "content": {"n": 1.5}});
     let done = update(&mut agent, &id, &json!({"nobody": {}, who.clone(): yes}));
@@ -171,18 +171,18 @@ fn cancelled_task_refuses_its_pending_input_requests() {
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t"}));
     assert_eq!(code(&about(&mut agent, "cancel", &id)), -32601);
-    assert_eq!(heard(&daemon, "tasks/cancel"), 0);
+    assert_eq!(request_count(&daemon, "tasks/cancel"), 0);
 }
 
 #[test]
 fn agent_without_task_support_receives_the_result_of_the_tool() {
     let daemon = start();
     let mut agent = Agent::modern(&daemon, &json!({}));
-    let before = heard(&daemon, "tools/call");
+    let before = request_count(&daemon, "tools/call");
     let refused = agent.call("s__build", &json!({"id": "t"}));
     assert_eq!(code(&refused), -32021);
     assert_eq!(refused["error"]["data"], json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}}));
-    assert_eq!(heard(&daemon, "tools/call"), before, "the server hears nothing of it");
+    assert_eq!(request_count(&daemon, "tools/call"), before, "the server receives nothing");
     assert_eq!(
         arguments(&connect(&daemon).call("s__echo", &json!({"n": 1})))["n"],
         1,
@@ -203,7 +203,7 @@ fn task_is_unknown_to_other_profiles() {
     assert_eq!(result(&mine)["task"]["taskId"], "u");
     let taken = agent.call("s__build", &json!({"id": "u"}));
     assert_eq!(code(&taken), -32603, "an id that another one has: {taken}");
-    let heard = daemon.journal("s").len();
+    let lines = daemon.journal("s").len();
     let text = id.as_str().expect("text");
     for act in ["get", "update", "cancel"] {
         assert_eq!(code(&about(&mut other, act, &id)), -32602, "{act}");
@@ -216,7 +216,7 @@ fn task_is_unknown_to_other_profiles() {
             assert_eq!(code(&about(&mut legacy, act, unknown)), -32602, "{act} {unknown}");
         }
     }
-    assert_eq!(daemon.journal("s").len(), heard, "the server hears nothing of it");
+    assert_eq!(daemon.journal("s").len(), lines, "the server receives nothing");
     assert_eq!(result(&about(&mut agent, "get", &id))["status"], "working");
 }
 
@@ -246,7 +246,7 @@ fn task_that_the_server_has_forgotten_is_unknown() {
     for _ in 0..2 {
         assert_eq!(code(&about(&mut agent, "get", &id)), -32602);
     }
-    assert_eq!(heard(&daemon, "tasks/get"), 1);
+    assert_eq!(request_count(&daemon, "tasks/get"), 1);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_server_with_one_at_work_is_not_stopped_as_idle() {
     let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
-    let wait = |server: &str, wanted: &str| drop(daemon.wait_row(server, wanted, |row| row["state"] == wanted));
+    let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let id = made(&mut connect(&daemon), &json!({"id": "t"}));
     let mut agent = connect(&daemon);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::tasks_up::{ELICIT, RELATED, able, ask, asked, finish, listed, start};
+use super::tasks_up::{ELICIT, RELATED, able, ask, finish, listed, request_count, start};
 use crate::support::{Agent, Daemon, arguments, code, result, until};
 
 /// Calls a tool that the server runs as a task only, the task being `id`; the id of the request.
@@ -13,7 +13,7 @@ fn start_plainly(agent: &mut Agent, id: &str, more: &Value) -> Value {
 }
 
 fn wait_followed(daemon: &Daemon, id: &str) {
-    until("it is looked at", || (asked(daemon, "tasks/get", id) > 1).then_some(()));
+    until("it is looked at", || (request_count(daemon, "tasks/get", id) > 1).then_some(()));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn input_request_of_such_a_tool_reaches_its_agent() {
     let question = agent.expect_request(ELICIT);
     agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}));
     assert_eq!(code(&agent.answer(&call)), -32603);
-    until("nobody waits for it", || (asked(&daemon, "tasks/cancel", "u") == 1).then_some(()));
+    until("nobody waits for it", || (request_count(&daemon, "tasks/cancel", "u") == 1).then_some(()));
     agent.expect_quiet();
 }
 
@@ -74,11 +74,11 @@ fn cancelled_call_cancels_the_task_behind_it() {
     let call = start_plainly(&mut agent, "t", &json!({}));
     wait_followed(&daemon, "t");
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
-    until("it is cancelled", || (asked(&daemon, "tasks/cancel", "t") == 1).then_some(()));
+    until("it is cancelled", || (request_count(&daemon, "tasks/cancel", "t") == 1).then_some(()));
     agent.expect_quiet();
     start_plainly(&mut agent, "u", &json!({}));
     wait_followed(&daemon, "u");
     agent.hang_up();
-    until("it is cancelled", || (asked(&daemon, "tasks/cancel", "u") == 1).then_some(()));
+    until("it is cancelled", || (request_count(&daemon, "tasks/cancel", "u") == 1).then_some(()));
     daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
 }

@@ -55,7 +55,7 @@ pub(super) fn listed(agent: &mut Agent) -> Vec<Value> {
 }
 
 /// How often the server was sent this about the task.
-pub(super) fn asked(daemon: &Daemon, method: &str, id: &str) -> usize {
+pub(super) fn request_count(daemon: &Daemon, method: &str, id: &str) -> usize {
     let (method, id) = (format!("\"{method}\""), format!("\"taskId\":\"{id}\""));
     daemon.journal("s").iter().filter(|line| line.contains(&method) && line.contains(&id)).count()
 }
@@ -75,7 +75,7 @@ fn it_is_made_looked_at_and_awaited() {
     assert_eq!((&result(&state)["resultType"], &result(&state)["ttlMs"]), (&Value::Null, &Value::Null));
     assert_eq!(listed(&mut agent), [result(&state).clone()]);
     let waiting = start_waiting(&mut agent, "t");
-    until("it is looked at again and again", || (asked(&daemon, "tasks/get", "t") > 4).then_some(()));
+    until("it is looked at again and again", || (request_count(&daemon, "tasks/get", "t") > 4).then_some(()));
     finish(&mut agent, "t", "completed");
     let ended = agent.answer(&waiting);
     assert_eq!(arguments(&ended)["a"], 1.5);
@@ -84,7 +84,7 @@ fn it_is_made_looked_at_and_awaited() {
     let state = ask(&mut agent, "get", &json!("t"));
     assert_eq!((&result(&state)["status"], &result(&state)["result"]), (&json!("completed"), &Value::Null));
     assert_eq!(arguments(&ask(&mut agent, "result", &json!("t")))["a"], 1.5, "it is to be had again");
-    assert_eq!(asked(&daemon, "tasks/result", "t") + asked(&daemon, "tasks/list", "t"), 0);
+    assert_eq!(request_count(&daemon, "tasks/result", "t") + request_count(&daemon, "tasks/list", "t"), 0);
     agent.expect_quiet();
 }
 
@@ -114,18 +114,18 @@ fn agent_with_task_support_sees_which_tools_create_tasks() {
     let listing = place.write("tools.json", r#"{"tools":[{"name":"echo","inputSchema":{}}]}"#);
     let server = |name| Era::Modern.server(name).arg("--listing").arg(&listing);
     let daemon = Setup::with(server("s").flags("--tasks")).server(server("plain")).start_in(&place);
-    let told = |agent: &mut Agent, tool: &str| {
+    let task_support = |agent: &mut Agent, tool: &str| {
         let tools = result(&agent.request("tools/list", &json!({})))["tools"].clone();
         let tool = tools.as_array().expect("a list").iter().find(|found| found["name"] == tool).expect("it is listed");
         tool["execution"].clone()
     };
     let mut agent = Agent::ready(&daemon);
     let optional = json!({"taskSupport": "optional"});
-    assert_eq!([told(&mut agent, "s__echo"), told(&mut agent, "plain__echo")], [optional, Value::Null]);
+    assert_eq!([task_support(&mut agent, "s__echo"), task_support(&mut agent, "plain__echo")], [optional, Value::Null]);
     let mut older = Agent::connect(&daemon);
     result(&older.initialize("2025-06-18"));
     for agent in [&mut older, &mut Agent::modern(&daemon, &json!({}))] {
-        assert_eq!(told(agent, "s__echo"), Value::Null);
+        assert_eq!(task_support(agent, "s__echo"), Value::Null);
     }
 }
 
@@ -180,27 +180,27 @@ fn no_other_agent_knows_of_it() {
     let daemon = start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     made(&mut agent, "t", &json!({}));
-    let kept = made_up(&mut agent, "s__echo", &Value::Null)["taskId"].clone();
-    let heard = daemon.journal("s").len();
-    for id in [&json!("t"), &kept] {
+    let unsupported = made_up(&mut agent, "s__echo", &Value::Null)["taskId"].clone();
+    let lines = daemon.journal("s").len();
+    for id in [&json!("t"), &unsupported] {
         for act in ["get", "result", "cancel"] {
             let message = format!("Unknown task: {}", id.as_str().expect("text"));
             assert_eq!(ask(&mut other, act, id)["error"], json!({"code": -32602, "message": message}), "{act}");
         }
     }
     assert!(listed(&mut other).is_empty());
-    assert_eq!(daemon.journal("s").len(), heard, "the server hears nothing of it");
+    assert_eq!(daemon.journal("s").len(), lines, "the server hears nothing of it");
 }
 
 #[test]
 fn input_request_of_a_task_reaches_the_waiting_agent() {
     let daemon = start();
     let mut agent = able(&daemon);
-    let wanted = json!({
+    let inputs = json!({
         "q": {"method": ELICIT, "params": {"message": "q?", "_meta": {"x": 1}}},
         "r": {"method": "roots/list"},
     });
-    let task = made(&mut agent, "t", &json!({ "ask": wanted }));
+    let task = made(&mut agent, "t", &json!({ "ask": inputs }));
     assert_eq!(task["status"], "input_required");
     assert_eq!(result(&ask(&mut agent, "get", &json!("t")))["inputRequests"], Value::Null);
     let waiting = start_waiting(&mut agent, "t");
@@ -208,20 +208,20 @@ fn input_request_of_a_task_reaches_the_waiting_agent() {
     assert_eq!(question["params"], json!({"message": "q?", "_meta": {"x": 1, RELATED: {"taskId": "t"}}}));
     assert_eq!(roots["params"], json!({"_meta": {RELATED: {"taskId": "t"}}}));
     agent.respond(&question, &json!({"action": "accept", "content": {"n": 1.5}}));
-    let before = asked(&daemon, "tasks/get", "t");
-    until("it is looked at again", || (asked(&daemon, "tasks/get", "t") > before + 2).then_some(()));
-    assert_eq!(asked(&daemon, "tasks/update", "t"), 0, "the server need not take a part");
+    let before = request_count(&daemon, "tasks/get", "t");
+    until("it is looked at again", || (request_count(&daemon, "tasks/get", "t") > before + 2).then_some(()));
+    assert_eq!(request_count(&daemon, "tasks/update", "t"), 0, "the server need not take a part");
     agent.respond(&roots, &json!({"roots": []}));
     let ended = agent.answer(&waiting);
-    let told = &result(&ended)["structuredContent"];
-    assert_eq!(told, &json!({"q": {"action": "accept", "content": {"n": 1.5}}, "r": {"roots": []}}));
-    assert_eq!(asked(&daemon, "tasks/update", "t"), 1);
+    let task_support = &result(&ended)["structuredContent"];
+    assert_eq!(task_support, &json!({"q": {"action": "accept", "content": {"n": 1.5}}, "r": {"roots": []}}));
+    assert_eq!(request_count(&daemon, "tasks/update", "t"), 1);
     agent.expect_quiet();
 }
 
 /// Case J11.
 #[test]
-fn agent_that_answers_with_an_error_is_asked_again_at_its_next_wait() {
+fn agent_that_answers_with_an_error_receives_the_request_again_at_its_next_wait() {
     let daemon = start();
     let mut agent = able(&daemon);
     made(&mut agent, "t", &json!({"ask": true}));
@@ -305,10 +305,10 @@ fn cancelled_wait_leaves_the_task_running() {
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "t", &json!({}));
     let waiting = start_waiting(&mut agent, "t");
-    until("it is looked at", || (asked(&daemon, "tasks/get", "t") > 2).then_some(()));
+    until("it is looked at", || (request_count(&daemon, "tasks/get", "t") > 2).then_some(()));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}}));
     agent.expect_quiet();
-    assert_eq!(asked(&daemon, "tasks/cancel", "t"), 0);
+    assert_eq!(request_count(&daemon, "tasks/cancel", "t"), 0);
     finish(&mut agent, "t", "completed");
     result(&ask(&mut agent, "result", &json!("t")));
     agent.expect_quiet();
@@ -326,7 +326,7 @@ fn end_of_the_server_ends_the_wait_for_its_task() {
     assert_eq!(code(&ask(&mut agent, "get", &json!("t"))), -32602);
     made(&mut agent, "u", &json!({}));
     let waiting = start_waiting(&mut agent, "u");
-    until("it is looked at", || (asked(&daemon, "tasks/get", "u") > 1).then_some(()));
+    until("it is looked at", || (request_count(&daemon, "tasks/get", "u") > 1).then_some(()));
     agent.call("s__die", &json!({"how": "kill"}));
     assert!(agent.answer(&waiting)["error"].is_object());
     assert_eq!(code(&ask(&mut agent, "get", &json!("u"))), -32602, "it has gone with its instance");
@@ -339,7 +339,7 @@ fn tasks_of_a_disconnected_agent_are_cancelled() {
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "t", &json!({}));
     agent.hang_up();
-    until("it is cancelled", || (asked(&daemon, "tasks/cancel", "t") == 1).then_some(()));
+    until("it is cancelled", || (request_count(&daemon, "tasks/cancel", "t") == 1).then_some(()));
     let journal = daemon.journal("s");
     let line = journal.iter().find(|line| line.contains("tasks/cancel")).expect("it was sent");
     assert!(line.contains("io.modelcontextprotocol/protocolVersion") && line.contains("extensions"), "{line}");

@@ -39,10 +39,10 @@ fn a_crash_at_the_start_of_a_server_of_both_eras_decides_nothing_for_good() {
 fn server_that_exits_on_the_probe_is_probed_once_more_and_not_again() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"").flags("--probe fatal")).start();
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready" && row["protocol"] == "2025-11-25");
-    let (asked, served) = ("server/discover", "initialize");
-    assert_eq!(openings(&daemon), [asked, served]);
+    let (probe, handshake) = ("server/discover", "initialize");
+    assert_eq!(openings(&daemon), [probe, handshake]);
     for _ in 0..2 {
         restart(&daemon);
     }
-    assert_eq!(openings(&daemon), [asked, served, asked, served, served]);
+    assert_eq!(openings(&daemon), [probe, handshake, probe, handshake, handshake]);
 }

@@ -88,7 +88,7 @@ fn agents_that_are_connected_are_named() {
     let daemon = daemon();
     let _agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
     let ran = doctor(&daemon);
-    let is_told = |one: &super::Finding| one.get("found").starts_with("2 agents are connected: ");
-    assert!(findings(&ran).iter().any(|one| one.get("about") == "connected" && is_told(one)), "{ran}");
+    let is_reported = |one: &super::Finding| one.get("found").starts_with("2 agents are connected: ");
+    assert!(findings(&ran).iter().any(|one| one.get("about") == "connected" && is_reported(one)), "{ran}");
     expect_healthy(ran);
 }

@@ -85,9 +85,9 @@ fn a_socket_that_waits_for_the_daemon_is_not_connected_to() {
     let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a fresh path");
     set_mode(socket, 0o600);
     let ran = place.client(&["doctor", "--json"]).expect_code(0);
-    let is_told =
+    let is_reported =
         |finding: &super::Finding| finding.get("found").contains("the first agent that connects starts the daemon");
-    assert!(findings(&ran).iter().any(is_told), "{ran}");
+    assert!(findings(&ran).iter().any(is_reported), "{ran}");
     listener.set_nonblocking(true).expect("one's own");
     assert!(listener.accept().is_err(), "that would have started a daemon");
 }

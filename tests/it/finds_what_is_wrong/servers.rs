@@ -246,8 +246,8 @@ fn command_on_the_login_path_needs_a_restart_of_a_detached_daemon() {
     // Only this shell has it.
     let advice = looked(&path).get("advice").to_owned();
     let (file, directory) = (place.path("tools/late-server"), place.path("tools"));
-    let said = format!("write `command = \"{}\"`; or add {} to PATH", file.display(), directory.display());
-    assert!(advice.contains(&said), "{advice}");
+    let expected = format!("write `command = \"{}\"`; or add {} to PATH", file.display(), directory.display());
+    assert!(advice.contains(&expected), "{advice}");
     assert!(advice.ends_with(" then `mcpd stop`, then `mcpd start`"), "{advice}");
     // The login environment has it, this shell does not.
     place.write("home/.bash_profile", format!("{profile}export PATH='{path}'\n"));
@@ -303,13 +303,16 @@ fn version_probes_of_launchers_are_bounded() {
     let with = |name: &str| Server::run_by(name, name).env("PATH", &path);
     let config = ["npx", "docker", "uvx"].into_iter().map(with).fold(Setup::new(), Setup::server).write(&place);
     let ran = place.client(&["doctor", "--json", "--no-start", "--config", config.to_str().expect("text")]);
-    let told = findings(&ran);
-    assert!(told.iter().any(|one| one.get("about") == "npx" && one.get("found").contains("version 8.19.4")), "{ran}");
-    let said: Vec<_> =
+    let all_findings = findings(&ran);
+    assert!(
+        all_findings.iter().any(|one| one.get("about") == "npx" && one.get("found").contains("version 8.19.4")),
+        "{ran}"
+    );
+    let expected: Vec<_> =
         complaints(&ran).iter().map(|one| format!("{}: {}", one.get("about"), one.get("found"))).collect();
-    let said = said.join("\n");
+    let expected = expected.join("\n");
     for part in ["version v16.20.0; for npx", "Cannot connect to the Docker daemon", "nothing within 5s"] {
-        assert!(said.contains(part), "no {part}: {said}");
+        assert!(expected.contains(part), "no {part}: {expected}");
     }
     assert!(place.processes(None).is_empty(), "what hung was ended with all that it had started");
 }

@@ -19,12 +19,12 @@ fn unit_is_active_and_enabled_after_the_printed_remedy() {
     manager.systemctl(&["enable", "mcpd.service"]).expect_code(0);
     let ran = doctor();
     let all = findings(&ran);
-    let is_told = |about: &str, part: &str| {
+    let is_reported = |about: &str, part: &str| {
         let mut of = all.iter().filter(|finding| finding.get("about") == about && finding.get("level") == "ok");
         assert!(of.any(|finding| finding.get("found").contains(part)), "no {part}: {ran}");
     };
-    is_told("mcpd.service", "is active");
-    is_told("daemon", "in mcpd.service");
+    is_reported("mcpd.service", "is active");
+    is_reported("daemon", "in mcpd.service");
     let complaints = all.iter().filter(|finding| finding.get("group") == "service" && finding.get("level") != "ok");
     assert!(complaints.filter(|finding| finding.get("about") != "PATH").count() == 0, "{ran}");
 }

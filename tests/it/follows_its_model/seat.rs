@@ -84,30 +84,30 @@ impl Seat {
     /// It lists what the model says, and was told of just those lists that are not what it had; of others only if lists from memory
     /// may have been shown in between.
     pub(super) fn expect_lists(&mut self, expected: [Vec<Listed>; 4], shows_remembered: bool) {
-        let told = self.told();
+        let announced = self.announced();
         let seen = self.list();
         assert_eq!(seen, expected, "lists are not as another agent has them");
         if let Some(had) = &self.has {
             let changed = Kind::ALL.iter().zip(had.iter().zip(&expected)).filter(|(_, (had, has))| had != has);
             let changed: BTreeSet<_> = changed.map(|(kind, _)| kind.words()[3].to_owned()).collect();
-            let is_as_expected = if shows_remembered { told.is_superset(&changed) } else { told == changed };
-            assert!(is_as_expected, "told {told:?}, changed {changed:?}; had {had:?}, has {expected:?}");
+            let is_as_expected = if shows_remembered { announced.is_superset(&changed) } else { announced == changed };
+            assert!(is_as_expected, "told {announced:?}, changed {changed:?}; had {had:?}, has {expected:?}");
         }
         self.has = Some(expected);
     }
 
     /// What it was told and was no answer: of changed lists, and nothing else. What the daemon says, it says in order.
-    fn told(&mut self) -> BTreeSet<String> {
-        let mut told = BTreeSet::new();
+    fn announced(&mut self) -> BTreeSet<String> {
+        let mut announced = BTreeSet::new();
         let pong = self.agent.ask("ping", &json!({}));
         loop {
             let message = self.agent.next();
             if message["id"] == pong {
-                return told;
+                return announced;
             }
             let method = message["method"].as_str().unwrap_or_else(|| panic!("ended unasked: {message}"));
             assert!(Kind::ALL.iter().any(|kind| kind.words()[3] == method), "told {message}");
-            told.insert(method.to_owned());
+            announced.insert(method.to_owned());
         }
     }
 }

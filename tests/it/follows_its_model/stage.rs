@@ -160,11 +160,13 @@ impl Stage {
         member.changed_while_down |= !member.is_up();
         offer(&self.place, &self.model, server);
         if self.model.servers[server].is_up() {
-            let said = [Kind::Tools, Kind::Prompts, Kind::Resources].map(|kind| {
+            let notifications = [Kind::Tools, Kind::Prompts, Kind::Resources].map(|kind| {
                 let line = json!({"jsonrpc": "2.0", "method": kind.words()[3]});
                 format!("{line}\n")
             });
-            arguments(&self.seats[0].call(&self.model.exposed(0, server, "raw"), &json!({"text": said.concat()})));
+            arguments(
+                &self.seats[0].call(&self.model.exposed(0, server, "raw"), &json!({"text": notifications.concat()})),
+            );
         }
     }
 
@@ -204,7 +206,7 @@ impl Stage {
         }
         let uris = ["u://0", "u://1", "u://2", "k://7", "k://a/b", "z://none"];
         probes.extend(uris.map(|uri| (Kind::Resources, "resources/read", uri.to_owned())));
-        let asked: Vec<_> = probes
+        let requested: Vec<_> = probes
             .iter()
             .map(|(kind, method, key)| {
                 // What has two segments, the template does not stand for.
@@ -213,9 +215,9 @@ impl Stage {
                 (*method, params(method, key, &mark), mark, leads)
             })
             .collect();
-        let requests: Vec<_> = asked.iter().map(|(method, params, ..)| (*method, params.clone())).collect();
+        let requests: Vec<_> = requested.iter().map(|(method, params, ..)| (*method, params.clone())).collect();
         let answers = self.seats[agent].ask_all(&requests);
-        for ((.., key), ((method, _, mark, leads), answer)) in probes.iter().zip(asked.iter().zip(&answers)) {
+        for ((.., key), ((method, _, mark, leads), answer)) in probes.iter().zip(requested.iter().zip(&answers)) {
             match leads {
                 Some(_) => assert!(answer["result"].to_string().contains(&format!("\"{mark}\"")), "{key}: {answer}"),
                 None => assert_eq!(answer["error"], unknown(method, key), "{method} of {key}: {answer}"),

@@ -94,14 +94,14 @@ pub(super) const TABLE: &[Deed] = &[
         weight: 8,
         method: "prompts/get",
         params: |own| json!({"name": "s__greet", "arguments": {"mark": own.mark}, "_meta": {"progressToken": own.token}}),
-        is_answer: |own, answer| answer["result"]["asked"]["arguments"]["mark"] == *own.mark,
+        is_answer: |own, answer| answer["result"]["received"]["arguments"]["mark"] == *own.mark,
         effect: Effect::Nothing,
     },
     Deed {
         weight: 8,
         method: "resources/read",
         params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark, "progressToken": own.token}}),
-        is_answer: |own, answer| answer["result"]["asked"]["uri"] == own.uri && is_asked(own, answer),
+        is_answer: |own, answer| answer["result"]["received"]["uri"] == own.uri && has_own_mark(own, answer),
         effect: Effect::Nothing,
     },
     Deed {
@@ -120,21 +120,21 @@ pub(super) const TABLE: &[Deed] = &[
             let reference = if prompt.is_null() { json!({"type": "ref/resource", "uri": "x://{+id}"}) } else { prompt };
             json!({"ref": reference, "argument": {"name": "x", "value": "y"}, "_meta": {"mark": own.mark}})
         },
-        is_answer: is_asked,
+        is_answer: has_own_mark,
         effect: Effect::Nothing,
     },
     Deed {
         weight: 6,
         method: "resources/subscribe",
         params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark}}),
-        is_answer: |own, answer| answer["result"] == json!({}) || is_asked(own, answer),
+        is_answer: |own, answer| answer["result"] == json!({}) || has_own_mark(own, answer),
         effect: Effect::Subscribe,
     },
     Deed {
         weight: 6,
         method: "resources/unsubscribe",
         params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark}}),
-        is_answer: |own, answer| answer["result"] == json!({}) || is_asked(own, answer),
+        is_answer: |own, answer| answer["result"] == json!({}) || has_own_mark(own, answer),
         effect: Effect::Unsubscribe,
     },
     Deed {
@@ -167,6 +167,6 @@ fn is_echo(own: &Choice, answer: &Value) -> bool {
 }
 
 /// The server gave back what it was asked with.
-fn is_asked(own: &Choice, answer: &Value) -> bool {
-    answer["result"]["asked"]["_meta"]["mark"] == *own.mark
+fn has_own_mark(own: &Choice, answer: &Value) -> bool {
+    answer["result"]["received"]["_meta"]["mark"] == *own.mark
 }

@@ -14,7 +14,7 @@ const NAMES: [&str; 2] = ["alder", "birch"];
 
 /// How much of each an agent has met.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Heard {
+pub(super) struct Received {
     pub(super) progress: u64,
     pub(super) logs: u64,
     pub(super) cancelled: u64,
@@ -31,8 +31,8 @@ struct Open {
 pub(super) struct Side {
     number: usize,
     agent: Agent,
-    pub(super) asked: u64,
-    pub(super) heard: Heard,
+    pub(super) sent: u64,
+    pub(super) received: Received,
     /// The marks of what a server has answered.
     pub(super) served: Vec<String>,
     /// By the id, as it is spelled.
@@ -46,7 +46,7 @@ pub(super) struct Side {
 impl Side {
     pub(super) fn new(number: usize, agent: Agent) -> Self {
         let (open, logs_due) = (HashMap::new(), HashSet::new());
-        Self { number, agent, asked: 0, heard: Heard::default(), served: Vec::new(), open, level: 0, logs_due }
+        Self { number, agent, sent: 0, received: Received::default(), served: Vec::new(), open, level: 0, logs_due }
     }
 
     /// Requests that it waits for.
@@ -56,7 +56,7 @@ impl Side {
 
     /// Asks for this; `alone` if nothing of the other agent is unanswered.
     pub(super) fn ask(&mut self, deed: &'static Deed, alone: bool, updates: &mut Updates, rng: &mut Rng) {
-        let n = self.asked + 1;
+        let n = self.sent + 1;
         let mark = format!("{}-{n}", NAMES[self.number]);
         // Numbers and strings that look alike; a token that looks like the id of the next.
         let spelled = |n: u64| if n.is_multiple_of(2) { json!(n / 2) } else { json!((n / 2).to_string()) };
@@ -66,7 +66,7 @@ impl Side {
         if changes && updates.of(self.number, uri) == Subscribed::Perhaps {
             return;
         }
-        self.asked = n;
+        self.sent = n;
         let (id, params) = (spelled(n), (deed.params)(&choice));
         self.agent.send(&json!({"jsonrpc": "2.0", "id": id, "method": deed.method, "params": params}));
         match deed.effect {
@@ -88,11 +88,11 @@ impl Side {
         ids.sort();
         let Some(id) = rng.choice(ids) else { return };
         self.open.get_mut(&id).expect("one of them").cancelled = true;
-        self.heard.cancelled += 1;
+        self.received.cancelled += 1;
         let raw: Value = serde_json::from_str(&id).expect("an id");
         self.agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": raw}}));
         self.agent.send(&json!({"jsonrpc": "2.0", "id": format!("after {id}"), "method": "ping"}));
-        self.asked += 1;
+        self.sent += 1;
     }
 
     /// Reads until no more than so many of its requests are unanswered.
@@ -137,7 +137,7 @@ impl Side {
         let open = open.unwrap_or_else(|| panic!("progress of nothing that is open: {params}"));
         open.progress += 1;
         assert_eq!((&params["progress"], open.deed.effect == Effect::Progress), (&json!(open.progress), true));
-        self.heard.progress += 1;
+        self.received.progress += 1;
     }
 
     fn take_log(&mut self, params: &Value) {
@@ -146,7 +146,7 @@ impl Side {
         let level = LEVELS.iter().position(|level| params["level"] == *level).expect("a level");
         assert!(is_open && level >= self.level, "told {params}, from {} on", LEVELS[self.level]);
         self.logs_due.remove(mark);
-        self.heard.logs += 1;
+        self.received.logs += 1;
     }
 
     fn take_answer(&mut self, answer: &Value, updates: &mut Updates) {

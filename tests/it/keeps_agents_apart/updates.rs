@@ -24,7 +24,7 @@ struct Update {
 struct Listener {
     must: bool,
     may: bool,
-    heard: u32,
+    received: u32,
 }
 
 /// The subscriptions of both agents, and every update that a server was made to tell of, by its mark.
@@ -48,7 +48,7 @@ impl Updates {
     }
 
     /// The resources that somebody has subscribed to.
-    pub(super) fn wanted(&self) -> HashSet<&'static str> {
+    pub(super) fn subscribed_uris(&self) -> HashSet<&'static str> {
         let all = self.subscribed.iter().flatten().filter(|(_, subscribed)| **subscribed == Subscribed::Yes);
         all.map(|(uri, _)| *uri).collect()
     }
@@ -57,7 +57,7 @@ impl Updates {
     pub(super) fn begin(&mut self, mark: &str, uri: &'static str) {
         let listeners = [0, 1].map(|number| {
             let subscribed = self.of(number, uri);
-            Listener { must: subscribed == Subscribed::Yes, may: subscribed != Subscribed::No, heard: 0 }
+            Listener { must: subscribed == Subscribed::Yes, may: subscribed != Subscribed::No, received: 0 }
         });
         self.all.insert(mark.to_owned(), Update { uri, is_over: false, listeners });
     }
@@ -71,20 +71,20 @@ impl Updates {
     pub(super) fn hear(&mut self, number: usize, mark: &str, uri: &str) {
         let update = self.all.get_mut(mark).unwrap_or_else(|| panic!("nobody has changed {uri}: {mark}"));
         assert_eq!(update.uri, uri);
-        update.listeners[number].heard += 1;
+        update.listeners[number].received += 1;
     }
 
     /// How often somebody was told.
-    pub(super) fn told(&self) -> u32 {
-        self.all.values().flat_map(|update| update.listeners).map(|listener| listener.heard).sum()
+    pub(super) fn deliveries(&self) -> u32 {
+        self.all.values().flat_map(|update| update.listeners).map(|listener| listener.received).sum()
     }
 
     /// Fails unless each was told to those who had subscribed, once, and to nobody else.
     pub(super) fn expect_right(&self) {
         for (mark, Update { uri, listeners, .. }) in &self.all {
-            for Listener { must, may, heard } in listeners {
+            for Listener { must, may, received } in listeners {
                 let allowed = u32::from(*must)..=u32::from(*may);
-                assert!(allowed.contains(heard), "{mark} of {uri}: {listeners:?}");
+                assert!(allowed.contains(received), "{mark} of {uri}: {listeners:?}");
             }
         }
     }

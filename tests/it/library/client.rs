@@ -68,8 +68,8 @@ fn a_server_without_a_handshake_is_used_like_any_other() {
         assert!(matches!(failed, Err(ClientError::Refused { ref error, .. }) if error.code == -5), "{failed:?}");
         let form = json!({"method": "elicitation/create", "params": {"message": "who?", "requestedSchema": {}}});
         let round = |unchecked| json!({"rounds": [{"inputs": {"who": form}, "unchecked": unchecked}]});
-        let asked = client.call_tool("need_input", &round(true)).await;
-        let Err(ClientError::Refused { error, .. }) = asked else { panic!("{asked:?}") };
+        let answer = client.call_tool("need_input", &round(true)).await;
+        let Err(ClientError::Refused { error, .. }) = answer else { panic!("{answer:?}") };
         assert!(error.message.contains("`s` wanted to know more"), "{error:?}");
         let refused = client.call_tool("need_input", &round(false)).await;
         assert!(matches!(refused, Err(ClientError::Refused { ref error, .. }) if error.code == -32021), "{refused:?}");

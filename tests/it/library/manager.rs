@@ -202,11 +202,11 @@ fn disabled_server_keeps_its_process_and_its_tools_are_unknown() {
         let manager = start([owned.demo("s")]);
         let listed = names(&manager).await;
         let before = (pid(&manager, "s"), listed);
-        for wanted in [Toggle::Disable, Toggle::DisableTool("s__echo".to_owned())] {
-            manager.toggle("s", wanted.clone()).await.expect("there is such a server");
-            assert!(!names(&manager).await.contains(&"s__echo".to_owned()), "{wanted:?}");
+        for toggle in [Toggle::Disable, Toggle::DisableTool("s__echo".to_owned())] {
+            manager.toggle("s", toggle.clone()).await.expect("there is such a server");
+            assert!(!names(&manager).await.contains(&"s__echo".to_owned()), "{toggle:?}");
             let refused = echo(&manager, "s").await.expect_err("it cannot be called");
-            let is_tool = matches!(wanted, Toggle::DisableTool(_));
+            let is_tool = matches!(toggle, Toggle::DisableTool(_));
             assert_eq!(matches!(refused, ManagerError::Client(ClientError::ToolDenied { .. })), is_tool, "{refused}");
             assert_eq!(manager.servers()[0].disabled, !is_tool);
             manager.toggle("s", Toggle::Enable).await.expect("there is such a server");

@@ -48,7 +48,7 @@ impl World {
         self.place.path("home/.local/state/mcpd/logins/tracker.json")
     }
 
-    pub(crate) fn kept(&self) -> Value {
+    pub(crate) fn saved_login(&self) -> Value {
         serde_json::from_slice(&fs::read(self.file()).expect("a login is kept")).expect("JSON")
     }
 
@@ -88,15 +88,15 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn said(&self) -> [String; 2] {
+    pub(crate) fn output(&self) -> [String; 2] {
         self.files.each_ref().map(|path| fs::read_to_string(path).expect("text"))
     }
 
     /// The page that it shows.
     pub(crate) fn page(&self) -> String {
         until("a page is shown", || {
-            let line = self.said()[0].lines().find_map(|line| line.strip_prefix("  http").map(str::to_owned))?;
-            self.said()[0].ends_with("\n\n").then(|| format!("http{line}"))
+            let line = self.output()[0].lines().find_map(|line| line.strip_prefix("  http").map(str::to_owned))?;
+            self.output()[0].ends_with("\n\n").then(|| format!("http{line}"))
         })
     }
 
@@ -109,7 +109,7 @@ impl Attempt {
 
     pub(crate) fn end(mut self) -> Ran {
         let code = wait_exit(&mut self.child).code();
-        let [stdout, stderr] = self.said();
+        let [stdout, stderr] = self.output();
         Ran { code, stdout, stderr }
     }
 }

@@ -63,8 +63,11 @@ fn progress_comes_in_order_and_before_the_answer_it_belongs_to() {
             &json!({"name": "a__progress", "arguments": {"n": 5, "every": 5}, "_meta": {"progressToken": "mine"}}),
         );
         for step in 1..=5 {
-            let told = agent.next();
-            assert_eq!((&told["params"]["progress"], &told["params"]["progressToken"]), (&json!(step), &json!("mine")));
+            let notification = agent.next();
+            assert_eq!(
+                (&notification["params"]["progress"], &notification["params"]["progressToken"]),
+                (&json!(step), &json!("mine"))
+            );
         }
         arguments(&agent.answer(&call));
         agent.expect_quiet();
@@ -148,8 +151,9 @@ fn a_call_that_is_cancelled_is_cancelled_at_the_server_under_the_id_it_knows() {
         let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
         let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
-        let told = front.http().wait_request("the cancellation", |request| request.rpc() == "notifications/cancelled");
-        assert_eq!(told.json()["params"]["requestId"], sent.json()["id"]);
+        let notification =
+            front.http().wait_request("the cancellation", |request| request.rpc() == "notifications/cancelled");
+        assert_eq!(notification.json()["params"]["requestId"], sent.json()["id"]);
         expect_well(&mut agent);
     }
 }

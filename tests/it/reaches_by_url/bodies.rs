@@ -151,11 +151,11 @@ fn secret_echoed_by_a_server_is_not_shown() {
     let header = format!("headers = {{ X-Key = \"${{file:{}}}\" }}", key.display());
     let daemon = beside(front.server().line(&header), &place);
     let mut agent = Agent::ready(&daemon);
-    for (head, said) in [("no such key: ", "no such key: …"), ("x".repeat(195).as_str(), "x…")] {
+    for (head, expected) in [("no such key: ", "no such key: …"), ("x".repeat(195).as_str(), "x…")] {
         let complaint = format!("{head}s3cret");
         front.at_tool("echo", move |_| Response::body("text/plain", complaint.clone()).with_status(403));
         let answer = agent.call("a__echo", &json!({})).to_string();
-        assert!(answer.contains(said) && !answer.contains("s3c"), "{answer}");
+        assert!(answer.contains(expected) && !answer.contains("s3c"), "{answer}");
     }
     expect_well(&mut agent);
 }
@@ -225,14 +225,14 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
         expect_well(&mut agent);
         let before = resident_kib(daemon.pid());
         // Neither ended nor cut.
-        let held = Arc::new(Locked::new(Vec::new()));
+        let writers = Arc::new(Locked::new(Vec::new()));
         front.at_tool("echo", move |_| {
             let (writer, response) = Response::stream(kind);
-            let held = Arc::clone(&held);
+            let writers = Arc::clone(&writers);
             thread::spawn(move || {
                 let _ = writer.write(head);
                 let _ = (0..SENT >> 16).all(|_| writer.write([b'x'; 1 << 16]));
-                held.lock().push(writer);
+                writers.lock().push(writer);
             });
             response
         });

@@ -21,16 +21,16 @@ fn hundred_concurrent_calls_report_progress_in_order_and_end_once() {
                 agent.ask("tools/call", &params)
             })
             .collect();
-        let mut told = [Some(0); MANY];
-        while told.iter().any(Option::is_some) {
+        let mut steps_seen = [Some(0); MANY];
+        while steps_seen.iter().any(Option::is_some) {
             let message = agent.next();
             if let Some(number) = message["params"]["progressToken"].as_u64() {
-                let steps = told[number as usize].as_mut().expect("it has not been answered");
+                let steps = steps_seen[number as usize].as_mut().expect("it has not been answered");
                 *steps += 1;
                 assert_eq!(message["params"]["progress"], json!(steps), "call {number}");
             } else {
                 let number = calls.iter().position(|id| *id == message["id"]).expect("a call");
-                assert_eq!(told[number].take(), Some(3), "call {number}: {message}");
+                assert_eq!(steps_seen[number].take(), Some(3), "call {number}: {message}");
                 arguments(&message);
             }
         }

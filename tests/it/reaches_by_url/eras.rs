@@ -75,9 +75,9 @@ fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake()
 fn server_that_rejects_a_supported_version_is_probed_once_more() {
     let place = Place::new();
     let front = Front::start(&place, "a", "--era modern", Manner::stateless(Answers::Json));
-    let asked = AtomicUsize::new(0);
+    let probe_count = AtomicUsize::new(0);
     front.instead(move |request| {
-        let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        let is_first = probe_count.fetch_add(1, Ordering::SeqCst) == 0;
         let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "?"}});
         let refusal = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": error});
         is_first.then(|| Response::json(&refusal).with_status(400))
@@ -135,10 +135,10 @@ fn undetected_era_is_probed_again_at_the_next_start() {
         let found = expected.each_ref().map(|_| {
             daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
             let begun = || front.http().count(|request| request.rpc() == "initialize");
-            let (asked, before) = (probes(&front), begun());
+            let (probe_count, before) = (probes(&front), begun());
             daemon.client(&["restart", "a"]).expect_code(0);
             until("another session is begun", || (begun() > before).then_some(()));
-            asked
+            probe_count
         });
         assert_eq!(found, expected);
         daemon.wait_row("a", "is ready", |row| row["state"] == "ready");

@@ -105,11 +105,11 @@ fn request_on_the_stream_of_a_call_reaches_the_agent_of_that_call() {
 fn stream_that_never_opens_blocks_nothing() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Manner::json());
-    let held = Locked::new(Vec::new());
+    let writers = Locked::new(Vec::new());
     front.instead(move |request| {
         let (writer, response) = Response::raw_stream();
         (request.method == "GET").then(|| {
-            held.lock().push(writer);
+            writers.lock().push(writer);
             response
         })
     });
@@ -134,12 +134,12 @@ fn stream_behind_a_long_head_and_comments_is_read() {
         let hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n";
         let policy = "x".repeat(40 << 10);
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Policy: {policy}\r\n{framing}\r\n");
-        let (whole, held) = (format!("{hints}{head}{body}"), Locked::new(Vec::new()));
+        let (whole, writers) = (format!("{hints}{head}{body}"), Locked::new(Vec::new()));
         front.instead(move |request| {
             (request.method == "GET").then(|| {
                 let (writer, response) = Response::raw_stream();
                 writer.write(&whole);
-                held.lock().push(writer);
+                writers.lock().push(writer);
                 response
             })
         });

@@ -132,10 +132,10 @@ fn retry_delay_of_a_server_is_respected() {
     let wait = Duration::from_millis(1_500);
     let (front, daemon) = start(Manner { retry: Some(1_500), ..Manner::json() });
     until("mcpd listens", || (front.listeners() == 1).then_some(()));
-    let asked = front.http().count(|request| request.method == "GET");
+    let get_count = front.http().count(|request| request.method == "GET");
     let cut = Instant::now();
     front.cut_streams();
-    until("it is asked again", || (front.http().count(|request| request.method == "GET") > asked).then_some(()));
+    until("it is asked again", || (front.http().count(|request| request.method == "GET") > get_count).then_some(()));
     assert!(cut.elapsed() >= wait, "asked again after {:?}", cut.elapsed());
     expect_well(&mut Agent::ready(&daemon));
 }
@@ -149,8 +149,8 @@ fn stream_ended_by_its_server_is_reopened_after_the_retry_delay() {
     for round in 1..=6 {
         until("mcpd listens", || (front.listeners() == 1).then_some(()));
         front.end_streams();
-        let asked = |front: &Front| front.http().count(|request| request.method == "GET");
-        until("it is asked again", || (asked(&front) > round).then_some(()));
+        let get_count = |front: &Front| front.http().count(|request| request.method == "GET");
+        until("it is asked again", || (get_count(&front) > round).then_some(()));
     }
     arguments(&agent.call("a__mutate_tools", &json!({"add": ["fresh"]})));
     agent.expect_notification("notifications/tools/list_changed");
@@ -162,17 +162,17 @@ fn a_call_may_be_answered_on_a_stream_that_is_not_its_own() {
     let (front, daemon) = start(quick());
     let mut agent = Agent::ready(&daemon);
     until("mcpd listens", || (front.listeners() == 1).then_some(()));
-    let asked = Arc::new(Locked::new(None));
+    let get_count = Arc::new(Locked::new(None));
     front.at_tool("echo", {
-        let asked = Arc::clone(&asked);
+        let get_count = Arc::clone(&get_count);
         move |id| {
-            *asked.lock() = Some(id.clone());
+            *get_count.lock() = Some(id.clone());
             // Ended before the answer: it is to be asked for it later.
             Response::body("text/event-stream", "id: 0-0\nretry: 60000\ndata:\n\n")
         }
     });
     let call = agent.start_call("a__echo", &json!({}));
-    let id = until("the call comes", || asked.lock().clone());
+    let id = until("the call comes", || get_count.lock().clone());
     front.say(&json!({"jsonrpc": "2.0", "id": id, "result": {"n": 1}}).to_string());
     assert_eq!(result(&agent.answer(&call))["n"], 1);
     expect_well(&mut agent);

@@ -89,22 +89,22 @@ fn a_stream_that_breaks_off_with_its_connection_of_http_2_is_gone_on_with() {
             agent.ask("tools/call", &params)
         })
         .collect();
-    let mut told = vec![0; calls.len()];
+    let mut steps_seen = vec![0; calls.len()];
     let mut answered = 0;
     let mut cut = Some(&second);
     while answered < calls.len() {
         let message = agent.next();
         if let Some(number) = message["params"]["progressToken"].as_u64() {
-            told[number as usize] += 1;
-            assert_eq!(message["params"]["progress"], told[number as usize], "call {number}");
+            steps_seen[number as usize] += 1;
+            assert_eq!(message["params"]["progress"], steps_seen[number as usize], "call {number}");
         } else {
             arguments(&message);
             answered += 1;
         }
-        if !told.contains(&0) {
+        if !steps_seen.contains(&0) {
             cut.take().inspect(|second| second.cut());
         }
     }
-    assert_eq!(told, vec![3; calls.len()]);
+    assert_eq!(steps_seen, vec![3; calls.len()]);
     expect_well(&mut agent);
 }

@@ -87,8 +87,8 @@ fn a_daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
     let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     // It never answers that the session is over.
-    let held = Response::raw_stream();
-    let (writer, response) = (held.0, Locked::new(Some(held.1)));
+    let writers = Response::raw_stream();
+    let (writer, response) = (writers.0, Locked::new(Some(writers.1)));
     front.instead(move |request| if request.method == "DELETE" { response.lock().take() } else { None });
     daemon.signal(Signal::TERM);
     assert_eq!(code(&agent.answer(&call)), -31005);

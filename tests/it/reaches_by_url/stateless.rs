@@ -75,11 +75,11 @@ fn header_parameters_are_found_however_the_json_is_spelled() {
     let (front, daemon) = start_in(&place, Answers::Json, &format!("--library {}", library.display()));
     let mut agent = Agent::ready(&daemon);
     for uri in ["x://a b", "x://世"] {
-        assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["asked"]["uri"], uri);
+        assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["received"]["uri"], uri);
     }
     let listed = agent.request("prompts/list", &json!({}));
     let name = &result(&listed)["prompts"][0]["name"];
-    assert_eq!(result(&agent.request("prompts/get", &json!({ "name": name })))["asked"]["name"], "größe");
+    assert_eq!(result(&agent.request("prompts/get", &json!({ "name": name })))["received"]["name"], "größe");
     assert_eq!(posts(&front, "resources/read")[0].header("mcp-name"), Some("x://a b"));
     assert_eq!(posts(&front, "resources/read")[1].header("mcp-name"), Some("=?base64?eDovL+S4lg==?="));
     assert_eq!(posts(&front, "prompts/get")[0].header("mcp-name"), Some("=?base64?Z3LDtsOfZQ==?="));
@@ -142,7 +142,7 @@ fn call_with_too_many_header_parameters_is_not_sent() {
             assert_eq!(arguments(&answer)["r"], given);
         } else {
             expect_error(&answer, -31004, "not_sent");
-            assert!(answer["error"]["message"].as_str().is_some_and(|said| said.contains("headers")), "{answer}");
+            assert!(answer["error"]["message"].as_str().is_some_and(|message| message.contains("headers")), "{answer}");
         }
     }
     assert_eq!(front.calls("good"), 1);
@@ -168,7 +168,10 @@ fn server_that_requires_other_headers_is_listed_again() {
     let refused = agent.call("a__good", &json!({"r": "x"}));
     // What is between mcpd and the server is not for the agent to mend.
     expect_error(&refused, -31004, "not_sent");
-    assert!(refused["error"]["message"].as_str().is_some_and(|said| said.ends_with("Mcp-Param-New")), "{refused}");
+    assert!(
+        refused["error"]["message"].as_str().is_some_and(|message| message.ends_with("Mcp-Param-New")),
+        "{refused}"
+    );
     agent.expect_notification("notifications/tools/list_changed");
     result(&agent.call("a__good", &json!({"r": "x"})));
     assert_eq!(heads(&posts(&front, "tools/call")[2], "mcp-param-"), ["mcp-param-new: x"]);
@@ -232,12 +235,12 @@ fn an_error_with_a_status_is_the_answer() {
         assert_eq!(code(&agent.call("a__echo", &json!({}))), -7);
     }
     // What is said of something else is no answer.
-    for (status, said, code, outcome) in [
+    for (status, message, code, outcome) in [
         (400, json!({"error": "no"}), -31004, "not_sent"),
         (404, json!("gone"), -32603, "unknown"),
         (503, json!({"jsonrpc": "2.0", "error": {"code": -7}}), -32603, "unknown"),
     ] {
-        front.at_tool("echo", move |_| Response::json(&said).with_status(status));
+        front.at_tool("echo", move |_| Response::json(&message).with_status(status));
         expect_error(&agent.call("a__echo", &json!({})), code, outcome);
     }
     front.as_before();

@@ -10,7 +10,7 @@ const TOOLS: &str = "notifications/tools/list_changed";
 const UPDATED: &str = "notifications/resources/updated";
 
 /// How often the server was asked to tell of the resource.
-fn asked(daemon: &Daemon) -> usize {
+fn listen_count(daemon: &Daemon) -> usize {
     let is_it = |line: &&String| line.contains("subscriptions/listen") && line.contains("x://1");
     daemon.journal("a").iter().filter(is_it).count()
 }
@@ -29,12 +29,12 @@ fn changes_reach_subscribers_after_the_stream_was_reopened() {
         assert_eq!(granted["resourceSubscriptions"], json!(["x://1"]));
         let mut other = Agent::modern(&daemon, &json!({}));
         for round in 0..2 {
-            until("the server is listened to", || (asked(&daemon) > round).then_some(()));
+            until("the server is listened to", || (listen_count(&daemon) > round).then_some(()));
             arguments(&other.call("a__touch", &json!({"uris": ["x://2", "x://1"]})));
-            assert_eq!(agent.expect_told(&id, UPDATED)["uri"], "x://1", "{answers:?}");
+            assert_eq!(agent.subscription_notification(&id, UPDATED)["uri"], "x://1", "{answers:?}");
             let tool = format!("fresh{round}");
             arguments(&other.call("a__mutate_tools", &json!({"add": [tool]})));
-            agent.expect_told(&id, TOOLS);
+            agent.subscription_notification(&id, TOOLS);
             assert!(agent.tools().contains(&format!("a__{tool}")));
             agent.expect_quiet();
             if cut { front.cut_streams() } else { front.end_streams() }

@@ -234,13 +234,13 @@ fn silent_server_costs_its_call_the_timeout_and_affects_no_others() {
     let (front, daemon) =
         start_with(Manner::default(), "", |server| server.line("tool_timeouts = { echo = \"300ms\" }"));
     let mut agent = Agent::ready(&daemon);
-    let held = Arc::new(Locked::new(Vec::new()));
+    let writers = Arc::new(Locked::new(Vec::new()));
     front.at_tool("echo", {
-        let held = Arc::clone(&held);
+        let writers = Arc::clone(&writers);
         move |_| {
             let (writer, response) = Response::raw_stream();
             writer.write("HTTP/1.1 200 OK\r\ncontent-ty");
-            held.lock().push(writer);
+            writers.lock().push(writer);
             response
         }
     });
@@ -256,10 +256,10 @@ fn silent_server_costs_its_call_the_timeout_and_affects_no_others() {
 #[test]
 fn server_that_never_completes_the_handshake_blocks_nothing_and_leaves_no_connection() {
     let place = Place::new();
-    let held = Arc::new(Locked::new(Vec::new()));
+    let writers = Arc::new(Locked::new(Vec::new()));
     let http = HttpServer::start(move |_| {
         let (writer, response) = Response::events();
-        held.lock().push(writer);
+        writers.lock().push(writer);
         response
     });
     let server = Server::at("a", &http.url("/mcp")).line("handshake_timeout = \"150ms\"");

@@ -24,8 +24,8 @@ fn call_without_pause(mut agent: Agent, stop: &AtomicBool, done: &mpsc::Sender<I
         let mut unanswered: Vec<Value> = (0..WINDOW).map(|n| agent.start_call("a__echo", &json!({ "n": n }))).collect();
         while !unanswered.is_empty() {
             let answer = agent.next();
-            let asked = unanswered.iter().position(|id| *id == answer["id"]);
-            unanswered.remove(asked.unwrap_or_else(|| panic!("nothing that was asked, or asked twice: {answer}")));
+            let position = unanswered.iter().position(|id| *id == answer["id"]);
+            unanswered.remove(position.unwrap_or_else(|| panic!("nothing that was asked, or asked twice: {answer}")));
             let error = &answer["error"];
             if error.is_null() {
                 let _ = done.send(Instant::now());

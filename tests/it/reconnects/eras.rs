@@ -31,25 +31,29 @@ fn modern(place: &Place) -> Shim {
 }
 
 /// Listens for this; gives the subscription, and what of it was granted.
-fn listen(shim: &mut Shim, wanted: &Value) -> (Value, Value) {
-    let id = shim.ask("subscriptions/listen", &json!({"notifications": wanted}));
-    let granted = told(shim, &id, "notifications/subscriptions/acknowledged")["notifications"].clone();
+fn listen(shim: &mut Shim, filter: &Value) -> (Value, Value) {
+    let id = shim.ask("subscriptions/listen", &json!({"notifications": filter}));
+    let granted =
+        expect_on_subscription(shim, &id, "notifications/subscriptions/acknowledged")["notifications"].clone();
     (id, granted)
 }
 
 /// Waits for this notification of the subscription; its params.
-fn told(shim: &mut Shim, id: &Value, method: &str) -> Value {
-    let told = shim.expect_notification(method);
-    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], *id, "{told}");
-    told["params"].clone()
+fn expect_on_subscription(shim: &mut Shim, id: &Value, method: &str) -> Value {
+    let expect_on_subscription = shim.expect_notification(method);
+    assert_eq!(
+        expect_on_subscription["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], *id,
+        "{expect_on_subscription}"
+    );
+    expect_on_subscription["params"].clone()
 }
 
 /// The next daemon, for who has lost one in this way.
 fn restart(place: &Rc<Place>, mut daemon: Daemon, end: fn(&mut Daemon), shim: &Shim) -> Daemon {
-    let told = |log: &str| log.matches("the daemon has gone").count();
-    let before = told(&shim.log());
+    let expect_on_subscription = |log: &str| log.matches("the daemon has gone").count();
+    let before = expect_on_subscription(&shim.log());
     end(&mut daemon);
-    until("the shim has noticed", || (told(&shim.log()) > before).then_some(()));
+    until("the shim has noticed", || (expect_on_subscription(&shim.log()) > before).then_some(()));
     drop(daemon);
     // Without the lists of the one before it has nothing to correct once its servers have listed.
     let _ = fs::remove_dir_all(place.path("home/.cache/mcpd"));
@@ -62,15 +66,15 @@ fn subscription_of_a_modern_agent_continues_with_the_next_daemon() {
     let place = Place::new();
     let mut daemon = start(&place);
     let mut shim = modern(&place);
-    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["old://1", "new://1"]});
-    let (id, granted) = listen(&mut shim, &wanted);
-    assert_eq!(granted, wanted);
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["old://1", "new://1"]});
+    let (id, granted) = listen(&mut shim, &filter);
+    assert_eq!(granted, filter);
     for (round, end) in ENDS.into_iter().enumerate() {
         daemon = restart(&place, daemon, end, &shim);
         // It may have missed anything.
-        told(&mut shim, &id, TOOLS_CHANGED);
+        expect_on_subscription(&mut shim, &id, TOOLS_CHANGED);
         for uri in ["old://1", "new://1"] {
-            assert_eq!(told(&mut shim, &id, UPDATED)["uri"], uri);
+            assert_eq!(expect_on_subscription(&mut shim, &id, UPDATED)["uri"], uri);
         }
         for server in ["old", "new"] {
             let tool = format!("fresh{round}");
@@ -78,11 +82,11 @@ fn subscription_of_a_modern_agent_continues_with_the_next_daemon() {
             arguments(&other.call(&format!("{server}__mutate_tools"), &json!({"add": [tool]})));
             other.hang_up();
             until("it is told", || shim.tools().contains(&format!("{server}__{tool}")).then_some(()));
-            told(&mut shim, &id, TOOLS_CHANGED);
+            expect_on_subscription(&mut shim, &id, TOOLS_CHANGED);
         }
         let mut other = Agent::ready(&daemon);
         arguments(&other.call("new__touch", &json!({"uris": ["new://1"]})));
-        assert_eq!(told(&mut shim, &id, UPDATED)["uri"], "new://1");
+        assert_eq!(expect_on_subscription(&mut shim, &id, UPDATED)["uri"], "new://1");
         shim.expect_quiet();
     }
     assert_eq!(daemon.status()["agents"][0]["client"], "test-agent 7");
@@ -129,11 +133,19 @@ fn an_agent_of_both_eras_goes_on_in_both() {
     let (id, _) = listen(&mut shim, &json!({"toolsListChanged": true}));
     for end in ENDS {
         daemon = restart(&place, daemon, end, &shim);
-        let mut told: Vec<Value> = [(); 2].map(|()| shim.next()).into();
-        told.sort_by_key(|told| told["params"].is_null());
-        assert!(told.iter().all(|told| told["method"] == TOOLS_CHANGED), "{told:?}");
+        let mut expect_on_subscription: Vec<Value> = [(); 2].map(|()| shim.next()).into();
+        expect_on_subscription.sort_by_key(|expect_on_subscription| expect_on_subscription["params"].is_null());
+        assert!(
+            expect_on_subscription
+                .iter()
+                .all(|expect_on_subscription| expect_on_subscription["method"] == TOOLS_CHANGED),
+            "{expect_on_subscription:?}"
+        );
         assert_eq!(
-            (&told[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], &told[1]["params"]),
+            (
+                &expect_on_subscription[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+                &expect_on_subscription[1]["params"]
+            ),
             (&id, &Value::Null)
         );
         for server in ["old", "new"] {

@@ -12,7 +12,7 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
 /// `params` with what a request of the modern era says of itself.
-fn stated(mut params: Value) -> Value {
+fn with_client_meta(mut params: Value) -> Value {
     params["_meta"] = json!({
         PROTOCOL: "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
@@ -37,14 +37,14 @@ fn tell(peer: &mut Agent, id: &Value, method: &str, mut params: Value) {
 
 /// Takes the request that listens, and acknowledges it.
 fn acknowledge(peer: &mut Agent, id: &Value) {
-    let asked = peer.expect_request("subscriptions/listen");
-    assert_eq!((&asked["id"], &asked["params"]["notifications"]), (id, &json!({"toolsListChanged": true})));
+    let request = peer.expect_request("subscriptions/listen");
+    assert_eq!((&request["id"], &request["params"]["notifications"]), (id, &json!({"toolsListChanged": true})));
     tell(peer, id, ACKNOWLEDGED, json!({"notifications": {"toolsListChanged": true}}));
 }
 
 /// Listens to the tools, which is acknowledged.
 fn listen(shim: &mut Shim, peer: &mut Agent) -> Value {
-    let id = shim.ask("subscriptions/listen", &stated(json!({"notifications": {"toolsListChanged": true}})));
+    let id = shim.ask("subscriptions/listen", &with_client_meta(json!({"notifications": {"toolsListChanged": true}})));
     acknowledge(peer, &id);
     shim.expect_notification(ACKNOWLEDGED);
     id
@@ -53,14 +53,14 @@ fn listen(shim: &mut Shim, peer: &mut Agent) -> Value {
 /// The next connection, which was asked whether it serves.
 fn found(fake: &Fake) -> Agent {
     let mut peer = fake.accept();
-    let asked = peer.expect_request("server/discover");
-    let meta = &asked["params"]["_meta"];
+    let request = peer.expect_request("server/discover");
+    let meta = &request["params"]["_meta"];
     assert_eq!(
         (&meta[PROTOCOL], &meta["io.modelcontextprotocol/clientInfo"]["name"]),
         (&json!("2026-07-28"), &json!("x"))
     );
     let info = json!({"name": "mcpd", "version": env!("CARGO_PKG_VERSION")});
-    peer.respond(&asked, &json!({"_meta": {"io.modelcontextprotocol/serverInfo": info}}));
+    peer.respond(&request, &json!({"_meta": {"io.modelcontextprotocol/serverInfo": info}}));
     peer
 }
 
@@ -95,10 +95,14 @@ fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
     peer.expect_notification("notifications/cancelled");
     peer.hang_up();
     let mut peer = found(&fake);
-    let call = shim.ask("tools/call", &stated(json!({"name": "x"})));
-    let asked = peer.next();
-    assert_eq!((&asked["id"], &asked["params"]), (&call, &stated(json!({"name": "x"}))), "it listens no more");
-    peer.respond(&asked, &json!({"resultType": "complete"}));
+    let call = shim.ask("tools/call", &with_client_meta(json!({"name": "x"})));
+    let request = peer.next();
+    assert_eq!(
+        (&request["id"], &request["params"]),
+        (&call, &with_client_meta(json!({"name": "x"}))),
+        "it listens no more"
+    );
+    peer.respond(&request, &json!({"resultType": "complete"}));
     result(&shim.answer(&call));
     end(shim, peer);
 }
@@ -108,19 +112,19 @@ fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
 fn request_in_flight_ends_once_and_queued_requests_go_to_the_next_daemon() {
     let place = Place::new();
     let (fake, mut shim, mut peer) = start(&place);
-    let call = shim.ask("tools/call", &stated(json!({"name": "x"})));
+    let call = shim.ask("tools/call", &with_client_meta(json!({"name": "x"})));
     peer.expect_request("tools/call");
     peer.hang_up();
     assert_eq!(outcome(&shim.answer(&call)), (-31005, "unknown"));
-    let waits = shim.ask("tools/list", &stated(json!({})));
+    let waits = shim.ask("tools/list", &with_client_meta(json!({})));
     let mut full = fake.accept();
     full.expect_request("server/discover");
     full.send(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -31003, "message": "full"}}));
     full.hang_up();
     let mut peer = found(&fake);
-    let asked = peer.next();
-    assert_eq!((&asked["id"], &asked["method"]), (&waits, &json!("tools/list")));
-    peer.respond(&asked, &json!({"tools": []}));
+    let request = peer.next();
+    assert_eq!((&request["id"], &request["method"]), (&waits, &json!("tools/list")));
+    peer.respond(&request, &json!({"tools": []}));
     result(&shim.answer(&waits));
     shim.wait_log("there is a daemon again");
     end(shim, peer);
@@ -134,9 +138,9 @@ fn a_daemon_without_the_modern_era_answers_each_request_for_itself() {
     peer.hang_up();
     let mut peer = fake.accept();
     for _ in 0..2 {
-        let asked = peer.next();
+        let request = peer.next();
         let error = json!({"code": -32601, "message": "unknown method"});
-        peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
+        peer.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
     }
     assert_eq!(shim.answer(&id)["error"]["code"], -32601, "its subscription has ended");
     end(shim, peer);

@@ -48,10 +48,10 @@ impl Fake {
 
 /// The introduction of an agent, answered as by mcpd of this version.
 fn welcome(peer: &mut Agent, daemon: &str, protocol: &str) -> Value {
-    let asked = peer.expect_request("initialize");
+    let request = peer.expect_request("initialize");
     let info = json!({"name": "mcpd", "version": daemon});
-    peer.respond(&asked, &json!({"protocolVersion": protocol, "capabilities": {}, "serverInfo": info}));
-    asked
+    peer.respond(&request, &json!({"protocolVersion": protocol, "capabilities": {}, "serverInfo": info}));
+    request
 }
 
 fn hello(shim: &mut Shim) -> Value {
@@ -66,10 +66,10 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     let mut shim = Shim::start(&place, &[]);
     let mut peer = fake.accept();
     let id = hello(&mut shim);
-    let asked = welcome(&mut peer, "9.9.9", "2025-11-25");
-    assert_eq!((&asked["id"], &asked["params"]["protocolVersion"]), (&id, &json!("2099-01-01")));
+    let request = welcome(&mut peer, "9.9.9", "2025-11-25");
+    assert_eq!((&request["id"], &request["params"]["protocolVersion"]), (&id, &json!("2099-01-01")));
     let cwd = fs::canonicalize(place.path(".")).expect("a directory");
-    assert_eq!(asked["params"]["_meta"], json!({"mcpd/cwd": cwd, "mcpd/connect": OWN}));
+    assert_eq!(request["params"]["_meta"], json!({"mcpd/cwd": cwd, "mcpd/connect": OWN}));
     result(&shim.answer(&id));
     shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     peer.expect_notification("notifications/initialized");
@@ -87,13 +87,13 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     assert_ne!(again["id"], id);
     peer.expect_notification("notifications/initialized");
     let call = shim.start_call("x", &json!({}));
-    let asked = peer.expect_request("tools/call");
-    peer.respond(&asked, &json!({"content": []}));
+    let request = peer.expect_request("tools/call");
+    peer.respond(&request, &json!({"content": []}));
     result(&shim.answer(&call));
     // One that knows nothing of `ids_from`.
     peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
-    let asked = shim.expect_request("roots/list");
-    shim.respond(&asked, &json!({"roots": []}));
+    let request = shim.expect_request("roots/list");
+    shim.respond(&request, &json!({"roots": []}));
     assert_eq!(peer.answer(&json!(41))["result"], json!({"roots": []}));
     peer.hang_up();
 
@@ -119,8 +119,8 @@ fn agent_that_the_next_daemon_cannot_serve_receives_the_reason() {
         // The call has come before it.
         shim.next();
         if refused {
-            let asked = peer.expect_request("initialize");
-            peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "no"}}));
+            let request = peer.expect_request("initialize");
+            peer.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32602, "message": "no"}}));
         } else {
             welcome(&mut peer, OWN, "2024-11-05");
         }
@@ -148,9 +148,9 @@ fn unwritten_requests_are_sent_again_and_begun_ones_are_unknown() {
     peer.hang_up();
     assert_eq!(outcome(&shim.answer(&begun)), (-31005, "unknown"));
     let mut peer = fake.introduced_again();
-    let asked = peer.expect_request("tools/call");
-    assert_eq!((&asked["id"], &asked["params"]["arguments"]), (&unsent, &json!({"unsent": true})));
-    peer.respond(&asked, &json!({"content": []}));
+    let request = peer.expect_request("tools/call");
+    assert_eq!((&request["id"], &request["params"]["arguments"]), (&unsent, &json!({"unsent": true})));
+    peer.respond(&request, &json!({"content": []}));
     result(&shim.answer(&unsent));
     shim.shut_down_writing();
     peer.expect_end();
@@ -165,19 +165,19 @@ fn a_subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_reso
     let mut shim = Shim::start(&place, &[]);
     let mut peer = fake.introduced(&mut shim);
     let call = shim.ask("resources/subscribe", &json!({"uri": "x://1"}));
-    let asked = peer.expect_request("resources/subscribe");
-    peer.respond(&asked, &json!({}));
+    let request = peer.expect_request("resources/subscribe");
+    peer.respond(&request, &json!({}));
     result(&shim.answer(&call));
     peer.hang_up();
     let mut peer = fake.introduced_again();
     for is_there in [false, true] {
-        let asked = peer.expect_request("resources/subscribe");
-        assert_eq!(asked["params"], json!({"uri": "x://1"}));
+        let request = peer.expect_request("resources/subscribe");
+        assert_eq!(request["params"], json!({"uri": "x://1"}));
         if is_there {
-            peer.respond(&asked, &json!({}));
+            peer.respond(&request, &json!({}));
         } else {
             let error = json!({"code": -32002, "message": "not yet"});
-            peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
+            peer.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
             peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}));
         }
     }

@@ -35,10 +35,10 @@ fn files_do() {
     let mut command = Shim::command(&place);
     let mut child = command.stdin(File::open(input).expect("it is there")).stdout(output).spawn().expect("mcpd starts");
     assert!(wait_exit(&mut child).success());
-    let said = fs::read_to_string(place.path("out")).expect("text");
+    let output = fs::read_to_string(place.path("out")).expect("text");
     let ids: Vec<_> =
-        said.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["id"].clone()).collect();
-    assert_eq!(ids, [1, 2], "{said}");
+        output.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["id"].clone()).collect();
+    assert_eq!(ids, [1, 2], "{output}");
     drop(daemon);
 }
 
@@ -77,7 +77,7 @@ fn a_socket_and_a_pipe_that_others_have_too_stay_as_they_were() {
     let daemon = start(&place);
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     let (reader, writer) = std::io::pipe().expect("a pipe");
-    let kept = (theirs.try_clone().expect("a descriptor"), writer.try_clone().expect("a descriptor"));
+    let copies = (theirs.try_clone().expect("a descriptor"), writer.try_clone().expect("a descriptor"));
     let mut command = Shim::command(&place);
     let mut child = command.stdin(OwnedFd::from(theirs)).stdout(writer).spawn().expect("mcpd starts");
     drop(command);
@@ -85,7 +85,7 @@ fn a_socket_and_a_pipe_that_others_have_too_stay_as_they_were() {
     let mut answers = BufReader::new(reader).lines();
     assert!(answers.next().is_some_and(|line| line.is_ok_and(|line| line.contains("serverInfo"))));
     assert!(answers.next().is_some_and(|line| line.is_ok_and(|line| line.len() > 1 << 20)));
-    assert!(!is_nonblocking(&kept.0) && !is_nonblocking(&kept.1));
+    assert!(!is_nonblocking(&copies.0) && !is_nonblocking(&copies.1));
     ours.shutdown(std::net::Shutdown::Write).expect("it is connected");
     assert!(wait_exit(&mut child).success());
     drop(daemon);

@@ -250,13 +250,13 @@ impl Agent {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("no JSON ({error}): {line}"))
     }
 
-    pub(super) fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        if let Some(found) = self.unread.iter().position(&wanted) {
+    pub(super) fn find(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
+        if let Some(found) = self.unread.iter().position(&matches) {
             return self.unread.remove(found).expect("a position in it");
         }
         loop {
             let message = self.receive();
-            if wanted(&message) {
+            if matches(&message) {
                 return message;
             }
             self.unread.push_back(message);

@@ -113,33 +113,33 @@ impl Agent {
     }
 
     /// Sends a request again with what was asked for, and with the state that came with the question.
-    pub(crate) fn ask_again(&mut self, method: &str, params: &Value, asked: &Value, responses: &Value) -> Value {
+    pub(crate) fn ask_again(&mut self, method: &str, params: &Value, required: &Value, responses: &Value) -> Value {
         let mut params = params.clone();
         params["inputResponses"] = responses.clone();
-        if !result(asked)["requestState"].is_null() {
-            params["requestState"] = result(asked)["requestState"].clone();
+        if !result(required)["requestState"].is_null() {
+            params["requestState"] = result(required)["requestState"].clone();
         }
         self.ask(method, &params)
     }
 
     /// [`Agent::ask_again`] for a call; waits for the response.
-    pub(crate) fn call_again(&mut self, tool: &str, arguments: &Value, asked: &Value, responses: &Value) -> Value {
+    pub(crate) fn call_again(&mut self, tool: &str, arguments: &Value, required: &Value, responses: &Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
-        let id = self.ask_again("tools/call", &params, asked, responses);
+        let id = self.ask_again("tools/call", &params, required, responses);
         self.answer(&id)
     }
 
     /// Listens for this, and gives the subscription with what of it was granted.
-    pub(crate) fn listen(&mut self, wanted: &Value) -> (Value, Value) {
-        let id = self.ask("subscriptions/listen", &json!({"notifications": wanted}));
-        let acknowledged = self.expect_told(&id, "notifications/subscriptions/acknowledged");
+    pub(crate) fn listen(&mut self, filter: &Value) -> (Value, Value) {
+        let id = self.ask("subscriptions/listen", &json!({"notifications": filter}));
+        let acknowledged = self.subscription_notification(&id, "notifications/subscriptions/acknowledged");
         (id, acknowledged["notifications"].clone())
     }
 
     /// Waits for this notification, which has to be the next of the subscription; its params.
-    pub(crate) fn expect_told(&mut self, subscription: &Value, method: &str) -> Value {
-        let told = self.find(|message| message["params"]["_meta"][SUBSCRIPTION] == *subscription);
-        assert_eq!(told["method"], method, "{told}");
-        told["params"].clone()
+    pub(crate) fn subscription_notification(&mut self, subscription: &Value, method: &str) -> Value {
+        let message = self.find(|message| message["params"]["_meta"][SUBSCRIPTION] == *subscription);
+        assert_eq!(message["method"], method, "{message}");
+        message["params"].clone()
     }
 }

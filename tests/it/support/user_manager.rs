@@ -99,9 +99,9 @@ impl UserManager {
     }
 
     fn say_through(&self, program: &str, messages: &[Value]) -> Ran {
-        let said: String = messages.iter().map(|message| format!("{message}\n")).collect();
+        let output: String = messages.iter().map(|message| format!("{message}\n")).collect();
         let script = r#"printf %s "$1" | "$0" connect"#;
-        run(self.command("sh").args(["-c", script, program, &said]))
+        run(self.command("sh").args(["-c", script, program, &output]))
     }
 
     /// Runs a command line among its processes and mounts.
@@ -223,13 +223,13 @@ fn install(setup: &Setup, place: &Place, units: &[&str]) {
     let drop_in =
         place.write("log.conf", format!("[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"));
     let (program, config) = (PathBuf::from(MCPD), setup.write(place));
-    let wanted = [
+    let symlinks = [
         (drop_in, "xdg-config/systemd/user/mcpd.service.d/log.conf"),
         (program, "home/.cargo/bin/mcpd"),
         (config, "xdg-config/mcpd/config.toml"),
     ];
-    let wanted = wanted.map(|(file, name)| (file, name.to_owned())).into_iter();
-    for (file, name) in wanted.chain(units.iter().map(shipped)) {
+    let symlinks = symlinks.map(|(file, name)| (file, name.to_owned())).into_iter();
+    for (file, name) in symlinks.chain(units.iter().map(shipped)) {
         let link = place.path(&name);
         fs::create_dir_all(link.parent().expect("below the place")).expect("the test's own directory is writable");
         symlink(file, link).expect("a fresh directory");
@@ -244,10 +244,10 @@ fn launch(place: &Place) -> Result<(Child, u32), String> {
     command.args(["--mount", "sh", "-c", SCRIPT, "sh"]).arg(place.path("")).arg(systemd);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().map_err(|error| format!("unshare: {error}"))?;
-    let mut said = String::new();
+    let mut output = String::new();
     let stdout = child.stdout.take().expect("a piped stream");
-    BufReader::new(stdout).read_line(&mut said).expect("text");
-    if let Ok(inside) = said.trim().parse() {
+    BufReader::new(stdout).read_line(&mut output).expect("text");
+    if let Ok(inside) = output.trim().parse() {
         return Ok((child, inside));
     }
     drop(child.stdin.take());

@@ -8,7 +8,7 @@ use super::wire::quoted;
 
 /// What the client was asked for a call, and is asked once more so many times after it has answered.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ClientRequest {
     pub(crate) call: String,
     method: String,
     params: String,
@@ -26,24 +26,24 @@ pub(crate) fn tool(server: &mut Server, call: &Call) {
     let method = quoted(call.text("method"));
     let params = call.raw_argument("params").unwrap_or_else(|| "{}".to_owned());
     let [hangs, fails] = ["hang", "fail"].map(|flag| call.arguments[flag] == true);
-    let asked = Asked { call: call.id.clone(), method, params, again: call.number("again"), hangs, fails };
-    (0..call.arguments["times"].as_u64().unwrap_or(1)).for_each(|_| ask(server, asked.clone()));
+    let request = ClientRequest { call: call.id.clone(), method, params, again: call.number("again"), hangs, fails };
+    (0..call.arguments["times"].as_u64().unwrap_or(1)).for_each(|_| send(server, request.clone()));
 }
 
-fn ask(server: &mut Server, asked: Asked) {
-    let (question, Asked { method, params, .. }) = (quoted(&format!("ask-{}", server.fresh())), &asked);
+fn send(server: &mut Server, request: ClientRequest) {
+    let (question, ClientRequest { method, params, .. }) = (quoted(&format!("ask-{}", server.fresh())), &request);
     server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{params}}}"#));
-    server.asked.insert(question, asked);
+    server.request.insert(question, request);
 }
 
 /// The client has answered this, and nothing else is asked for the call.
-pub(crate) fn go_on(server: &mut Server, asked: Asked, answer: &Value) {
-    match asked {
-        Asked { again: 0, hangs: true, .. } => {}
-        Asked { again: 0, fails: true, call, .. } if answer.get("error").is_some() => {
+pub(crate) fn go_on(server: &mut Server, request: ClientRequest, answer: &Value) {
+    match request {
+        ClientRequest { again: 0, hangs: true, .. } => {}
+        ClientRequest { again: 0, fails: true, call, .. } if answer.get("error").is_some() => {
             server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{{"content":[],"isError":true}}}}"#));
         }
-        Asked { again: 0, call, .. } => server.output.line(&structured(&call, &answer.to_string())),
-        Asked { again, .. } => ask(server, Asked { again: again - 1, ..asked }),
+        ClientRequest { again: 0, call, .. } => server.output.line(&structured(&call, &answer.to_string())),
+        ClientRequest { again, .. } => send(server, ClientRequest { again: again - 1, ..request }),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, from_str, json};
 
-use super::modern::{Asked, CAPABILITIES};
+use super::modern::{CAPABILITIES, Request};
 use super::server::Server;
 use super::tasks::Task;
 use super::tools::Call;
@@ -14,7 +14,7 @@ const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 pub(crate) const CAPABILITY: &str = r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#;
 
 /// Whether a call is to become one: its argument `as_task` says so, and its client understands it.
-pub(crate) fn is_wanted(call: &Call) -> bool {
+pub(crate) fn creates_task(call: &Call) -> bool {
     (call.arguments["as_task"] == true || is_one_always(call)) && is_understood(&call.meta)
 }
 
@@ -57,30 +57,30 @@ pub(crate) fn create(server: &mut Server, call: &Call) {
 }
 
 /// Answers one of `tasks/*`.
-pub(crate) fn request(server: &mut Server, asked: &Asked, params: &Value) {
+pub(crate) fn request(server: &mut Server, request: &Request, params: &Value) {
     if !is_understood(&params["_meta"]) {
-        return server.output.line(&refusal(asked.id));
+        return server.output.line(&refusal(request.id));
     }
     let id = params["taskId"].to_string();
     let Some(task) = server.tasks.all.get_mut(&id) else {
-        return server.output.line(&error(asked.id, -32602, "Failed to retrieve task: Task not found", ""));
+        return server.output.line(&error(request.id, -32602, "Failed to retrieve task: Task not found", ""));
     };
-    let line = match asked.method {
-        "tasks/get" => asked.response(&format!("{{{}}}", members(task, &id))),
-        "tasks/cancel" if argument(task, "stubborn") == true => asked.response("{}"),
-        "tasks/update" if argument(task, "deaf") == true => error(asked.id, -32603, "it hears nothing", ""),
+    let line = match request.method {
+        "tasks/get" => request.response(&format!("{{{}}}", members(task, &id))),
+        "tasks/cancel" if argument(task, "stubborn") == true => request.response("{}"),
+        "tasks/update" if argument(task, "deaf") == true => error(request.id, -32603, "it hears nothing", ""),
         "tasks/cancel" => {
             task.end("cancelled", None);
-            asked.response("{}")
+            request.response("{}")
         }
         "tasks/update" => {
             task.end("completed", Some(params["inputResponses"].to_string()));
-            asked.response("{}")
+            request.response("{}")
         }
-        _ => error(asked.id, -32601, "Method not found", ""),
+        _ => error(request.id, -32601, "Method not found", ""),
     };
     server.output.line(&line);
-    if asked.method != "tasks/get" {
+    if request.method != "tasks/get" {
         tell(server, &id);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::input::{self, Step};
-use super::modern::Asked;
+use super::modern::Request;
 use super::server::Server;
 use super::wire::{error, response};
 
@@ -31,7 +31,7 @@ pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
 }
 
 /// Answers what is asked of it, once it has been given what it needs for that.
-pub(crate) fn serve(server: &mut Server, request: &Asked, params: &Value) {
+pub(crate) fn serve(server: &mut Server, request: &Request, params: &Value) {
     let file = server.flags.library.as_deref();
     let rounds = file.filter(|_| request.is_modern()).and_then(|file| rounds(file, params));
     let line = match rounds.map_or(Step::Complete, |rounds| input::step(&rounds, params)) {
@@ -54,7 +54,7 @@ fn answer(file: &Path, method: &str, params: Option<&RawValue>, page: usize) -> 
         "logging/setLevel" if read(file).get("logging").is_some() => return Some("{}".to_owned()),
         "resources/subscribe" if refuses(file, params) => return None,
         "prompts/get" | "resources/read" | "resources/subscribe" | "resources/unsubscribe" | "completion/complete" => {
-            return Some(format!(r#"{{"zeta":1.10,"asked":{}}}"#, params.map_or("null", RawValue::get)));
+            return Some(format!(r#"{{"zeta":1.10,"received":{}}}"#, params.map_or("null", RawValue::get)));
         }
         _ => return None,
     };
@@ -82,8 +82,8 @@ fn rounds(file: &Path, params: &Value) -> Option<String> {
 
 /// Whether this is one that the file has under `refused`.
 fn refuses(file: &Path, params: Option<&RawValue>) -> bool {
-    let asked: Value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
-    read(file)["refused"].as_array().is_some_and(|refused| refused.contains(&asked["uri"]))
+    let requested: Value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+    read(file)["refused"].as_array().is_some_and(|refused| refused.contains(&requested["uri"]))
 }
 
 fn read(file: &Path) -> Value {

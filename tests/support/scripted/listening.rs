@@ -23,7 +23,7 @@ impl Listening {
     /// Tells those who have asked for `kind` of changed lists.
     pub(crate) fn list_changed(&self, output: &mut Output, kind: &str) {
         let (key, method) = (format!("{kind}ListChanged"), format!("notifications/{kind}/list_changed"));
-        for (id, _) in self.0.iter().filter(|(_, wanted)| wanted[&key] == true) {
+        for (id, _) in self.0.iter().filter(|(_, filter)| filter[&key] == true) {
             output.notify(&method, &format!("{{{}}}", meta(id)));
         }
     }
@@ -31,15 +31,15 @@ impl Listening {
     /// Tells those who have asked for the task with this id, as JSON, how it is.
     pub(crate) fn task(&self, output: &mut Output, task: &str, state: &str) {
         let task: Value = serde_json::from_str(task).expect("JSON");
-        let wants = |wanted: &Value| wanted["taskIds"].as_array().is_some_and(|ids| ids.contains(&task));
-        for (id, _) in self.0.iter().filter(|(_, wanted)| wants(wanted)) {
+        let wants = |filter: &Value| filter["taskIds"].as_array().is_some_and(|ids| ids.contains(&task));
+        for (id, _) in self.0.iter().filter(|(_, filter)| wants(filter)) {
             output.notify("notifications/tasks", &format!("{{{state},{}}}", meta(id)));
         }
     }
 
     fn updated(&self, output: &mut Output, uri: &Value) {
-        let wants = |wanted: &Value| wanted["resourceSubscriptions"].as_array().is_some_and(|uris| uris.contains(uri));
-        for (id, _) in self.0.iter().filter(|(_, wanted)| wants(wanted)) {
+        let wants = |filter: &Value| filter["resourceSubscriptions"].as_array().is_some_and(|uris| uris.contains(uri));
+        for (id, _) in self.0.iter().filter(|(_, filter)| wants(filter)) {
             // What a careless relay alters comes first.
             output.notify("notifications/resources/updated", &format!(r#"{{"zeta":1.10,{},"uri":{uri}}}"#, meta(id)));
         }
@@ -54,7 +54,7 @@ fn meta(id: &str) -> String {
 ///
 /// Source: MCP 2026-07-28, `subscriptions/listen`.
 pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
-    let asked = params["notifications"].as_object().cloned().unwrap_or_default();
+    let filter = params["notifications"].as_object().cloned().unwrap_or_default();
     if server.flags.refuses_uri.as_ref().is_some_and(|uri| params.to_string().contains(uri)) {
         return server.output.line(&error(id, -32602, "there is no such resource", ""));
     }
@@ -62,7 +62,7 @@ pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
         return;
     }
     let library = server.flags.library.is_some();
-    let mut granted: Map<_, _> = asked.into_iter().filter(|(key, _)| library || key == "toolsListChanged").collect();
+    let mut granted: Map<_, _> = filter.into_iter().filter(|(key, _)| library || key == "toolsListChanged").collect();
     if let Some(ids) = params["notifications"]["taskIds"].as_array() {
         if !extension::is_understood(&params["_meta"]) {
             return server.output.line(&error(id, -32021, "Missing required client capability", ""));

@@ -16,7 +16,7 @@ pub(crate) const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// What the modern era has no more.
-const GONE: [&str; 8] = [
+const REMOVED: [&str; 8] = [
     "initialize",
     "ping",
     "logging/setLevel",
@@ -27,7 +27,7 @@ const GONE: [&str; 8] = [
     "roots/list",
 ];
 /// What answers to be kept for a while have to say how long for.
-const KEPT: [&str; 6] =
+const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
 
 /// As what a request is taken.
@@ -65,7 +65,7 @@ pub(crate) fn manner(flags: &Flags, era: Era, method: &str, params: &Value) -> M
         (Era::Modern, Value::Null) if method == "initialize" => unsupported(&params["protocolVersion"]),
         (_, Value::String(version)) if !flags.supports.contains(version) => unsupported(&json!(version)),
         (_, Value::String(_)) if !meta[CAPABILITIES].is_object() => refused(-32602, "no capabilities", Value::Null),
-        (_, Value::String(_)) if GONE.contains(&method) => refused(-32601, "Method not found", Value::Null),
+        (_, Value::String(_)) if REMOVED.contains(&method) => refused(-32601, "Method not found", Value::Null),
         (_, Value::String(_)) => Manner::Modern,
         _ => refused(-32602, "no protocol version", Value::Null),
     }
@@ -79,13 +79,13 @@ pub(crate) fn era_of(params: &Value) -> Era {
 /// The members that each result of the modern era begins with, with a comma after them.
 pub(crate) fn head(flags: &Flags, method: &str) -> String {
     let software = quoted(&flags.software);
-    let kept = if KEPT.contains(&method) {
+    let caching = if CACHEABLE.contains(&method) {
         format!(r#""ttlMs":{},"cacheScope":{},"#, flags.ttl, quoted(&flags.cache_scope))
     } else {
         String::new()
     };
     let who = format!(r#""_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":{software},"version":"1.0"}}}}"#);
-    format!(r#""resultType":"complete",{kept}{who},"#)
+    format!(r#""resultType":"complete",{caching}{who},"#)
 }
 
 /// A result with `head` at its beginning.
@@ -98,7 +98,7 @@ pub(crate) fn with_head(head: &str, result: &str) -> String {
 }
 
 /// One request, and how it is to be answered.
-pub(crate) struct Asked<'a> {
+pub(crate) struct Request<'a> {
     pub(crate) id: &'a str,
     pub(crate) method: &'a str,
     pub(crate) params: Option<&'a RawValue>,
@@ -106,7 +106,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) head: String,
 }
 
-impl Asked<'_> {
+impl Request<'_> {
     pub(crate) fn is_modern(&self) -> bool {
         !self.head.is_empty()
     }

@@ -15,7 +15,7 @@ use super::kin;
 use super::library;
 use super::listening::{self, Listening};
 use super::listing;
-use super::modern::{self, Asked, Manner};
+use super::modern::{self, Manner, Request};
 use super::tasks::{self, Tasks};
 use super::tools::{self, Call};
 use super::wire::{Message, Output, error, quoted, response};
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     pub(crate) output: Output,
     pub(crate) tools: Vec<String>,
     /// Calls that wait for the client's answer, by the id of the question.
-    pub(crate) asked: HashMap<String, asking::Asked>,
+    pub(crate) pending_requests: HashMap<String, asking::Request>,
     pub(crate) tasks: Tasks,
     pub(crate) listening: Listening,
     /// The parameters of the last call of `sleep`.
@@ -65,7 +65,7 @@ impl Server {
             tools: tools.chain(of_tasks).chain(of_era).collect(),
             flags,
             output,
-            asked: HashMap::new(),
+            pending_requests: HashMap::new(),
             tasks: Tasks::default(),
             listening: Listening::default(),
             last_params: String::new(),
@@ -154,11 +154,11 @@ impl Server {
         if self.flags.json_log {
             self.output.line(&format!(r#"{{"level":30,"id":{id},"msg":"request"}}"#));
         }
-        let asked = value(params);
+        let pending_requests = value(params);
         if method == "initialize" && self.refuses_initialize(id) {
             return;
         }
-        let manner = self.manner(method, &asked);
+        let manner = self.manner(method, &pending_requests);
         if method == "server/discover" {
             modern::discover(self, id, &manner);
             return self.register_later();
@@ -168,7 +168,7 @@ impl Server {
             Manner::Legacy => String::new(),
             Manner::Modern => modern::head(&self.flags, method),
         };
-        self.serve_request(&Asked { id, method, params, head }, &asked);
+        self.serve_request(&Request { id, method, params, head }, &pending_requests);
     }
 
     /// Leaves `initialize` without a result, if the flags say so.
@@ -195,7 +195,7 @@ impl Server {
         modern::manner(&self.flags, era, method, params)
     }
 
-    fn serve_request(&mut self, request: &Asked, params: &Value) {
+    fn serve_request(&mut self, request: &Request, params: &Value) {
         let (id, legacy) = (request.id, !request.is_modern());
         match request.method {
             "initialize" if legacy => self.initialize(id, params),
@@ -214,7 +214,7 @@ impl Server {
                 self.output.line(&request.response(&page));
             }
             "tools/call" => match Call::read(id, request.params, &request.head) {
-                Some(call) if self.flags.tasks && !legacy && extension::is_wanted(&call) => {
+                Some(call) if self.flags.tasks && !legacy && extension::creates_task(&call) => {
                     extension::create(self, &call);
                 }
                 Some(call) if self.flags.tasks && !legacy && extension::is_refused(&call) => {
@@ -264,8 +264,8 @@ impl Server {
 
     fn initialize(&mut self, id: &str, params: &Value) {
         self.initialized = true;
-        let asked = params["protocolVersion"].as_str().unwrap_or_default().to_owned();
-        let version = quoted(self.flags.protocol.as_ref().unwrap_or(&asked));
+        let pending_requests = params["protocolVersion"].as_str().unwrap_or_default().to_owned();
+        let version = quoted(self.flags.protocol.as_ref().unwrap_or(&pending_requests));
         let capabilities = self.capabilities(Era::Legacy);
         let software = quoted(&self.flags.software);
         let instructions = self.flags.instructions.as_deref();
@@ -308,11 +308,11 @@ impl Server {
         if tasks::answered(self, id, line) {
             return;
         }
-        if let Some(asked) = self.asked.remove(id)
-            && !self.asked.values().any(|other| other.call == asked.call)
+        if let Some(pending_requests) = self.pending_requests.remove(id)
+            && !self.pending_requests.values().any(|other| other.call == pending_requests.call)
         {
             let answer: Value = from_slice(line).expect("it was read before");
-            asking::go_on(self, asked, &answer);
+            asking::go_on(self, pending_requests, &answer);
         }
     }
 }

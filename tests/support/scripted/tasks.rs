@@ -17,7 +17,7 @@ pub(crate) struct Tasks {
     pub(crate) all: BTreeMap<String, Task>,
     made: u64,
     /// Tasks that wait for the client's answers, by the ids of the questions.
-    asked: BTreeMap<String, String>,
+    pending_inputs: BTreeMap<String, String>,
 }
 
 pub(crate) struct Task {
@@ -146,18 +146,18 @@ fn ask(server: &mut Server, task: &str, requests: &[Value]) {
             r#"{{"jsonrpc":"2.0","id":{question},"method":{},"params":{{{rest}{comma}{related}}}}}"#,
             request["method"]
         ));
-        server.tasks.asked.insert(question, task.to_owned());
+        server.tasks.pending_inputs.insert(question, task.to_owned());
     }
 }
 
 /// Takes in what the client answers, if it was asked that for a task, which is done with the last answer.
 pub(crate) fn answered(server: &mut Server, question: &str, line: &[u8]) -> bool {
-    let Some(id) = server.tasks.asked.remove(question) else { return false };
+    let Some(id) = server.tasks.pending_inputs.remove(question) else { return false };
     let answer: Value = serde_json::from_slice(line).expect("it was read before");
     let answer = if answer["error"].is_null() { answer["result"].clone() } else { answer["error"].clone() };
     let Some(task) = server.tasks.all.get_mut(&id) else { return true };
     task.answers.push(answer);
-    if !task.has_ended() && !server.tasks.asked.values().any(|other| *other == id) {
+    if !task.has_ended() && !server.tasks.pending_inputs.values().any(|other| *other == id) {
         task.result = json!(task.answers).to_string();
         finish(server, &id, "completed", false);
     }

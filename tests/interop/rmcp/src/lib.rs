@@ -16,6 +16,6 @@ pub fn who() -> Result<InputRequest, ErrorData> {
     Ok(InputRequest::Elicitation(ElicitRequest::new(form)))
 }
 
-pub fn said(text: String) -> CallToolResult {
+pub fn text_result(text: String) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }

@@ -61,11 +61,11 @@ impl ServerHandler for Server {
         let argument = request.arguments.unwrap_or_default().into_values().next().unwrap_or_default();
         let text = argument.as_str().unwrap_or_default().to_owned();
         Ok(match &*request.name {
-            "echo" => said(text),
+            "echo" => text_result(text),
             "fail" => CallToolResult::error(vec![ContentBlock::text("on purpose")]),
             "count" => count(&argument, &context).await,
             "wait" => self.wait(text, &context).await,
-            "was_given_up" => said(self.given_up.lock().expect("no panic").contains(&text).to_string()),
+            "was_given_up" => text_result(self.given_up.lock().expect("no panic").contains(&text).to_string()),
             _ => return Err(ErrorData::invalid_params("Unknown tool", None)),
         }
         .into())
@@ -80,7 +80,7 @@ impl Server {
             () = context.ct.cancelled() => self.given_up.lock().expect("no panic").push(name),
             () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
-        said("waited".to_owned())
+        text_result("waited".to_owned())
     }
 }
 
@@ -90,7 +90,7 @@ async fn count(to: &Value, context: &RequestContext<RoleServer>) -> CallToolResu
         report(context, number).await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    said(format!("counted to {to}"))
+    text_result(format!("counted to {to}"))
 }
 
 async fn report(context: &RequestContext<RoleServer>, progress: u32) {
@@ -100,7 +100,7 @@ async fn report(context: &RequestContext<RoleServer>, progress: u32) {
     }
 }
 
-fn said(text: String) -> CallToolResult {
+fn text_result(text: String) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 

@@ -62,9 +62,9 @@ fn expect_logs(agent: &mut Agent) {
 fn expect_native_modern(agent: &mut Agent) {
     assert!(was_modern(&agent.call("s__echo", &json!({}))));
     let rounds = json!([{"inputs": {"own_name": {"method": ELICIT, "params": {}}}, "state": "own state"}]);
-    let asked = agent.call("s__need_input", &json!({"rounds": rounds}));
-    assert!(inputs(&asked).contains_key("own_name"), "{asked}");
-    assert_eq!(result(&asked)["requestState"], "own state");
+    let required = agent.call("s__need_input", &json!({"rounds": rounds}));
+    assert!(inputs(&required).contains_key("own_name"), "{required}");
+    assert_eq!(result(&required)["requestState"], "own state");
     let log = agent.call("s__log", &json!({"messages": []}));
     assert!(was_modern(&log));
 }
@@ -73,8 +73,9 @@ fn expect_native_modern(agent: &mut Agent) {
 #[track_caller]
 fn expect_bridged_modern(agent: &mut Agent) {
     assert!(!was_modern(&agent.call("s__echo", &json!({}))));
-    let asked = agent.call("s__ask_client", &json!({"method": ELICIT, "params": {"mode": "form", "message": "who?"}}));
-    assert_eq!(inputs(&asked).len(), 1);
+    let required =
+        agent.call("s__ask_client", &json!({"method": ELICIT, "params": {"mode": "form", "message": "who?"}}));
+    assert_eq!(inputs(&required).len(), 1);
 }
 
 /// The versions in which each instance of `s` that runs is spoken to, by what it is for.

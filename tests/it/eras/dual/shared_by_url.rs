@@ -108,11 +108,11 @@ fn a_legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
     let (front, daemon) = start();
     let mut modern = Agent::modern(&daemon, &all());
     let mut legacy = Agent::able(&daemon, &all());
-    let held = modern.start_call("s__sleep", &json!({"ms": 600_000}));
+    let pending = modern.start_call("s__sleep", &json!({"ms": 600_000}));
     until("the call has reached the server", || (count(&front, "tools/call", true) == 1).then_some(()));
     assert!(was_modern(&legacy.call("s__echo", &json!({}))));
     assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
-    modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": held}}));
+    modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending}}));
     until("it is reopened", || (version(&daemon, "legacy").as_deref() == Some(LEGACY)).then_some(()));
     expect_native_legacy(&mut legacy);
 }
@@ -283,7 +283,7 @@ fn agents_of_both_eras_get_updates_of_a_resource_that_they_subscribe_to() {
         "method": "notifications/resources/updated", "params": {"uri": "s://1"}}))}),
     ));
     legacy.expect_notification("notifications/resources/updated");
-    modern.expect_told(&subscription, "notifications/resources/updated");
+    modern.subscription_notification(&subscription, "notifications/resources/updated");
     let cancelled = json!({"requestId": subscription});
     modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}));
 }

@@ -131,7 +131,7 @@ impl Authorization {
     }
 
     /// How often tokens were asked for in this way (`authorization_code`, `refresh_token`, `client_credentials`).
-    pub(crate) fn asked(&self, grant: &str) -> usize {
+    pub(crate) fn request_count(&self, grant: &str) -> usize {
         self.http.count(|request| request.path == "/token" && request.form()["grant_type"] == grant)
     }
 
@@ -197,9 +197,9 @@ impl State {
     }
 
     fn register(&self, request: &Request, habits: &Habits) -> Response {
-        let wanted = request.json();
-        let redirect = wanted["redirect_uris"][0].as_str().unwrap_or_default();
-        let is_one = redirect.starts_with("http://127.0.0.1:") && wanted["grant_types"][0] == "authorization_code";
+        let metadata = request.json();
+        let redirect = metadata["redirect_uris"][0].as_str().unwrap_or_default();
+        let is_one = redirect.starts_with("http://127.0.0.1:") && metadata["grant_types"][0] == "authorization_code";
         if !is_one {
             return refused("invalid_client_metadata");
         }
@@ -217,25 +217,25 @@ impl State {
 
     /// Somebody agrees, or does not.
     fn authorize(&self, request: &Request, habits: &Habits) -> Response {
-        let asked = request.query();
+        let query = request.query();
         let mut given = self.given.lock();
-        let is_known = asked.get("client_id").is_some_and(|id| given.clients.contains_key(id));
-        let is_whole = ["state", "code_challenge", "redirect_uri"].iter().all(|name| asked.contains_key(*name));
-        if !is_known || !is_whole || asked["code_challenge_method"] != "S256" || asked["response_type"] != "code" {
-            return Response::body("text/plain", format!("what is asked is not as it must be: {asked:?}"))
+        let is_known = query.get("client_id").is_some_and(|id| given.clients.contains_key(id));
+        let is_whole = ["state", "code_challenge", "redirect_uri"].iter().all(|name| query.contains_key(*name));
+        if !is_known || !is_whole || query["code_challenge_method"] != "S256" || query["response_type"] != "code" {
+            return Response::body("text/plain", format!("what is asked is not as it must be: {query:?}"))
                 .with_status(400);
         }
         given.count += 1;
         let code = format!("code {}", given.count);
         let answer = match habits.denies {
-            true => json!({"error": "access_denied", "error_description": "not today", "state": asked["state"]}),
-            false => json!({"code": code, "state": asked["state"]}),
+            true => json!({"error": "access_denied", "error_description": "not today", "state": query["state"]}),
+            false => json!({"code": code, "state": query["state"]}),
         };
-        let mut back = Url::parse(&asked["redirect_uri"]).expect("a URL");
+        let mut back = Url::parse(&query["redirect_uri"]).expect("a URL");
         for (name, value) in with(answer, &habits.answer).as_object().expect("an object") {
             back.query_pairs_mut().append_pair(name, value.as_str().expect("text"));
         }
-        given.codes.insert(code, asked);
+        given.codes.insert(code, query);
         Response::status(302).header("location", back.as_str())
     }
 
@@ -246,14 +246,14 @@ impl State {
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         let scope = match field("grant_type") {
             "authorization_code" => {
-                let asked = given.codes.remove(field("code")).ok_or("invalid_grant")?;
+                let query = given.codes.remove(field("code")).ok_or("invalid_grant")?;
                 let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(field("code_verifier")));
-                let is_same = asked["client_id"] == client && asked["code_challenge"] == challenge;
-                if !is_same || asked["redirect_uri"] != field("redirect_uri") || asked["resource"] != field("resource")
+                let is_same = query["client_id"] == client && query["code_challenge"] == challenge;
+                if !is_same || query["redirect_uri"] != field("redirect_uri") || query["resource"] != field("resource")
                 {
                     return Err("invalid_grant");
                 }
-                asked.get("scope").cloned()
+                query.get("scope").cloned()
             }
             "client_credentials" => {
                 if let Some((status, body)) = habits.refuses_to_renew {

@@ -10,7 +10,7 @@ use super::relay::{Keeper, Relay, copy};
 /// Dropping it ends every connection.
 pub(crate) struct Tunnel {
     relay: Relay,
-    asked: Arc<Locked<Vec<String>>>,
+    targets: Arc<Locked<Vec<String>>>,
 }
 
 impl Tunnel {
@@ -25,13 +25,13 @@ impl Tunnel {
     }
 
     fn leading_to(server: Option<SocketAddr>) -> Self {
-        let asked = Arc::new(Locked::new(Vec::new()));
-        let log = Arc::clone(&asked);
+        let targets = Arc::new(Locked::new(Vec::new()));
+        let log = Arc::clone(&targets);
         let relay = Relay::start(Ipv4Addr::LOCALHOST.into(), move |client, keeper| {
             // A client that does not say what it wants is none.
             let _ = serve((&client, server), keeper, &log);
         });
-        Self { relay, asked }
+        Self { relay, targets }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -39,8 +39,8 @@ impl Tunnel {
     }
 
     /// What was asked for: `connect HOST:PORT` or `socks HOST PORT`, with what came as `Proxy-Authorization`.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().clone()
+    pub(crate) fn targets(&self) -> Vec<String> {
+        self.targets.lock().clone()
     }
 }
 
@@ -51,8 +51,8 @@ fn serve(
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(copy(client));
     let is_socks = reader.fill_buf()?.first() == Some(&5);
-    let (asked, port) = if is_socks { socks(&mut reader, client)? } else { connect(&mut reader)? };
-    log.lock().push(asked);
+    let (target, port) = if is_socks { socks(&mut reader, client)? } else { connect(&mut reader)? };
+    log.lock().push(target);
     let server = server.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into());
     let Some(server) = keeper.connect(server) else { return Ok(()) };
     let made: &[u8] = if is_socks { &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0] } else { b"HTTP/1.1 200 Made\r\n\r\n" };

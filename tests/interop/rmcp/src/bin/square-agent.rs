@@ -31,7 +31,7 @@ const CHANGED: &str = "changed";
 
 /// What it was told so far. It is Ada to whoever asks.
 #[derive(Debug, Clone, Default)]
-struct Heard {
+struct Received {
     progress: Vec<Value>,
     logged: Vec<Value>,
     tools: usize,
@@ -39,15 +39,15 @@ struct Heard {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Ada(Arc<Mutex<Heard>>);
+struct Ada(Arc<Mutex<Received>>);
 
 impl Ada {
-    fn heard(&self) -> std::sync::MutexGuard<'_, Heard> {
+    fn received(&self) -> std::sync::MutexGuard<'_, Received> {
         self.0.lock().expect("no panic")
     }
 
-    async fn until(&self, met: impl Fn(&Heard) -> bool) {
-        while !met(&self.heard()) {
+    async fn until(&self, met: impl Fn(&Received) -> bool) {
+        while !met(&self.received()) {
             sleep(TICK).await;
         }
     }
@@ -69,20 +69,20 @@ impl ClientHandler for Ada {
         Ok(ElicitResult::new(ElicitationAction::Accept).with_content(json!({ "name": "Ada" })))
     }
 
-    async fn on_progress(&self, told: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.heard().progress.push(json!([told.progress, told.total]));
+    async fn on_progress(&self, notification: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.received().progress.push(json!([notification.progress, notification.total]));
     }
 
-    async fn on_logging_message(&self, told: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
-        self.heard().logged.push(told.data);
+    async fn on_logging_message(&self, notification: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+        self.received().logged.push(notification.data);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.heard().tools += 1;
+        self.received().tools += 1;
     }
 
-    async fn on_resource_updated(&self, told: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
-        self.heard().updated.push(told.uri);
+    async fn on_resource_updated(&self, notification: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+        self.received().updated.push(notification.uri);
     }
 }
 
@@ -134,16 +134,16 @@ impl Agent {
     }
 
     async fn progress(&self) -> Seen {
-        self.ada().heard().progress.clear();
+        self.ada().received().progress.clear();
         let text = self.text("count", json!({ "to": 3 })).await?;
-        Ok(json!([self.ada().heard().progress, text]))
+        Ok(json!([self.ada().received().progress, text]))
     }
 
     async fn logs(&self) -> Seen {
-        self.ada().heard().logged.clear();
+        self.ada().received().logged.clear();
         let text = self.text("log", json!({ "text": "for the log" })).await?;
-        self.ada().until(|heard| !heard.logged.is_empty()).await;
-        Ok(json!([text, self.ada().heard().logged]))
+        self.ada().until(|received| !received.logged.is_empty()).await;
+        Ok(json!([text, self.ada().received().logged]))
     }
 
     async fn changes(&self) -> Seen {
@@ -155,9 +155,9 @@ impl Agent {
             while !matches!(events.next().await?, Some(ServerNotification::ToolListChangedNotification(_))) {}
             events.cancel().await?;
         } else {
-            self.ada().heard().tools = 0;
+            self.ada().received().tools = 0;
             self.text("change", json!({})).await?;
-            self.ada().until(|heard| heard.tools > 0).await;
+            self.ada().until(|received| received.tools > 0).await;
         }
         while self.names().await?.contains(&changed) == before {
             sleep(TICK).await;
@@ -166,21 +166,21 @@ impl Agent {
     }
 
     async fn updates(&self) -> Seen {
-        let wanted = format!("square://{}/watched", self.server);
+        let expected = format!("square://{}/watched", self.server);
         let resources = self.client.list_all_resources().await?;
-        let uri = resources.into_iter().map(|one| one.uri.clone()).find(|uri| *uri == wanted).ok_or("no resource")?;
+        let uri = resources.into_iter().map(|one| one.uri.clone()).find(|uri| *uri == expected).ok_or("no resource")?;
         if self.is_modern {
             let filter = SubscriptionFilter::builder().resource_subscription(uri).build();
             let mut events = self.client.listen(filter).await?;
             self.text("touch", json!({})).await?;
-            while !matches!(events.next().await?, Some(ServerNotification::ResourceUpdatedNotification(told)) if told.params.uri == wanted)
+            while !matches!(events.next().await?, Some(ServerNotification::ResourceUpdatedNotification(notification)) if notification.params.uri == expected)
             {
             }
             events.cancel().await?;
         } else {
             self.subscribe(uri).await?;
             self.text("touch", json!({})).await?;
-            self.ada().until(|heard| heard.updated.contains(&wanted)).await;
+            self.ada().until(|received| received.updated.contains(&expected)).await;
         }
         Ok(json!("updated"))
     }
@@ -191,10 +191,10 @@ impl Agent {
 
     async fn cancels(&self) -> Seen {
         let name = format!("rmcp-{}", std::process::id());
-        self.ada().heard().progress.clear();
+        self.ada().received().progress.clear();
         tokio::select! {
             answered = self.call("wait", json!({ "name": name })) => return Err(format!("answered: {answered:?}").into()),
-            () = self.ada().until(|heard| !heard.progress.is_empty()) => {}
+            () = self.ada().until(|received| !received.progress.is_empty()) => {}
         }
         while !self.text("was_given_up", json!({ "name": name })).await?.eq_ignore_ascii_case("true") {
             sleep(TICK).await;
@@ -232,13 +232,13 @@ impl Agent {
     }
 }
 
-async fn connect(told: &Value) -> Result<(RunningService<RoleClient, Ada>, bool), Box<dyn Error>> {
-    let command: Vec<String> = serde_json::from_value(told["command"].clone())?;
+async fn connect(notification: &Value) -> Result<(RunningService<RoleClient, Ada>, bool), Box<dyn Error>> {
+    let command: Vec<String> = serde_json::from_value(notification["command"].clone())?;
     let [program, arguments @ ..] = &command[..] else { return Err("no command".into()) };
     let mut launched = Command::new(program);
     launched.args(arguments);
     let (transport, _) = TokioChildProcess::builder(launched).stderr(Stdio::inherit()).spawn()?;
-    let is_modern = told["mode"] == "modern";
+    let is_modern = notification["mode"] == "modern";
     let lifecycle = if is_modern {
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
     } else {
@@ -254,17 +254,17 @@ async fn set_level(client: &RunningService<RoleClient, Ada>) {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let told: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: square-agent JSON")?)?;
-    let (client, is_modern) = connect(&told).await?;
+    let notification: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: square-agent JSON")?)?;
+    let (client, is_modern) = connect(&notification).await?;
     if !is_modern {
         set_level(&client).await;
     }
     let mut agent = Agent { client, is_modern, server: String::new(), prefix: String::new() };
     let mut saw = Map::from_iter([("modern".to_owned(), json!(is_modern))]);
-    for (server, prefix) in told["servers"].as_object().ok_or("no servers")? {
+    for (server, prefix) in notification["servers"].as_object().ok_or("no servers")? {
         agent.server.clone_from(server);
         prefix.as_str().ok_or("no prefix")?.clone_into(&mut agent.prefix);
-        let checks = told["checks"][server].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let checks = notification["checks"][server].as_array().into_iter().flatten().filter_map(Value::as_str);
         saw.insert(server.clone(), agent.see(&checks.collect::<Vec<_>>()).await);
     }
     println!("{}", Value::Object(saw));

@@ -15,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::transport::stdio;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
-use rmcp_http_server::{said, who};
+use rmcp_http_server::{text_result, who};
 use serde_json::{Value, json};
 
 /// Name and parameter of each tool, with the parameter's type.
@@ -104,11 +104,11 @@ impl ServerHandler for Server {
         let argument = request.arguments.clone().unwrap_or_default().into_values().next().unwrap_or_default();
         let text = argument.as_str().unwrap_or_default().to_owned();
         Ok(match &*request.name {
-            "echo" => said(text),
+            "echo" => text_result(text),
             "fail" => CallToolResult::error(vec![ContentBlock::text("on purpose")]),
             "count" => count(&argument, &context).await,
             "wait" => self.wait(text, &context).await,
-            "was_given_up" => said(self.state.lock().expect("no panic").given_up.contains(&text).to_string()),
+            "was_given_up" => text_result(self.state.lock().expect("no panic").given_up.contains(&text).to_string()),
             "ask" => return ask(&request),
             "log" => log(text, &context).await,
             "change" => self.change().await,
@@ -127,7 +127,7 @@ impl Server {
             () = context.ct.cancelled() => self.state.lock().expect("no panic").given_up.push(name),
             () = tokio::time::sleep(Duration::from_secs(30)) => {}
         }
-        said("waited".to_owned())
+        text_result("waited".to_owned())
     }
 
     /// All who listen, or did.
@@ -152,14 +152,14 @@ impl Server {
             // It may listen to something else, or no longer.
             let _ = sink.notify_tool_list_changed().await;
         }
-        said("changed".to_owned())
+        text_result("changed".to_owned())
     }
 
     async fn touch(&self) -> CallToolResult {
         for sink in self.listening().await {
             let _ = sink.notify_resource_updated(self.watched.clone()).await;
         }
-        said("touched".to_owned())
+        text_result("touched".to_owned())
     }
 }
 
@@ -167,7 +167,7 @@ impl Server {
 fn ask(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
     if let Some(answer) = request.input_responses.as_ref().and_then(|responses| responses.get(WHO)) {
         let name = answer["content"]["name"].as_str().unwrap_or_default();
-        return Ok(said(format!("Hello, {name}!")).into());
+        return Ok(text_result(format!("Hello, {name}!")).into());
     }
     let mut questions = InputRequests::new();
     questions.insert(WHO.to_owned(), who()?);
@@ -179,7 +179,7 @@ async fn log(text: String, context: &RequestContext<RoleServer>) -> CallToolResu
         let message = LoggingMessageNotificationParam::new(rmcp::model::LoggingLevel::Warning, text.into());
         let _ = context.peer.notify_logging_message(message).await;
     }
-    said("logged".to_owned())
+    text_result("logged".to_owned())
 }
 
 async fn count(to: &Value, context: &RequestContext<RoleServer>) -> CallToolResult {
@@ -190,7 +190,7 @@ async fn count(to: &Value, context: &RequestContext<RoleServer>) -> CallToolResu
     }
     // Agents that are slow to hear of it should not hear of it with the result: some would not tell.
     tokio::time::sleep(Duration::from_millis(150)).await;
-    said(format!("counted to {to}"))
+    text_result(format!("counted to {to}"))
 }
 
 async fn report(context: &RequestContext<RoleServer>, progress: u32, total: u32) {

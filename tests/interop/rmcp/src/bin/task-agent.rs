@@ -45,17 +45,17 @@ async fn make(client: &Client, tool: String) -> Result<String, Box<dyn Error>> {
 
 /// How a task ends. It is Ada to whoever asks, once for each key.
 async fn end(client: &Client, id: &str) -> Result<TaskPayload, Box<dyn Error>> {
-    let mut asked = InputRequests::new();
+    let mut answered = InputRequests::new();
     loop {
         let state = client.get_task(GetTaskParams::new(id)).await?.task;
         if let TaskPayload::InputRequired { input_requests } = &state.payload {
-            let new = input_requests.keys().filter(|key| !asked.contains_key(*key));
+            let new = input_requests.keys().filter(|key| !answered.contains_key(*key));
             let ada = |key: &String| (key.clone(), json!({ "action": "accept", "content": { "name": "Ada" } }));
             let answers: InputResponses = new.map(ada).collect();
             if !answers.is_empty() {
                 client.update_task(UpdateTaskParams::new(id, answers)).await?;
             }
-            asked.extend(input_requests.clone());
+            answered.extend(input_requests.clone());
         } else if state.status().is_terminal() {
             return Ok(state.payload);
         }
@@ -89,8 +89,8 @@ async fn see(check: impl Future<Output = Seen>) -> Value {
     }
 }
 
-async fn connect(told: &Value) -> Result<Client, Box<dyn Error>> {
-    let command: Vec<String> = serde_json::from_value(told["command"].clone())?;
+async fn connect(settings: &Value) -> Result<Client, Box<dyn Error>> {
+    let command: Vec<String> = serde_json::from_value(settings["command"].clone())?;
     let [program, arguments @ ..] = &command[..] else { return Err("no command".into()) };
     let mut launched = Command::new(program);
     launched.args(arguments);
@@ -101,10 +101,10 @@ async fn connect(told: &Value) -> Result<Client, Box<dyn Error>> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let told: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: task-agent JSON")?)?;
-    let client = connect(&told).await?;
+    let settings: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: task-agent JSON")?)?;
+    let client = connect(&settings).await?;
     let mut saw = Map::new();
-    for (server, prefix) in told["servers"].as_object().ok_or("no servers")? {
+    for (server, prefix) in settings["servers"].as_object().ok_or("no servers")? {
         let prefix = prefix.as_str().ok_or("no prefix")?;
         let seen = json!({
             "runs": see(result(&client, format!("{prefix}build"))).await,

@@ -11,7 +11,7 @@ use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use rmcp::transport::stdio;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
-use rmcp_http_server::{said, who};
+use rmcp_http_server::{text_result, who};
 use serde_json::json;
 
 const TOOLS: [&str; 4] = ["ask", "build", "fail", "wait"];
@@ -73,15 +73,15 @@ impl ServerHandler for Server {
 async fn work(tool: &str, context: &TaskContext) -> Result<CallToolResult, TaskExit> {
     tokio::time::sleep(Duration::from_millis(100)).await;
     Ok(match tool {
-        "build" => said("built".to_owned()),
+        "build" => text_result("built".to_owned()),
         "fail" => CallToolResult::error(vec![ContentBlock::text("on purpose")]),
         "ask" => {
             let answer = context.request_input("who", who()?).await?;
-            said(format!("Hello, {}!", answer["content"]["name"].as_str().unwrap_or_default()))
+            text_result(format!("Hello, {}!", answer["content"]["name"].as_str().unwrap_or_default()))
         }
         "wait" => {
             tokio::time::sleep(Duration::from_secs(30)).await;
-            said("nobody gave it up".to_owned())
+            text_result("nobody gave it up".to_owned())
         }
         _ => return Err(ErrorData::invalid_params("Unknown tool", None).into()),
     })

@@ -176,9 +176,9 @@ impl Front {
     }
 
     /// The same, but for one.
-    pub(crate) fn forget_sessions_but(&self, kept: &str) {
+    pub(crate) fn forget_sessions_but(&self, kept_id: &str) {
         let all = self.sessions.all();
-        all.iter().filter(|(id, _)| id != kept).for_each(|(id, _)| self.sessions.end(id));
+        all.iter().filter(|(id, _)| id != kept_id).for_each(|(id, _)| self.sessions.end(id));
     }
 
     /// Cuts every stream of events that is open. What would have gone to it is kept.

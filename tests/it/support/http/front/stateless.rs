@@ -104,7 +104,7 @@ fn mismatch(request: &Request, message: &Value) -> Option<&'static str> {
         ("mcp-name", name),
     ]
     .into_iter()
-    .find(|(header, said)| decoded(request.header(header)).as_deref() != said.as_str())
+    .find(|(header, expected)| decoded(request.header(header)).as_deref() != expected.as_str())
     .map(|(header, _)| header)
 }
 

@@ -8,7 +8,7 @@ pub(super) struct Stream {
     /// The data of each event.
     events: Vec<String>,
     /// So many were handed to a writer.
-    told: usize,
+    sent: usize,
     writer: Option<Writer>,
     /// Nothing more will be said.
     is_done: bool,
@@ -43,11 +43,11 @@ impl Stream {
             // Source: MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server": an id and no data, so that whoever is
             // cut off before the first message can ask for it.
             let retry = style.retry.map(|ms| format!("retry: {ms}\n")).unwrap_or_default();
-            writer.write(format!("{retry}id: {}\ndata:\n\n", style.id(after.unwrap_or(self.told))));
+            writer.write(format!("{retry}id: {}\ndata:\n\n", style.id(after.unwrap_or(self.sent))));
         } else if let Some(ms) = style.retry {
             writer.write(format!("retry: {ms}\n\n"));
         }
-        self.told = after.unwrap_or(self.told).min(self.events.len());
+        self.sent = after.unwrap_or(self.sent).min(self.events.len());
         self.writer = Some(writer);
         self.was_open = true;
         self.tell(style);
@@ -85,12 +85,12 @@ impl Stream {
 
     fn tell(&mut self, style: Style) {
         let Some(writer) = &self.writer else { return };
-        while let Some(event) = self.events.get(self.told) {
-            if !writer.event(&style.id(self.told + 1), event) {
+        while let Some(event) = self.events.get(self.sent) {
+            if !writer.event(&style.id(self.sent + 1), event) {
                 self.writer = None;
                 return;
             }
-            self.told += 1;
+            self.sent += 1;
         }
     }
 }

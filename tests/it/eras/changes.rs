@@ -65,7 +65,7 @@ pub(super) fn wait_unsubscribed(daemon: &Daemon) {
 }
 
 /// How often a server was asked for something.
-pub(super) fn asked(daemon: &Daemon, server: &str, what: &str) -> usize {
+pub(super) fn request_count(daemon: &Daemon, server: &str, what: &str) -> usize {
     daemon.journal(server).iter().filter(|line| line.contains(what)).count()
 }
 
@@ -73,7 +73,7 @@ pub(super) fn asked(daemon: &Daemon, server: &str, what: &str) -> usize {
 pub(super) fn expect_updates(daemon: &Daemon, agent: &mut Agent, id: &Value) {
     for server in Era::BOTH {
         touch(daemon, server, &[&server.uri()]);
-        assert_eq!(agent.expect_told(id, UPDATED)["uri"], server.uri());
+        assert_eq!(agent.subscription_notification(id, UPDATED)["uri"], server.uri());
     }
     agent.expect_quiet();
 }
